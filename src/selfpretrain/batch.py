@@ -1,0 +1,278 @@
+"""What travels: sequences, which of their positions are real, and what to say about them.
+
+A task says what its sequences look like (``Form``) and hands out a split of them (``Examples``);
+training sees a few of those at a time, padded to one length (``Batch``), in an order that is a pure
+function of seed and step, so that work can be cut anywhere and continued exactly.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from .errors import DataError, SpecError
+from .shapes import Inputs, Valid
+from .shelf import Count, Positive, spec
+
+
+@spec
+class Tokens:
+    """Sequences of symbols 0..vocab-1."""
+
+    vocab: Count
+
+
+@spec
+class Values:
+    """Sequences of real numbers, one or more channels per position.
+
+    The network sees ``(value - centre) / spread``; both are measured on the training split.
+    """
+
+    channels: Count = 1
+    levels: Count | None = None  # how many distinct values there are, evenly spaced, when they are quantised
+    low: float = 0.0  # smallest value; with ``high``, the range that levels divide
+    high: float = 1.0
+    centre: tuple[float, ...] = (0.0,)  # one per channel
+    spread: tuple[float, ...] = (1.0,)
+
+
+@spec
+class Classes:
+    """One of K classes per example; an unlabelled example has target -1."""
+
+    names: tuple[str, ...]
+
+
+@spec
+class Reals:
+    """One real number per example; an unlabelled example has target NaN."""
+
+    name: str = "value"
+    centre: float = 0.0  # mean of the training targets
+    spread: Positive = 1.0  # their standard deviation
+
+
+Signal = Tokens | Values
+Target = Classes | Reals
+
+
+@spec
+class Form:
+    """What every example of a task looks like."""
+
+    signal: Signal
+    length: Count  # of the longest sequence
+    target: Target
+    views: Count = 1  # sequences per example, e.g. 2 when two documents are compared
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A few examples, padded to one length.
+
+    With several views, all first sequences come first, then all second ones: B = examples * views.
+    """
+
+    inputs: Inputs
+    valid: Valid
+    targets: Tensor  # (examples,), int64 classes or float32 values
+    views: int = 1
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        valid = None if self.valid is None else self.valid.to(device, non_blocking=True)
+        inputs, targets = (x.to(device, non_blocking=True) for x in (self.inputs, self.targets))
+        return replace(self, inputs=inputs, valid=valid, targets=targets)
+
+    def real(self) -> Bool[Tensor, "B L"]:
+        """Which positions are real, spelled out."""
+        if self.valid is None:
+            return torch.ones(self.inputs.shape[:2], dtype=torch.bool, device=self.inputs.device)
+        return self.valid
+
+    def part(self, rank: int, world: int) -> "Batch":
+        """Every ``world``-th example, from ``rank`` on; padding stays as it is in the whole."""
+        rows = torch.arange(len(self.targets), device=self.targets.device)[rank::world]
+        rows_of_views = torch.cat([rows + v * len(self.targets) for v in range(self.views)])
+        valid = None if self.valid is None else self.valid[rows_of_views]
+        return replace(self, inputs=self.inputs[rows_of_views], valid=valid, targets=self.targets[rows])
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A split: all its sequences end to end in one tensor, where each starts, and the targets.
+
+    The flat tensor may be a memory-mapped file; taking a subset or a batch copies only what is taken.
+    """
+
+    flat: Tensor  # (T,) symbols or (T, C) values
+    starts: Int[Tensor, "views n"]
+    lengths: Int[Tensor, "views n"]
+    targets: Tensor  # (n,)
+    groups: Tensor | None = (
+        None  # (n,) int64: examples of one group (patient, file, speaker) stay in one split
+    )
+
+    @classmethod
+    def ragged(cls, sequences: Sequence[np.ndarray], targets: np.ndarray) -> "Examples":
+        """From a list of arrays, (length,) symbols or (length, channels) values."""
+        lengths = torch.tensor([len(s) for s in sequences], dtype=torch.int64)
+        flat = torch.from_numpy(np.concatenate(sequences))
+        return cls(flat, (lengths.cumsum(0) - lengths)[None], lengths[None], _targets(targets))
+
+    @classmethod
+    def even(cls, inputs: np.ndarray, targets: np.ndarray) -> "Examples":
+        """From one array of equally long sequences, (n, L) symbols or (n, L, C) values."""
+        n, length = inputs.shape[:2]
+        flat = torch.from_numpy(np.ascontiguousarray(inputs).reshape(n * length, *inputs.shape[2:]))
+        starts = torch.arange(n, dtype=torch.int64) * length
+        return cls(flat, starts[None], torch.full((1, n), length), _targets(targets))
+
+    def __len__(self) -> int:
+        return self.targets.shape[0]
+
+    @property
+    def views(self) -> int:
+        """Sequences per example."""
+        return self.starts.shape[0]
+
+    @cached_property
+    def longest(self) -> Int[Tensor, "n"]:
+        """Length of the longest view of every example: what decides its padding."""
+        return self.lengths.amax(0)
+
+    @property
+    def labelled(self) -> Bool[Tensor, "n"]:
+        """Which examples have a target."""
+        return self.targets.isfinite() if self.targets.is_floating_point() else self.targets >= 0
+
+    def take(self, rows: Tensor) -> "Examples":
+        """The examples at ``rows``, sharing the flat tensor."""
+        groups = None if self.groups is None else self.groups[rows]
+        return Examples(self.flat, self.starts[:, rows], self.lengths[:, rows], self.targets[rows], groups)
+
+    def batch(self, rows: Tensor) -> Batch:
+        """The examples at ``rows``, padded with zeros to the longest of them."""
+        starts, lengths = self.starts[:, rows].reshape(-1, 1), self.lengths[:, rows].reshape(-1, 1)
+        position = torch.arange(int(lengths.max()))
+        valid = position < lengths
+        index = torch.where(valid, starts + position, 0).to(self.flat.device)
+        inputs = self.flat[index]
+        inputs = inputs.float() if inputs.is_floating_point() else inputs.long()
+        if bool(valid.all()):
+            return Batch(inputs, None, self.targets[rows].to(inputs.device), self.views)
+        valid = valid.to(inputs.device)
+        inputs = inputs * (valid if inputs.ndim == 2 else valid[..., None])
+        return Batch(inputs, valid, self.targets[rows].to(inputs.device), self.views)
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
+        """All examples once, shortest first, with the rows they come from; nothing is dropped."""
+        for rows in self.longest.argsort(stable=True).split(size):
+            yield rows, self.batch(rows)
+
+    def resident(self, device: torch.device | str, share: float = 0.25) -> "Examples":
+        """The same split with its sequences on the device, if they take up only a share of its memory."""
+        if torch.device(device).type != "cuda":
+            return self
+        size = self.flat.numel() * self.flat.element_size()
+        fits = size <= share * torch.cuda.mem_get_info(device)[0]
+        return replace(self, flat=self.flat.to(device)) if fits else self
+
+    def digests(self) -> list[str]:
+        """One short hash per example of its sequences (not its target): who is who, whatever the split."""
+        flat = self.flat.cpu().numpy()
+        spans = [
+            zip(s.tolist(), n.tolist(), strict=True) for s, n in zip(self.starts, self.lengths, strict=True)
+        ]
+        return [
+            _digest([flat[at : at + length] for at, length in views]) for views in zip(*spans, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which examples make up the batch at each step: a pure function of lengths, seed and step.
+
+    Every epoch is a new permutation. It is cut into pools of ``pool`` batches; inside a pool,
+    examples of similar length are put together, so that little is spent on padding. The examples
+    that do not fill a last batch wait for another epoch.
+
+    Raises:
+        SpecError: if there are fewer examples than one batch holds.
+    """
+
+    lengths: Int[Tensor, "n"]
+    size: int
+    seed: int
+    pool: int = 50
+
+    def __post_init__(self) -> None:
+        if len(self.lengths) < self.size:
+            raise SpecError(
+                f"a batch of {self.size} needs as many training examples, there are {len(self.lengths)}; "
+                f"lower the batch size"
+            )
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps in one epoch."""
+        return len(self.lengths) // self.size
+
+    def rows(self, step: int) -> Int[Tensor, "B"]:
+        """The examples of the batch at ``step``, counted from 0."""
+        epoch, at = divmod(step, self.per_epoch)
+        return self._epoch(epoch)[at]
+
+    def padded(self) -> Tensor:
+        """(steps,) length to which each batch of the first epoch is padded."""
+        return self.lengths[self._epoch(0)].amax(1)
+
+    def padding_share(self) -> float:
+        """Share of the positions of the first epoch that are padding, in [0, 1)."""
+        rows = self._epoch(0)
+        return 1 - float(self.lengths[rows].sum()) / float(self.padded().sum() * self.size)
+
+    @cached_property
+    def _memory(self) -> dict[int, Tensor]:
+        return {}
+
+    def _epoch(self, epoch: int) -> Int[Tensor, "steps B"]:
+        if epoch not in self._memory:
+            self._memory.clear()
+            self._memory[epoch] = self._arrange(epoch)
+        return self._memory[epoch]
+
+    def _arrange(self, epoch: int) -> Int[Tensor, "steps B"]:
+        random = generator(self.seed, "order", epoch)
+        order = torch.randperm(len(self.lengths), generator=random)[: self.per_epoch * self.size]
+        if int(self.lengths.min()) == int(self.lengths.max()):
+            return order.view(-1, self.size)
+        pools = order.split(self.pool * self.size)
+        order = torch.cat([pool[self.lengths[pool].argsort(stable=True)] for pool in pools])
+        return order.view(-1, self.size)[torch.randperm(self.per_epoch, generator=random)]
+
+
+def generator(*key: int | str) -> torch.Generator:
+    """A random stream that depends on nothing but its key, e.g. ``generator(seed, "mask", step)``."""
+    digest = hashlib.sha256(repr(key).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+
+def _targets(targets: np.ndarray) -> Tensor:
+    if len(targets) and not np.issubdtype(targets.dtype, np.number):
+        raise DataError(f"targets are {targets.dtype}, not numbers")
+    return torch.from_numpy(targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64))
+
+
+def _digest(views: list[np.ndarray]) -> str:
+    hasher = hashlib.sha256()
+    for view in views:
+        hasher.update(view.tobytes())
+        hasher.update(b"|")
+    return hasher.hexdigest()[:16]

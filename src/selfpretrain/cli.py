@@ -1,0 +1,280 @@
+"""The ``spt`` command: verbs over the library; here errors become one line and an exit code."""
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .errors import Interrupted, SelfPretrainError, SpecError
+from .shelf import SHELVES, about, amend, explain, find, names, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .execute import Machine
+    from .study import Scale, Study
+
+app = typer.Typer(
+    name="spt",
+    help="Self-pretraining against training from scratch: fair comparisons of sequence models.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")]
+Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core; one on a GPU).")]
+ScaleName = Annotated[
+    str,
+    typer.Option("--scale", help="smoke (seconds, proves nothing), small (two cores), paper (as printed)."),
+]
+Seeds = Annotated[int, typer.Option(min=1, help="Repetitions: seeds 0 to n-1 are run, none is chosen.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the stages and their estimated cost; train nothing.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Trust = Annotated[
+    list[str] | None, typer.Option(help="A package from outside whose specs may be loaded; can be repeated.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "-s", help="Change a setting: task.train=500, pretrain.optim.lr=3e-3, s4d.mixer.states=32."
+    ),
+]
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line; its exit code."""
+    import pydantic
+
+    console = Console(stderr=True)
+    try:
+        app(arguments, standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except Interrupted as error:
+        console.print(Text(f"{error}: spt {shlex.join(arguments)}"), soft_wrap=True)
+        return error.exit_code
+    except SelfPretrainError as error:
+        console.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+        return error.exit_code
+    except pydantic.ValidationError as error:
+        console.print(Text.assemble(("error: ", "bold red"), explain(error)), soft_wrap=True)
+        return SpecError.exit_code
+    except KeyboardInterrupt:
+        console.print("stopped at once; the same command goes on from the last checkpoint", soft_wrap=True)
+        return Interrupted.exit_code
+    return 0
+
+
+@app.command()
+def compare(
+    task: Annotated[
+        str, typer.Option(help="A task of `spt list tasks`, or package.module:Class.")
+    ] = "stdlib",
+    mixers: Annotated[
+        str, typer.Option(help="Mixers, comma-separated: names, or package.module:Class.")
+    ] = "attention,s4d",
+    objective: Annotated[str, typer.Option(help="How to pretrain: masked or causal.")] = "masked",
+    seeds: Seeds = 3,
+    scale: ScaleName = "small",
+    runs: Runs = Path("runs"),
+    device: Device = "auto",
+    jobs: Jobs = "auto",
+    settings: Set = None,
+    tune: Annotated[
+        bool, typer.Option(help="First choose each arm's settings on validation, from one grid.")
+    ] = False,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare training from scratch with self-pretraining, architecture by architecture."""
+    from .studies.compare import prepare
+
+    machine = _machine(runs, device, jobs, quiet)
+    changes = [_assignment(text) for text in settings or []]
+    the_task = _made("tasks", task)
+    for path, value in changes:
+        if path.startswith("task."):
+            the_task = amend(the_task, path.removeprefix("task."), value)
+    the_mixers = tuple(_made("mixers", name.strip()) for name in mixers.split(","))
+    comparison = prepare(the_task, the_mixers, objective, _scale(scale), seeds).amended(
+        [(path, value) for path, value in changes if not path.startswith("task.")]
+    )
+    _carry_out(comparison, machine, dry_run, comparison.tuned if tune else None)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="A study of `spt list studies`, or package.module:Class.")],
+    seeds: Seeds = 3,
+    scale: ScaleName = "small",
+    runs: Runs = Path("runs"),
+    device: Device = "auto",
+    jobs: Jobs = "auto",
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a study and print its table."""
+    machine = _machine(runs, device, jobs, quiet)
+    _carry_out(find("studies", name).at(_scale(scale), seeds), machine, dry_run)
+
+
+@app.command(name="run")
+def run_recipe(
+    recipe: Annotated[
+        Path, typer.Argument(help="A recipe as JSON, e.g. the recipe.json of a finished stage.")
+    ],
+    runs: Runs = Path("runs"),
+    device: Device = "auto",
+    trust: Trust = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run one recipe, all its stages, and print the scores."""
+    import json
+
+    from .execute import perform, together
+    from .recipe import Recipe, revive
+    from .store import read_json
+    from .study import Cell, jobs
+
+    if not recipe.exists():
+        raise SpecError(f"there is no file {recipe}")
+    plain = read_json(recipe)
+    plain.pop("format", None)
+    revived = revive(plain, tuple(trust or ()))
+    if not isinstance(revived, Recipe):
+        raise SpecError(f"{recipe} does not hold a recipe, but a {type(revived).__name__}")
+    with together(_machine(runs, device, "1", quiet)) as machine:
+        perform(jobs([Cell("", "", revived)], machine.bench), machine)
+        folder = machine.bench.folder(revived)
+    print(json.dumps(read_json(folder / "result.json")["scores"], indent=1))
+    print(f"results: {folder}")
+
+
+@app.command()
+def report(
+    runs: Annotated[
+        Path, typer.Argument(help="A folder given to --runs before, or one study's folder in it.")
+    ],
+) -> None:
+    """Make tables and pages again from what is on disk, without training."""
+    from .report.load import studies
+
+    for folder in studies(runs):
+        _show(folder)
+
+
+@app.command(name="list")
+def list_shelf(
+    shelf: Annotated[str, typer.Argument(help=", ".join(SHELVES))],
+) -> None:
+    """Show what is on a shelf."""
+    if shelf not in SHELVES:
+        raise SpecError(f"no shelf called {shelf!r}{nearest(shelf, SHELVES)}")
+    table = Table(box=None, show_header=False, padding=(0, 2))
+    for name in names(shelf):
+        table.add_row(f"[bold]{name}[/bold]", about(shelf, name))
+    Console().print(table)
+
+
+@app.command()
+def doctor(runs: Runs = Path("runs")) -> None:
+    """Show what this machine offers, and whether all is well."""
+    from .doctor import findings
+
+    table = Table(box=None, show_header=False, padding=(0, 2))
+    for what, value in findings(runs):
+        table.add_row(f"[bold]{what}[/bold]", Text(value))
+    Console().print(table)
+
+
+def version(value: bool) -> None:
+    """Print the version and end."""
+    if value:
+        from . import __version__
+
+        print(f"selfpretrain {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Self-pretraining against training from scratch: fair comparisons of sequence models."""
+
+
+def _carry_out(
+    study: "Study", machine: "Machine", dry_run: bool, tuned: "Callable[[Machine], Study] | None" = None
+) -> None:
+    from . import world
+    from .execute import carry_out, together
+
+    if dry_run:
+        _preview(study, machine)
+        return
+    with together(machine) as here:
+        folder = carry_out(tuned(here) if tuned else study, here)
+        if world.first():
+            _show(folder)
+
+
+def _preview(study: "Study", machine: "Machine") -> None:
+    from .execute import forecast
+
+    table = Table("stage", "times", "steps", "parameters", "FLOPs", "takes", title="Stages to run")
+    rows, total = forecast(study, machine)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+    Console().print(total)
+
+
+def _show(folder: Path) -> None:
+    from .report.load import study
+    from .report.write import show, write
+
+    paths = write(folder)
+    console = Console()
+    console.print(show(study(folder)))
+    console.print(Text(f"report: {paths['html']}"), soft_wrap=True)
+
+
+def _machine(runs: Path, device: str, jobs: str, quiet: bool) -> "Machine":
+    from .execute import Machine
+
+    return replace(Machine.of(runs, device, jobs), quiet=quiet, command=f"spt {shlex.join(sys.argv[1:])}")
+
+
+def _made(shelf: str, name: str) -> Any:
+    try:
+        return find(shelf, name)()
+    except TypeError as error:
+        raise SpecError(f"{name} cannot be made without settings: {error}") from error
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise SpecError(f"--set {text}: write it as setting=value, e.g. pretrain.optim.lr=3e-3")
+    return path.strip(), value.strip()
+
+
+def _scale(name: str) -> "Scale":
+    from .study import SCALES
+
+    for scale in SCALES:
+        if scale == name:
+            return scale
+    raise SpecError(f"--scale {name}: there is no such scale{nearest(name, SCALES)}")

@@ -1,0 +1,192 @@
+"""What a stage costs: parameters, floating-point operations, and from them the length of a budget.
+
+A multiplication with its addition counts as two operations, causal attention is not halved, softmax,
+norms and the optimizer are left out, and an FFT of N complex points counts 5 N log2 N (half for real
+ones). Torch's own counter sees nothing of attention on CPUs and of FFTs, hence the formulas here.
+"""
+
+import functools
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    flop_registry,
+    register_flop_formula,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
+
+from .batch import Examples, Form, Order, generator
+from .errors import SpecError
+from .objectives.base import Objective
+from .prepare import fresh_network, training_data
+from .recipe import Budget, Recipe
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A stage's budget, worked out."""
+
+    steps: int | None  # None: until the seconds are over
+    flops_per_step: float
+    per_epoch: int
+    padding: float
+    parameters: int
+
+    @property
+    def flops(self) -> float:
+        """Of the whole stage; 0 where only seconds are known."""
+        return self.flops_per_step * (self.steps or 0)
+
+
+@functools.lru_cache(maxsize=1024)
+def plan(recipe: Recipe) -> Plan:
+    """What the last stage of a recipe will cost, without running it.
+
+    Raises:
+        SpecError: if the budget is less than one step.
+    """
+    stage = recipe.last
+    data = training_data(recipe)
+    form = recipe.task_of(stage).form
+    order = Order(data.longest, stage.batch, recipe.seed)
+    network = fresh_network(recipe)
+    per_step = flops_per_step(network, stage.objective, form, data, order)
+    steps = _steps(stage.budget, order.per_epoch, per_step)
+    parameters = sum(p.numel() for p in network.parameters())
+    return Plan(steps, per_step, order.per_epoch, order.padding_share(), parameters)
+
+
+def total(recipe: Recipe) -> float:
+    """FLOPs of all stages of a recipe."""
+    return sum(plan(prefix).flops for prefix in recipe.prefixes())
+
+
+def seconds_per_step(recipe: Recipe) -> float:
+    """Wall-clock seconds of one forward and backward pass over a batch, measured on the CPU right now."""
+    stage, form, data = recipe.last, recipe.task_of(recipe.last).form, training_data(recipe)
+    order, network = Order(data.longest, stage.batch, recipe.seed), fresh_network(recipe)
+    start = time.perf_counter()
+    for step in (0, 1, 2):
+        if step == 1:  # the first pass warms up
+            start = time.perf_counter()
+        question = stage.objective.ask(data.batch(order.rows(step)), form, generator("cost"))
+        batch = question.batch
+        answers = network(batch.inputs, batch.valid, question.hidden, question.counts)
+        stage.objective.loss(answers, question, form).backward()
+    return (time.perf_counter() - start) / 2
+
+
+def flops_per_step(
+    network: nn.Module, objective: Objective, form: Form, data: Examples, order: Order
+) -> float:
+    """Mean FLOPs of a training step over the batches of the first epoch.
+
+    They are counted for one and for two examples at up to four lengths; batch size enters linearly
+    (kernels of state space models do not grow with it), length by interpolation.
+    """
+    padded = order.padded().numpy()
+    lengths = np.unique(np.quantile(padded, [0, 1 / 3, 2 / 3, 1], method="nearest"))
+    counted = []
+    for length in lengths.tolist():
+        one, two = (_count(network, objective, form, data, (int(length), n)) for n in (1, 2))
+        counted.append(one + (two - one) * (order.size - 1))
+    return float(np.interp(padded, lengths, counted).mean())
+
+
+def count(network: nn.Module, objective: Objective, form: Form, data: Examples, rows: torch.Tensor) -> float:
+    """FLOPs of one forward and backward pass over the examples at ``rows``."""
+    _register()
+    question = objective.ask(data.batch(rows), form, generator("cost"))
+    batch = question.batch
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+        answers = network(batch.inputs, batch.valid, question.hidden, question.counts)
+        objective.loss(answers, question, form).backward()
+    network.zero_grad(set_to_none=True)
+    return float(counter.get_total_flops())
+
+
+def _count(
+    network: nn.Module, objective: Objective, form: Form, data: Examples, size: tuple[int, int]
+) -> float:
+    length, examples = size
+    row = (data.longest - length).abs().argmin()
+    return count(network, objective, form, data, row.repeat(examples))
+
+
+def _steps(budget: Budget, per_epoch: int, per_step: float) -> int | None:
+    if budget.seconds is not None:
+        return None
+    steps = budget.steps or round((budget.epochs or 0) * per_epoch + (budget.flops or 0) / per_step)
+    if steps < 1:
+        raise SpecError(
+            f"{budget} is less than one step (one epoch is {per_epoch} steps, {per_step:.3g} FLOPs each)"
+        )
+    return steps
+
+
+@functools.cache
+def _register() -> None:
+    formulas: dict[Any, Callable[..., int]] = {
+        aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+        aten._fft_r2c: _fft_real,
+        aten._fft_c2r: _fft_real_back,
+        aten._fft_c2c: _fft_complex,
+    }
+    for operation, formula in formulas.items():
+        if operation not in flop_registry:  # a later torch may bring its own
+            register_flop_formula(operation)(formula)
+
+
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    *rest: Any,
+    attn_mask: Any = None,
+    scale: Any = None,
+    out_shape: Any = None,
+) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+def _attention_backward(
+    grad: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    *rest: Any,
+    attn_mask: Any = None,
+    scale: Any = None,
+    out_shape: Any = None,
+) -> int:
+    return sdpa_backward_flop_count(grad, query, key, value)
+
+
+def _fft(points: int, rows: int, factor: float) -> int:
+    return round(factor * points * math.log2(max(points, 2)) * rows)
+
+
+def _fft_real(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
+    points = math.prod(shape[d] for d in dim)
+    return _fft(points, math.prod(shape) // points, 2.5)
+
+
+def _fft_real_back(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
+    points = math.prod(out_shape[d] for d in dim)
+    return _fft(points, math.prod(out_shape) // points, 2.5)
+
+
+def _fft_complex(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
+    points = math.prod(shape[d] for d in dim)
+    return _fft(points, math.prod(shape) // points, 5.0)

@@ -1,0 +1,65 @@
+"""Every error a user can meet.
+
+SelfPretrainError        exit code 1
+  SpecError              exit code 2: a recipe, task, mixer or flag says something impossible
+    UnknownName          a name is not on its shelf
+  DataError              exit code 2: sequences or labels cannot be used as they are
+  TransferError          weights and network do not fit as the rule says
+  StoreError             a run folder cannot be read or written
+    ForeignRun           a run folder was written by an incompatible version
+  StageFailed            a stage broke for a reason that has no message of its own
+  MissingExtra           exit code 3: an optional dependency is not installed
+  Interrupted            exit code 130: stopped on request, resumable
+"""
+
+from typing import ClassVar
+
+
+class SelfPretrainError(Exception):
+    """Base of all errors raised on purpose by this package; the message says what to do."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class SpecError(SelfPretrainError, ValueError):
+    """A specification cannot be met."""
+
+    exit_code = 2
+
+
+class UnknownName(SpecError):
+    """A name is not on its shelf."""
+
+
+class DataError(SelfPretrainError, ValueError):
+    """Sequences or labels cannot be used as they are."""
+
+    exit_code = 2
+
+
+class TransferError(SelfPretrainError):
+    """Weights and network do not fit as the transfer rule says."""
+
+
+class StoreError(SelfPretrainError):
+    """A run folder cannot be read or written."""
+
+
+class ForeignRun(StoreError):
+    """A run folder was written by an incompatible version of this package."""
+
+
+class StageFailed(SelfPretrainError):
+    """A stage broke for a reason that has no message of its own; its folder has the traceback."""
+
+
+class MissingExtra(SelfPretrainError, ImportError):
+    """An optional dependency is not installed."""
+
+    exit_code = 3
+
+
+class Interrupted(SelfPretrainError):
+    """The work was stopped on request and can be resumed."""
+
+    exit_code = 130

@@ -1,0 +1,1 @@
+"""Mixers: layers that let positions talk. One file, one mixer."""

@@ -1,0 +1,1 @@
+"""Objectives: what the network is asked. One file, one objective."""

@@ -1,0 +1,65 @@
+"""Heads: one answer per position, or one per example."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..shapes import Hidden, Valid, Vectors
+from .base import Pooling
+
+Style = Literal["linear", "norm", "mlp"]
+
+
+class PerPosition(nn.Module):
+    """A linear layer at every position that counts."""
+
+    def __init__(self, width: int, answers: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, answers)
+
+    def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Float[Tensor, "answers K"]:
+        """Answers of the counted positions, in reading order."""
+        return self.linear(x.flatten(0, 1) if counts is None else x[counts])
+
+
+class Pooled(nn.Module):
+    """One answer per example, from its pooled real positions.
+
+    Two views a, b of an example are joined as [a, b, a - b, a * b].
+    Source: Amos et al. (2024), appendix C (Retrieval), after Tay et al. (2021).
+    """
+
+    def __init__(self, width: int, answers: int, pooling: Pooling, style: Style, views: int = 1) -> None:
+        super().__init__()
+        self.pooling, self.views = pooling, views
+        D = {1: width, 2: 4 * width}.get(views, views * width)
+        before = {
+            "linear": nn.Identity(),
+            "norm": nn.LayerNorm(D),
+            "mlp": nn.Sequential(nn.Linear(D, width), nn.GELU()),
+        }
+        self.before = before[style]
+        self.linear = nn.Linear(width if style == "mlp" else D, answers)
+
+    def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Float[Tensor, "answers K"]:
+        """Answers of the examples, in order."""
+        views = pool(x, valid, self.pooling).chunk(self.views)
+        if self.views == 2:
+            a, b = views
+            views = (a, b, a - b, a * b)
+        return self.linear(self.before(torch.cat(views, dim=-1)))
+
+
+def pool(x: Vectors, valid: Valid, how: Pooling) -> Float[Tensor, "B D"]:
+    """Mean, maximum or last of the real positions of every sequence."""
+    if how == "last":
+        last = torch.full_like(x[:, 0, 0], x.shape[1], dtype=torch.long) if valid is None else valid.sum(1)
+        return x[torch.arange(len(x), device=x.device), last - 1]
+    if how == "max":
+        return (x if valid is None else x.masked_fill(~valid[..., None], -torch.inf)).amax(1)
+    if valid is None:
+        return x.mean(1)
+    real = valid[..., None].to(x.dtype)
+    return (x * real).sum(1) / real.sum(1)

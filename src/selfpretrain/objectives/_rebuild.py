@@ -1,0 +1,68 @@
+"""Rebuilding inputs from vectors: what masked and causal denoising share.
+
+Symbols are told by cross-entropy over the vocabulary; values by their standardised L1 distance, or by
+cross-entropy over evenly spaced levels (256 for pixels; Amos et al. 2024, section 2).
+"""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..batch import Form, Tokens, Values
+from ..shapes import Inputs
+
+Distance = Literal["auto", "l1", "levels"]
+LEVELS = 256
+
+
+def levels_of(form: Form, distance: Distance) -> int | None:
+    """How many classes tell a channel; None: its distance does. "auto" takes levels where there are any."""
+    if isinstance(form.signal, Tokens):
+        return form.signal.vocab
+    if distance == "l1" or (distance == "auto" and form.signal.levels is None):
+        return None
+    return form.signal.levels or LEVELS
+
+
+def answers_of(form: Form, distance: Distance) -> int:
+    """How many numbers a head must give per position."""
+    channels = form.signal.channels if isinstance(form.signal, Values) else 1
+    return channels * (levels_of(form, distance) or 1)
+
+
+def truth(inputs: Inputs, form: Form, distance: Distance) -> Int[Tensor, "B L C"] | Float[Tensor, "B L C"]:
+    """What the answers are compared with: symbols, levels, or standardised values."""
+    if isinstance(form.signal, Tokens):
+        return inputs[..., None]
+    signal, levels = form.signal, levels_of(form, distance)
+    if levels is None:
+        return (inputs - inputs.new_tensor(signal.centre)) / inputs.new_tensor(signal.spread)
+    level = (inputs - signal.low) / (signal.high - signal.low) * (levels - 1)
+    return level.round().long().clamp(0, levels - 1)
+
+
+def loss(answers: Tensor, right: Tensor) -> Tensor:
+    """Sum over positions of the loss, averaged over channels."""
+    channels = right.shape[-1]
+    if right.is_floating_point():
+        return F.l1_loss(answers, right, reduction="sum") / channels
+    return F.cross_entropy(answers.view(right.numel(), -1), right.flatten(), reduction="sum") / channels
+
+
+def tally(answers: Tensor, right: Tensor) -> dict[str, Tensor]:
+    """Sums of positions, losses and, where there are classes, right answers."""
+    sums = {"positions": torch.tensor(float(len(right))), "loss": loss(answers, right)}
+    if not right.is_floating_point():
+        best = answers.view(right.numel(), -1).argmax(-1)
+        sums["right"] = (best == right.flatten()).sum() / right.shape[-1]
+    return sums
+
+
+def scores(sums: dict[str, float]) -> dict[str, float]:
+    """Mean loss, its negative as the score, and accuracy where there are classes."""
+    mean = sums["loss"] / max(sums["positions"], 1.0)
+    named = {"score": -mean, "loss": mean}
+    return named | ({"accuracy": sums["right"] / max(sums["positions"], 1.0)} if "right" in sums else {})

@@ -1,0 +1,75 @@
+"""What an objective must do."""
+
+import abc
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..batch import Batch, Form
+from ..errors import SpecError
+from ..shapes import Hidden
+
+Pooling = Literal["mean", "max", "last"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A batch turned into what the network sees and what it is scored on."""
+
+    batch: Batch
+    answer: Tensor  # (examples, ...) or (B, L, ...): what should come out
+    size: Tensor  # () how many answers count in the whole batch, over all processes
+    hidden: Hidden = None  # positions that the network sees as holes
+    counts: Hidden = None  # positions where an answer is wanted; None: one answer per example
+
+    def part(self, rank: int, world: int) -> "Question":
+        """The share of one of several processes; ``size`` still counts the whole."""
+        batch = self.batch.part(rank, world)
+        if self.counts is None:
+            return replace(self, batch=batch, answer=self.answer[rank::world])
+        examples = len(self.batch.targets)
+        rows = torch.arange(len(self.counts), device=self.counts.device).view(self.batch.views, examples)
+        mine = rows[:, rank::world].flatten()
+        hidden = None if self.hidden is None else self.hidden[mine]
+        return replace(self, batch=batch, answer=self.answer[mine], hidden=hidden, counts=self.counts[mine])
+
+
+class Objective(abc.ABC):
+    """A spec that owns a head, a corruption, a loss and scores.
+
+    Losses and tallies are sums over answers, so that they add up over batches and processes.
+    """
+
+    labelled: ClassVar[bool]  # whether only labelled examples can be used
+    hides: ClassVar[bool] = False  # whether the network sees holes
+    needs_causal: ClassVar[bool] = False  # whether a model that sees the future would cheat
+
+    @abc.abstractmethod
+    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+        """The last layer: ``(x, valid, counts) -> answers``."""
+
+    @abc.abstractmethod
+    def ask(self, batch: Batch, form: Form, random: torch.Generator) -> Question:
+        """What the network sees of a batch, and what is right."""
+
+    @abc.abstractmethod
+    def loss(self, answers: Tensor, question: Question, form: Form) -> Tensor:
+        """The sum of the losses of all answers; training minimises its ratio to ``question.size``."""
+
+    @abc.abstractmethod
+    def tally(self, answers: Tensor, question: Question, form: Form) -> dict[str, Tensor]:
+        """Sums from which the scores of any number of batches can be computed."""
+
+    @abc.abstractmethod
+    def scores(self, tally: dict[str, float]) -> dict[str, float]:
+        """Named metrics; ``score`` (larger is better) is for selection and reports, ``loss`` is the mean."""
+
+    def predict(self, answers: Tensor) -> Tensor:
+        """One class or value per example, in the user's units.
+
+        Raises:
+            SpecError: if the objective does not answer about whole examples.
+        """
+        raise SpecError(f"{type(self).__name__} does not predict targets")

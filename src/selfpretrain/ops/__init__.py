@@ -1,0 +1,1 @@
+"""Arithmetic without parameters: plain PyTorch, no state."""

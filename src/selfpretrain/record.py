@@ -1,0 +1,93 @@
+"""What a study writes down for its report, besides the results of its stages."""
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from . import __version__
+from .batch import Classes, Form, Tokens
+from .run import Bench
+from .shelf import name_of
+from .store import FORMAT, Json
+from .study import Cell, Study
+from .tasks.base import SPLITS, Split, Task
+
+TIE = 0.01
+"""Score differences smaller than this (one point of accuracy, or of R2) are ties."""
+
+
+def record(study: Study, cells: list[Cell], bench: Bench, command: str) -> Json:
+    """The content of ``study.json``: question, task, metric, and where every cell's stages are."""
+    return {
+        "format": FORMAT,
+        "study": name_of(study),
+        "version": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "title": sentence(study),
+        "task": card(study.task),
+        "metric": metric(study.task.form),
+        "baselines": {},
+        "contrasts": [list(pair) for pair in study.contrasts],
+        "cells": [_entry(cell, bench) for cell in cells],
+        "notes": study.notes(),
+    }
+
+
+def card(task: Task) -> Json:
+    """What a task is: in words, in counts, and how many examples two of its splits share."""
+    form, data = task.form, {split: task.load(split) for split in SPLITS}
+    digests = {split: set(data[split].digests()) for split in SPLITS}
+    pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
+    return {
+        "name": name_of(task),
+        "about": sentence(task),
+        "source": task.source,
+        "licence": task.licence,
+        "signal": _signal(form),
+        "length": form.length,
+        "target": _target(form),
+        "kind": "classes" if isinstance(form.target, Classes) else "reals",
+        "labelled": int(data["train"].labelled.sum()),
+        "chance": 1 / len(form.target.names) if isinstance(form.target, Classes) else None,
+        "overlap": {f"{a}/{b}": len(digests[a] & digests[b]) for a, b in pairs},
+    } | {split: len(data[split]) for split in SPLITS}
+
+
+def manifest(task: Task) -> dict[str, list[str]]:
+    """The short hash of every example of every split: proof of what pretraining could and could not see."""
+    return {split: task.load(split).digests() for split in SPLITS}
+
+
+def metric(form: Form) -> Json:
+    """How scores are shown."""
+    if isinstance(form.target, Classes):
+        return {"name": "accuracy", "unit": "%", "factor": 100, "digits": 1, "tie": TIE}
+    return {"name": "r2", "unit": "", "factor": 1, "digits": 3, "tie": TIE}
+
+
+def sentence(thing: object) -> str:
+    """The first line of the docstring of the module that offers a thing, or of its class outside a shelf."""
+    kind = thing if isinstance(thing, type) else type(thing)
+    text = sys.modules[kind.__module__].__doc__ or kind.__doc__ or name_of(kind)
+    return text.strip().splitlines()[0]
+
+
+def _entry(cell: Cell, bench: Bench) -> dict[str, Any]:
+    stages = [str(bench.folder(prefix).relative_to(bench.runs)) for prefix in cell.recipe.prefixes()]
+    return {"row": cell.row, "column": cell.column, "seed": cell.recipe.seed, "stages": stages}
+
+
+def _signal(form: Form) -> str:
+    if isinstance(form.signal, Tokens):
+        return f"tokens, {form.signal.vocab} symbols"
+    levels = f", {form.signal.levels} levels" if form.signal.levels else ""
+    return f"values, {form.signal.channels} channel{'s' * (form.signal.channels > 1)}{levels}"
+
+
+def _target(form: Form) -> str:
+    return (
+        f"{len(form.target.names)} classes"
+        if isinstance(form.target, Classes)
+        else f"real ({form.target.name})"
+    )

@@ -1,0 +1,110 @@
+"""One sentence on the gain and one on the ranking, which claim no more than the intervals allow."""
+
+from dataclasses import dataclass
+
+from . import numbers
+from .comparison import Analysis, Difference, Order, Pair, Ranking, Standing
+
+GLOSS = {
+    "scratch": "training from scratch with the same finetuning budget",
+    "scratch, tied": "training from scratch for as long as pretraining and finetuning together",
+}
+"""What the columns of the comparison are, in words."""
+
+PHRASES = {
+    Standing.BETTER: "better for {rows}",
+    Standing.AHEAD: "ahead for {rows}, perhaps by less than the tie of {tie}",
+    Standing.EQUAL: "equal within the tie of {tie} for {rows}",
+    Standing.UNCLEAR: "neither shown better nor worse for {rows}",
+    Standing.BEHIND: "behind for {rows}, perhaps by less than the tie of {tie}",
+    Standing.WORSE: "worse for {rows}",
+    Standing.ONE_SEED: "measured only once for {rows}, and one seed cannot tell chance from effect",
+    Standing.NOTHING: "not measured yet for {rows}",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a study says."""
+
+    gain: str  # one sentence
+    ranking: str | None  # one sentence; None with a single row
+
+
+def verdict(analysis: Analysis) -> Verdict:
+    """The sentences that a report starts with."""
+    ranking = None if analysis.ranking is None else _ranking(analysis, analysis.ranking)
+    return Verdict(_gain(analysis), ranking)
+
+
+def _gain(analysis: Analysis) -> str:
+    treatment, control = analysis.study.headline
+    if all(found.estimate is None for found in analysis.headline):
+        both = f"{treatment} against {_named(control)}"
+        return f"Nothing can be said yet about {both}: {_unfinished(analysis)}."
+    phrases = []
+    for standing in Standing:
+        there = [found for found in analysis.headline if found.standing is standing]
+        if there:
+            rows = numbers.listing([_row(analysis, found) for found in there])
+            phrases.append(PHRASES[standing].format(rows=rows, tie=_tie(analysis)))
+    end = f"; {_unfinished(analysis)}" if analysis.study.missing else ""
+    return f"Against {_named(control)}, {treatment} is {'; '.join(phrases)}{end}."
+
+
+def _row(analysis: Analysis, found: Difference) -> str:
+    if found.estimate is None:
+        return found.a[0]
+    metric = analysis.study.plan.metric
+    size = f"{numbers.signed(metric, found.estimate.mean)}{numbers.points(metric)}"
+    if found.estimate.bounds is None:
+        return f"{found.a[0]} ({size})"
+    low, high = (numbers.signed(metric, bound) for bound in found.estimate.bounds)
+    return f"{found.a[0]} ({size}, 95 % interval {low} to {high}, {numbers.plural(found.estimate.n, 'seed')})"
+
+
+def _unfinished(analysis: Analysis) -> str:
+    study = analysis.study
+    if not study.missing:
+        return "no seed has a score in both"
+    verb = "is" if study.missing == 1 else "are"
+    return f"{study.missing} of {numbers.plural(len(study.cells), 'cell')} {verb} missing"
+
+
+def _ranking(analysis: Analysis, ranking: Ranking) -> str:
+    treatment, control = analysis.study.headline
+    if ranking.order is Order.CHANGES:
+        swaps = [_swap(pair) for pair in ranking.pairs if pair.order is Order.CHANGES]
+        return f"The ranking changes from {control} to {treatment}: {'; '.join(swaps)}."
+    if ranking.order is Order.STAYS:
+        means = {row: analysis.means[row, control].mean for row in analysis.study.rows}
+        order = numbers.listing(sorted(means, key=lambda row: -means[row]))
+        return f"The ranking does not change: {order}, best first, in {control} and in {treatment}."
+    return f"Whether the ranking changes is not resolved: {_unresolved(analysis, ranking)}."
+
+
+def _unresolved(analysis: Analysis, ranking: Ranking) -> str:
+    treatment, control = analysis.study.headline
+    sides = {side.standing for pair in ranking.pairs for side in (pair.control, pair.treatment)}
+    if Standing.ONE_SEED in sides and sides <= {Standing.ONE_SEED, Standing.NOTHING}:
+        return "one seed cannot tell chance from effect"
+    both = f"clearly further apart than the tie of {_tie(analysis)} in both {control} and {treatment}"
+    if len(ranking.pairs) == 1:
+        return f"{numbers.listing(list(ranking.pairs[0].rows))} are not {both}"
+    stay = sum(pair.order is Order.STAYS for pair in ranking.pairs)
+    return f"of {len(ranking.pairs)} pairs of models, {stay or 'none'} {'is' if stay < 2 else 'are'} {both}"
+
+
+def _swap(pair: Pair) -> str:
+    first, second = pair.rows
+    upper, lower = (first, second) if pair.control.standing is Standing.BETTER else (second, first)
+    return f"{upper} falls from above {lower} to below it"
+
+
+def _named(column: str) -> str:
+    return f"{GLOSS[column]} ({column})" if column in GLOSS else column
+
+
+def _tie(analysis: Analysis) -> str:
+    metric = analysis.study.plan.metric
+    return f"{numbers.score(metric, metric.tie)}{numbers.points(metric)}"

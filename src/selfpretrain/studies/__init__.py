@@ -1,0 +1,1 @@
+"""Studies: questions, the recipes that answer them and the tables that show it. One file, one study."""

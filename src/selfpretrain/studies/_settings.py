@@ -1,0 +1,146 @@
+"""How an architecture is trained on a task: sizes, budgets and learning rates of every arm.
+
+The small settings are the starting point of tuning, the same for every arm; the paper's are those of
+Amos et al. (2024), appendix C, Table 4.
+"""
+
+import itertools
+from dataclasses import replace
+
+from ..batch import Classes, Tokens
+from ..errors import SpecError
+from ..mixers.attention import Attention
+from ..mixers.base import Mixer
+from ..model import Model
+from ..objectives.base import Objective
+from ..objectives.causal import Causal
+from ..objectives.classify import Classify
+from ..objectives.masked import Masked
+from ..objectives.regress import Regress
+from ..optim import Optim
+from ..recipe import Budget, Stage
+from ..shelf import Positive, Rate, amend, name_of, spec
+from ..tasks.base import Task
+
+PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 40, 10
+FEWEST, MOST = 600, 20_000
+"""Steps of finetuning below and above which epochs no longer decide."""
+
+
+@spec
+class Arms:
+    """One architecture, and how each of its arms is trained."""
+
+    model: Model  # of self-pretraining
+    pretrain: Stage
+    finetune: Stage
+    scratch_model: Model  # of both arms from scratch; the same up to dropout
+    scratch: Stage  # of the arm without compensation; the tied arm's budget follows from the cost of SPT
+
+    def amended(self, path: str, text: str) -> "Arms":
+        """The same with one setting changed; ``model`` and ``mixer`` mean those of all arms."""
+        word, _, rest = path.partition(".")
+        if word == "mixer":
+            return self.amended(f"model.{path}", text)
+        if word == "model":
+            return replace(
+                self, model=amend(self.model, rest, text), scratch_model=amend(self.scratch_model, rest, text)
+            )
+        return amend(self, path, text)
+
+
+@spec
+class Grid:
+    """What tuning tries, for every arm alike."""
+
+    lr: tuple[Positive, ...] = (1e-3, 3e-3)  # of finetuning, and of training from scratch
+    weight_decay: tuple[float, ...] = (0.0, 0.1)
+    dropout: tuple[Rate, ...] = (0.0, 0.1)
+
+    def settings(self) -> list[tuple[float, float, float]]:
+        """Every combination of learning rate, weight decay and dropout."""
+        return list(itertools.product(self.lr, self.weight_decay, self.dropout))
+
+
+GRID = Grid()
+
+
+def with_settings(arms: Arms, spt: tuple[float, float, float], scratch: tuple[float, float, float]) -> Arms:
+    """The same arms with a (learning rate, weight decay, dropout) each."""
+    return Arms(
+        replace(arms.model, dropout=spt[2]),
+        arms.pretrain,
+        _tuned(arms.finetune, spt),
+        replace(arms.scratch_model, dropout=scratch[2]),
+        _tuned(arms.scratch, scratch),
+    )
+
+
+def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
+    """Minutes on two cores for a few thousand short sequences."""
+    model = Model(mixer, width=64, depth=2, expand=2, causal=denoise.needs_causal)
+    data = task.load("train")
+    epoch = len(data) / 32
+    pretrain = Stage(denoise, Budget(steps=_between(PRETRAIN_EPOCHS * epoch, 4)), Optim(lr=3e-3), evals=8)
+    finetune = Stage(supervised(task), Budget(steps=_between(FINETUNE_EPOCHS * epoch, 1)), Optim(lr=1e-3))
+    return Arms(model, pretrain, finetune, model, finetune)
+
+
+def paper(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
+    """The printed recipe, for a GPU and days.
+
+    Raises:
+        SpecError: if the paper has none for this task and mixer.
+    """
+    if name_of(task) != "listops" or not isinstance(mixer, Attention):
+        raise SpecError(
+            f"no printed recipe for {name_of(mixer)} on {name_of(task)}; use --scale small and -s ..."
+        )
+    causal = isinstance(denoise, Causal)
+    # Table 4, ListOps: rotary masked, and sinusoidal causal; 200 epochs are the most that was allowed.
+    pretrain_lr, finetune_lr = (5e-4, 5e-4) if causal else (1e-3, 1e-4)
+    pretrain_batch, finetune_batch = (32, 128) if causal else (256, 64)
+    decay = 0.1 if causal else 0.05
+    model = Model(replace(mixer, heads=8), 512, 6, 2, positions="rotary", pooling="mean")
+    if causal:
+        model = replace(model, positions="sinusoidal", pooling="last", causal=True)
+    optim = Optim(weight_decay=decay, schedule="constant", warmup=0.01, clip=0.0)
+    stage = Stage(
+        denoise, Budget(epochs=200), replace(optim, lr=pretrain_lr), batch=pretrain_batch, evals=200
+    )
+    finetune = replace(
+        stage, objective=Classify(style="linear"), optim=replace(optim, lr=finetune_lr), batch=finetune_batch
+    )
+    return Arms(model, stage, finetune, model, finetune)
+
+
+def denoiser(task: Task, objective: str) -> Objective:
+    """The denoising objective by its short name, with the masking rate that suits the signal.
+
+    Rates: 15 % of symbols (10 % for ListOps), half of quantised values (pixels), a quarter of other values.
+    Source: Amos et al. (2024), section 2 and appendix C.3.
+
+    Raises:
+        SpecError: if it is neither masked nor causal.
+    """
+    if objective == "causal":
+        return Causal()
+    if objective != "masked":
+        raise SpecError(f"objective {objective!r}: self-pretraining is either masked or causal")
+    if name_of(task) == "listops":
+        return Masked(0.1)
+    signal = task.form.signal
+    return Masked(0.15 if isinstance(signal, Tokens) else 0.5 if signal.levels else 0.25)
+
+
+def supervised(task: Task) -> Objective:
+    """The objective that a task's labels ask for."""
+    return Classify() if isinstance(task.form.target, Classes) else Regress()
+
+
+def _between(steps: float, times: int) -> int:
+    return round(min(max(steps, FEWEST * times), MOST * times))
+
+
+def _tuned(stage: Stage, setting: tuple[float, float, float]) -> Stage:
+    return replace(stage, optim=replace(stage.optim, lr=setting[0], weight_decay=setting[1]))

@@ -1,0 +1,161 @@
+"""Does self-pretraining beat training from scratch, architecture by architecture?
+
+Three arms per architecture and seed: from scratch with the budget of finetuning, from scratch with the
+compute of pretraining and finetuning together, and self-pretraining (SPT) followed by finetuning. All
+arms of a seed share data, order of examples, fresh weights of the head, and the model.
+
+Source: Amos et al. (2024), Tables 1 and 8. Cost: minutes on two cores at the small scale.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+
+from .. import cost
+from ..execute import Machine, perform
+from ..mixers.attention import Attention
+from ..mixers.base import Mixer
+from ..mixers.s4d import S4D
+from ..recipe import Budget, Recipe, Stage
+from ..shelf import Count, find, name_of, spec
+from ..store import Folder
+from ..study import Cell, Scale, Study, jobs, toy
+from ..tasks.base import Task
+from ._settings import GRID, Arms, Grid, denoiser, paper, small, with_settings
+
+TUNING_SEED = 1_000
+SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
+
+
+@spec
+class Compare(Study):
+    """Scratch, compute-tied scratch and SPT for every architecture and seed."""
+
+    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+
+    task: Task
+    arms: tuple[Arms, ...]
+    seeds: Count = 3
+    first: Annotated[int, Field(ge=0)] = 0  # seeds first .. first + seeds - 1
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def at(cls, scale: Scale, seeds: int) -> "Compare":
+        """Attention and S4D on the embedded default task."""
+        return prepare(find("tasks", "stdlib")(), (Attention(), S4D()), "masked", scale, seeds)
+
+    def cells(self) -> Iterator[Cell]:
+        """Seed by seed, so that an unfinished study already shows all arms."""
+        for seed in range(self.first, self.first + self.seeds):
+            for arms in self.arms:
+                row = self.row(arms)
+                yield Cell(row, SPT, Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), seed))
+                yield Cell(row, SCRATCH, Recipe(self.task, arms.scratch_model, (arms.scratch,), seed))
+                yield Cell(row, TIED, Recipe(self.task, arms.scratch_model, (self._tied(arms),), seed))
+
+    def row(self, arms: Arms) -> str:
+        """The name of an architecture in the table: its mixer, numbered where a mixer comes twice."""
+        names = [name_of(a.model.mixer) for a in self.arms]
+        i = self.arms.index(arms)
+        return names[i] if names.count(names[i]) == 1 else f"{names[i]} {names[: i + 1].count(names[i])}"
+
+    def notes(self) -> list[str]:
+        """How the arms were trained, in words."""
+        return [f"{self.row(arms)}: {_words(arms)}" for arms in self.arms] + list(self.remarks)
+
+    def amended(self, changes: list[tuple[str, str]]) -> "Compare":
+        """The same study with settings changed: ``pretrain.optim.lr``, or ``s4d.pretrain.optim.lr`` for one.
+
+        Raises:
+            UnknownName: if there is no such setting.
+        """
+        study = self
+        rows = [self.row(arms) for arms in self.arms]
+        for path, text in changes:
+            row, _, rest = path.partition(".")
+            mine = [row not in rows or row == name for name in rows]
+            inner = rest if row in rows else path
+            arms = tuple(a.amended(inner, text) if m else a for a, m in zip(study.arms, mine, strict=True))
+            study = replace(study, arms=arms)
+        return study
+
+    def tuned(self, machine: Machine, grid: Grid = GRID) -> "Compare":
+        """The same study with the settings that did best on validation, chosen for every arm from one grid.
+
+        The seed used for choosing is never reported, and the test split is not read.
+        """
+        candidates = {
+            (i, setting): with_settings(arms, setting, setting)
+            for i, arms in enumerate(self.arms)
+            for setting in grid.settings()
+        }
+        cells = {
+            (i, setting, column): recipe
+            for (i, setting), arms in candidates.items()
+            for column, recipe in self._tuning_recipes(arms).items()
+        }
+        perform(jobs([Cell("", "", r) for r in cells.values()], machine.bench, tested=False), machine)
+        scores = {key: _validation_score(recipe, machine) for key, recipe in cells.items()}
+        chosen, remarks = [], []
+        for i, arms in enumerate(self.arms):
+            best = {c: max(grid.settings(), key=lambda s: scores[i, s, c]) for c in (SPT, TIED)}
+            chosen.append(with_settings(arms, best[SPT], best[TIED]))
+            remarks.append(
+                f"{self.row(arms)}: {_choice(grid, best, {c: scores[i, s, c] for c, s in best.items()})}"
+            )
+        return replace(self, arms=tuple(chosen), remarks=tuple(remarks))
+
+    def _tuning_recipes(self, arms: Arms) -> dict[str, Recipe]:
+        spt = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), TUNING_SEED)
+        return {SPT: spt, TIED: Recipe(self.task, arms.scratch_model, (self._tied(arms),), TUNING_SEED)}
+
+    def _tied(self, arms: Arms) -> Stage:
+        spt = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune))
+        evals = arms.pretrain.evals + arms.finetune.evals
+        return replace(arms.scratch, budget=Budget(flops=cost.total(spt)), evals=evals)
+
+
+def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale, seeds: int) -> Compare:
+    """The comparison of some mixers on a task, with the settings of a scale."""
+    settings = paper if scale == "paper" else small
+    task = task.tiny() if scale == "smoke" else task
+    arms = tuple(settings(task, mixer, denoiser(task, objective)) for mixer in mixers)
+    return Compare(task, tuple(map(_toy, arms)) if scale == "smoke" else arms, seeds)
+
+
+def _toy(arms: Arms) -> Arms:
+    model = replace(arms.model, width=16, depth=1)
+    return Arms(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
+
+
+def _validation_score(recipe: Recipe, machine: Machine) -> float:
+    return float(Folder(machine.bench.folder(recipe)).read("result.json")["scores"]["val"]["score"])
+
+
+def _choice(grid: Grid, best: dict[str, tuple[float, float, float]], scores: dict[str, float]) -> str:
+    tried = (
+        f"{len(grid.settings())} settings of learning rate, weight decay and dropout were tried for each arm"
+    )
+    parts = [
+        f"{arm} took {lr:g}, {decay:g}, {dropout:g} (validation score {scores[arm]:.3f})"
+        for arm, (lr, decay, dropout) in best.items()
+    ]
+    return f"{tried} with seed {TUNING_SEED}, which is not reported; " + ", ".join(parts)
+
+
+def _words(arms: Arms) -> str:
+    model = arms.model
+    shape = (
+        f"{model.depth} blocks of width {model.width}, {model.encoding} positions, {model.pooling} pooling"
+    )
+    stages = {"pretraining": arms.pretrain, "finetuning": arms.finetune, "from scratch": arms.scratch}
+    rates = ", ".join(
+        f"{n} {s.optim.lr:g} (weight decay {s.optim.weight_decay:g})" for n, s in stages.items()
+    )
+    dropout = f"dropout {model.dropout:g}, from scratch {arms.scratch_model.dropout:g}"
+    return f"{shape}; {dropout}; learning rates: {rates}"
+
+
+study = Compare

@@ -1,0 +1,71 @@
+"""Which package of Python's standard library is this text from: 64 bytes of source code, eight packages.
+
+The text is a snapshot that ships with this package (``_stdlib.npz``), so results do not depend on the Python
+that runs them. No source file feeds two splits, no window occurs twice, all classes are equally frequent, and
+every run of white space counts as one space. Simple methods are strong here: print the n-gram baseline
+beside a network.
+"""
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from ..batch import Classes, Examples, Form, Tokens
+from ..errors import SpecError
+from ..shelf import Count, spec
+from . import _split
+from .base import SPLITS, Split, Task
+
+SNAPSHOT = Path(__file__).with_name("_stdlib.npz")
+
+
+@spec
+class Stdlib(Task):
+    """Which package of Python's standard library is this text from?"""
+
+    source = "the standard library of CPython 3.11.7, cut by tools/snapshot_stdlib.py"
+    licence = "PSF-2.0; notices in tasks/_stdlib.LICENSE.txt"
+
+    train: Annotated[int, Field(ge=8, le=6000)] = 2000  # training windows; fewer are a part of more
+    val: Annotated[int, Field(ge=8, le=1000)] = 1000  # validation windows
+    test: Annotated[int, Field(ge=8, le=2000)] = 2000  # test windows
+    labels: Count | None = None  # how many training windows keep their label, balanced and nested; None: all
+
+    def __post_init__(self) -> None:
+        if self.labels is not None and self.labels > self.train:
+            raise SpecError(f"labels={self.labels} of train={self.train} windows; lower it, or leave it out")
+
+    @property
+    def form(self) -> Form:
+        """64 ASCII codes."""
+        return Form(Tokens(vocab=128), 64, Classes(_packages()))
+
+    def load(self, split: Split) -> Examples:
+        """The windows of a split, classes in turn; the group of a window is the file it was cut from."""
+        arrays, wanted = _snapshot(), {"train": self.train, "val": self.val, "test": self.test}[split]
+        rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:wanted]
+        examples = Examples.even(arrays["text"][rows], arrays["label"][rows])
+        examples = replace(examples, groups=torch.from_numpy(arrays["source"][rows].astype(np.int64)))
+        return _split.budget(examples, self.labels) if split == "train" else examples
+
+    def tiny(self) -> "Stdlib":
+        """160 training windows, 80 for each of the others."""
+        return Stdlib(train=min(self.train, 160), val=min(self.val, 80), test=min(self.test, 80))
+
+
+@functools.lru_cache(maxsize=1)
+def _snapshot() -> dict[str, np.ndarray]:
+    with np.load(SNAPSHOT, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _packages() -> tuple[str, ...]:
+    return tuple(_snapshot()["packages"].tolist())
+
+
+task = Stdlib

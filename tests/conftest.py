@@ -1,0 +1,33 @@
+"""Settled before torch is imported: one thread. And where real data may be found."""
+
+import os
+
+for _variable, _value in {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "MKL_NUM_THREADS": "1"}.items():
+    os.environ.setdefault(_variable, _value)
+
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def data_folder() -> Path:
+    """The folder of real data sets: SPT_TEST_DATA, or shared/data beside the repository."""
+    return Path(os.environ.get("SPT_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs data that are not here."""
+    for marker in item.iter_markers("needs_data"):
+        missing = [name for name in marker.args or ("",) if not (data_folder() / name).exists()]
+        if missing:
+            pytest.skip(f"needs {', '.join(missing) or 'data'} in {data_folder()}; set SPT_TEST_DATA")
+
+
+@pytest.fixture
+def needs_data(request: pytest.FixtureRequest) -> Path:
+    """The folder of real data; the test is skipped where there is none."""
+    if not data_folder().is_dir():
+        pytest.skip(f"needs data in {data_folder()}; set SPT_TEST_DATA")
+    return data_folder()

@@ -1,0 +1,142 @@
+"""Laws that every mixer on the shelf keeps; a new file is tested without being named here."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import toys
+from selfpretrain import shelf
+from selfpretrain.mixers.base import Mixer, Place
+from selfpretrain.recipe import describe, revive
+
+L, D = 12, 8
+MIXERS = {name: shelf.find("mixers", name) for name in shelf.names("mixers")}
+every_mixer = pytest.mark.parametrize("name", MIXERS)
+both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+
+
+def build(kind, causal=False, length=L):
+    toys.settle()
+    mixer = kind()
+    return mixer.build(Place(D, length, causal, mixer.positions == "rotary")).double().eval()
+
+
+def sequences(*shape):
+    return torch.randn(*shape, D, dtype=torch.double)
+
+
+def reach(layer, length=L):
+    """(L, L) of bool: does output i depend on input j? By gradients, at a random point."""
+    x = sequences(1, length)
+    jacobian = torch.autograd.functional.jacobian(lambda u: layer(u, None).sum(-1)[0], x)
+    return jacobian.abs().sum(-1)[:, 0] > 1e-12
+
+
+def leaks_future(layer):
+    return bool(reach(layer).triu(1).any())
+
+
+def leaks_padding(layer):
+    x, valid = sequences(2, L), torch.ones(2, L, dtype=torch.bool)
+    valid[0, 7:] = False
+    other = torch.where(valid[..., None], x, 10 * torch.randn_like(x))
+    same_content = torch.allclose(layer(x, valid)[valid], layer(other, valid)[valid], atol=1e-9)
+    shorter = layer(x[:1, :7], None)
+    same_length = torch.allclose(layer(x, valid)[:1, :7], shorter, atol=1e-9)
+    return not (same_content and same_length)
+
+
+@every_mixer
+@both_ways
+@given(batch=st.integers(1, 3), length=st.sampled_from([1, 2, 5, 11, 12]))
+@settings(max_examples=8, deadline=None)
+def test_keeps_shape_and_type_at_any_length(name, causal, batch, length):
+    x = sequences(batch, length)
+    y = build(MIXERS[name], causal)(x, None)
+    assert y.shape == x.shape
+    assert y.dtype == x.dtype
+
+
+@every_mixer
+def test_causal_never_sees_the_future(name):
+    assert not leaks_future(build(MIXERS[name], causal=True))
+
+
+@every_mixer
+def test_bidirectional_sees_both_sides(name):
+    seen = reach(build(MIXERS[name], causal=False))
+    assert seen.triu(1).any()
+    assert seen.tril(-1).any()
+
+
+@every_mixer
+@both_ways
+def test_padding_does_not_matter(name, causal):
+    assert not leaks_padding(build(MIXERS[name], causal))
+
+
+@every_mixer
+@both_ways
+def test_all_positions_valid_is_no_mask(name, causal):
+    layer, x = build(MIXERS[name], causal), sequences(2, L)
+    torch.testing.assert_close(layer(x, torch.ones(2, L, dtype=torch.bool)), layer(x, None))
+
+
+@every_mixer
+def test_sequences_of_a_batch_do_not_meet(name):
+    layer, x = build(MIXERS[name]), sequences(3, L)
+    torch.testing.assert_close(layer(x, None)[:1], layer(x[:1], None))
+
+
+@every_mixer
+def test_evaluates_the_same_twice(name):
+    layer, x = build(MIXERS[name]), sequences(2, L)
+    assert torch.equal(layer(x, None), layer(x, None))
+
+
+@every_mixer
+@both_ways
+def test_every_parameter_gets_a_finite_gradient(name, causal):
+    layer, valid = build(MIXERS[name], causal), torch.ones(2, L, dtype=torch.bool)
+    valid[0, 9:] = False
+    layer(sequences(2, L), valid).square().sum().backward()
+    for parameter_name, parameter in layer.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        assert parameter.grad.isfinite().all(), parameter_name
+
+
+@every_mixer
+def test_the_same_seed_builds_the_same_layer(name):
+    a, b = build(MIXERS[name]).state_dict(), build(MIXERS[name]).state_dict()
+    assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+@every_mixer
+def test_spec_survives_json(name):
+    mixer = MIXERS[name]()
+    assert isinstance(mixer, Mixer)
+    assert revive(json.loads(json.dumps(describe(mixer)))) == mixer
+
+
+@every_mixer
+def test_slow_parameters_name_something(name):
+    import fnmatch
+
+    names = [n for n, _ in build(MIXERS[name]).named_parameters()]
+    for pattern in MIXERS[name].slow_parameters:
+        assert fnmatch.filter(names, pattern), pattern
+
+
+@every_mixer
+def test_settings_are_documented_fields(name):
+    assert dataclasses.is_dataclass(MIXERS[name])
+
+
+def test_a_careless_mixer_is_caught():
+    layer = build(toys.Careless, causal=True)
+    assert leaks_future(layer)
+    assert leaks_padding(layer)

@@ -1,0 +1,144 @@
+"""Laws that every objective on the shelf keeps; a new file is tested without being named here."""
+
+import json
+import math
+
+import pytest
+import torch
+
+import toys
+from selfpretrain import shelf
+from selfpretrain.batch import Batch, generator
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.model import Model
+from selfpretrain.objectives.base import Objective
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.recipe import describe, revive
+
+NAMES = shelf.names("objectives")
+OBJECTIVES = {name: shelf.find("objectives", name) for name in NAMES}
+every_objective = pytest.mark.parametrize("name", NAMES)
+TASKS = [toys.Majority(signal=s, target=t) for s in ("tokens", "values") for t in ("classes", "reals")]
+
+
+def suits(objective, task):
+    target = {"Classify": "classes", "Regress": "reals"}.get(type(objective).__name__)
+    return target in (None, task.target)
+
+
+def cases():
+    return [
+        pytest.param(kind(), task, id=f"{name}-{task.signal}-{task.target}")
+        for name, kind in OBJECTIVES.items()
+        for task in TASKS
+        if suits(kind(), task)
+    ]
+
+
+every_case = pytest.mark.parametrize(("objective", "task"), cases())
+
+
+def network(objective, task):
+    toys.settle()
+    head = objective.head(task.form, 8, "mean")
+    model = Model(Attention(heads=2), width=8, depth=1, causal=objective.needs_causal)
+    return model.build(task.form, head).eval()
+
+
+def answers(net, question):
+    return net(question.batch.inputs, question.batch.valid, question.hidden, question.counts)
+
+
+@every_case
+def test_answers_do_not_see_what_they_must_tell(objective, task):
+    """Change the inputs only where an answer is wanted: the answers there must stay."""
+    if objective.labelled:
+        pytest.skip("labels are not among the inputs")
+    data, net = task.load("train"), network(objective, task)
+    batch = data.batch(torch.arange(8))
+    question = objective.ask(batch, task.form, generator("test"))
+    wanted = question.counts.roll(1, 1) if objective.needs_causal else question.counts
+    if objective.needs_causal:  # change only the very last answer of each sequence: nothing later may use it
+        last = wanted & ~wanted.roll(-1, 1)
+        wanted = last
+    flipped = torch.where(
+        wanted.view(*wanted.shape, *[1] * (batch.inputs.ndim - 2)), 1 - batch.inputs, batch.inputs
+    )
+    other = Batch(flipped, batch.valid, batch.targets)
+    changed = objective.ask(other, task.form, generator("test"))
+    torch.testing.assert_close(answers(net, question), answers(net, changed))
+    assert not torch.equal(question.answer[question.counts], changed.answer[changed.counts])
+
+
+@every_case
+def test_padding_is_never_asked(objective, task):
+    batch = task.load("train").batch(torch.arange(16))
+    question = objective.ask(batch, task.form, generator("test"))
+    if question.counts is not None:
+        assert not (question.counts & ~batch.real()).any()
+        assert question.size == question.counts.sum()
+
+
+@every_case
+def test_tallies_add_up_over_batches(objective, task):
+    data, net = task.load("train"), network(objective, task)
+    whole = objective.ask(data.batch(torch.arange(16)), task.form, generator("test"))
+    parts = [whole.part(rank, 4) for rank in range(4)]
+    with torch.no_grad():
+        total = objective.tally(answers(net, whole), whole, task.form)
+        sums = [objective.tally(answers(net, part), part, task.form) for part in parts]
+        loss = objective.loss(answers(net, whole), whole, task.form)
+        losses = sum(objective.loss(answers(net, part), part, task.form) for part in parts)
+    torch.testing.assert_close(losses, loss)
+    for key in total:
+        if key != "examples":  # the size of a part counts the whole
+            torch.testing.assert_close(
+                sum(s[key].double() for s in sums), total[key].double(), rtol=1e-5, atol=1e-5
+            )
+
+
+@every_case
+def test_scores_have_score_and_loss(objective, task):
+    data, net = task.load("train"), network(objective, task)
+    question = objective.ask(data.batch(torch.arange(16)), task.form, generator("test"))
+    with torch.no_grad():
+        tally = {k: float(v) for k, v in objective.tally(answers(net, question), question, task.form).items()}
+    scores = objective.scores(tally)
+    assert {"score", "loss"} <= set(scores)
+    assert all(math.isfinite(value) for value in scores.values())
+
+
+@every_case
+def test_loss_reaches_every_trained_parameter(objective, task):
+    data, net = task.load("train"), network(objective, task)
+    question = objective.ask(data.batch(torch.arange(16)), task.form, generator("test"))
+    objective.loss(answers(net, question), question, task.form).backward()
+    missing = {n for n, p in net.named_parameters() if p.grad is None}
+    assert missing <= (set() if objective.hides else {"embed.hole"})
+
+
+@every_objective
+def test_spec_survives_json(name):
+    objective = OBJECTIVES[name]()
+    assert isinstance(objective, Objective)
+    assert revive(json.loads(json.dumps(describe(objective)))) == objective
+
+
+@every_objective
+def test_a_uniform_guess_costs_the_logarithm_of_the_choices(name):
+    objective, task = OBJECTIVES[name](), toys.Majority()
+    if not suits(objective, task):
+        pytest.skip("not a choice")
+    question = objective.ask(task.load("train").batch(torch.arange(16)), task.form, generator("test"))
+    count = int(question.size)
+    loss = objective.loss(torch.zeros(count, 2), question, task.form) / count
+    assert float(loss) == pytest.approx(math.log(2), rel=1e-5)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])
+def test_masking_rate_is_kept(rate):
+    task = toys.Majority(length=200, shortest=100, examples=64)
+    batch = task.load("train").batch(torch.arange(64))
+    question = Masked(rate).ask(batch, task.form, generator("test"))
+    n = int(batch.real().sum())
+    assert abs(int(question.size) - rate * n) <= 4 * (rate * (1 - rate) * n) ** 0.5

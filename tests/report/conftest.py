@@ -1,0 +1,205 @@
+"""Synthetic study folders, as training would leave them, without training."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+COLUMNS = ("scratch", "scratch, tied", "SPT")
+PRETRAIN_STEPS, STEPS = 400, 600
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A study to be made up: true test score of every row in the three columns, and what is odd about it."""
+
+    rows: dict[str, tuple[float, float, float]] = field(
+        default_factory=lambda: {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71)}
+    )
+    seeds: int = 3
+    kind: str = "classes"
+    test: int = 1600
+    noise: float = 0.01  # standard deviation of the true score between seeds
+    missing: frozenset[tuple[str, str, int]] = frozenset()
+    predictions: bool = True
+    baselines: dict[str, float] = field(
+        default_factory=lambda: {"byte n-grams + logistic regression": 0.536, "majority class": 0.14}
+    )
+    notes: tuple[str, ...] = ("All arms were tuned on the same grid of 3 learning rates, with one seed.",)
+    title: str = "Does self-pretraining beat training from scratch?"
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[[Scene], Path]:
+    """Write a scene below a folder of runs; the study folder."""
+    return lambda scene: write_scene(tmp_path / "runs", scene)
+
+
+@pytest.fixture
+def scene() -> type[Scene]:
+    """The description of a study to be made up."""
+    return Scene
+
+
+def write_scene(runs: Path, scene: Scene) -> Path:
+    cells = [
+        {"row": row, "column": column, "seed": seed, "stages": _stages(row, column, seed)}
+        for row in scene.rows
+        for column in COLUMNS
+        for seed in range(scene.seeds)
+    ]
+    for cell in cells:
+        if (cell["row"], cell["column"], cell["seed"]) not in scene.missing:
+            _write_cell(runs, scene, cell)
+    folder = runs / f"compare-{'stdlib' if scene.kind == 'classes' else 'gearbox'}-1a2b3c4d5e"
+    folder.mkdir(parents=True)
+    (folder / "study.json").write_text(json.dumps(_plan(scene, cells), indent=1))
+    return folder
+
+
+def _stages(row: str, column: str, seed: int) -> list[str]:
+    tag = f"{row}-{column.replace(', ', '-')}-{seed}"
+    scored = f"stages/toy-{tag}-classify"
+    return [f"stages/toy-{tag}-masked", scored] if column == "SPT" else [scored]
+
+
+def _plan(scene: Scene, cells: list[dict[str, Any]]) -> dict[str, Any]:
+    classes = scene.kind == "classes"
+    task = {
+        "name": "stdlib" if classes else "gearbox",
+        "about": "Which part of the standard library does a line of code come from?"
+        if classes
+        else "How much is left of a gearbox's life, from its vibration?",
+        "source": "Python 3.11 standard library",
+        "licence": "PSF-2.0",
+        "signal": "tokens, 256 symbols" if classes else "values, 2 channels",
+        "length": 64,
+        "target": "8 classes" if classes else "one real number, hours",
+        "kind": scene.kind,
+        "train": 2000,
+        "val": 800,
+        "test": scene.test,
+        "labelled": 2000,
+        "chance": 0.125 if classes else None,
+        "overlap": {"train/val": 0, "train/test": 0, "val/test": 0},
+    }
+    metric = (
+        {"name": "accuracy", "unit": "%", "factor": 100, "digits": 1, "tie": 0.01}
+        if classes
+        else {"name": "r2", "unit": "", "factor": 1, "digits": 3, "tie": 0.01}
+    )
+    return {
+        "format": 1, "study": "compare", "version": "0.1.0", "created": "2026-11-21T10:00:00+00:00",
+        "command": f"spt compare {task['name']} --mixers {','.join(scene.rows)} --seeds {scene.seeds}",
+        "title": scene.title, "task": task, "metric": metric, "baselines": scene.baselines,
+        "contrasts": [["SPT", "scratch, tied"], ["SPT", "scratch"]], "cells": cells,
+        "notes": list(scene.notes),
+    }  # fmt: skip
+
+
+def _write_cell(runs: Path, scene: Scene, cell: dict[str, Any]) -> None:
+    at = COLUMNS.index(cell["column"])
+    rows = list(scene.rows)
+    random = np.random.default_rng([rows.index(cell["row"]), at, cell["seed"]])
+    truth = scene.rows[cell["row"]][at] + scene.noise * random.standard_normal()
+    prediction, target = (_classes if scene.kind == "classes" else _reals)(scene.test, truth, random)
+    scores = _scores(scene.kind, prediction, target)
+    width = 84232 + 5100 * rows.index(cell["row"])
+    if len(cell["stages"]) == 2:
+        cost = _cost(width, 0.9e12, 21.4 + cell["seed"])
+        scores_of_it = {"val": {"score": -1.3, "loss": 1.3}}
+        _write_stage(runs / cell["stages"][0], "masked", scores_of_it, cost, PRETRAIN_STEPS)
+    flops, steps = (2.3e12, 1000) if cell["column"] == "scratch, tied" else (1.4e12, STEPS)
+    folder = runs / cell["stages"][-1]
+    test = {"val": {**scores, "score": scores["score"] + 0.01}, "test": scores}
+    _write_stage(folder, "classify", test, _cost(width, flops, 31.2 + cell["seed"]), steps)
+    _write_log(folder, scores["score"], steps, 0.1 if at < 2 else 0.35, random)
+    if scene.predictions:
+        save_file({"prediction": prediction, "target": target}, folder / "predictions.safetensors")
+
+
+def _classes(n: int, accuracy: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Easy examples are easy for every run: difficulty is a property of the example."""
+    common = np.random.default_rng(99)
+    target, ease = common.integers(0, 8, n), common.normal(0, 1, n)
+    logit = np.log(accuracy / (1 - accuracy))
+    right = random.random(n) < 1 / (1 + np.exp(-(logit * 1.3 + ease)))
+    return np.where(right, target, (target + 1) % 8).astype(np.int64), target.astype(np.int64)
+
+
+def _reals(n: int, r2: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    common = np.random.default_rng(99)
+    target = common.normal(50, 12, n)
+    error = 0.7 * common.normal(0, 1, n) + 0.3 * random.normal(0, 1, n)
+    error *= 12 * np.sqrt(max(1 - r2, 0.0)) / error.std()
+    return (target + error).astype(np.float32), target.astype(np.float32)
+
+
+def _scores(kind: str, prediction: np.ndarray, target: np.ndarray) -> dict[str, float]:
+    if kind == "classes":
+        accuracy = float((prediction == target).mean())
+        return {"score": accuracy, "accuracy": accuracy, "loss": 1.5 * (1 - accuracy) + 0.4}
+    error = target.astype(np.float64) - prediction
+    r2 = 1 - float((error**2).sum() / ((target - target.mean(dtype=np.float64)) ** 2).sum())
+    return {
+        "score": r2,
+        "r2": r2,
+        "mae": float(np.abs(error).mean()),
+        "rmse": float(np.sqrt((error**2).mean())),
+    }
+
+
+def _cost(parameters: int, flops: float, seconds: float) -> dict[str, Any]:
+    return {"parameters": parameters, "flops": flops, "seconds": seconds, "padding": 0.03, "examples": 19200}
+
+
+def _write_stage(
+    folder: Path, objective: str, scores: dict[str, Any], cost: dict[str, Any], steps: int
+) -> None:
+    folder.mkdir(parents=True)
+    result = {
+        "format": 1, "fingerprint": folder.name, "recipe": {"is": "selfpretrain.recipe:Recipe"},
+        "objective": objective, "scores": scores, "steps": steps, "epochs": round(steps * 32 / 2000, 1),
+        "best_step": int(steps * 0.7), "stopped": "budget", "cost": cost, "transfer": None,
+        "data": {"split": "train", "rows": 2000, "sha256": "0" * 64},
+    }  # fmt: skip
+    (folder / "result.json").write_text(json.dumps(result))
+    environment = {
+        "python": "3.11.7", "torch": "2.13.0+cpu", "numpy": "2.4.6", "selfpretrain": "0.1.0",
+        "platform": "Linux-6.1-x86_64-with-glibc2.36", "processor": "x86_64", "device": "cpu", "threads": 1,
+        "git": {"commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False},
+    }  # fmt: skip
+    (folder / "environment.json").write_text(json.dumps(environment))
+
+
+def _write_log(folder: Path, end: float, steps: int, start: float, random: np.random.Generator) -> None:
+    lines = []
+    for step in range(steps // 20, steps + 1, steps // 20):
+        epoch = step / 62
+        share = 1 - np.exp(-4 * step / steps)
+        score = start + (end - start) * share + 0.006 * random.standard_normal()
+        lines.append(
+            {"kind": "train", "step": step, "epoch": epoch, "loss": 2 - score, "lr": 1e-3, "seconds": 1}
+        )
+        lines.append(
+            {"kind": "val", "step": step, "epoch": epoch, "score": score, "loss": 2 - score, "seconds": 1}
+        )
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a JSON file in place."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+@pytest.fixture(name="edit")
+def edit_fixture() -> Callable[[Path, Callable[[dict[str, Any]], None]], None]:
+    """Change a JSON file in place."""
+    return edit

@@ -1,0 +1,124 @@
+"""Intervals cover what they promise, and behave under shift, scale and exchange."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from selfpretrain.report import statistics
+from selfpretrain.report.statistics import NORMAL, Estimate, estimate, mean_error, r2, r2_error, sign_flip
+
+SCORES = st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=8)
+few = settings(max_examples=60, deadline=None)
+
+
+def coverage(half, values: np.ndarray) -> float:
+    """Share of rows of ``values`` (mean 0) whose interval holds 0."""
+    return float(np.mean([abs(row.mean()) <= half(list(row)) for row in values]))
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_t_interval_covers_95_percent(n: int) -> None:
+    values = np.random.default_rng(1).normal(size=(3000, n))
+    assert coverage(statistics.t_half_width, values) == pytest.approx(0.95, abs=0.012)
+
+
+def test_bootstrap_over_three_seeds_would_not() -> None:
+    values = np.random.default_rng(1).normal(size=(3000, 3))
+    draws = np.stack(np.meshgrid(*[range(3)] * 3), -1).reshape(-1, 3)  # every resample there is
+    low, high = np.quantile(values[:, draws].mean(2), [0.025, 0.975], axis=1)
+    assert np.mean((low <= 0) & (high >= 0)) < 0.85
+
+
+def test_known_t_interval() -> None:
+    # t[2] at 97.5 % is 4.302653; s of 1, 2, 3 is 1
+    assert statistics.t_half_width([1.0, 2.0, 3.0]) == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
+
+
+def test_one_seed_has_no_interval() -> None:
+    found = estimate([0.7], example_error=0.01)
+    assert (found.over_seeds, found.half, found.bounds, found.seed_bounds) == (None, None, None, None)
+
+
+def test_combined_half_width() -> None:
+    assert Estimate(0.0, 3, 0.03, 0.04 / NORMAL).half == pytest.approx(0.05)
+    assert Estimate(0.0, 3, 0.03, None).half == pytest.approx(0.03)
+
+
+def test_combined_interval_is_conservative() -> None:
+    """Gains of 0.1 with noise of seeds, of examples, and of both together: covered at least as promised."""
+    random, held = np.random.default_rng(3), 0
+    for _ in range(1000):
+        examples = 0.1 + random.normal(0, 0.5, 150)
+        each = examples + random.normal(0, 0.02, (3, 1)) + random.normal(0, 0.4, (3, 150))
+        low, high = estimate(list(each.mean(1)), mean_error(each.mean(0))).bounds or (1, 0)
+        held += low <= 0.1 <= high
+    assert held / 1000 > 0.945
+
+
+@few
+@given(SCORES)
+def test_interval_holds_its_mean(values: list[float]) -> None:
+    found = estimate(values, 0.01)
+    assert found.bounds and found.seed_bounds
+    assert found.bounds[0] <= found.seed_bounds[0] <= found.mean <= found.seed_bounds[1] <= found.bounds[1]
+
+
+@few
+@given(SCORES, st.floats(-2, 2), st.floats(0.1, 10))
+def test_shift_and_scale(values: list[float], shift: float, scale: float) -> None:
+    before, after = estimate(values), estimate([shift + scale * v for v in values])
+    assert after.mean == pytest.approx(shift + scale * before.mean, abs=1e-9)
+    assert after.over_seeds == pytest.approx(scale * (before.over_seeds or 0), abs=1e-8)
+
+
+@few
+@given(SCORES)
+def test_exchanging_arms_flips_the_sign(values: list[float]) -> None:
+    one, other = estimate(values), estimate([-v for v in values])
+    assert other.mean == pytest.approx(-one.mean)
+    assert other.over_seeds == pytest.approx(one.over_seeds)
+    assert sign_flip(values) == sign_flip([-v for v in values])
+
+
+def test_sign_flip_counts_all_flips() -> None:
+    assert sign_flip([1.0, 2.0, 3.0, 4.0, 5.0]) is None
+    assert sign_flip([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == 2 / 64
+    assert sign_flip([-1.0, 1.0, -1.0, 1.0, -1.0, 1.0]) == 1.0
+    # sums at least 19 apart from 0: all positive, and all but the 1
+    assert sign_flip([-1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == 4 / 64
+
+
+def test_sign_flip_of_many_seeds_is_sampled() -> None:
+    random = np.random.default_rng(5)
+    p = sign_flip(list(random.normal(0.5, 1, 20)))
+    assert p == sign_flip(list(np.random.default_rng(5).normal(0.5, 1, 20)))
+    assert p is not None and 0 < p < 0.2
+
+
+def test_sign_flip_is_uniform_without_effect() -> None:
+    random = np.random.default_rng(0)
+    ps = np.array([sign_flip(list(random.normal(size=8))) for _ in range(2000)])
+    assert np.mean(ps <= 12 / 128) == pytest.approx(12 / 128, abs=0.02)  # three standard errors
+    assert np.mean(ps <= 0.5) == pytest.approx(0.5, abs=0.034)
+
+
+def test_r2_error_matches_new_test_sets() -> None:
+    def draw(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        target = random.normal(50, 10, 300)
+        return target, target + random.normal(0, 5, 300), target + random.normal(0, 6, 300)
+
+    random = np.random.default_rng(11)
+    sets = [draw(random) for _ in range(600)]
+    spread = np.std([r2(a, t) - r2(b, t) for t, a, b in sets])
+    errors = [r2_error(t, (t - a) ** 2, (t - b) ** 2) for t, a, b in sets[:30]]
+    assert np.mean(errors) == pytest.approx(spread, rel=0.12)
+    assert r2_error(sets[0][0], sets[0][1], sets[0][2]) == r2_error(*sets[0])
+
+
+def test_errors_of_too_few_examples_are_unknown() -> None:
+    assert mean_error(np.array([1.0])) is None
+    assert r2_error(np.array([1.0]), np.array([0.0]), np.array([0.0])) is None
+    assert math.isnan(r2(np.ones(3), np.ones(3)))

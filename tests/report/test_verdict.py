@@ -1,0 +1,187 @@
+"""The sentences claim what the intervals allow, and no more."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from selfpretrain.report.comparison import Analysis, Order, Standing, analyse
+from selfpretrain.report.load import Cell, Cost, Metric, Plan, Stage, Study, TaskCard
+from selfpretrain.report.numbers import MINUS
+from selfpretrain.report.remarks import remarks
+from selfpretrain.report.verdict import verdict
+
+Scores = dict[tuple[str, str], list[float | None]]
+TIED, SPT = "scratch, tied", "SPT"
+CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
+
+
+def analysis(scores: Scores, *, tie: float = 0.01, stopped: str = "patience") -> Analysis:
+    """A study with these scores, one per seed; None where a cell is missing."""
+    cells = tuple(
+        _cell(row, column, seed, score, stopped)
+        for (row, column), values in scores.items()
+        for seed, score in enumerate(values)
+    )
+    metric = Metric("accuracy", "%", 100.0, 1, tie)
+    plan = Plan("compare", "0", "", "spt", "?", CARD, metric, ((SPT, TIED),), ({},))
+    return analyse(Study(Path("nowhere"), plan, cells))
+
+
+def _cell(row: str, column: str, seed: int, score: float | None, stopped: str) -> Cell:
+    path = f"stages/{row}-{column}-{seed}"
+    if score is None:
+        return Cell(row, column, seed, (path,))
+    scores = {"test": {"score": score}, "val": {"score": score}}
+    stage = Stage(Path("nowhere") / path, "classify", scores, 100, 1.0, 95, stopped, Cost(1000, 1e9, 1.0))
+    return Cell(row, column, seed, (path,), (stage,))
+
+
+def row(name: str, control: list[float | None], gains: list[float]) -> Scores:
+    treated = [None if base is None else base + gain for base, gain in zip(control, gains, strict=True)]
+    return {(name, TIED): control, (name, SPT): treated}
+
+
+def one(gains: list[float]) -> Analysis:
+    return analysis(row("s4d", [0.5] * len(gains), gains))
+
+
+CASES = [
+    (
+        [0.05, 0.06, 0.07],
+        Standing.BETTER,
+        "better for s4d (+6.0 points, 95 % interval +3.5 to +8.5, 3 seeds)",
+    ),
+    ([0.010, 0.015, 0.020], Standing.AHEAD, "ahead for s4d"),
+    ([0.001, 0.002, 0.003], Standing.EQUAL, "equal within the tie of 1.0 points for s4d"),
+    ([-0.05, 0.06, 0.10], Standing.UNCLEAR, "neither shown better nor worse for s4d"),
+    ([-0.010, -0.015, -0.020], Standing.BEHIND, "behind for s4d"),
+    (
+        [-0.05, -0.06, -0.07],
+        Standing.WORSE,
+        f"worse for s4d ({MINUS}6.0 points, 95 % interval {MINUS}8.5 to {MINUS}3.5, 3 seeds)",
+    ),
+    ([0.2], Standing.ONE_SEED, "measured only once for s4d (+20.0 points), and one seed cannot tell chance"),
+]
+
+
+@pytest.mark.parametrize(("gains", "standing", "phrase"), CASES)
+def test_every_standing_has_its_words(gains: list[float], standing: Standing, phrase: str) -> None:
+    found = one(gains)
+    said = verdict(found).gain
+    assert found.headline[0].standing is standing
+    assert phrase in said
+    assert "(scratch, tied)" in said and "as pretraining and finetuning together" in said
+    assert bool(re.search(r"(?<!nor )better for", said)) == (standing is Standing.BETTER)
+    assert bool(re.search(r"(?<!nor )worse for", said)) == (standing is Standing.WORSE)
+
+
+def test_ahead_says_that_it_may_be_a_tie() -> None:
+    assert "perhaps by less than the tie of 1.0 points" in verdict(one([0.010, 0.015, 0.020])).gain
+
+
+def test_bounds_on_the_edge_of_the_band_do_not_count() -> None:
+    assert analysis(row("s4d", [0.0] * 3, [0.01] * 3)).headline[0].standing is Standing.EQUAL
+    assert analysis(row("s4d", [0.0] * 3, [0.0] * 3), tie=0.0).headline[0].standing is Standing.EQUAL
+
+
+def test_several_rows_are_grouped_by_what_can_be_said() -> None:
+    scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | row("b", [0.5] * 3, [-0.1, 0.1, 0.2])
+    said = verdict(analysis(scores | row("c", [0.5] * 3, [0.2, 0.21, 0.22]))).gain
+    assert said.count(".") - len(re.findall(r"\d\.\d", said)) == 1, "one sentence"
+    assert re.search(r"better for a \(.*\) and c \(.*\); neither shown better nor worse for b", said)
+
+
+def test_missing_cells_are_counted_and_pairs_use_common_seeds() -> None:
+    found = analysis({("a", TIED): [0.5, None, 0.5, 0.5], ("a", SPT): [0.6, 0.9, None, 0.62]})
+    assert found.headline[0].seeds == (0, 3)
+    assert found.headline[0].values == pytest.approx((0.1, 0.12))
+    assert "2 of 8 cells are missing" in verdict(found).gain
+
+
+def test_rows_without_a_pair_are_named() -> None:
+    scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | {("b", TIED): [0.5] * 3, ("b", SPT): [None] * 3}
+    assert "not measured yet for b" in verdict(analysis(scores)).gain
+
+
+def test_nothing_finished() -> None:
+    said = verdict(analysis({("a", TIED): [None], ("a", SPT): [None]})).gain
+    assert said.startswith("Nothing can be said yet about SPT against training from scratch")
+    assert "2 of 2 cells are missing" in said
+
+
+def test_a_diverged_run_is_left_out_and_confessed() -> None:
+    found = analysis({("a", TIED): [0.5, 0.5, 0.5], ("a", SPT): [0.6, float("nan"), 0.61]})
+    assert found.headline[0].seeds == (0, 2)
+    assert any("left out of every mean: a, SPT, seed 1" in line for line in remarks(found))
+
+
+def rows(first: tuple[float, float], second: tuple[float, float], noise: float = 0.002) -> Analysis:
+    wobble = (-noise, 0.0, noise)
+    return analysis(
+        {
+            (name, column): [mean + sign * step for step in wobble]
+            for name, means, sign in (("a", first, 1), ("b", second, -1))
+            for column, mean in zip((TIED, SPT), means, strict=True)
+        }
+    )
+
+
+def test_ranking_that_changes() -> None:
+    found = rows((0.7, 0.6), (0.5, 0.8))
+    assert found.ranking and found.ranking.order is Order.CHANGES
+    assert verdict(found).ranking == (
+        "The ranking changes from scratch, tied to SPT: a falls from above b to below it."
+    )
+
+
+def test_ranking_that_stays() -> None:
+    found = rows((0.5, 0.6), (0.7, 0.8))
+    assert (
+        verdict(found).ranking
+        == "The ranking does not change: b and a, best first, in scratch, tied and in SPT."
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "noise"),
+    [
+        ((0.7, 0.70), (0.5, 0.705), 0.002),  # within a tie in the treatment
+        ((0.7, 0.60), (0.5, 0.80), 0.1),  # opposite order, but noise is larger
+        ((0.7, 0.70), (0.7, 0.80), 0.002),  # equal in the control
+    ],
+)
+def test_ranking_not_resolved(first: tuple[float, float], second: tuple[float, float], noise: float) -> None:
+    found = rows(first, second, noise)
+    assert found.ranking and found.ranking.order is Order.UNRESOLVED
+    assert "is not resolved: a and b are not clearly further apart" in (verdict(found).ranking or "")
+
+
+def test_ranking_of_three_needs_every_pair() -> None:
+    scores = row("a", [0.50, 0.50], [0.1, 0.1]) | row("b", [0.505, 0.505], [0.1, 0.1])
+    found = analysis(scores | row("c", [0.8, 0.8], [0.1, 0.1]))
+    assert "of 3 pairs of models, 2 are clearly further apart" in (verdict(found).ranking or "")
+
+
+def test_one_seed_cannot_rank() -> None:
+    found = analysis(row("a", [0.9], [0.0]) | row("b", [0.1], [0.8]))
+    assert "one seed cannot tell chance from effect" in (verdict(found).ranking or "")
+
+
+def test_one_row_has_no_ranking() -> None:
+    assert verdict(one([0.1, 0.1])).ranking is None
+
+
+def test_remarks_name_what_weakens_a_study() -> None:
+    found = analysis(row("a", [0.5] * 3, [0.1, 0.11, 0.12]), stopped="budget")
+    lines = " ".join(remarks(found))
+    assert "scratch, tied: in 3 of 3 runs the best validation score came in the last tenth" in lines
+    assert "3 seeds: too few for a test" in lines
+    assert "the choice of test examples is not counted" in lines
+
+
+def test_bold_is_the_best_and_its_ties() -> None:
+    clear = analysis(row("a", [0.5, 0.51, 0.52], [0.1, 0.11, 0.12]))
+    assert clear.best == {("a", SPT)}
+    assert analysis(row("a", [0.5, 0.51, 0.52], [0.1, -0.11, 0.12])).best == {("a", SPT), ("a", TIED)}
+    assert analysis(row("a", [0.5], [0.1])).best == frozenset()

@@ -1,0 +1,251 @@
+"""The command as people use it: real runs in real processes, mistakes, interruptions."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+TESTS = Path(__file__).parent
+# Long enough to be cut in the middle, short enough to be finished in seconds.
+CUT = [
+    "compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--scale", "smoke", "--seeds", "1",
+    "-s", "pretrain.budget.steps=150", "-s", "finetune.budget.steps=60", "-s", "scratch.budget.steps=60",
+]  # fmt: skip
+
+
+def environment():
+    paths = [str(TESTS), *(p for p in sys.path if p)]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+
+
+def start(*arguments, cwd):
+    command = [sys.executable, "-m", "selfpretrain", *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    return subprocess.Popen(command, cwd=cwd, env=environment(), text=True, start_new_session=True, **pipes)
+
+
+def spt(*arguments, cwd):
+    process = start(*arguments, cwd=cwd)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def scores(runs):
+    """Everything that must not depend on interruptions, by stage."""
+    found = {}
+    for path in runs.glob("stages/*/result.json"):
+        content = json.loads(path.read_text())
+        content["cost"].pop("seconds")
+        found[path.parent.name] = content
+    return found
+
+
+def weights(runs):
+    return {path.parent.name: load_file(path) for path in runs.glob("stages/*/weights.safetensors")}
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(np.array_equal(a[s][k], b[s][k]) for s in a for k in a[s])
+
+
+def test_compare_ends_with_a_table_and_a_report(tmp_path):
+    code, out, err = spt("compare", "--task", "digits", "--scale", "smoke", "--seeds", "2", cwd=tmp_path)
+    assert code == 0, err
+    assert "attention" in out
+    assert "s4d" in out
+    page = Path(out.rsplit("report: ", 1)[1].strip())
+    folder = (tmp_path / page).parent
+    assert {"report.html", "results.csv", "table.md", "table.tex", "study.json", "manifest.json"} <= set(
+        os.listdir(folder)
+    )
+    events = [json.loads(line) for line in err.splitlines()]
+    assert {event["kind"] for event in events} == {"start", "end"}
+    assert json.loads((folder / "study.json").read_text())["baselines"]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert not set(manifest["train"]) & set(manifest["test"])
+    again = spt("compare", "--task", "digits", "--scale", "smoke", "--seeds", "2", cwd=tmp_path)
+    assert all(json.loads(line).get("reused", True) for line in again[2].splitlines())
+    (folder / "report.html").unlink()
+    code, out, err = spt("report", "runs", cwd=tmp_path)
+    assert code == 0, err
+    assert (folder / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["compare", "--task", "digts"], "did you mean 'digits'"),
+        (["compare", "--mixers", "atention"], "did you mean 'attention'"),
+        (["compare", "--mixers", "nobody.knows:Mixer"], "cannot import"),
+        (["compare", "--objective", "maskd"], "masked or causal"),
+        (["compare", "--scale", "tiny"], "known: smoke, small, paper"),
+        (["compare", "--scale", "paper"], "no printed recipe"),
+        (["compare", "--device", "tpu9"], "device"),
+        (["compare", "--device", "cuda:77"], "--device auto"),
+        (["compare", "--jobs", "none"], "--jobs"),
+        (["compare", "--set", "pretrain.optim.lr"], "setting=value"),
+        (["compare", "--set", "pretrain.optm.lr=1"], "did you mean 'optim'"),
+        (["compare", "--set", "pretrain.optim.lr=-1"], "greater than 0"),
+        (["compare", "--set", "task.trian=5"], "did you mean 'train'"),
+        (["compare", "--mixers", "attention", "-s", "attention.mixer.heads=7", "--jobs", "1"], "7 heads"),
+        (["compare", "--runs", "file"], "in the way"),
+        (["compare", "--task", "arrays", "--set", "task.path=nothing.npz"], "nothing.npz"),
+        (["study", "compar"], "did you mean 'compare'"),
+        (["list", "mixer"], "did you mean 'mixers'"),
+        (["run", "no.json"], "no file"),
+        (["run", "broken.json"], "damaged"),
+        (["run", "foreign.json"], "comes from outside"),
+        (["run", "other.json"], "does not hold a recipe"),
+        (["report", "empty"], "empty"),
+        (["report", "missing"], "missing"),
+        (["compare", "--seeds", "0"], "greater than or equal to 1"),
+        (["compre"], "Did you mean 'compare'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_get_one_clear_line(tmp_path, arguments, said):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "foreign.json").write_text('{"is": "os:system"}')
+    (tmp_path / "other.json").write_text('{"is": "selfpretrain.objectives.masked:Masked"}')
+    code, _, err = spt(*arguments, cwd=tmp_path)
+    assert said in " ".join(err.split()), err
+    assert "Traceback" not in err
+    assert code in ((1, 2) if arguments[-1] in ("file", "broken.json", "empty", "missing") else (2,)), err
+
+
+def test_a_mixer_that_fails_is_reported_and_the_rest_is_kept(tmp_path):
+    code, _, err = spt(
+        "compare",
+        "--task",
+        "toys:Majority",
+        "--mixers",
+        "attention,toys:Broken",
+        "--scale",
+        "smoke",
+        cwd=tmp_path,
+    )
+    assert code == 1
+    assert "this mixer is broken" in err
+    assert "Traceback" not in err
+
+
+def test_own_mixer_by_dotted_path(tmp_path):
+    (tmp_path / "mylab.py").write_text(
+        (TESTS / "toys.py").read_text().replace("class Careless", "class Mean")
+    )
+    command = [
+        "compare",
+        "--task",
+        "toys:Majority",
+        "--mixers",
+        "mylab:Mean",
+        "--scale",
+        "smoke",
+        "--seeds",
+        "1",
+    ]
+    code, out, err = spt(*command, cwd=tmp_path)
+    assert code == 0, err
+    assert "mean" in out
+
+
+def test_dry_run_trains_nothing(tmp_path):
+    code, out, err = spt("compare", "--task", "digits", "--dry-run", cwd=tmp_path)
+    assert code == 0, err
+    assert "FLOPs" in out
+    assert not (tmp_path / "runs" / "stages").exists()
+
+
+def test_run_a_recipe_again(tmp_path):
+    spt("compare", "--task", "digits", "--mixers", "s4d", "--scale", "smoke", "--seeds", "1", cwd=tmp_path)
+    recipe = next(tmp_path.glob("runs/stages/digits-s4d-classify-*/recipe.json"))
+    code, _, err = spt("run", recipe, "--runs", "other", cwd=tmp_path)
+    assert code == 0, err
+    name = recipe.parent.name
+    assert scores(tmp_path / "other")[name] == scores(tmp_path / "runs")[name]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    code, _, err = spt(*CUT, cwd=folder)
+    assert code == 0, err
+    return folder / "runs"
+
+
+def finish_after(kills, folder, seconds, sign):
+    """Kill the command so many times, then let it end; the lines of the last call."""
+    chance = random.Random(kills)
+    for _ in range(kills):
+        process = start(*CUT, cwd=folder)
+        time.sleep(chance.uniform(*seconds))
+        sign(process)
+        process.communicate(timeout=120)
+    code, _, err = spt(*CUT, cwd=folder)
+    assert code == 0, err
+    return [json.loads(line) for line in err.splitlines()]
+
+
+def kill(process):
+    os.kill(process.pid, signal.SIGKILL)
+
+
+def finished_twice(folder):
+    """Stages whose log tells of more than one end, or whose steps do not rise."""
+    twice = []
+    for path in folder.glob("runs/stages/*/log.jsonl"):
+        steps = [json.loads(line)["step"] for line in path.read_text().splitlines()]
+        if steps != sorted(steps):
+            twice.append(path)
+    return twice
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_is_as_undisturbed(tmp_path, undisturbed, kills):
+    finish_after(kills, tmp_path, (4, 14), kill)
+    assert scores(tmp_path / "runs") == scores(undisturbed)
+    assert same(weights(tmp_path / "runs"), weights(undisturbed))
+    assert not finished_twice(tmp_path)
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path, undisturbed):
+    process = start(*CUT, cwd=tmp_path)
+    line = process.stderr.readline()
+    assert json.loads(line)["kind"] == "start"
+    time.sleep(1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    last = err.splitlines()[-1]
+    assert "goes on from here" in last
+    assert "spt compare --task toys:Majority" in last
+    assert "Traceback" not in err
+    code, _, err = spt(*CUT, cwd=tmp_path)
+    assert code == 0, err
+    assert scores(tmp_path / "runs") == scores(undisturbed)
+
+
+def test_results_of_another_version_are_left_alone(tmp_path, undisturbed):
+    stage = next(undisturbed.glob("stages/*-masked-*"))
+    other = tmp_path / "runs" / "stages" / stage.name
+    other.mkdir(parents=True)
+    (other / "result.json").write_text('{"format": 99}')
+    code, _, err = spt(*CUT, cwd=tmp_path)
+    assert code == 1
+    assert "format 99" in err
+    assert json.loads((other / "result.json").read_text()) == {"format": 99}
+
+
+def test_help_does_not_wait_for_torch(tmp_path):
+    code = "import sys; from selfpretrain.cli import run; run(['--help']); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, check=True)

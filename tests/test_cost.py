@@ -1,0 +1,115 @@
+"""Counted FLOPs agree with what is known on paper."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import toys
+from selfpretrain import cost
+from selfpretrain.batch import Order
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.s4d import S4D
+from selfpretrain.model import Model
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.ops.longconv import fast_length
+from selfpretrain.prepare import fresh_network, training_data
+from selfpretrain.recipe import Budget, Recipe, Stage
+
+CLASSIFY = Classify()
+TASK = toys.Majority(length=128, shortest=128, examples=64)
+
+
+def recipe(mixer, signal="tokens", objective=CLASSIFY, **model):
+    task = replace(TASK, signal=signal)
+    return Recipe(
+        task,
+        Model(mixer, **({"width": 32, "depth": 2} | model)),
+        (Stage(objective, Budget(steps=10), batch=8),),
+    )
+
+
+def linear(rows, *widths):
+    """Multiply-adds of dense layers, forward and both backward products."""
+    return sum(6 * rows * a * b for a, b in itertools.pairwise(widths))
+
+
+def transformer(B, L, D, depth, K, expand=2, gated=False):
+    projections = 4 * linear(B * L, D, D)
+    attention = 2 * 2 * B * L * L * D * (1 + 2.5)  # forward two products, backward five
+    mlp = linear(B * L, D, expand * D) * (3 if gated else 2)
+    return depth * (projections + attention + mlp) + linear(B, D, K)
+
+
+def s4d(B, L, D, states, depth, K):
+    n, N = fast_length(2 * L), states // 2
+    s = math.isqrt(L - 1) + 1
+    giants = -(-L // s)
+    fft = 2.5 * n * math.log2(n)
+    convolution = (2 * B * D + D) * fft * 2  # input and output of every row, the kernel once; the same back
+    kernel = 6 * D * 2 * giants * (2 * N) * s
+    mlp = 2 * linear(B * L, D, 2 * D)
+    return depth * (convolution + kernel + linear(B * L, D, 2 * D) + mlp) + linear(B, D, K)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_transformer(gated):
+    per_step = cost.plan(recipe(Attention(heads=4), gated=gated)).flops_per_step
+    assert per_step == pytest.approx(transformer(8, 128, 32, 2, 2, gated=gated), rel=0.05)
+
+
+def test_state_space_model():
+    per_step = cost.plan(recipe(S4D(states=16))).flops_per_step
+    assert per_step == pytest.approx(s4d(8, 128, 32, 16, 2, 2), rel=0.05)
+
+
+def test_denoising_pays_for_hidden_positions_only():
+    sparse, dense = (
+        cost.plan(recipe(Attention(), objective=Masked(rate))).flops_per_step for rate in (0.1, 1.0)
+    )
+    assert dense - sparse == pytest.approx(linear(8 * 128, 32, 2) * 0.9, rel=0.1)
+
+
+def test_batch_size_enters_exactly():
+    r = recipe(S4D(states=16))
+    data, net = training_data(r), fresh_network(r)
+    counted = cost.count(net, r.last.objective, r.task.form, data, torch.arange(8))
+    assert cost.plan(r).flops_per_step == pytest.approx(counted, rel=1e-6)
+
+
+def test_unequal_lengths_are_averaged():
+    r = replace(recipe(Attention()), task=toys.Majority(length=200, shortest=20, examples=256))
+    data, net = training_data(r), fresh_network(r)
+    order = Order(data.longest, 8, 0)
+    plain = [
+        cost.count(net, r.last.objective, r.task.form, data, order.rows(s)) for s in range(order.per_epoch)
+    ]
+    assert cost.plan(r).flops_per_step == pytest.approx(sum(plain) / len(plain), rel=0.03)
+
+
+def test_budgets_become_steps():
+    r = recipe(Attention())
+    per_step = cost.plan(r).flops_per_step
+    budgets = {
+        Budget(flops=per_step * 7): 7,
+        Budget(epochs=2.5): 20,
+        Budget(steps=3): 3,
+        Budget(seconds=5.0): None,
+    }
+    for budget, steps in budgets.items():
+        assert cost.plan(replace(r, stages=(replace(r.last, budget=budget),))).steps == steps
+    with pytest.raises(SpecError, match="less than one step"):
+        cost.plan(replace(r, stages=(replace(r.last, budget=Budget(flops=1.0)),)))
+
+
+def test_counting_leaves_no_trace():
+    r = recipe(Attention())
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    cost.plan.cache_clear()
+    cost.plan(r)
+    assert torch.equal(torch.get_rng_state(), state)

@@ -1,0 +1,124 @@
+"""The documentation does what it shows: its Python runs, its commands exist.
+
+The ``python`` blocks of a page run in order, as one program, in an empty folder. A block whose first line is a
+comment with a file name, such as ``# mylab/mixers.py``, is that file; one under ``src/selfpretrain/`` joins
+the package as if it had been dropped there. Of ``console`` blocks, lines that start with ``$`` are checked:
+verbs and flags of ``spt``, targets of ``make``, files and functions of ``pytest``.
+"""
+
+import importlib
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.core
+import typer.main
+
+import selfpretrain
+from selfpretrain import shelf
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[a-z]+)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"# (?P<path>[\w./-]+\.\w+)$")
+OUR_FOLDER = "src/selfpretrain/"
+
+
+def blocks(page: Path, kind: str) -> list[tuple[int, str]]:
+    """First line number and text of every fenced block of a kind."""
+    text = page.read_text(encoding="utf-8")
+    found = (match for match in FENCE.finditer(text) if match["kind"] == kind)
+    return [(text.count("\n", 0, match.start("text")) + 1, match["text"]) for match in found]
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """Words of every command in the console blocks of a page."""
+    for _, text in blocks(page, "console"):
+        for line in text.replace("\\\n", " ").splitlines():
+            if line.lstrip().startswith("$ "):
+                yield shlex.split(line.lstrip()[2:], comments=True)
+
+
+def having(kind: str) -> list[Path]:
+    return [page for page in PAGES if page.exists() and blocks(page, kind)]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working folder that is on the import path, and whose src/selfpretrain extends the package."""
+    before = set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for package in [selfpretrain, *(importlib.import_module(f"selfpretrain.{s}") for s in shelf.SHELVES)]:
+        dropped = tmp_path / OUR_FOLDER / package.__name__.partition(".")[2]
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(dropped)])
+    yield tmp_path
+    for module in set(sys.modules) - before:
+        if str(tmp_path) in str(vars(sys.modules[module]).get("__file__")):
+            del sys.modules[module]
+
+
+@pytest.mark.parametrize("page", having("python"), ids=name)
+def test_python_runs(page: Path, sandbox: Path) -> None:
+    world: dict[str, object] = {"__name__": "__docs__"}
+    for line, text in blocks(page, "python"):
+        if named := FILE.match(text.partition("\n")[0]):
+            place = sandbox / named["path"]
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+            importlib.invalidate_caches()
+        else:
+            exec(compile("\n" * (line - 1) + text, str(page), "exec"), world)
+
+
+@pytest.mark.parametrize("page", having("console"), ids=name)
+def test_commands_exist(page: Path) -> None:
+    wrong = [shlex.join(words) for words in commands(page) if not exists(words)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("text", ["spt compete", "spt compare --sedes 3", "make demonstration", "pytest tests/test_nil.py"])
+def test_a_wrong_command_is_noticed(text: str) -> None:
+    assert not exists(shlex.split(text))
+
+
+def exists(words: list[str]) -> bool:
+    """Whether a command of this repository has the verb, flags or target that are shown."""
+    while words and "=" in words[0]:
+        words = words[1:]
+    if words[0] == "torchrun":
+        words = ["spt", *words[words.index("selfpretrain") + 1 :]]
+    match words:
+        case ["spt", verb, *rest] if not verb.startswith("-"):
+            return _is_verb(verb, rest)
+        case ["make", *targets]:
+            return all(_is_target(word) for word in targets if "=" not in word)
+        case ["pytest", *rest] | ["python", "-m", "pytest", *rest]:
+            return all((ROOT / word).exists() for word in rest if word.startswith("tests/"))
+    return True
+
+
+def _is_verb(verb: str, rest: list[str]) -> bool:
+    from selfpretrain.cli import app
+
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    if verb not in group.commands:
+        return False
+    known = {option for parameter in group.commands[verb].params for option in parameter.opts} | {"--help"}
+    return all(word.partition("=")[0] in known for word in rest if word.startswith("-") and not _is_number(word))
+
+
+def _is_target(word: str) -> bool:
+    return re.search(rf"^{re.escape(word)}:", (ROOT / "Makefile").read_text(), re.MULTILINE) is not None
+
+
+def _is_number(word: str) -> bool:
+    return re.fullmatch(r"-[\d.e-]+", word) is not None

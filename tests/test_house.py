@@ -1,0 +1,185 @@
+"""Rules of the house that a reader can count on, checked on the syntax tree of every file."""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from selfpretrain.shelf import SHELVES
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
+FILES = sorted(PACKAGE.rglob("*.py"))
+LARGEST_PACKAGE, LARGEST_FILE, LONGEST_FUNCTION, MOST_ARGUMENTS = 10_000, 400, 60, 7
+SPEAKS = ("cli.py", "launch.py", "progress.py")  # and report/: where printing is the purpose
+READS_TEST = ("evaluate.py", "baseline.py")
+VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
+PICKLING = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "shelve"}
+
+Rule = Callable[[ast.Module, Path], Iterator[str]]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def no_long_function(tree: ast.Module, path: Path) -> Iterator[str]:
+    for node in functions(tree):
+        if lines(node) > LONGEST_FUNCTION:
+            yield f"{node.name} has {lines(node)} lines"
+
+
+def no_long_signature(tree: ast.Module, path: Path) -> Iterator[str]:
+    for node in functions(tree):
+        count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+        if count > MOST_ARGUMENTS and not is_verb(node):
+            yield f"{node.name} has {count} arguments"
+
+
+def no_hasattr(tree: ast.Module, path: Path) -> Iterator[str]:
+    yield from (f"hasattr in line {call.lineno}" for call in calls(tree) if ast.unparse(call.func) == "hasattr")
+
+
+def no_open_signature(tree: ast.Module, path: Path) -> Iterator[str]:
+    yield from (f"{node.name} takes **{node.args.kwarg.arg}" for node in functions(tree) if node.args.kwarg)
+
+
+def no_bare_except(tree: ast.Module, path: Path) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            yield f"bare except in line {node.lineno}"
+
+
+def nothing_loads_silently(tree: ast.Module, path: Path) -> Iterator[str]:
+    for call in calls(tree):
+        for word in call.keywords:
+            if word.arg == "strict" and isinstance(word.value, ast.Constant) and word.value.value is False:
+                yield f"strict=False in line {call.lineno}"
+
+
+def nothing_is_unpickled(tree: ast.Module, path: Path) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            yield from (f"import of {n} in line {node.lineno}" for n in names if n.split(".")[0] in PICKLING)
+    for call in calls(tree):
+        if ast.unparse(call.func) in ("torch.load", "torch.save"):
+            yield f"{ast.unparse(call.func)} in line {call.lineno}"
+        if any(k.arg == "allow_pickle" and ast.unparse(k.value) != "False" for k in call.keywords):
+            yield f"allow_pickle in line {call.lineno}"
+
+
+def no_print(tree: ast.Module, path: Path) -> Iterator[str]:
+    if path.name not in SPEAKS and path.parent.name != "report":
+        yield from (f"print in line {call.lineno}" for call in calls(tree) if ast.unparse(call.func) == "print")
+
+
+def only_evaluation_reads_the_test_split(tree: ast.Module, path: Path) -> Iterator[str]:
+    if path.name in READS_TEST:
+        return
+    for call in calls(tree):
+        named = [*call.args, *(k.value for k in call.keywords)]
+        loads = isinstance(call.func, ast.Attribute) and call.func.attr == "load"
+        if loads and any(isinstance(a, ast.Constant) and a.value == "test" for a in named):
+            yield f"reads the test split in line {call.lineno}"
+
+
+
+def every_docstring_starts_with_a_sentence(tree: ast.Module, path: Path) -> Iterator[str]:
+    first = (ast.get_docstring(tree) or "").partition("\n")[0]
+    if not first.endswith((".", "?")) and path.stat().st_size:
+        yield f"its docstring starts with {first!r}, which is not a sentence"
+
+
+def everything_public_is_explained(tree: ast.Module, path: Path) -> Iterator[str]:
+    def look(body: list[ast.stmt], inside: str) -> Iterator[str]:
+        for node in body:
+            if not isinstance(node, Function | ast.ClassDef) or node.name.startswith("_"):
+                continue
+            if not ast.get_docstring(node) and "overload" not in map(ast.unparse, node.decorator_list):
+                yield f"{inside}{node.name} has no docstring"
+            if isinstance(node, ast.ClassDef):
+                yield from look(node.body, f"{inside}{node.name}.")
+
+    yield from look(tree.body, "")
+
+
+def shelf_file_offers_one_thing(tree: ast.Module, path: Path) -> Iterator[str]:
+    shelf = path.parent.name
+    if shelf not in SHELVES or path.name.startswith("_") or path.name == "base.py":
+        return
+    named = [t.id for s in tree.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)]
+    offered = [name for name in named if name in SHELVES.values()]
+    if offered != [SHELVES[shelf]]:
+        yield f"offers {offered}, not one {SHELVES[shelf]}"
+    elif ast.unparse(tree.body[-1]).partition(" = ")[0] != SHELVES[shelf]:
+        yield f"`{SHELVES[shelf]} = ...` is not its last line"
+
+
+RULES: list[Rule] = [
+    no_long_function,
+    no_long_signature,
+    no_hasattr,
+    no_open_signature,
+    no_bare_except,
+    nothing_loads_silently,
+    nothing_is_unpickled,
+    no_print,
+    only_evaluation_reads_the_test_split,
+    every_docstring_starts_with_a_sentence,
+    everything_public_is_explained,
+    shelf_file_offers_one_thing,
+]
+
+SINS = {
+    no_long_function: "def f():\n" + "    x = 1\n" * 60,
+    no_long_signature: "def f(a, b, c, d, e, f, g, *, h): ...",
+    no_hasattr: "hasattr(x, 'y')",
+    no_open_signature: "def f(**kwargs): ...",
+    no_bare_except: "try:\n    x\nexcept:\n    y",
+    nothing_loads_silently: "network.load_state_dict(weights, strict=False)",
+    nothing_is_unpickled: "torch.load(path)",
+    no_print: "print(1)",
+    only_evaluation_reads_the_test_split: "task.load('test')",
+    every_docstring_starts_with_a_sentence: '"""A title"""',
+    everything_public_is_explained: '"""Fine."""\nclass A:\n    """Fine."""\n    def f(self): ...',
+    shelf_file_offers_one_thing: "mixer = A\ntask = B",
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_kept(rule: Rule) -> None:
+    found = {str(path.relative_to(PACKAGE)): list(rule(ast.parse(path.read_text()), path)) for path in FILES}
+    assert {path: said for path, said in found.items() if said} == {}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rule_bites(rule: Rule, tmp_path: Path) -> None:
+    path = tmp_path / "mixers" / "sinner.py"
+    path.parent.mkdir()
+    path.write_text(SINS[rule])
+    assert len(list(rule(ast.parse(SINS[rule]), path))) == 1
+
+
+def test_sizes() -> None:
+    sizes = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in FILES}
+    assert {path: n for path, n in sizes.items() if n > LARGEST_FILE} == {}
+    assert sum(sizes.values()) <= LARGEST_PACKAGE
+
+
+def test_names_say_something() -> None:
+    assert [path for path in FILES if VAGUE & set(path.stem.strip("_").split("_"))] == []
+
+
+def functions(tree: ast.Module) -> Iterator[Function]:
+    yield from (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Call]:
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def lines(node: Function) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def is_verb(node: Function) -> bool:
+    """Whether it is a verb of the command line, whose arguments are flags."""
+    return any(ast.unparse(d).startswith("app.command") for d in node.decorator_list)

@@ -1,0 +1,140 @@
+"""The network: every combination of its settings runs, ignores padding, and follows the grammar."""
+
+import fnmatch
+import itertools
+
+import pytest
+import torch
+
+import toys
+from selfpretrain.batch import Classes, Form, Tokens, Values
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.s4d import S4D
+from selfpretrain.model import Model, sinusoids
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.optim import Optim
+
+FORM = Form(Tokens(vocab=5), 10, Classes(("a", "b", "c")))
+GRAMMAR = ("embed.*", "blocks.*.mixer.*", "blocks.*.mlp.*", "blocks.*.norm[12].*", "norm.*", "head.*")
+COMBINATIONS = list(
+    itertools.product(
+        ("layer", "rms", "batch"),
+        ("pre", "post"),
+        (False, True),
+        ("none", "sinusoidal", "learned", "rotary"),
+        ("mean", "max", "last"),
+        (False, True),
+    )
+)
+
+
+def build(model, form=FORM, style="norm"):
+    toys.settle()
+    return model.build(form, Classify(style=style).head(form, model.width, model.pooling)).eval()
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS, ids=lambda c: "-".join(map(str, c)))
+def test_every_combination_ignores_padding(combination):
+    norm, placement, gated, positions, pooling, causal = combination
+    model = Model(
+        Attention(heads=2),
+        8,
+        1,
+        2,
+        norm=norm,
+        placement=placement,
+        gated=gated,
+        positions=positions,
+        pooling=pooling,
+        causal=causal,
+    )
+    net = build(model)
+    x, valid = torch.randint(5, (2, 9)), torch.ones(2, 9, dtype=torch.bool)
+    valid[0, 6:] = False
+    other = torch.where(valid, x, (x + 1) % 5)
+    torch.testing.assert_close(net(x, valid), net(other, valid))
+    torch.testing.assert_close(net(x, valid)[:1], net(x[:1, :6]), atol=1e-5, rtol=1e-4)
+    assert all(any(fnmatch.fnmatch(n, g) for g in GRAMMAR) for n, _ in net.named_parameters())
+
+
+def test_batch_norm_leaves_padding_out_of_its_statistics():
+    net = build(Model(Attention(heads=2), 8, 1, norm="batch")).train()
+    x, valid = torch.randint(5, (4, 9)), torch.rand(4, 9) < 0.7
+    valid[:, 0] = True
+    other = torch.where(valid, x, (x + 1) % 5)
+    torch.testing.assert_close(net(x, valid), net(other, valid))
+
+
+def test_no_mlp_when_expand_is_zero():
+    assert not [n for n, _ in build(Model(S4D(states=4), 8, expand=0)).named_parameters() if ".mlp." in n]
+
+
+def test_two_views_make_one_answer_each():
+    form = Form(Tokens(vocab=5), 10, Classes(("a", "b", "c")), views=2)
+    assert build(Model(Attention(heads=2), 8), form)(torch.randint(5, (6, 10))).shape == (3, 3)
+
+
+@pytest.mark.parametrize("style", ["linear", "norm", "mlp"])
+def test_heads(style):
+    assert build(Model(Attention(heads=2), 8), style=style)(torch.randint(5, (6, 10))).shape == (6, 3)
+
+
+def test_values_are_standardised():
+    form = Form(Values(2, centre=(3.0, -1.0), spread=(2.0, 0.5)), 7, Classes(("a", "b")))
+    plain = Form(Values(2, centre=(0.0, 0.0), spread=(1.0, 1.0)), 7, Classes(("a", "b")))
+    x = torch.randn(2, 7, 2)
+    scaled = x * torch.tensor([2.0, 0.5]) + torch.tensor([3.0, -1.0])
+    model = Model(Attention(heads=2), 8)
+    torch.testing.assert_close(build(model, form)(scaled), build(model, plain)(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (Model(S4D(), positions="rotary"), "queries"),
+        (Model(S4D(), width=7, positions="sinusoidal"), "even width"),
+        (Model(Attention(heads=3), width=8), "heads"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model, said):
+    with pytest.raises(SpecError, match=said):
+        build(model)
+
+
+def test_learned_positions_end():
+    with pytest.raises(SpecError, match="positions for 10"):
+        build(Model(Attention(heads=2), 8, positions="learned"))(torch.randint(5, (1, 11)))
+
+
+def test_sinusoids_are_the_formula():
+    p = sinusoids(6, 4)
+    torch.testing.assert_close(
+        p[3],
+        torch.tensor([3.0, 3.0, 0.03, 0.03])
+        .sin()
+        .where(torch.tensor([True, False, True, False]), torch.tensor([3.0, 3.0, 0.03, 0.03]).cos()),
+    )
+
+
+def test_groups_of_the_optimizer():
+    net = build(Model(S4D(states=4), 8, norm="layer"))
+    optimizer = Optim(lr=1e-2, weight_decay=0.3).build(net, S4D.slow_parameters)
+    of = {id(p): g for g in optimizer.param_groups for p in g["params"]}
+    for name, parameter in net.named_parameters():
+        group = of[id(parameter)]
+        slow = any(name.endswith(s) for s in S4D.slow_parameters)
+        assert group["lr"] == (1e-3 if slow else 1e-2), name
+        assert group["weight_decay"] == (0.0 if slow or parameter.ndim < 2 else 0.3), name
+    assert len(of) == len(list(net.parameters()))
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "constant", "plateau"])
+def test_course_of_the_learning_rate(schedule):
+    optim = Optim(schedule=schedule, warmup=0.1, final=0.2)
+    course = [optim.shape(i / 100) for i in range(101)]
+    assert course[0] == 0
+    assert course[5] == pytest.approx(0.5)
+    assert max(course) == pytest.approx(1, abs=1e-3)
+    assert course[100] == pytest.approx(0.2 if schedule == "cosine" else 1.0)
+    assert course[10:] == sorted(course[10:], reverse=True)

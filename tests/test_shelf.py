@@ -1,0 +1,84 @@
+"""A file dropped on a shelf is found, and held to the shelf's laws, with no edit elsewhere."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import selfpretrain
+
+ROOT = Path(__file__).parent.parent
+LAWS = ROOT / "tests"
+
+
+def example(kind):
+    """The first code block of docs/add/<kind>.md: a whole file."""
+    text = (ROOT / "docs" / "add" / f"{kind}.md").read_text()
+    return re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+
+
+CARELESS = (LAWS / "toys.py").read_text() + "\n\nmixer = Careless\n"
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the package, to drop files into."""
+    shutil.copytree(Path(selfpretrain.__file__).parent, tmp_path / "selfpretrain")
+    return tmp_path
+
+
+def laws(package, shelf, name):
+    """Run a shelf's laws for one name against the copy."""
+    paths = os.pathsep.join([str(package), str(LAWS)])
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        name,
+        str(LAWS / shelf / "test_laws.py"),
+    ]
+    environment = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shelf", "kind", "name"),
+    [
+        ("mixers", "mixer", "window"),
+        ("tasks", "task", "parity"),
+        ("objectives", "objective", "span"),
+        ("studies", "study", "depth"),
+    ],
+)
+def test_the_examples_of_the_documentation_keep_the_laws(package, shelf, kind, name):
+    (package / "selfpretrain" / shelf / f"{name}.py").write_text(example(kind))
+    code, out = laws(package, shelf, name)
+    assert code == 0, out
+    assert " passed" in out
+
+
+def test_a_careless_mixer_is_caught(package):
+    (package / "selfpretrain" / "mixers" / "careless.py").write_text(CARELESS)
+    code, out = laws(package, "mixers", "careless")
+    assert code == 1
+    assert "FAILED" in out
+    assert "test_causal_never_sees_the_future[careless]" in out
+    assert "test_padding_does_not_matter[bidirectional-careless]" in out
+
+
+def test_a_dropped_file_is_listed(package):
+    (package / "selfpretrain" / "mixers" / "window.py").write_text(example("mixer"))
+    environment = os.environ | {"PYTHONPATH": str(package)}
+    command = [sys.executable, "-m", "selfpretrain", "list", "mixers"]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "window" in out
+    assert "Mean of the last few positions" in out

@@ -1,0 +1,90 @@
+"""Toys for tests: tasks with unlimited small data, and mixers that break the laws."""
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from selfpretrain.batch import Classes, Examples, Form, Reals, Tokens, Values
+from selfpretrain.mixers.base import Mixer, Place
+from selfpretrain.shapes import Valid, Vectors
+from selfpretrain.shelf import Count, spec
+from selfpretrain.tasks.base import SPLITS, Split, Task
+
+
+@spec
+class Majority(Task):
+    """Which of two symbols is more frequent? Sequences of unequal length."""
+
+    source = "made here"
+    licence = "none needed"
+
+    length: Count = 24
+    examples: Count = 96
+    shortest: Count = 9
+    signal: Literal["tokens", "values"] = "tokens"
+    target: Literal["classes", "reals"] = "classes"
+
+    @property
+    def form(self) -> Form:
+        """Two symbols, or one channel with two levels."""
+        signal = (
+            Tokens(vocab=2) if self.signal == "tokens" else Values(levels=2, centre=(0.5,), spread=(0.5,))
+        )
+        target = Classes(("zeros", "ones")) if self.target == "classes" else Reals("share", 0.5, 0.2)
+        return Form(signal, self.length, target)
+
+    def load(self, split: Split) -> Examples:
+        """Fresh sequences for every split."""
+        random = np.random.default_rng(SPLITS.index(split))
+        lengths = random.integers(self.shortest, self.length + 1, self.examples)
+        rows = [(random.random(n) < random.random()).astype(np.uint8) for n in lengths]
+        share = np.array([row.mean() for row in rows], dtype=np.float32)
+        y = (share > 0.5).astype(np.int64) if self.target == "classes" else share
+        sequences = rows if self.signal == "tokens" else [row[:, None].astype(np.float32) for row in rows]
+        return Examples.ragged(sequences, y)
+
+
+@spec
+class Careless(Mixer):
+    """Mean over everything: sees the future and mixes padding in."""
+
+    def build(self, place: Place) -> nn.Module:
+        """The leaking layer."""
+        return Leak(place.width)
+
+
+class Leak(nn.Module):
+    """The module of ``Careless``."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """The mean of all positions, padded ones included, at every position."""
+        return self.out(x.mean(1, keepdim=True).expand_as(x))
+
+
+@spec
+class Broken(Mixer):
+    """A mixer whose forward pass raises."""
+
+    def build(self, place: Place) -> nn.Module:
+        """The failing layer."""
+        return Raises()
+
+
+class Raises(nn.Module):
+    """The module of ``Broken``."""
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """Nothing but an error."""
+        raise RuntimeError("this mixer is broken")
+
+
+def settle(seed: int = 0) -> None:
+    """One thread and a known random state."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
