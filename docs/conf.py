@@ -1,14 +1,16 @@
 """How the documentation is built: Markdown pages, and the API from docstrings."""
 
+import ast
 import dataclasses
 import inspect
 import re
+import textwrap
 from typing import Any
 
 import selfpretrain
 
 project = "selfpretrain"
-author = "The selfpretrain authors"
+author = copyright = "the selfpretrain authors"
 version = release = selfpretrain.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
@@ -28,41 +30,54 @@ napoleon_custom_sections = [("Source", "params_style")]
 html_theme = "furo"
 html_title = f"selfpretrain {release}"
 html_show_sphinx = False
+highlight_language = "text"
 
 LAID_OUT = re.compile(r"\S   *\S|^\s+\S|[=|]")
 """Lines whose spaces mean something: formulas, legends, trees."""
 SECTION = re.compile(r"(Args|Raises|Returns|Yields):$")
-FIELD = re.compile(r"    (?P<name>[a-z]\w*): [^#]+#\s*(?P<said>.+)")
 MARKUP = re.compile(r"(``.*?``)|([*|`]|\w_\b)")
 
 
 def setup(app: Any) -> None:
     """Hook in before napoleon, which understands Args and Raises."""
     app.connect("autodoc-process-docstring", readable, priority=400)
+    app.connect("autodoc-process-signature", short)
 
 
-def readable(app: Any, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Docstrings are plain text here: keep what is laid out as it stands, and say what fields mean."""
+def readable(app: Any, what: str, name: str, thing: Any, options: object, lines: list[str]) -> None:
+    """Docstrings are plain text here: what is laid out stays as it stands, fields are listed."""
     out: list[str] = []
     for i, paragraph in enumerate("\n".join(lines).strip("\n").split("\n\n")):
         rows = paragraph.splitlines()
-        if rows and SECTION.match(rows[0]):
-            out += [escaped(row) for row in rows]
-        elif i and any(LAID_OUT.search(row.replace("``", "")) for row in rows):
-            out += ["::", "", *(f"    {row}" for row in rows)]
+        laid_out = i and any(LAID_OUT.search(row.replace("``", "")) for row in rows)
+        if laid_out and not SECTION.match(rows[0]):
+            out += ["::", "", *(f"    {row}" for row in rows), ""]
         else:
-            out += [escaped(row) for row in rows]
-        out.append("")
+            out += [*map(escaped, rows), ""]
     if what == "class" and dataclasses.is_dataclass(thing):
-        out += [f"* **{field}** -- {escaped(said)}" for field, said in fields(thing)] + [""]
+        out += [f"* **{name}**: ``{kind}``{said}" for name, kind, said in fields(thing)] + [""]
     lines[:] = out
 
 
-def fields(kind: Any) -> list[tuple[str, str]]:
-    """The fields of a spec whose meaning stands beside them."""
-    found = (FIELD.match(line) for line in inspect.getsource(kind).splitlines())
-    names = {field.name for field in dataclasses.fields(kind)}
-    return [(match["name"], match["said"]) for match in found if match and match["name"] in names]
+def short(app: Any, what: str, name: str, thing: Any, *rest: object) -> tuple[str, None] | None:
+    """Signatures of specs without types and ranges, which stand in the list of fields."""
+    if what != "class" or not dataclasses.is_dataclass(thing):
+        return None
+    missing = dataclasses.MISSING
+    known = dataclasses.fields(thing)
+    shown = [f.name if f.default is missing else f"{f.name}={f.default!r}" for f in known]
+    return f"({', '.join(shown)})", None
+
+
+def fields(kind: Any) -> list[tuple[str, str, str]]:
+    """Name, type with range, and meaning of every field, as the source has them."""
+    source = textwrap.dedent(inspect.getsource(kind))
+    body = ast.parse(source).body[0].body
+    found = [node for node in body if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node)]
+    rows = source.splitlines()
+    notes = [rows[(node.end_lineno or node.lineno) - 1].partition("  # ")[2] for node in found]
+    said = [f" -- {escaped(note)}" if note else "" for note in notes]
+    return [(ast.unparse(n.target), ast.unparse(n.annotation), s) for n, s in zip(found, said, strict=True)]
 
 
 def escaped(row: str) -> str:

@@ -2,7 +2,11 @@
 
 import os
 
-for _variable, _value in {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "MKL_NUM_THREADS": "1"}.items():
+for _variable, _value in {
+    "OMP_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "MKL_NUM_THREADS": "1",
+}.items():
     os.environ.setdefault(_variable, _value)
 
 from pathlib import Path

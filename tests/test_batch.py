@@ -68,7 +68,7 @@ def test_similar_lengths_meet():
 
 def test_a_batch_larger_than_the_data_is_refused():
     with pytest.raises(SpecError, match="lower the batch size"):
-        Order(torch.ones(5), 6, 0)
+        Order(torch.ones(5, dtype=torch.int64), 6, 0)
 
 
 @pytest.mark.parametrize("views", [1, 2])

@@ -1,6 +1,6 @@
 """The documentation does what it shows: its Python runs, its commands exist.
 
-The ``python`` blocks of a page run in order, as one program, in an empty folder. A block whose first line is a
+The ``python`` blocks of a page are one module, imported in an empty folder. A block whose first line is a
 comment with a file name, such as ``# mylab/mixers.py``, is that file; one under ``src/selfpretrain/`` joins
 the package as if it had been dropped there. Of ``console`` blocks, lines that start with ``$`` are checked:
 verbs and flags of ``spt``, targets of ``make``, files and functions of ``pytest``.
@@ -22,7 +22,9 @@ from selfpretrain import shelf
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[a-z]+)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>[a-z]+)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE
+)
 FILE = re.compile(r"# (?P<path>[\w./-]+\.\w+)$")
 OUR_FOLDER = "src/selfpretrain/"
 
@@ -67,15 +69,18 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize("page", having("python"), ids=name)
 def test_python_runs(page: Path, sandbox: Path) -> None:
-    world: dict[str, object] = {"__name__": "__docs__"}
+    program: list[str] = []
     for line, text in blocks(page, "python"):
         if named := FILE.match(text.partition("\n")[0]):
             place = sandbox / named["path"]
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")
-            importlib.invalidate_caches()
         else:
-            exec(compile("\n" * (line - 1) + text, str(page), "exec"), world)
+            program += [""] * (line - 1 - len(program)) + text.splitlines()
+    module = f"page_{page.stem}"
+    (sandbox / f"{module}.py").write_text("\n".join(program) + "\n", encoding="utf-8")
+    importlib.invalidate_caches()
+    importlib.import_module(module)
 
 
 @pytest.mark.parametrize("page", having("console"), ids=name)
@@ -84,7 +89,9 @@ def test_commands_exist(page: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("text", ["spt compete", "spt compare --sedes 3", "make demonstration", "pytest tests/test_nil.py"])
+@pytest.mark.parametrize(
+    "text", ["spt compete", "spt compare --sedes 3", "make demonstration", "pytest tests/test_nil.py"]
+)
 def test_a_wrong_command_is_noticed(text: str) -> None:
     assert not exists(shlex.split(text))
 
@@ -113,7 +120,9 @@ def _is_verb(verb: str, rest: list[str]) -> bool:
     if verb not in group.commands:
         return False
     known = {option for parameter in group.commands[verb].params for option in parameter.opts} | {"--help"}
-    return all(word.partition("=")[0] in known for word in rest if word.startswith("-") and not _is_number(word))
+    return all(
+        word.partition("=")[0] in known for word in rest if word.startswith("-") and not _is_number(word)
+    )
 
 
 def _is_target(word: str) -> bool:

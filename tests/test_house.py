@@ -34,7 +34,9 @@ def no_long_signature(tree: ast.Module, path: Path) -> Iterator[str]:
 
 
 def no_hasattr(tree: ast.Module, path: Path) -> Iterator[str]:
-    yield from (f"hasattr in line {call.lineno}" for call in calls(tree) if ast.unparse(call.func) == "hasattr")
+    yield from (
+        f"hasattr in line {call.lineno}" for call in calls(tree) if ast.unparse(call.func) == "hasattr"
+    )
 
 
 def no_open_signature(tree: ast.Module, path: Path) -> Iterator[str]:
@@ -68,7 +70,9 @@ def nothing_is_unpickled(tree: ast.Module, path: Path) -> Iterator[str]:
 
 def no_print(tree: ast.Module, path: Path) -> Iterator[str]:
     if path.name not in SPEAKS and path.parent.name != "report":
-        yield from (f"print in line {call.lineno}" for call in calls(tree) if ast.unparse(call.func) == "print")
+        yield from (
+            f"print in line {call.lineno}" for call in calls(tree) if ast.unparse(call.func) == "print"
+        )
 
 
 def only_evaluation_reads_the_test_split(tree: ast.Module, path: Path) -> Iterator[str]:
@@ -79,7 +83,6 @@ def only_evaluation_reads_the_test_split(tree: ast.Module, path: Path) -> Iterat
         loads = isinstance(call.func, ast.Attribute) and call.func.attr == "load"
         if loads and any(isinstance(a, ast.Constant) and a.value == "test" for a in named):
             yield f"reads the test split in line {call.lineno}"
-
 
 
 def every_docstring_starts_with_a_sentence(tree: ast.Module, path: Path) -> Iterator[str]:
@@ -105,12 +108,29 @@ def shelf_file_offers_one_thing(tree: ast.Module, path: Path) -> Iterator[str]:
     shelf = path.parent.name
     if shelf not in SHELVES or path.name.startswith("_") or path.name == "base.py":
         return
-    named = [t.id for s in tree.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)]
+    named = [
+        t.id for s in tree.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)
+    ]
     offered = [name for name in named if name in SHELVES.values()]
     if offered != [SHELVES[shelf]]:
         yield f"offers {offered}, not one {SHELVES[shelf]}"
     elif ast.unparse(tree.body[-1]).partition(" = ")[0] != SHELVES[shelf]:
         yield f"`{SHELVES[shelf]} = ...` is not its last line"
+
+
+def shelf_files_do_not_know_each_other(tree: ast.Module, path: Path) -> Iterator[str]:
+    """Base and underscore files are shared; import-linter closes the ways around, through the spine."""
+    shelf = path.parent.name
+    if shelf not in SHELVES:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            near = [node.module] if node.module else [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and f"{shelf}." in (node.module or ""):
+            near = [(node.module or "").rpartition(f"{shelf}.")[2]]
+        else:
+            continue
+        yield from (f"imports its neighbour {n}" for n in near if n != "base" and not n.startswith("_"))
 
 
 RULES: list[Rule] = [
@@ -126,6 +146,7 @@ RULES: list[Rule] = [
     every_docstring_starts_with_a_sentence,
     everything_public_is_explained,
     shelf_file_offers_one_thing,
+    shelf_files_do_not_know_each_other,
 ]
 
 SINS = {
@@ -141,6 +162,7 @@ SINS = {
     every_docstring_starts_with_a_sentence: '"""A title"""',
     everything_public_is_explained: '"""Fine."""\nclass A:\n    """Fine."""\n    def f(self): ...',
     shelf_file_offers_one_thing: "mixer = A\ntask = B",
+    shelf_files_do_not_know_each_other: "from .base import Mixer\nfrom . import _scan\nfrom .s4d import S4D",
 }
 
 

@@ -37,9 +37,9 @@ Splits = Mapping[Split, Examples]
 def baselines(task: Task, limit: int = 5000) -> dict[str, float]:
     """Scores of simple methods on all labelled test examples, by name of the method.
 
-    Classes: the commonest class; logistic regression on runs of 1-4 tokens weighted by TF-IDF, or on standardised
-    values; the nearest neighbour, where sequences are equally long; one entry for each shortcut of the task.
-    Reals: the mean, and ridge regression on the same features.
+    Classes: the commonest class; logistic regression on runs of 1-4 tokens weighted by TF-IDF, or on
+    standardised values; the nearest neighbour, where sequences are equally long; one entry for each shortcut
+    of the task. Reals: the mean, and ridge regression on the same features.
 
     Args:
         limit: examples to fit on, and examples to tune on, at most.
@@ -55,7 +55,7 @@ def baselines(task: Task, limit: int = 5000) -> dict[str, float]:
         return _scores(task, task.form, splits)
 
 
-def tested(task: Task) -> int:
+def examples_tested(task: Task) -> int:
     """Labelled test examples: how many the scores of ``baselines`` are about."""
     return int(task.load("test").labelled.sum())
 
@@ -76,7 +76,7 @@ def _scores(task: Task, form: Form, splits: Splits) -> dict[str, float]:
     if isinstance(form.target, Reals):
         mean = np.full(len(y["test"]), y["train"].mean(dtype=np.float64))
         return {"mean": _r2(mean, y["test"]), f"ridge regression on {kind}": _ridge(x, y)}
-    commonest = np.bincount(y["train"]).argmax()
+    commonest = np.full(len(y["test"]), np.bincount(y["train"]).argmax())
     scores = {"commonest class": _accuracy(commonest, y["test"])}
     if len(np.unique(y["train"])) > 1:
         strengths = LOGISTIC_RUNS if isinstance(form.signal, Tokens) else LOGISTIC
@@ -121,7 +121,7 @@ def _summary(values: np.ndarray) -> np.ndarray:
 
 
 def _runs(splits: Splits, vocab: int) -> dict[Split, Features]:
-    """Counts of all runs of 1-4 tokens, weighted by TF-IDF; two views are joined by product and difference."""
+    """Counts of runs of 1-4 tokens, weighted by TF-IDF; two views are joined by product and difference."""
     from scipy import sparse
     from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -162,7 +162,7 @@ def _known(views: list[list[tuple[np.ndarray, np.ndarray]]]) -> list[np.ndarray]
     ]
     counts = np.concatenate([count for _, count in found])
     least = np.sort(counts)[-FEATURES] + 1 if len(counts) > FEATURES else 0
-    return [codes[count >= least] for codes, count in found]
+    return [code[count >= least] for code, count in found]
 
 
 def _counts(sequences: list[np.ndarray], vocab: int, known: list[np.ndarray], chunk: int = 2000) -> Features:

@@ -1,5 +1,6 @@
 """The ``spt`` command: verbs over the library; here errors become one line and an exit code."""
 
+import os
 import shlex
 import sys
 from dataclasses import replace
@@ -56,6 +57,8 @@ def run(arguments: list[str]) -> int:
     import pydantic
 
     console = Console(stderr=True)
+    if os.environ.get("SPT_DEBUG"):
+        return _plainly(arguments)
     try:
         app(arguments, standalone_mode=True)
     except SystemExit as end:
@@ -72,6 +75,11 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         console.print("stopped at once; the same command goes on from the last checkpoint", soft_wrap=True)
         return Interrupted.exit_code
+    return 0
+
+
+def _plainly(arguments: list[str]) -> int:
+    app(arguments, standalone_mode=False)
     return 0
 
 
@@ -197,7 +205,7 @@ def doctor(runs: Runs = Path("runs")) -> None:
     Console().print(table)
 
 
-def version(value: bool) -> None:
+def version(value: bool | None) -> None:
     """Print the version and end."""
     if value:
         from . import __version__
@@ -209,8 +217,8 @@ def version(value: bool) -> None:
 @app.callback()
 def options(
     show: Annotated[
-        bool, typer.Option("--version", callback=version, is_eager=True, help="Show the version.")
-    ] = False,
+        bool | None, typer.Option("--version", callback=version, is_eager=True, help="Show the version.")
+    ] = None,
 ) -> None:
     """Self-pretraining against training from scratch: fair comparisons of sequence models."""
 

@@ -5,10 +5,11 @@ norms and the optimizer are left out, and an FFT of N complex points counts 5 N 
 ones). Torch's own counter sees nothing of attention on CPUs and of FFTs, hence the formulas here.
 """
 
+import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +25,11 @@ from torch.utils.flop_counter import (
 )
 
 from .batch import Examples, Form, Order, generator
-from .errors import SpecError
+from .errors import SelfPretrainError, SpecError, StageFailed
 from .objectives.base import Objective
 from .prepare import fresh_network, training_data
 from .recipe import Budget, Recipe
+from .shelf import name_of
 
 aten = torch.ops.aten
 
@@ -59,11 +61,27 @@ def plan(recipe: Recipe) -> Plan:
     data = training_data(recipe)
     form = recipe.task_of(stage).form
     order = Order(data.longest, stage.batch, recipe.seed)
-    network = fresh_network(recipe)
-    per_step = flops_per_step(network, stage.objective, form, data, order)
+    with _blaming(recipe):
+        network = fresh_network(recipe)
+        per_step = flops_per_step(network, stage.objective, form, data, order)
     steps = _steps(stage.budget, order.per_epoch, per_step)
     parameters = sum(p.numel() for p in network.parameters())
     return Plan(steps, per_step, order.per_epoch, order.padding_share(), parameters)
+
+
+@contextlib.contextmanager
+def _blaming(recipe: Recipe) -> Iterator[None]:
+    """What a mixer raises when it is first tried becomes one line."""
+    try:
+        yield
+    except SelfPretrainError:
+        raise
+    except Exception as error:
+        said = (str(error).splitlines() or [""])[0]
+        name = f"a network with {name_of(recipe.model.mixer)}"
+        raise StageFailed(
+            f"{name} fails: {type(error).__name__}: {said} (SPT_DEBUG=1 shows where)"
+        ) from error
 
 
 def total(recipe: Recipe) -> float:

@@ -9,8 +9,9 @@ import sys
 
 
 def main() -> None:
-    """Run ``spt``."""
+    """Run ``spt``; modules of the folder it is called from can be named, e.g. ``--mixers mylab:Mean``."""
     settle_threads()
+    sys.path.append(os.getcwd())
     from .cli import run
 
     sys.exit(run(sys.argv[1:]))

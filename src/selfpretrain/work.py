@@ -64,7 +64,8 @@ def _share_out(jobs: list[Job], bench: Bench, workers: int) -> None:
             ready = [j for j in waiting if j.after is None or j.after in done or j.after not in names]
             for job in ready[: workers - len(running)] if not failures and not stop.is_set() else []:
                 waiting.remove(job)
-                running[pool.submit(_work, job, plain)] = job
+                with _deaf():
+                    running[pool.submit(_work, job, plain)] = job
             finished, _ = wait(running, timeout=PAUSE, return_when=FIRST_COMPLETED)
             for future in finished:
                 job = running.pop(future)
@@ -80,6 +81,16 @@ def _share_out(jobs: list[Job], bench: Bench, workers: int) -> None:
         raise failures[0]
     if waiting:
         raise Interrupted("stopped; the same command goes on from here")
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Workers that start now never hear of Ctrl-C, not even while they import; ours waits until the end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _failure(future: Future[None]) -> list[SelfPretrainError]:
@@ -112,7 +123,6 @@ _stop: Any = None
 def _prepare(lines: Any, stop: Any) -> None:
     global _lines, _stop
     _lines, _stop = lines, stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from .comparison import Analysis
 from .remarks import remarks
-from .table import Table, tables
+from .table import Table, baselines, costs, scores
 from .verdict import verdict
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def show(analysis: Analysis) -> "RenderableType":
-    """Verdict, tables and remarks, to be printed by a rich console."""
+    """Verdict, main tables and remarks, to be printed by a rich console; the files have the rest."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
@@ -20,7 +20,8 @@ def show(analysis: Analysis) -> "RenderableType":
     plan, said = analysis.study.plan, verdict(analysis)
     head = [Text(f"{plan.task.name} · {plan.title}", style="bold"), Text(said.gain)]
     ranking = [Text(said.ranking)] if said.ranking else []
-    drawn = [Padding(Fitting(table), (1, 0, 0, 0)) for table in tables(analysis)]
+    shown = (scores(analysis), costs(analysis), baselines(analysis))
+    drawn = [Padding(Fitting(table), (1, 0, 0, 0)) for table in shown if table.rows]
     notes = [Text(f"note: {line}", style="yellow") for line in remarks(analysis)]
     return Group(*head, *ranking, *drawn, *([Text(), *notes] if notes else []))
 

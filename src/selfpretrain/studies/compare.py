@@ -51,9 +51,9 @@ class Compare(Study):
         for seed in range(self.first, self.first + self.seeds):
             for arms in self.arms:
                 row = self.row(arms)
-                yield Cell(row, SPT, Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), seed))
                 yield Cell(row, SCRATCH, Recipe(self.task, arms.scratch_model, (arms.scratch,), seed))
                 yield Cell(row, TIED, Recipe(self.task, arms.scratch_model, (self._tied(arms),), seed))
+                yield Cell(row, SPT, Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), seed))
 
     def row(self, arms: Arms) -> str:
         """The name of an architecture in the table: its mixer, numbered where a mixer comes twice."""

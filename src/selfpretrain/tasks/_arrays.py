@@ -157,9 +157,7 @@ def _ragged(x: np.ndarray, offsets: np.ndarray) -> Sequences:
 
 def _whole(name: str, array: np.ndarray) -> np.ndarray:
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError(
-            f"`{name}` must be a one-dimensional array of integers, it is {array.dtype} {array.shape}"
-        )
+        raise DataError(f"`{name}` must be one row of integers, it is {array.dtype} {array.shape}")
     return array.astype(np.int64)
 
 

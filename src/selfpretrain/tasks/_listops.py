@@ -6,6 +6,7 @@ missing. The least final length is always known, so a tree that must become too 
 Attempt number a draws from its own random stream, a pure function of seed and a.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -20,7 +21,8 @@ R = TypeVar("R")
 
 def _compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Numba's decorator, with types, and kept on disk between processes."""
-    return cast(Callable[P, R], numba.njit(cache=True)(function))
+    bare = inspect.unwrap(function)  # the tests wrap every function to check its annotations
+    return cast(Callable[P, R], numba.njit(cache=True)(bare))
 
 
 @_compiled
@@ -62,7 +64,8 @@ def _tree(
     state: np.uint64, longest: int, widest: int, out: np.ndarray, stack: np.ndarray, histogram: np.ndarray
 ) -> tuple[int, Any, Any]:
     """Length (0: given up), value and hash of one tree, written to ``out``; its root is an operator."""
-    deepest, top, at, least = len(stack) - 1, 0, 0, 1
+    deepest, top, at = len(stack) - 1, 0, 0
+    least: Any = 1
     digest, one = np.uint64(0), np.uint64(1)
     while True:
         state = state + np.uint64(0x9E3779B97F4A7C15)

@@ -1,0 +1,225 @@
+"""ListOps against an evaluator of its own, against counting, and against the reference generator."""
+
+import csv
+import math
+
+import numpy as np
+import pydantic
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from selfpretrain.errors import SpecError
+from selfpretrain.tasks.listops import ListOps, kept_share, text
+
+
+def value(expression: str) -> int:
+    """Value of an expression, by recursion over its words; shares no code or idea with the generator."""
+    words = iter(expression.split())
+
+    def node(word: str) -> int:
+        if word.isdigit():
+            return int(word)
+        arguments = []
+        while (inner := next(words)) != "]":
+            arguments.append(node(inner))
+        match word:
+            case "[MIN":
+                return min(arguments)
+            case "[MAX":
+                return max(arguments)
+            case "[MED":
+                return int(np.median(arguments))
+            case "[SM":
+                return sum(arguments) % 10
+        raise AssertionError(word)
+
+    found = node(next(words))
+    assert next(words, None) is None
+    return found
+
+
+def tree(expression: str) -> tuple[int, int, list[int]]:
+    """Depth of the deepest digit or operator, most and all numbers of arguments."""
+    depth, deepest, counts, done = 0, 0, [], []
+    for word in expression.split():
+        if word == "]":
+            done.append(counts.pop())
+            depth -= 1
+            continue
+        if counts:
+            counts[-1] += 1
+        deepest = max(deepest, depth + 1)
+        if word.startswith("["):
+            counts.append(0)
+            depth += 1
+    assert depth == 0
+    return deepest, max(done), done
+
+
+def expressions(examples) -> list[str]:
+    starts, lengths = examples.starts[0].tolist(), examples.lengths[0].tolist()
+    return [text(examples.flat[a : a + n].tolist()) for a, n in zip(starts, lengths, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def paper():
+    """The paper's setting, fewer expressions."""
+    return ListOps(train=8000, val=20, test=20).load("train")
+
+
+@pytest.fixture
+def reference(needs_data):
+    """Lengths, labels and roots of 50,000 expressions of the original generator."""
+    with np.load(needs_data / "reference_fixtures/listops_reference_stats.npz") as arrays:
+        return dict(arrays)
+
+
+@pytest.mark.needs_data("reference_fixtures")
+def test_the_evaluator_agrees_with_the_reference_fixtures(needs_data):
+    file = needs_data / "reference_fixtures/listops_500.tsv"
+    with file.open() as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    assert len(rows) == 500
+    assert [value(row["Source"]) for row in rows] == [int(row["Target"]) for row in rows]
+
+
+def test_values_are_right(paper):
+    some = paper.take(torch.arange(500))
+    assert [value(e) for e in expressions(some)] == some.targets.tolist()
+
+
+@pytest.mark.needs_data("reference_fixtures")
+def test_labels_are_distributed_as_in_the_reference(paper, reference):
+    ours, theirs = (np.bincount(np.asarray(y), minlength=10) for y in (paper.targets, reference["label"]))
+    assert stats.chi2_contingency([ours, theirs]).pvalue > 0.01
+
+
+@pytest.mark.needs_data("reference_fixtures")
+def test_roots_are_distributed_as_in_the_reference(paper, reference):
+    roots = ListOps().shortcuts()["root operator"](paper).numpy()
+    ours, theirs = (np.bincount(y, minlength=4) for y in (roots, reference["root_op"]))
+    assert stats.chi2_contingency([ours, theirs]).pvalue > 0.01
+
+
+@pytest.mark.needs_data("reference_fixtures")
+def test_roots_and_labels_together_are_distributed_as_in_the_reference(paper, reference):
+    roots = ListOps().shortcuts()["root operator"](paper).numpy()
+    for root in range(4):
+        ours = np.bincount(paper.targets.numpy()[roots == root], minlength=10)
+        theirs = np.bincount(reference["label"][reference["root_op"] == root], minlength=10)
+        seen = theirs >= 100  # rare cells make the statistic unreliable
+        assert stats.chi2_contingency([ours[seen], theirs[seen]]).pvalue > 0.01 / 4
+
+
+@pytest.mark.needs_data("reference_fixtures")
+def test_lengths_are_distributed_as_in_the_reference(paper, reference):
+    assert stats.ks_2samp(paper.lengths[0].numpy(), reference["length"]).pvalue > 0.01
+
+
+def test_arguments_are_distributed_as_in_the_reference_expressions(paper):
+    """The number of arguments per root, which depends on the length of the whole: 2 .043 to 10 .166."""
+    known = [0.043, 0.063, 0.084, 0.099, 0.116, 0.133, 0.146, 0.152, 0.166]
+    roots = [_root_arguments(e) for e in expressions(paper.take(torch.arange(2000)))]
+    counts = np.bincount(roots, minlength=11)[2:]
+    expected = np.array(known) / sum(known) * len(roots)
+    assert stats.chisquare(counts, expected).pvalue > 0.01
+
+
+def _root_arguments(expression: str) -> int:
+    depth, count = 0, 0
+    for word in expression.split():
+        count += depth == 1 and word != "]"
+        depth += word.startswith("[") - (word == "]")
+    return count
+
+
+def test_the_share_of_kept_trees_is_that_of_the_generator():
+    """Small enough to count: one operator of k digits has length k + 2."""
+    task = ListOps(min_length=3, max_length=6, max_depth=2, max_args=10, train=10, val=1, test=1)
+    assert kept_share(task) == pytest.approx(2 / 9)
+    assert kept_share(ListOps()) == pytest.approx(1 / 3.02, abs=0.005)
+
+
+def test_all_trees_of_a_small_world_are_found_once():
+    """Length 4 holds 4 operators times 100 pairs of digits."""
+    world = ListOps(min_length=3, max_length=5, max_depth=2, max_args=2, train=300, val=50, test=50)
+    found = [e for split in ("train", "val", "test") for e in expressions(world.load(split))]
+    operators = ("MIN", "MAX", "MED", "SM")
+    assert sorted(found) == sorted(f"[{o} {a} {b} ]" for o in operators for a in range(10) for b in range(10))
+
+
+def test_growing_train_changes_nothing_else():
+    small, large = ListOps().tiny(), ListOps(10, 40, max_depth=4, max_args=5, train=300, val=40, test=40)
+    for split in ("val", "test"):
+        assert expressions(small.load(split)) == expressions(large.load(split))
+    assert expressions(small.load("train")) == expressions(large.load("train"))[:100]
+
+
+def test_blocks_do_not_matter(monkeypatch):
+    """Memory set aside in small blocks gives the same expressions."""
+    from selfpretrain.tasks import listops
+
+    small = ListOps().tiny()
+    whole = listops._whole.__wrapped__(small)
+    monkeypatch.setattr(listops, "BLOCK", 7 * small.max_length)
+    parts = listops._whole.__wrapped__(small)
+    assert whole.digests() == parts.digests()
+    assert torch.equal(whole.targets, parts.targets)
+
+
+def test_another_seed_gives_other_trees():
+    one, other = (
+        set(expressions(ListOps(300, 400, train=50, val=5, test=5, seed=s).load("train"))) for s in (0, 1)
+    )
+    assert not one & other
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 60), st.integers(5, 60), st.integers(2, 7), st.integers(2, 12), st.integers(0, 2**63 - 1)
+)
+def test_any_shape_is_honoured(shortest, room, depth, args, seed):
+    try:
+        task = ListOps(shortest, shortest + room, depth, args, train=10, val=5, test=5, seed=seed)
+        splits = [task.load(split) for split in ("train", "val", "test")]
+    except (pydantic.ValidationError, SpecError) as error:
+        longest = math.inf if depth > 6 else sum(2 * args**i for i in range(depth - 1)) + args ** (depth - 1)
+        assert longest <= shortest or "expressions" in str(error)
+        return
+    found = [e for examples in splits for e in expressions(examples)]
+    assert len(set(found)) == len(found) == 20
+    assert [value(e) for e in found] == [int(y) for examples in splits for y in examples.targets]
+    for e in found:
+        deepest, most, _ = tree(e)
+        assert shortest < len(e.split()) < shortest + room
+        assert deepest <= depth
+        assert 2 <= most <= args
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ({"min_length": 30, "max_length": 31}, "raise max_length"),
+        ({"min_length": 500, "max_depth": 3, "max_args": 4}, "reach 26 symbols at most"),
+        ({"min_length": 0}, "greater than or equal to 1"),
+        ({"max_args": 1}, "greater than or equal to 2"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(settings, advice):
+    with pytest.raises(pydantic.ValidationError, match=advice):
+        ListOps(**settings)
+
+
+@pytest.mark.parametrize(
+    ("task", "advice"),
+    [
+        (ListOps(3, 5, train=10_000), "only 400 distinct"),
+        (ListOps(1500, 1540, max_depth=10, max_args=2, train=10), "too few to find"),
+    ],
+)
+def test_what_takes_forever_is_refused(task, advice):
+    with pytest.raises(SpecError, match=advice):
+        task.load("train")

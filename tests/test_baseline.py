@@ -1,0 +1,131 @@
+"""Simple baselines: counting against a slow twin, known answers, determinism."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from selfpretrain import baseline
+from selfpretrain.baseline import baselines, examples_tested
+from selfpretrain.errors import DataError
+from selfpretrain.tasks.arrays import Arrays, save_arrays
+from selfpretrain.tasks.base import SPLITS
+from selfpretrain.tasks.digits import Digits
+from selfpretrain.tasks.listops import ListOps
+from selfpretrain.tasks.stdlib import Stdlib
+
+
+def test_runs_are_counted_as_by_hand():
+    random = np.random.RandomState(0)
+    rows = [random.randint(0, 3, n) for n in (1, 2, 3, 9, 5)]
+    known = baseline._known([baseline._codes(rows, 3)])
+    counts = baseline._counts(rows, 3, known, chunk=2).toarray()
+    edges = np.cumsum([0, *map(len, known)])
+    for row, found in zip(rows, counts, strict=True):
+        slow = Counter(tuple(row[i : i + n]) for n in range(1, 5) for i in range(len(row) - n + 1))
+        assert found.sum() == sum(slow.values())
+        for run, times in slow.items():
+            code = int("".join(map(str, run)), 3)
+            n = len(run) - 1
+            assert found[edges[n] + np.searchsorted(known[n], code)] == times
+
+
+def test_only_the_commonest_runs_are_kept(monkeypatch):
+    monkeypatch.setattr(baseline, "FEATURES", 5)
+    rows = [np.array([0, 0, 0, 0, 1, 2])]
+    known = baseline._known([baseline._codes(rows, 3)])
+    assert [k.tolist() for k in known] == [[0], [0], [0], []]
+    assert sparse.issparse(baseline._counts(rows, 3, known))
+
+
+def test_large_vocabularies_do_not_overflow():
+    rows = [np.array([2**20 - 1, 5, 2**20 - 1, 7])]
+    codes = baseline._codes(rows, 2**20)
+    assert all(int(code.min()) >= 0 for code, _ in codes)
+    assert len(codes) == 3  # four would not fit into 63 bits
+
+
+def test_known_answers_on_digits():
+    scores = baselines(Digits())
+    assert set(scores) == {"commonest class", "logistic regression on values", "nearest neighbour"}
+    assert scores["commonest class"] == pytest.approx(0.1, abs=0.02)
+    assert scores["logistic regression on values"] > 0.93
+    assert scores["nearest neighbour"] > 0.95
+    assert examples_tested(Digits()) == 497
+
+
+def test_text_is_far_above_chance_and_deterministic():
+    task = Stdlib(train=240, val=80, test=400)
+    scores = baselines(task)
+    assert scores == baselines(task)
+    assert scores["commonest class"] == 0.125
+    assert 0.3 < scores["logistic regression on 1-4-grams"] < 0.7
+
+
+def test_the_root_operator_tells_a_third_of_listops():
+    scores = baselines(ListOps(60, 120, train=600, val=50, test=1000))
+    assert scores["root operator"] == pytest.approx(0.36, abs=0.06)
+    assert scores["root operator"] > scores["commonest class"]
+
+
+def test_unequal_lengths_are_summarised():
+    scores = baselines(Arrays())
+    assert set(scores) == {"commonest class", "logistic regression on mean, sd, min, max"}
+    assert scores["logistic regression on mean, sd, min, max"] > 0.6
+
+
+def test_long_examples_are_summarised(tmp_path, monkeypatch):
+    monkeypatch.setattr(baseline, "PIXELS", 5)
+    x, y = np.random.RandomState(0).rand(60, 6), np.arange(60) % 2
+    scores = baselines(Arrays(str(save_arrays(tmp_path / "own.npz", x + y[:, None], y))))
+    assert scores["logistic regression on mean, sd, min, max"] == 1
+
+
+def test_a_linear_law_is_found_by_ridge_regression(tmp_path):
+    random = np.random.RandomState(0)
+    x = random.standard_normal((400, 6))
+    y = x @ np.arange(6) + 100
+    scores = baselines(Arrays(str(save_arrays(tmp_path / "own.npz", x, y))))
+    assert scores["ridge regression on values"] > 0.999
+    assert -0.1 < scores["mean"] <= 0
+
+
+def test_the_limit_and_missing_labels_are_honoured(monkeypatch):
+    task = Stdlib(train=400, val=80, test=80, labels=80)
+    assert len(baseline._labelled(task, "train", 5000)) == 80
+    assert len(baseline._labelled(task, "train", 16)) == 16
+    assert len(baseline._labelled(task, "test", 16)) == 80
+    some = baseline._labelled(Stdlib(), "train", 1000).targets.bincount()
+    assert some.min() > 90  # classes come in turn: picking every second one would lose half of them
+
+
+def test_a_split_without_labels_is_refused(monkeypatch):
+    task = Stdlib(train=80, val=80, test=80)
+    load = Stdlib.load
+
+    def blind(self, split):
+        examples = load(self, split)
+        examples.targets.fill_(-1)
+        return examples
+
+    monkeypatch.setattr(Stdlib, "load", blind)
+    with pytest.raises(DataError, match="train split has no labelled"):
+        baselines(task)
+
+
+def test_two_views_are_joined():
+    a, b = sparse.csr_matrix(np.eye(3)), sparse.csr_matrix(np.eye(3)[[0, 2, 1]])
+    joined = baseline._joined([a, b]).toarray()
+    np.testing.assert_array_equal(joined[:, :3], np.diag([1, 0, 0]))
+    np.testing.assert_array_equal(joined[:, 3:], abs(np.eye(3) - np.eye(3)[[0, 2, 1]]))
+
+
+def test_scores_are_those_of_the_test_split():
+    """Answers are compared with test labels: a task whose test labels are shifted scores nothing."""
+    task = Digits()
+    y = {split: task.load(split).targets.numpy() for split in SPLITS}
+    x = {split: torch.nn.functional.one_hot(torch.tensor(y[split])).numpy() for split in SPLITS}
+    assert baseline._neighbour(x, y) == 1
+    assert baseline._neighbour(x, y | {"test": (y["test"] + 1) % 10}) == 0
