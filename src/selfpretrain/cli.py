@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,34 +54,29 @@ Set = Annotated[
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line; its exit code."""
+    """Run a command line; its exit code. Mistakes get one line, tracebacks with SPT_DEBUG=1 only."""
     import pydantic
 
-    console = Console(stderr=True)
-    if os.environ.get("SPT_DEBUG"):
-        return _plainly(arguments)
     try:
-        app(arguments, standalone_mode=True)
+        app(arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except Interrupted as error:
-        console.print(Text(f"{error}: spt {shlex.join(arguments)}"), soft_wrap=True)
-        return error.exit_code
-    except SelfPretrainError as error:
-        console.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
-        return error.exit_code
-    except pydantic.ValidationError as error:
-        console.print(Text.assemble(("error: ", "bold red"), explain(error)), soft_wrap=True)
-        return SpecError.exit_code
+        return _complain(f"{error}: spt {shlex.join(arguments)}", error.exit_code)
     except KeyboardInterrupt:
-        console.print("stopped at once; the same command goes on from the last checkpoint", soft_wrap=True)
-        return Interrupted.exit_code
+        return _complain("stopped at once; the same command goes on from the last checkpoint", 130)
+    except SelfPretrainError as error:
+        return _complain(f"error: {error}", error.exit_code)
+    except pydantic.ValidationError as error:
+        return _complain(f"error: {explain(error)}", SpecError.exit_code)
     return 0
 
 
-def _plainly(arguments: list[str]) -> int:
-    app(arguments, standalone_mode=False)
-    return 0
+def _complain(line: str, code: int) -> int:
+    if os.environ.get("SPT_DEBUG"):
+        traceback.print_exc()
+    Console(stderr=True).print(Text(line), soft_wrap=True)
+    return code
 
 
 @app.command()
@@ -91,7 +87,7 @@ def compare(
     mixers: Annotated[
         str, typer.Option(help="Mixers, comma-separated: names, or package.module:Class.")
     ] = "attention,s4d",
-    objective: Annotated[str, typer.Option(help="How to pretrain: masked or causal.")] = "masked",
+    objective: Annotated[str, typer.Option(help="How to pretrain: masked or causal.")] = "causal",
     seeds: Seeds = 3,
     scale: ScaleName = "small",
     runs: Runs = Path("runs"),

@@ -22,9 +22,12 @@ from ..recipe import Budget, Stage
 from ..shelf import Positive, Rate, amend, name_of, spec
 from ..tasks.base import Task
 
-PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 40, 10
-FEWEST, MOST = 600, 20_000
-"""Steps of finetuning below and above which epochs no longer decide."""
+BATCH = 16
+PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 10, 4
+PRETRAIN_STEPS, FINETUNE_STEPS = 1250, 500
+"""The least that is trained, however few the examples."""
+MOST_STEPS = 20_000
+"""The most, however many."""
 
 
 @spec
@@ -53,7 +56,7 @@ class Arms:
 class Grid:
     """What tuning tries, for every arm alike."""
 
-    lr: tuple[Positive, ...] = (1e-3, 3e-3)  # of finetuning, and of training from scratch
+    lr: tuple[Positive, ...] = (1e-3, 2e-3, 4e-3)  # of finetuning, and of training from scratch
     weight_decay: tuple[float, ...] = (0.0, 0.1)
     dropout: tuple[Rate, ...] = (0.0, 0.1)
 
@@ -79,10 +82,13 @@ def with_settings(arms: Arms, spt: tuple[float, float, float], scratch: tuple[fl
 def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
     """Minutes on two cores for a few thousand short sequences."""
     model = Model(mixer, width=64, depth=2, expand=2, causal=denoise.needs_causal)
-    data = task.load("train")
-    epoch = len(data) / 32
-    pretrain = Stage(denoise, Budget(steps=_between(PRETRAIN_EPOCHS * epoch, 4)), Optim(lr=3e-3), evals=8)
-    finetune = Stage(supervised(task), Budget(steps=_between(FINETUNE_EPOCHS * epoch, 1)), Optim(lr=1e-3))
+    epoch = len(task.load("train")) / BATCH
+    long, short = (
+        _between(PRETRAIN_EPOCHS * epoch, PRETRAIN_STEPS),
+        _between(FINETUNE_EPOCHS * epoch, FINETUNE_STEPS),
+    )
+    pretrain = Stage(denoise, Budget(steps=long), Optim(lr=6e-3), BATCH, evals=2)
+    finetune = Stage(supervised(task), Budget(steps=short), Optim(lr=2e-3), BATCH, evals=6)
     return Arms(model, pretrain, finetune, model, finetune)
 
 
@@ -138,8 +144,8 @@ def supervised(task: Task) -> Objective:
     return Classify() if isinstance(task.form.target, Classes) else Regress()
 
 
-def _between(steps: float, times: int) -> int:
-    return round(min(max(steps, FEWEST * times), MOST * times))
+def _between(steps: float, least: int) -> int:
+    return round(min(max(steps, least), MOST_STEPS))
 
 
 def _tuned(stage: Stage, setting: tuple[float, float, float]) -> Stage:

@@ -44,7 +44,7 @@ class Compare(Study):
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "Compare":
         """Attention and S4D on the embedded default task."""
-        return prepare(find("tasks", "stdlib")(), (Attention(), S4D()), "masked", scale, seeds)
+        return prepare(find("tasks", "stdlib")(), (Attention(), S4D()), "causal", scale, seeds)
 
     def cells(self) -> Iterator[Cell]:
         """Seed by seed, so that an unfinished study already shows all arms."""
