@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 
 Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core; one on a GPU).")]
 ScaleName = Annotated[
     str,
@@ -237,7 +237,7 @@ def _carry_out(
 def _preview(study: "Study", machine: "Machine") -> None:
     from .execute import forecast
 
-    table = Table("stage", "times", "steps", "parameters", "FLOPs", "takes", title="Stages to run")
+    table = Table("mixer", "stages", "times", "steps", "parameters", "FLOPs", "takes", title="Stages to run")
     rows, total = forecast(study, machine)
     for row in rows:
         table.add_row(*row)

@@ -35,8 +35,7 @@ def findings(runs: Path) -> Iterator[tuple[str, str]]:
 
 
 def _accelerators() -> list[str]:
-    gpus = [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
-    return gpus + ["mps"] * torch.backends.mps.is_available()
+    return [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
 
 
 def _speed() -> float:

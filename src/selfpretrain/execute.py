@@ -15,6 +15,7 @@ from .recipe import Recipe
 from .record import manifest, record
 from .report.write import write
 from .run import Bench, silent
+from .shelf import name_of
 from .store import FORMAT, Folder
 from .study import Cell, Job, Study, home, jobs
 from .work import interruptible, work
@@ -87,20 +88,19 @@ def forecast(study: Study, machine: Machine) -> tuple[list[list[str]], str]:
         kinds.setdefault(replace(job.recipe, seed=0), []).append(job)
     rows, seconds, flops = [], 0.0, 0.0
     for recipe, same in kinds.items():
-        plan = cost.plan(recipe)
-        each = (
-            cost.seconds_per_step(recipe) * (plan.steps or 0)
-            if plan.steps
-            else recipe.last.budget.seconds or 0.0
-        )
+        plan, each = cost.plan(recipe), _seconds(recipe)
         seconds, flops = seconds + each * len(same), flops + plan.flops * len(same)
-        name = same[0].name.rpartition("-")[0]
+        stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
         steps = "until time is up" if plan.steps is None else f"{plan.steps:,}"
-        rows.append(
-            [name, f"{len(same)}", steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", duration(each)]
-        )
+        sizes = (f"{len(same)}", steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", duration(each))
+        rows.append([name_of(recipe.model.mixer), stages, *sizes])
     spent = f"{len(left)} stages to run, {len(todo) - len(left)} already on disk: {flops:.3g} FLOPs"
     return rows, f"{spent}, about {duration(seconds / machine.workers)} with {machine.workers} at once"
+
+
+def _seconds(recipe: Recipe) -> float:
+    steps = cost.plan(recipe).steps
+    return recipe.last.budget.seconds or 0.0 if steps is None else steps * cost.seconds_per_step(recipe)
 
 
 def _done(job: Job, machine: Machine) -> bool:
@@ -111,8 +111,9 @@ def _write_record(study: Study, cells: list[Cell], folder: Folder, machine: Mach
     if folder.has("study.json"):
         folder.read("study.json")  # complains if another version wrote it
         return
-    folder.write("manifest.json", {"format": FORMAT} | manifest(study.task))
-    folder.write("study.json", record(study, cells, machine.bench, machine.command))
+    prints = manifest(study.task)
+    folder.write("manifest.json", {"format": FORMAT} | prints)
+    folder.write("study.json", record(study, cells, machine.bench, machine.command, prints))
 
 
 def _add_baselines(study: Study, folder: Folder) -> None:
@@ -129,10 +130,11 @@ def _device(name: str) -> str:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise SpecError(f"device {name!r} is not one; use auto, cpu, cuda, cuda:1 or mps") from error
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there.get(device.type, False):
-        raise SpecError(f"there is no {device.type} device here; use --device auto")
+        raise SpecError(f"device {name!r} is not one; use auto, cpu, cuda or cuda:1") from error
+    if device.type not in ("cpu", "cuda"):
+        raise SpecError(f"device {name!r}: only cpu and cuda are supported; use --device auto")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SpecError("there is no cuda device here; use --device auto")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise SpecError(
             f"there is no {name} here, only {torch.cuda.device_count()} of them; use --device auto"

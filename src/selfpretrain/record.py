@@ -16,7 +16,11 @@ TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or of R2) are ties."""
 
 
-def record(study: Study, cells: list[Cell], bench: Bench, command: str) -> Json:
+Manifest = dict[Split, list[str]]
+"""The short hash of every example of every split: proof of what pretraining could and could not see."""
+
+
+def record(study: Study, cells: list[Cell], bench: Bench, command: str, prints: Manifest) -> Json:
     """The content of ``study.json``: question, task, metric, and where every cell's stages are."""
     return {
         "format": FORMAT,
@@ -25,7 +29,7 @@ def record(study: Study, cells: list[Cell], bench: Bench, command: str) -> Json:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
         "title": sentence(study),
-        "task": card(study.task),
+        "task": card(study.task, prints),
         "metric": metric(study.task.form),
         "baselines": {},
         "contrasts": [list(pair) for pair in study.contrasts],
@@ -34,10 +38,9 @@ def record(study: Study, cells: list[Cell], bench: Bench, command: str) -> Json:
     }
 
 
-def card(task: Task) -> Json:
+def card(task: Task, prints: Manifest) -> Json:
     """What a task is: in words, in counts, and how many examples two of its splits share."""
-    form, data = task.form, {split: task.load(split) for split in SPLITS}
-    digests = {split: set(data[split].digests()) for split in SPLITS}
+    form, digests = task.form, {split: set(prints[split]) for split in SPLITS}
     pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
     return {
         "name": name_of(task),
@@ -48,14 +51,14 @@ def card(task: Task) -> Json:
         "length": form.length,
         "target": _target(form),
         "kind": "classes" if isinstance(form.target, Classes) else "reals",
-        "labelled": int(data["train"].labelled.sum()),
+        "labelled": int(task.load("train").labelled.sum()),
         "chance": 1 / len(form.target.names) if isinstance(form.target, Classes) else None,
         "overlap": {f"{a}/{b}": len(digests[a] & digests[b]) for a, b in pairs},
-    } | {split: len(data[split]) for split in SPLITS}
+    } | {split: len(prints[split]) for split in SPLITS}
 
 
-def manifest(task: Task) -> dict[str, list[str]]:
-    """The short hash of every example of every split: proof of what pretraining could and could not see."""
+def manifest(task: Task) -> Manifest:
+    """The hashes of a task's examples, in their order."""
     return {split: task.load(split).digests() for split in SPLITS}
 
 

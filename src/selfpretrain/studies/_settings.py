@@ -41,8 +41,13 @@ class Arms:
     scratch: Stage  # of the arm without compensation; the tied arm's budget follows from the cost of SPT
 
     def amended(self, path: str, text: str) -> "Arms":
-        """The same with one setting changed; ``model`` and ``mixer`` mean those of all arms."""
+        """The same with one setting changed; ``model`` and ``mixer`` mean those of all arms.
+
+        A budget has one unit, so naming another one replaces it.
+        """
         word, _, rest = path.partition(".")
+        if rest.startswith("budget."):
+            return amend(self, f"{word}.budget", f'{{"{rest.removeprefix("budget.")}": {text}}}')
         if word == "mixer":
             return self.amended(f"model.{path}", text)
         if word == "model":

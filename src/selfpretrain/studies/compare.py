@@ -14,6 +14,7 @@ from typing import Annotated
 from pydantic import Field
 
 from .. import cost
+from ..errors import SpecError
 from ..execute import Machine, perform
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
@@ -113,6 +114,8 @@ class Compare(Study):
 
     def _tied(self, arms: Arms) -> Stage:
         spt = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune))
+        if any(stage.budget.seconds for stage in spt.stages):
+            raise SpecError("compute cannot be tied to a budget in seconds; give steps, epochs or FLOPs")
         evals = arms.pretrain.evals + arms.finetune.evals
         return replace(arms.scratch, budget=Budget(flops=cost.total(spt)), evals=evals)
 
