@@ -1,5 +1,6 @@
 """The command as people use it: real runs in real processes, mistakes, interruptions."""
 
+import hashlib
 import json
 import os
 import random
@@ -73,6 +74,11 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
     assert json.loads((folder / "study.json").read_text())["baselines"]
     manifest = json.loads((folder / "manifest.json").read_text())
     assert not set(manifest["train"]) & set(manifest["test"])
+    seen = hashlib.sha256("\n".join(sorted(manifest["train"])).encode()).hexdigest()
+    pretrained = [result for name, result in scores(tmp_path / "runs").items() if "-causal-" in name]
+    assert pretrained
+    assert all(result["data"] == {"split": "train", "rows": 200, "sha256": seen} for result in pretrained)
+    assert all("test" not in result["scores"] for result in pretrained)
     again = spt("compare", "--task", "digits", "--scale", "smoke", "--seeds", "2", cwd=tmp_path)
     assert all(json.loads(line).get("reused", True) for line in again[2].splitlines())
     (folder / "report.html").unlink()
@@ -235,7 +241,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, undisturbed):
 
 
 def test_results_of_another_version_are_left_alone(tmp_path, undisturbed):
-    stage = next(undisturbed.glob("stages/*-masked-*"))
+    stage = next(undisturbed.glob("stages/*-causal-*"))
     other = tmp_path / "runs" / "stages" / stage.name
     other.mkdir(parents=True)
     (other / "result.json").write_text('{"format": 99}')

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import toys
 from selfpretrain import run as running
 from selfpretrain import train
-from selfpretrain.errors import Interrupted, SpecError
+from selfpretrain.errors import Interrupted, SpecError, StoreError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.model import Model
@@ -109,6 +109,15 @@ def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeyp
     (folder / train.CHECKPOINT).write_bytes(kept)
     assert equal(weights(run(SPT, Bench(tmp_path / "cut"))), weights(undisturbed))
     assert lines(folder) == lines(Bench(tmp_path / "undisturbed").folder(SPT.upto(0)))
+
+
+def test_a_truncated_checkpoint_is_named_with_what_to_do(tmp_path):
+    with pytest.raises(Interrupted):
+        run(SPT, Bench(tmp_path, stop=StopAfter(5)))
+    checkpoint = Bench(tmp_path).folder(SPT.upto(0)) / train.CHECKPOINT
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
+    with pytest.raises(StoreError, match=r"damaged.*delete .* and run again"):
+        run(SPT, Bench(tmp_path))
 
 
 def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):

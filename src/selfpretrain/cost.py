@@ -157,9 +157,9 @@ def _register() -> None:
     formulas: dict[Any, Callable[..., int]] = {
         aten._scaled_dot_product_flash_attention_for_cpu: _attention,
         aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
-        aten._fft_r2c: _fft_real,
-        aten._fft_c2r: _fft_real_back,
-        aten._fft_c2c: _fft_complex,
+        aten._fft_r2c: _fft(2.5),
+        aten._fft_c2r: _fft(2.5, back=True),
+        aten._fft_c2c: _fft(5.0),
     }
     for operation, formula in formulas.items():
         if operation not in flop_registry:  # a later torch may bring its own
@@ -191,20 +191,12 @@ def _attention_backward(
     return sdpa_backward_flop_count(grad, query, key, value)
 
 
-def _fft(points: int, rows: int, factor: float) -> int:
-    return round(factor * points * math.log2(max(points, 2)) * rows)
+def _fft(factor: float, back: bool = False) -> Callable[..., int]:
+    """The formula of an FFT over some dimensions; ``back``: its size is that of what comes out."""
 
+    def formula(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
+        whole = out_shape if back else shape
+        points = math.prod(whole[d] for d in dim)
+        return round(factor * points * math.log2(max(points, 2)) * (math.prod(whole) // points))
 
-def _fft_real(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
-    points = math.prod(shape[d] for d in dim)
-    return _fft(points, math.prod(shape) // points, 2.5)
-
-
-def _fft_real_back(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
-    points = math.prod(out_shape[d] for d in dim)
-    return _fft(points, math.prod(out_shape) // points, 2.5)
-
-
-def _fft_complex(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
-    points = math.prod(shape[d] for d in dim)
-    return _fft(points, math.prod(shape) // points, 5.0)
+    return formula

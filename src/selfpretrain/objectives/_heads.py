@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..shapes import Hidden, Valid, Vectors
-from .base import Pooling
 
+Pooling = Literal["mean", "max", "last"]
 Style = Literal["linear", "norm", "mlp"]
 
 

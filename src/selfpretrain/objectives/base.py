@@ -2,7 +2,7 @@
 
 import abc
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from ..batch import Batch, Form
 from ..errors import SpecError
 from ..shapes import Hidden
-
-Pooling = Literal["mean", "max", "last"]
+from . import _rebuild
+from ._heads import PerPosition, Pooling
+from ._rebuild import Distance
 
 
 @dataclass(frozen=True)
@@ -73,3 +74,35 @@ class Objective(abc.ABC):
             SpecError: if the objective does not answer about whole examples.
         """
         raise SpecError(f"{type(self).__name__} does not predict targets")
+
+
+class Denoise(Objective):
+    """An objective that rebuilds inputs: a spec of it says which positions (``ask``) and adds its settings.
+
+    ``distance`` says how values are told: by "levels" (cross-entropy), by "l1", or "auto": levels where they
+    are quantised.
+    """
+
+    labelled = False
+
+    distance: Distance
+
+    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+        """One linear layer per position."""
+        return PerPosition(width, _rebuild.answers_of(form, self.distance))
+
+    def truth(self, batch: Batch, form: Form) -> Tensor:
+        """(B, L, C) what stands at every position: symbols, levels, or standardised values."""
+        return _rebuild.truth(batch.inputs, form, self.distance)
+
+    def loss(self, answers: Tensor, question: Question, form: Form) -> Tensor:
+        """Sum over the positions that count, averaged over channels."""
+        return _rebuild.loss(answers, question.answer[question.counts])
+
+    def tally(self, answers: Tensor, question: Question, form: Form) -> dict[str, Tensor]:
+        """Sums over the positions that count."""
+        return _rebuild.tally(answers, question.answer[question.counts])
+
+    def scores(self, tally: dict[str, float]) -> dict[str, float]:
+        """Loss per position and, for classes, accuracy; the score is minus the loss."""
+        return _rebuild.scores(tally)

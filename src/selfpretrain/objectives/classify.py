@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from ..batch import Batch, Classes, Form
 from ..errors import SpecError
 from ..shelf import spec
-from ._heads import Pooled, Style
-from .base import Objective, Pooling, Question
+from ._heads import Pooled, Pooling, Style
+from .base import Objective, Question
 
 
 @spec

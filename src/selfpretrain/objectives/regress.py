@@ -10,8 +10,8 @@ from ..batch import Batch, Form, Reals
 from ..errors import SpecError
 from ..shapes import Hidden, Valid, Vectors
 from ..shelf import spec
-from ._heads import Pooled, Style
-from .base import Objective, Pooling, Question
+from ._heads import Pooled, Pooling, Style
+from .base import Objective, Question
 
 
 @spec
