@@ -28,7 +28,7 @@ from .batch import Examples, Form, Order, generator
 from .errors import SelfPretrainError, SpecError, StageFailed
 from .objectives.base import Objective
 from .prepare import fresh_network, training_data
-from .recipe import Budget, Recipe
+from .recipe import Budget, Recipe, fingerprint
 from .shelf import name_of
 
 aten = torch.ops.aten
@@ -50,13 +50,23 @@ class Plan:
         return self.flops_per_step * (self.steps or 0)
 
 
-@functools.lru_cache(maxsize=1024)
 def plan(recipe: Recipe) -> Plan:
-    """What the last stage of a recipe will cost, without running it.
+    """What the last stage of a recipe will cost, without running it; worked out once.
 
     Raises:
         SpecError: if the budget is less than one step.
+        StageFailed: if the network cannot be built, or its passes fail.
     """
+    key = fingerprint(recipe)  # specs from outside need not be hashable
+    if key not in _plans:
+        _plans[key] = _plan(recipe)
+    return _plans[key]
+
+
+_plans: dict[str, Plan] = {}
+
+
+def _plan(recipe: Recipe) -> Plan:
     stage = recipe.last
     data = training_data(recipe)
     form = recipe.task_of(stage).form

@@ -11,7 +11,7 @@ from . import cost, world
 from .errors import SpecError
 from .launch import usable_cores
 from .progress import Watch, duration
-from .recipe import Recipe
+from .recipe import Recipe, fingerprint
 from .record import manifest, record
 from .report.write import write
 from .run import Bench, silent
@@ -83,11 +83,12 @@ def forecast(study: Study, machine: Machine) -> tuple[list[list[str]], str]:
     """What would be run: one row per stage that differs by more than its seed, and the total in words."""
     todo = jobs(list(study.cells()), machine.bench)
     left = [job for job in todo if not _done(job, machine)]
-    kinds: dict[Recipe, list[Job]] = {}
+    kinds: dict[str, list[Job]] = {}
     for job in left:
-        kinds.setdefault(replace(job.recipe, seed=0), []).append(job)
+        kinds.setdefault(fingerprint(replace(job.recipe, seed=0)), []).append(job)
     rows, seconds, flops = [], 0.0, 0.0
-    for recipe, same in kinds.items():
+    for same in kinds.values():
+        recipe = same[0].recipe
         plan, each = cost.plan(recipe), _seconds(recipe)
         seconds, flops = seconds + each * len(same), flops + plan.flops * len(same)
         stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)

@@ -165,4 +165,8 @@ def _foreign(plain: Any) -> set[str]:
 
 @functools.cache
 def _source(module: str) -> str:
-    return hashlib.sha256(inspect.getsource(importlib.import_module(module)).encode()).hexdigest()[:10]
+    try:
+        text = inspect.getsource(importlib.import_module(module))
+    except (OSError, TypeError):  # typed into an interpreter: there is no file to hash
+        return ""
+    return hashlib.sha256(text.encode()).hexdigest()[:10]

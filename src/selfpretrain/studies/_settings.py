@@ -23,8 +23,8 @@ from ..shelf import Positive, Rate, amend, name_of, spec
 from ..tasks.base import Task
 
 BATCH = 16
-PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 10, 4
-PRETRAIN_STEPS, FINETUNE_STEPS = 1250, 500
+PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 7, 3
+PRETRAIN_STEPS, FINETUNE_STEPS = 900, 400
 """The least that is trained, however few the examples."""
 MOST_STEPS = 20_000
 """The most, however many."""
