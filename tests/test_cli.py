@@ -1,5 +1,6 @@
 """The command as people use it: real runs in real processes, mistakes, interruptions."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -234,6 +235,30 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, undisturbed):
     last = err.splitlines()[-1]
     assert "goes on from here" in last
     assert "spt compare --task toys:Majority" in last
+    assert "Traceback" not in err
+    code, _, err = spt(*CUT, cwd=tmp_path)
+    assert code == 0, err
+    assert scores(tmp_path / "runs") == scores(undisturbed)
+
+
+def children(process):
+    """Processes that a process has started, by /proc."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = path.read_text().rpartition(")")[2].split()[1]
+            found += [int(path.parent.name)] if parent == str(process.pid) else []
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
+def test_a_killed_worker_is_reported_and_nothing_is_lost(tmp_path, undisturbed):
+    process = start(*CUT, cwd=tmp_path)
+    process.stderr.readline()
+    os.kill(max(children(process)), signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "a worker process was killed" in err
     assert "Traceback" not in err
     code, _, err = spt(*CUT, cwd=tmp_path)
     assert code == 0, err

@@ -32,7 +32,7 @@ def work(jobs: list[Job], bench: Bench, workers: int) -> None:
         for job in jobs:
             run_stage(job.recipe, bench, job.tested)
     else:
-        _share_out(jobs, bench, workers)
+        _Crew(jobs, bench, workers).work()
 
 
 @contextmanager
@@ -51,36 +51,77 @@ def interruptible() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _share_out(jobs: list[Job], bench: Bench, workers: int) -> None:
-    context = multiprocessing.get_context("spawn")
-    lines, stop = context.Queue(), context.Event()
-    plain = replace(bench, tell=silent, stop=never)
-    pool = ProcessPoolExecutor(workers, context, _prepare, (lines, stop))
-    running: dict[Future[None], Job] = {}
-    waiting, done, failures = list(jobs), set[str](), list[SelfPretrainError]()
-    names = {job.name for job in jobs}
-    try:
-        while running or (waiting and not failures and not stop.is_set()):
-            ready = [j for j in waiting if j.after is None or j.after in done or j.after not in names]
-            for job in ready[: workers - len(running)] if not failures and not stop.is_set() else []:
-                waiting.remove(job)
+class _Crew:
+    """Processes that share the stages among them.
+
+    Args:
+        workers: how many run at once.
+    """
+
+    def __init__(self, jobs: list[Job], bench: Bench, workers: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.lines, self.stop = context.Queue(), context.Event()
+        self.pool = ProcessPoolExecutor(workers, context, _prepare, (self.lines, self.stop))
+        self.bench, self.workers = bench, workers
+        self.waiting, self.names = list(jobs), {job.name for job in jobs}
+        self.running: dict[Future[None], Job] = {}
+        self.done: set[str] = set()
+        self.failures: list[SelfPretrainError] = []
+
+    def work(self) -> None:
+        """Run all stages, or as many as can be."""
+        try:
+            while self.running or (self.waiting and self._willing()):
+                if self._willing():
+                    self._start()
+                self._collect()
+                if self.bench.stop():
+                    self.stop.set()
+        finally:
+            self.pool.shutdown(wait=True, cancel_futures=True)
+            self._pass_on()
+        if self.failures:
+            raise self.failures[0]
+        if self.waiting:
+            raise Interrupted("stopped; the same command goes on from here")
+
+    def _willing(self) -> bool:
+        return not self.failures and not self.stop.is_set()
+
+    def _start(self) -> None:
+        ready = [job for job in self.waiting if job.after not in self.names - self.done]
+        plain = replace(self.bench, tell=silent, stop=never)
+        for job in ready[: self.workers - len(self.running)]:
+            try:
                 with _deaf():
-                    running[pool.submit(_work, job, plain)] = job
-            finished, _ = wait(running, timeout=PAUSE, return_when=FIRST_COMPLETED)
-            for future in finished:
-                job = running.pop(future)
-                failures += _failure(future)
-                done.add(job.name)
-            _pass_on(lines, bench)
-            if bench.stop():
-                stop.set()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        _pass_on(lines, bench)
-    if failures:
-        raise failures[0]
-    if waiting:
-        raise Interrupted("stopped; the same command goes on from here")
+                    self.running[self.pool.submit(_work, job, plain)] = job
+            except BrokenProcessPool as error:
+                self._note(error)
+                return
+            self.waiting.remove(job)
+
+    def _collect(self) -> None:
+        finished, _ = wait(self.running, timeout=PAUSE, return_when=FIRST_COMPLETED)
+        for future in finished:
+            self.done.add(self.running.pop(future).name)
+            self._note(future.exception())
+        self._pass_on()
+
+    def _note(self, error: BaseException | None) -> None:
+        if isinstance(error, SelfPretrainError):
+            self.failures.append(error)
+        elif isinstance(error, BrokenProcessPool):
+            said = "a worker process was killed (out of memory? then use --jobs 1); finished stages are kept"
+            self.failures.append(SelfPretrainError(f"{said}, run the same command again"))
+        elif error is not None:
+            raise error
+
+    def _pass_on(self) -> None:
+        while True:
+            try:
+                self.bench.tell(self.lines.get_nowait())
+            except queue.Empty:
+                return
 
 
 @contextmanager
@@ -91,28 +132,6 @@ def _deaf() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _failure(future: Future[None]) -> list[SelfPretrainError]:
-    error = future.exception()
-    if isinstance(error, BrokenProcessPool):
-        said = (
-            "a worker process was killed (out of memory?); run the same command again, with --jobs 1 if it is"
-        )
-        return [SelfPretrainError(f"{said}; finished stages are kept")]
-    if isinstance(error, SelfPretrainError):
-        return [error]
-    if error is not None:
-        raise error
-    return []
-
-
-def _pass_on(lines: Any, bench: Bench) -> None:
-    while True:
-        try:
-            bench.tell(lines.get_nowait())
-        except queue.Empty:
-            return
 
 
 # What follows runs in a worker. Queue and event can only be handed over when the process starts.
