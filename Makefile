@@ -23,6 +23,9 @@ endif
 endif
 EXTRA_INDEX = $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
+# Installed without bytecode, which is quicker; each module is compiled when it is first used, and must be kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN = $(VENV)/bin
 ONE_THREAD = OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 
@@ -55,7 +58,7 @@ demo: $(VENV)/.installed  ## compare self-pretraining with training from scratch
 	$(BIN)/spt compare --runs $(RUNS) $(DEMO_FLAGS)
 
 test: $(VENV)/.test  ## run the tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(TEST_FLAGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TEST_FLAGS)
 
 check: lint types contracts dead-code  ## lint, formatting, types, import contracts; dead code as advice
 
