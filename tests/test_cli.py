@@ -21,7 +21,7 @@ TESTS = Path(__file__).parent
 # Long enough to be cut in the middle, short enough to be finished in seconds.
 CUT = [
     "compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--scale", "smoke", "--seeds", "1",
-    "-s", "pretrain.budget.steps=150", "-s", "finetune.budget.steps=60", "-s", "scratch.budget.steps=60",
+    "-s", "pretrain.budget.steps=100", "-s", "finetune.budget.steps=40", "-s", "scratch.budget.steps=40",
 ]  # fmt: skip
 
 
@@ -184,26 +184,21 @@ def test_run_a_recipe_again(tmp_path):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
-    code, _, err = spt(*CUT, cwd=folder)
+    code, _, err = spt(*CUT, "--jobs", "1", cwd=folder)
     assert code == 0, err
     return folder / "runs"
 
 
-def finish_after(kills, folder, seconds, sign):
-    """Kill the command so many times, then let it end; the lines of the last call."""
+def kill_and_finish(kills, jobs, folder):
+    """Kill the command so many times at random moments, then let it end."""
     chance = random.Random(kills)
     for _ in range(kills):
-        process = start(*CUT, cwd=folder)
-        time.sleep(chance.uniform(*seconds))
-        sign(process)
+        process = start(*CUT, "--jobs", jobs, cwd=folder)
+        time.sleep(chance.uniform(4, 14))
+        os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=120)
-    code, _, err = spt(*CUT, cwd=folder)
+    code, _, err = spt(*CUT, "--jobs", jobs, cwd=folder)
     assert code == 0, err
-    return [json.loads(line) for line in err.splitlines()]
-
-
-def kill(process):
-    os.kill(process.pid, signal.SIGKILL)
 
 
 def finished_twice(folder):
@@ -216,16 +211,16 @@ def finished_twice(folder):
     return twice
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
-def test_killed_at_random_moments_is_as_undisturbed(tmp_path, undisturbed, kills):
-    finish_after(kills, tmp_path, (4, 14), kill)
+@pytest.mark.parametrize(("kills", "jobs"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_is_as_undisturbed(tmp_path, undisturbed, kills, jobs):
+    kill_and_finish(kills, jobs, tmp_path)
     assert scores(tmp_path / "runs") == scores(undisturbed)
     assert same(weights(tmp_path / "runs"), weights(undisturbed))
     assert not finished_twice(tmp_path)
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, undisturbed):
-    process = start(*CUT, cwd=tmp_path)
+    process = start(*CUT, "--jobs", "2", cwd=tmp_path)
     line = process.stderr.readline()
     assert json.loads(line)["kind"] == "start"
     time.sleep(1)
@@ -236,7 +231,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, undisturbed):
     assert "goes on from here" in last
     assert "spt compare --task toys:Majority" in last
     assert "Traceback" not in err
-    code, _, err = spt(*CUT, cwd=tmp_path)
+    code, _, err = spt(*CUT, "--jobs", "1", cwd=tmp_path)
     assert code == 0, err
     assert scores(tmp_path / "runs") == scores(undisturbed)
 
@@ -253,14 +248,14 @@ def children(process):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
 def test_a_killed_worker_is_reported_and_nothing_is_lost(tmp_path, undisturbed):
-    process = start(*CUT, cwd=tmp_path)
+    process = start(*CUT, "--jobs", "2", cwd=tmp_path)
     process.stderr.readline()
     os.kill(max(children(process)), signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "a worker process was killed" in err
     assert "Traceback" not in err
-    code, _, err = spt(*CUT, cwd=tmp_path)
+    code, _, err = spt(*CUT, "--jobs", "1", cwd=tmp_path)
     assert code == 0, err
     assert scores(tmp_path / "runs") == scores(undisturbed)
 
@@ -270,7 +265,7 @@ def test_results_of_another_version_are_left_alone(tmp_path, undisturbed):
     other = tmp_path / "runs" / "stages" / stage.name
     other.mkdir(parents=True)
     (other / "result.json").write_text('{"format": 99}')
-    code, _, err = spt(*CUT, cwd=tmp_path)
+    code, _, err = spt(*CUT, "--jobs", "1", cwd=tmp_path)
     assert code == 1
     assert "format 99" in err
     assert json.loads((other / "result.json").read_text()) == {"format": 99}
