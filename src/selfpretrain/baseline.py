@@ -55,11 +55,6 @@ def baselines(task: Task, limit: int = 5000) -> dict[str, float]:
         return _scores(task, task.form, splits)
 
 
-def examples_tested(task: Task) -> int:
-    """Labelled test examples: how many the scores of ``baselines`` are about."""
-    return int(task.load("test").labelled.sum())
-
-
 def _labelled(task: Task, split: Split, limit: int) -> Examples:
     examples = task.load(split)
     rows = examples.labelled.nonzero()[:, 0]

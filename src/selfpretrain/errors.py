@@ -8,7 +8,6 @@ SelfPretrainError        exit code 1
   StoreError             a run folder cannot be read or written
     ForeignRun           a run folder was written by an incompatible version
   StageFailed            a stage broke for a reason that has no message of its own
-  MissingExtra           exit code 3: an optional dependency is not installed
   Interrupted            exit code 130: stopped on request, resumable
 """
 
@@ -51,12 +50,6 @@ class ForeignRun(StoreError):
 
 class StageFailed(SelfPretrainError):
     """A stage broke for a reason that has no message of its own; its folder has the traceback."""
-
-
-class MissingExtra(SelfPretrainError, ImportError):
-    """An optional dependency is not installed."""
-
-    exit_code = 3
 
 
 class Interrupted(SelfPretrainError):
