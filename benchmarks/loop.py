@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from selfpretrain.batch import Classes, Examples, Form, Tokens, generator
+from selfpretrain.batch import Classes, Examples, Form, Split, Tokens, generator
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
@@ -28,7 +28,7 @@ from selfpretrain.prepare import fresh_network
 from selfpretrain.recipe import Budget, Recipe, Stage
 from selfpretrain.shelf import spec
 from selfpretrain.store import Folder
-from selfpretrain.tasks.base import Split, Task
+from selfpretrain.tasks.base import Card, Task
 from selfpretrain.train import Fit, Material
 
 
@@ -36,19 +36,20 @@ from selfpretrain.train import Fit, Material
 class Noise(Task):
     """Random symbols."""
 
-    source = "made here"
-    licence = "none needed"
+    card = Card(source="made here", licence="none needed")
+
+    length: int = 256
 
     @property
     def form(self) -> Form:
         """256 symbols, 10 classes."""
-        return Form(Tokens(vocab=256), 256, Classes(tuple("abcdefghij")))
+        return Form(Tokens(vocab=256), self.length, Classes(tuple("abcdefghij")))
 
     def load(self, split: Split) -> Examples:
         """The same for every split."""
         random = np.random.default_rng(0)
         return Examples.even(
-            random.integers(256, size=(512, 256), dtype=np.uint8), random.integers(10, size=512)
+            random.integers(256, size=(512, self.length), dtype=np.uint8), random.integers(10, size=512)
         )
 
 

@@ -9,9 +9,9 @@ from scipy import sparse
 
 from selfpretrain import baseline
 from selfpretrain.baseline import baselines
+from selfpretrain.batch import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.arrays import Arrays, save_arrays
-from selfpretrain.tasks.base import SPLITS
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.stdlib import Stdlib

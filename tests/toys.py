@@ -6,19 +6,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from selfpretrain.batch import Classes, Examples, Form, Reals, Tokens, Values
+from selfpretrain.batch import SPLITS, Classes, Examples, Form, Reals, Split, Tokens, Values
 from selfpretrain.mixers.base import Mixer, Place
 from selfpretrain.shapes import Valid, Vectors
 from selfpretrain.shelf import Count, spec
-from selfpretrain.tasks.base import SPLITS, Split, Task
+from selfpretrain.tasks.base import Card, Task
 
 
 @spec
 class Majority(Task):
     """Which of two symbols is more frequent? Sequences of unequal length."""
 
-    source = "made here"
-    licence = "none needed"
+    card = Card(source="made here", licence="none needed")
 
     length: Count = 24
     examples: Count = 96

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .batch import Examples, Form, Reals, Tokens, generator
+from .batch import SPLITS, Examples, Form, Reals, Split, Tokens, generator
 from .errors import DataError
-from .tasks.base import SPLITS, Split, Task
+from .tasks.base import Task
 
 GRAMS = 4
 """Tokens in the longest run that is counted."""
@@ -101,9 +101,7 @@ def _each_view(examples: Examples, look: Callable[[np.ndarray], np.ndarray]) -> 
 
 
 def _sequences(examples: Examples, view: int) -> list[np.ndarray]:
-    flat = examples.flat.numpy()
-    spans = zip(examples.starts[view].tolist(), examples.lengths[view].tolist(), strict=True)
-    return [flat[start : start + length] for start, length in spans]
+    return [examples.sequence(row, view) for row in range(len(examples))]
 
 
 def _whole(values: np.ndarray) -> np.ndarray:

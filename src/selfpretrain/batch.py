@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from torch import Tensor
 from .errors import DataError, SpecError
 from .shapes import Inputs, Valid
 from .shelf import Count, Positive, spec
+
+Split = Literal["train", "val", "test"]
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
 
 @spec
@@ -108,16 +112,19 @@ class Batch:
 class Examples:
     """A split: all its sequences end to end in one tensor, where each starts, and the targets.
 
-    The flat tensor may be a memory-mapped file; taking a subset or a batch copies only what is taken.
+    The flat tensor may be a memory-mapped file; taking a subset or a batch copies only what is taken. Where
+    most values are zero it may be packed: bytes in which runs of zeros are shortened (``packing.pack``), and
+    ``starts`` counts these bytes.
     """
 
-    flat: Tensor  # (T,) symbols or (T, C) values
+    flat: Tensor  # (T,) symbols or (T, C) values, or packed bytes
     starts: Int[Tensor, "views n"]
     lengths: Int[Tensor, "views n"]
     targets: Tensor  # (n,)
     groups: Tensor | None = (
         None  # (n,) int64: examples of one group (patient, file, speaker) stay in one split
     )
+    packed: bool = False
 
     @classmethod
     def ragged(cls, sequences: Sequence[np.ndarray], targets: np.ndarray) -> "Examples":
@@ -155,21 +162,27 @@ class Examples:
     def take(self, rows: Tensor) -> "Examples":
         """The examples at ``rows``, sharing the flat tensor."""
         groups = None if self.groups is None else self.groups[rows]
-        return Examples(self.flat, self.starts[:, rows], self.lengths[:, rows], self.targets[rows], groups)
+        starts, lengths = self.starts[:, rows], self.lengths[:, rows]
+        return replace(self, starts=starts, lengths=lengths, targets=self.targets[rows], groups=groups)
 
     def batch(self, rows: Tensor) -> Batch:
         """The examples at ``rows``, padded with zeros to the longest of them."""
-        starts, lengths = self.starts[:, rows].reshape(-1, 1), self.lengths[:, rows].reshape(-1, 1)
-        position = torch.arange(int(lengths.max()))
-        valid = position < lengths
-        index = torch.where(valid, starts + position, 0).to(self.flat.device)
-        inputs = self.flat[index]
-        inputs = inputs.float() if inputs.is_floating_point() else inputs.long()
-        if bool(valid.all()):
-            return Batch(inputs, None, self.targets[rows].to(inputs.device), self.views)
-        valid = valid.to(inputs.device)
-        inputs = inputs * (valid if inputs.ndim == 2 else valid[..., None])
-        return Batch(inputs, valid, self.targets[rows].to(inputs.device), self.views)
+        starts, lengths = self.starts[:, rows].reshape(-1), self.lengths[:, rows].reshape(-1)
+        gather = _gathered if self.flat.device.type == "cpu" else _indexed
+        inputs = gather(self, starts, lengths)
+        targets = self.targets[rows].to(inputs.device)
+        if int(lengths.min()) == inputs.shape[1]:
+            return Batch(inputs, None, targets, self.views)
+        valid = torch.arange(inputs.shape[1]) < lengths[:, None]
+        return Batch(inputs, valid.to(inputs.device), targets, self.views)
+
+    def sequence(self, row: int, view: int = 0) -> np.ndarray:
+        """(length,) symbols or (length, C) values of one sequence, as they are stored."""
+        start, length = int(self.starts[view, row]), int(self.lengths[view, row])
+        if not self.packed:
+            return self.flat[start : start + length].cpu().numpy()
+        inputs = _gathered(self, self.starts[view, row : row + 1], self.lengths[view, row : row + 1])
+        return inputs[0].to(torch.uint8).numpy()
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
         """All examples once, shortest first, with the rows they come from; nothing is dropped."""
@@ -181,18 +194,13 @@ class Examples:
         if torch.device(device).type != "cuda":
             return self
         size = self.flat.numel() * self.flat.element_size()
-        fits = size <= share * torch.cuda.mem_get_info(device)[0]
-        return replace(self, flat=self.flat.to(device)) if fits else self
+        if self.packed or size > share * torch.cuda.mem_get_info(device)[0]:
+            return self
+        return replace(self, flat=self.flat.to(device))
 
     def digests(self) -> list[str]:
         """One short hash per example of its sequences (not its target): who is who, whatever the split."""
-        flat = self.flat.cpu().numpy()
-        spans = [
-            zip(s.tolist(), n.tolist(), strict=True) for s, n in zip(self.starts, self.lengths, strict=True)
-        ]
-        return [
-            _digest([flat[at : at + length] for at, length in views]) for views in zip(*spans, strict=True)
-        ]
+        return [_digest([self.sequence(row, v) for v in range(self.views)]) for row in range(len(self))]
 
 
 @dataclass(frozen=True)
@@ -268,6 +276,33 @@ def _targets(targets: np.ndarray) -> Tensor:
     if len(targets) and not np.issubdtype(targets.dtype, np.number):
         raise DataError(f"targets are {targets.dtype}, not numbers")
     return torch.from_numpy(targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64))
+
+
+def _gathered(examples: Examples, starts: Tensor, lengths: Tensor) -> Tensor:
+    """The padded rows of a flat tensor in main memory."""
+    from . import packing  # compiled code is loaded when the first batch is made, not with `spt list`
+
+    flat = examples.flat.numpy()
+    shape = (len(starts), int(lengths.max()))
+    if examples.packed or flat.ndim == 2:
+        values = np.zeros((*shape, 1 if examples.packed else flat.shape[1]), dtype=np.float32)
+        fill = packing.unpack if examples.packed else packing.pad_values
+        fill(flat, starts.numpy(), lengths.numpy(), values)
+        return torch.from_numpy(values)
+    tokens = np.zeros(shape, dtype=np.int64)
+    packing.pad_tokens(flat, starts.numpy(), lengths.numpy(), tokens)
+    return torch.from_numpy(tokens)
+
+
+def _indexed(examples: Examples, starts: Tensor, lengths: Tensor) -> Tensor:
+    """The padded rows of a flat tensor that lives on a device."""
+    position = torch.arange(int(lengths.max()))
+    valid = position < lengths[:, None]
+    index = torch.where(valid, starts[:, None] + position, 0).to(examples.flat.device)
+    inputs = examples.flat[index]
+    inputs = inputs.float() if inputs.ndim == 3 else inputs.long()
+    valid = valid.to(inputs.device)
+    return inputs * (valid if inputs.ndim == 2 else valid[..., None])
 
 
 def _digest(views: list[np.ndarray]) -> str:

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from . import __version__
-from .batch import Classes, Form, Tokens
+from .batch import SPLITS, Classes, Form, Split, Tokens
 from .run import Bench
 from .shelf import name_of
 from .store import FORMAT, Json
 from .study import Cell, Study
-from .tasks.base import SPLITS, Split, Task
+from .tasks.base import Task
 
 TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or of R2) are ties."""
@@ -45,8 +45,8 @@ def card(task: Task, prints: Manifest) -> Json:
     return {
         "name": name_of(task),
         "about": sentence(task),
-        "source": task.source,
-        "licence": task.licence,
+        "source": task.card.source,
+        "licence": task.card.licence,
         "signal": _signal(form),
         "length": form.length,
         "target": _target(form),

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from selfpretrain.batch import Classes, Reals, Tokens, Values
+from selfpretrain.batch import SPLITS, Classes, Reals, Tokens, Values
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.tasks.arrays import Arrays, save_arrays
-from selfpretrain.tasks.base import SPLITS
 
 
 @pytest.fixture

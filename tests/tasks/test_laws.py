@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from selfpretrain import shelf
-from selfpretrain.batch import Classes, Tokens, Values
-from selfpretrain.tasks.base import SPLITS, Task
+from selfpretrain.batch import SPLITS, Classes, Tokens, Values
+from selfpretrain.tasks.base import Task
 
 
 def tiny(name: str) -> Task:
@@ -30,8 +30,8 @@ def offline(monkeypatch):
 
 
 def test_says_where_it_comes_from(task):
-    assert task.source
-    assert task.licence
+    assert task.card.source
+    assert task.card.licence
 
 
 def test_loads_offline_and_no_split_is_empty(task, offline):

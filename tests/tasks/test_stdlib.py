@@ -6,8 +6,8 @@ import numpy as np
 import pydantic
 import pytest
 
+from selfpretrain.batch import SPLITS
 from selfpretrain.errors import SpecError
-from selfpretrain.tasks.base import SPLITS
 from selfpretrain.tasks.stdlib import SNAPSHOT, Stdlib
 
 WHOLE = Stdlib(train=6000)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..batch import SPLITS
 from ..errors import DataError
 from ..shelf import nearest
-from .base import SPLITS
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 

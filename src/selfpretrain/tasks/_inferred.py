@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..batch import Classes, Examples, Form, Reals, Target, Tokens, Values
+from ..batch import SPLITS, Classes, Examples, Form, Reals, Split, Target, Tokens, Values
+from ..data.split import divide, stratified
 from ..errors import DataError
-from . import _arrays, _split
-from .base import SPLITS, Split
+from . import _arrays
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,7 @@ def _signal(found: _arrays.Sequences, reading: Reading) -> tuple[_arrays.Sequenc
         raise DataError(f"x is {flat.dtype}, tokens are integers; use x.astype(int), or kind='values'")
     if reading.kind == "values" or not whole:
         _arrays.check_values(found)
-        kept = (
-            np.float16 if flat.dtype in (np.uint8, np.float16) else np.float32
-        )  # float16 holds 0..255 exactly
+        kept = np.uint8 if flat.dtype == np.uint8 else np.float32
         flat = flat.astype(kept, copy=False)
         return replace(found, flat=flat if flat.ndim == 2 else flat[:, None]), None
     if flat.ndim != 1:
@@ -160,12 +158,12 @@ def _home(
         return split
     strata = _strata(targets)
     if groups is not None:
-        return _split.divide(np.where(strata < 0, strata.max() + 1, strata), groups, seed)
+        return divide(np.where(strata < 0, strata.max() + 1, strata), groups, seed)
     firsts, which = found.firsts()
     best = np.full(len(firsts), -1)
     np.maximum.at(best, which, strata)  # an unlabelled copy goes where the labelled one goes
     split = np.zeros(len(firsts), dtype=np.int64)  # sequences without any label serve training only
-    split[best >= 0] = _split.divide(best[best >= 0], None, seed)
+    split[best >= 0] = divide(best[best >= 0], None, seed)
     return split[which]
 
 
@@ -179,7 +177,7 @@ def _rows(inside: np.ndarray, targets: np.ndarray, reading: Reading) -> torch.Te
     rows = np.flatnonzero(inside)
     strata = _strata(targets[rows])
     known = rows[strata >= 0]
-    order = _split.stratified(strata[strata >= 0], reading.split_seed)
+    order = stratified(strata[strata >= 0], reading.split_seed)
     return torch.from_numpy(np.concatenate([known[order], rows[strata < 0]]))
 
 

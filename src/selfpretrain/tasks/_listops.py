@@ -6,26 +6,16 @@ missing. The least final length is always known, so a tree that must become too 
 Attempt number a draws from its own random stream, a pure function of seed and a.
 """
 
-import inspect
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
+
+from ..compiled import compiled
 
 MIN, MAX, MED, SM, CLOSE = range(10, 15)
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def _compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Numba's decorator, with types, and kept on disk between processes."""
-    bare = inspect.unwrap(function)  # the tests wrap every function to check its annotations
-    return cast(Callable[P, R], numba.njit(cache=True)(bare))
-
-
-@_compiled
+@compiled
 def grow(
     seed: int,
     attempts: tuple[int, int],
@@ -59,7 +49,7 @@ def grow(
     return found, used, attempt
 
 
-@_compiled
+@compiled
 def _tree(
     state: np.uint64, longest: int, widest: int, out: np.ndarray, stack: np.ndarray, histogram: np.ndarray
 ) -> tuple[int, Any, Any]:
@@ -99,7 +89,7 @@ def _tree(
                 return at, value, digest | one
 
 
-@_compiled
+@compiled
 def _value(operator: np.ndarray, histogram: np.ndarray) -> int:
     """Value of a complete operator: least, greatest, median rounded down, or sum modulo ten."""
     if operator[0] == SM:
@@ -112,7 +102,7 @@ def _value(operator: np.ndarray, histogram: np.ndarray) -> int:
     return (_nth(histogram, (count - 1) // 2) + _nth(histogram, count // 2)) // 2
 
 
-@_compiled
+@compiled
 def _nth(histogram: np.ndarray, n: int) -> int:
     """The n-th smallest argument, from 0."""
     passed = 0
@@ -123,7 +113,7 @@ def _nth(histogram: np.ndarray, n: int) -> int:
     return 9
 
 
-@_compiled
+@compiled
 def _add(seen: np.ndarray, digest: np.uint64) -> bool:
     """Put a hash into the set; False if it was there."""
     last = np.uint64(len(seen) - 1)
@@ -136,12 +126,12 @@ def _add(seen: np.ndarray, digest: np.uint64) -> bool:
     return True
 
 
-@_compiled
+@compiled
 def _mix(seed: int, attempt: int) -> np.uint64:
     return _scramble(_scramble(np.uint64(seed)) ^ np.uint64(attempt))
 
 
-@_compiled
+@compiled
 def _scramble(x: np.uint64) -> np.uint64:
     """The output function of SplitMix64 (Steele, Lea, Flood 2014), a bijection of 64 bits."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -22,25 +22,25 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..batch import Examples, Form
+from ..batch import Examples, Form, Split
+from ..data.split import Seed, budget
 from ..errors import DataError
 from ..shelf import Count, spec
-from . import _arrays, _inferred, _split, _waves
-from .base import Split, Task
+from . import _arrays, _inferred, _waves
+from .base import Card, Task
 
 
 @spec
 class Arrays(Task):
     """Your own sequences, from a NumPy file."""
 
-    source = "a file of the user"
-    licence = "that of the file"
+    card = Card(source="a file of the user", licence="that of the file")
 
     path: str = ""  # of an .npz or .npy file; empty: a small made-up example
     labels: Count | None = None  # how many training examples keep their label, nested; None: all
     kind: Literal["auto", "tokens", "values"] = "auto"  # what x holds; auto: tokens if integers
     target: Literal["auto", "classes", "reals"] = "auto"  # what y holds; auto: reals if floats
-    split_seed: _split.Seed = 0  # another division into train, val and test, where the file holds none
+    split_seed: Seed = 0  # another division into train, val and test, where the file holds none
 
     @property
     def form(self) -> Form:
@@ -59,7 +59,7 @@ class Arrays(Task):
             SpecError: if ``labels`` does not fit.
         """
         examples = self._read().splits[split]
-        return _split.budget(examples, self.labels) if split == "train" else examples
+        return budget(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Arrays":
         """The made-up example."""

@@ -2,25 +2,36 @@
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from ..batch import Examples, Form
+from ..batch import Examples, Form, Split
+from ..data.fetch import Download
 
-Split = Literal["train", "val", "test"]
-SPLITS: tuple[Split, ...] = ("train", "val", "test")
+
+@dataclass(frozen=True)
+class Card:
+    """What to know of a task before its numbers are believed; every text is one or two plain sentences."""
+
+    source: str  # who made the data, paper or site
+    licence: str
+    counts: str = ""  # examples in train, val and test
+    baselines: str = ""  # what simple rules score
+    leaks: str = ""  # what the usual protocol gets wrong, and what is done here
+    get: str = ""  # how to come by the data, where no download or generator brings them
 
 
 class Task(abc.ABC):
     """A spec that says what its sequences are and hands out its three splits.
 
-    The first line of a task's docstring says what it asks; ``source`` and ``licence`` say where its data
-    come from. Selection of any kind uses ``val``; ``test`` is read once, after the last stage.
+    The first line of a task's docstring says what it asks, its card where the data come from. Selection of
+    any kind uses ``val``; ``test`` is read once, after the last stage.
     """
 
-    source: ClassVar[str]
-    licence: ClassVar[str]
+    card: ClassVar[Card]
+    downloads: ClassVar[tuple[Download, ...]] = ()  # what `spt data get` brings
 
     @property
     @abc.abstractmethod

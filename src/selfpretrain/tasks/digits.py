@@ -8,11 +8,11 @@ import functools
 
 import numpy as np
 
-from ..batch import Classes, Examples, Form, Values
+from ..batch import Classes, Examples, Form, Split, Values
+from ..data.split import Seed, budget, stratified
 from ..errors import SpecError
 from ..shelf import Count, spec
-from . import _split
-from .base import Split, Task
+from .base import Card, Task
 
 POOL, VAL = 1000, 300
 """Images to train on, images to select by; the remaining 497 are the test split."""
@@ -22,12 +22,14 @@ POOL, VAL = 1000, 300
 class Digits(Task):
     """Which digit is it? The 1,797 images of the test part of UCI's handwritten digits, as 64 pixels."""
 
-    source = "Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI; from scikit-learn"
-    licence = "CC BY 4.0"
+    card = Card(
+        source="Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI; in scikit-learn",
+        licence="CC BY 4.0",
+    )
 
     train: Count = 1000  # how many of the 1,000 training images to use; fewer are a part of more
     labels: Count | None = None  # how many of them keep their label, stratified and nested; None: all
-    split_seed: _split.Seed = 0  # another division of the 1,797 images into train, val and test
+    split_seed: Seed = 0  # another division of the 1,797 images into train, val and test
 
     def __post_init__(self) -> None:
         if self.train > POOL:
@@ -47,7 +49,7 @@ class Digits(Task):
         images, digits = _images()
         rows = self._rows(split)
         examples = Examples.even(images[rows], digits[rows])
-        return _split.budget(examples, self.labels) if split == "train" else examples
+        return budget(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Digits":
         """At most 200 training images, all labelled."""
@@ -68,7 +70,7 @@ def _images() -> tuple[np.ndarray, np.ndarray]:
 
 @functools.lru_cache(maxsize=8)
 def _order(seed: int) -> np.ndarray:
-    return _split.stratified(_images()[1], seed)
+    return stratified(_images()[1], seed)
 
 
 task = Digits

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from ..batch import Classes, Examples, Form, Tokens
+from ..batch import SPLITS, Classes, Examples, Form, Split, Tokens
+from ..data.split import budget
 from ..errors import SpecError
 from ..shelf import Count, spec
-from . import _split
-from .base import SPLITS, Split, Task
+from .base import Card, Task
 
 SNAPSHOT = Path(__file__).with_name("_stdlib.npz")
 
@@ -28,8 +28,10 @@ SNAPSHOT = Path(__file__).with_name("_stdlib.npz")
 class Stdlib(Task):
     """Which package of Python's standard library is this text from?"""
 
-    source = "the standard library of CPython 3.11.7, cut by tools/snapshot_stdlib.py"
-    licence = "PSF-2.0; notices in tasks/_stdlib.LICENSE.txt"
+    card = Card(
+        source="the standard library of CPython 3.11.7, cut by tools/snapshot_stdlib.py",
+        licence="PSF-2.0; notices in tasks/_stdlib.LICENSE.txt",
+    )
 
     train: Annotated[int, Field(ge=8, le=6000)] = 2000  # training windows; fewer are a part of more
     val: Annotated[int, Field(ge=8, le=1000)] = 1000  # validation windows
@@ -51,7 +53,7 @@ class Stdlib(Task):
         rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:wanted]
         examples = Examples.even(arrays["text"][rows], arrays["label"][rows])
         examples = replace(examples, groups=torch.from_numpy(arrays["source"][rows].astype(np.int64)))
-        return _split.budget(examples, self.labels) if split == "train" else examples
+        return budget(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Stdlib":
         """160 training windows, 80 for each of the others."""

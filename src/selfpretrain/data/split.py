@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
+import torch
 from pydantic import Field
 
 from ..batch import Examples
@@ -33,24 +34,22 @@ def stratified(classes: np.ndarray, seed: int) -> np.ndarray:
 
 
 def budget(examples: Examples, labels: int | None) -> Examples:
-    """The same examples, of which only the first ``labels`` keep their label: budgets are nested.
-
-    Args:
-        examples: in an order whose beginnings are stratified, unlabelled ones last.
+    """The same examples, of which only ``labels`` keep their label: stratified, and nested in larger budgets.
 
     Raises:
         SpecError: if the budget exceeds the labelled examples, or leaves a class without any label.
     """
     if labels is None:
         return examples
-    known = examples.targets[examples.labelled]
-    classes = 1 if known.is_floating_point() else len(known.unique())
+    known = examples.labelled.nonzero()[:, 0].numpy()
+    targets = examples.targets.clone()
+    strata = np.zeros(len(known), dtype=np.int64) if targets.is_floating_point() else targets[known].numpy()
     if labels > len(known):
         raise SpecError(f"labels={labels}, but {len(known)} training examples have one; lower it")
-    if labels < classes:
-        raise SpecError(f"labels={labels} leaves a class without any; give at least {classes}")
-    targets = examples.targets.clone()
-    targets[labels:] = float("nan") if targets.is_floating_point() else -1
+    if labels < len(np.unique(strata)):
+        raise SpecError(f"labels={labels} leaves a class without any; give at least {len(np.unique(strata))}")
+    rest = torch.from_numpy(known[stratified(strata, 0)[labels:]])
+    targets[rest] = float("nan") if targets.is_floating_point() else -1
     return replace(examples, targets=targets)
 
 

@@ -1,0 +1,16 @@
+"""Functions compiled by Numba, with their types, and kept on disk between processes."""
+
+import inspect
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Numba's decorator; the function runs without Python's lock, so threads can share the work."""
+    bare = inspect.unwrap(function)  # the tests wrap every function to check its annotations
+    return cast(Callable[P, R], numba.njit(cache=True, nogil=True)(bare))

@@ -1,0 +1,294 @@
+"""The one form in which sequences are kept on disk, and how it is written and opened.
+
+A prepared set is a folder:
+
+meta.json      format, form of the examples, what they are and where they come from, hash of every file
+flat.bin       all sequences end to end, (T,) or (T, C); or packed bytes, see ``packing``
+starts.npy     (views, n) where each sequence starts in flat.bin
+lengths.npy    (views, n) how many positions it has
+targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled
+split.npy      (n,) 0 train, 1 val, 2 test
+groups.npy     (n,) number of the patient, speaker, file ... that an example belongs to; optional
+
+Files are memory-mapped: a set opens at once whatever its size. It appears whole or not at all: it is written
+beside its place and renamed at the end. A producer that can go on from any row leaves a checkpoint.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from filelock import FileLock
+from pydantic import TypeAdapter
+
+from .. import packing
+from ..batch import SPLITS, Examples, Form, Split
+from ..errors import DataError
+
+FORMAT = 1
+COLUMNS = ("starts", "lengths", "targets", "split", "groups")
+FORM = TypeAdapter(Form)
+
+
+@dataclass(frozen=True)
+class PreparedSet:
+    """An open set: its form, what is said about it, and its arrays."""
+
+    form: Form
+    meta: Mapping[str, Any]
+    whole: Examples
+    split: np.ndarray  # (n,)
+
+    def examples(self, split: Split) -> Examples:
+        """The examples of one split, in the order they were written."""
+        return self.whole.take(torch.from_numpy(np.flatnonzero(self.split == SPLITS.index(split))))
+
+    @property
+    def digest(self) -> str:
+        """Hash of the form and of all files: equal sets have equal ones, wherever they lie."""
+        said = json.dumps([self.meta["form"], self.meta["sha256"]], sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()
+
+
+@dataclass
+class Writer:
+    """Collects the examples of a set, on disk as they come, or in memory if there is no folder."""
+
+    folder: Path | None
+    packed: bool = False
+    rows: int = 0
+    size: int = 0  # positions (or packed bytes) so far
+    dtype: str = ""
+    channels: int = 0  # 0: one symbol per position
+    _parts: list[np.ndarray] = field(default_factory=list)
+    _columns: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    _file: BinaryIO | None = None
+
+    def append(self, flat: np.ndarray) -> int:
+        """Put sequences at the end, (T,) or (T, C), or packed bytes; says where the first one starts."""
+        kind, channels = flat.dtype.str, 0 if flat.ndim == 1 else flat.shape[1]
+        if not self.dtype:
+            self.dtype, self.channels = kind, channels
+        if (kind, channels) != (self.dtype, self.channels):
+            raise DataError(
+                f"sequences of {flat.dtype} in {channels} channels among {self.dtype}, {self.channels}"
+            )
+        at, self.size = self.size, self.size + len(flat)
+        if self.folder is None:
+            self._parts.append(flat)
+        else:
+            self._file = self._file or (self.folder / "flat.bin").open("ab")
+            self._file.write(np.ascontiguousarray(flat).tobytes())
+        return at
+
+    def examples(
+        self,
+        starts: np.ndarray,
+        lengths: np.ndarray,
+        targets: np.ndarray,
+        split: np.ndarray,
+        groups: np.ndarray | None = None,
+    ) -> None:
+        """Name examples among what has been appended.
+
+        Args:
+            starts, lengths: (n,), or (views, n).
+            split: (n,) 0, 1, 2.
+        """
+        columns = {
+            "starts": np.atleast_2d(starts),
+            "lengths": np.atleast_2d(lengths),
+            "split": split.astype(np.int8),
+        }
+        columns["targets"] = targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64)
+        if groups is not None:
+            columns["groups"] = groups.astype(np.int64)
+        for name, values in columns.items():
+            self._columns[name].append(values)
+        self.rows += len(targets)
+
+    def add(
+        self,
+        sequences: list[np.ndarray],
+        targets: np.ndarray,
+        split: np.ndarray,
+        groups: np.ndarray | None = None,
+    ) -> None:
+        """Append sequences, each an example of its own."""
+        lengths = np.array([len(s) for s in sequences], dtype=np.int64)
+        at = self.append(np.concatenate(sequences))
+        self.examples(at + lengths.cumsum() - lengths, lengths, targets, split, groups)
+
+    def add_packed(self, rows: np.ndarray, targets: np.ndarray, split: np.ndarray) -> None:
+        """Append equally long rows (n, L) of bytes, most of them zero, in packed form."""
+        room, ends = np.empty(2 * rows.size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
+        used = packing.pack(rows, room, ends)
+        at = self.append(room[:used])
+        starts = at + np.concatenate([[0], ends[:-1]])
+        self.examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
+
+    def checkpoint(self) -> None:
+        """Make what is here survive a kill; ``writing(..., resume=True)`` goes on from here."""
+        if self.folder is None:
+            return
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        columns = {name: self._column(name) for name in COLUMNS if self._columns[name]}
+        state = {key: np.array(vars(self)[key]) for key in ("rows", "size", "dtype", "channels")}
+        np.savez(self.folder / "state.part.npz", allow_pickle=False, **columns, **state)
+        os.replace(self.folder / "state.part.npz", self.folder / "state.npz")
+
+    def finish(self, form: Form, about: Mapping[str, Any] | None = None) -> PreparedSet:
+        """Close the set: all columns, the form, and hashes."""
+        columns = {name: self._column(name) for name in COLUMNS if self._columns[name]}
+        said = {"format": FORMAT, "form": FORM.dump_python(form, mode="json"), "about": dict(about or {})}
+        said |= {"dtype": self.dtype, "channels": self.channels, "packed": self.packed, "rows": self.rows}
+        if self.folder is None:
+            flat = np.concatenate(self._parts)
+            hashes = {"flat": hashlib.sha256(flat.tobytes()).hexdigest()}
+            hashes |= {name: hashlib.sha256(values.tobytes()).hexdigest() for name, values in columns.items()}
+            return _set(said | {"sha256": hashes}, flat, columns)
+        self.close()
+        for name, values in columns.items():
+            np.save(self.folder / f"{name}.npy", values, allow_pickle=False)
+        hashes = {name: _sha256(self.folder / f"{name}.npy") for name in columns}
+        said["sha256"] = {"flat": _sha256(self.folder / "flat.bin")} | hashes
+        (self.folder / "state.npz").unlink(missing_ok=True)
+        (self.folder / "meta.json").write_text(json.dumps(said, indent=1), encoding="utf-8")
+        return open_set(self.folder)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _column(self, name: str) -> np.ndarray:
+        return np.concatenate(self._columns[name], axis=-1)
+
+    def _restore(self) -> None:
+        """Take up the last checkpoint of a folder, if there is one; what came after it is cut off."""
+        if self.folder is None or not (self.folder / "state.npz").is_file():
+            return
+        with np.load(self.folder / "state.npz", allow_pickle=False) as state:
+            self.rows, self.size, self.channels = (int(state[key]) for key in ("rows", "size", "channels"))
+            self.dtype = str(state["dtype"])
+            self._columns = {name: [state[name]] if name in state else [] for name in COLUMNS}
+        with (self.folder / "flat.bin").open("ab") as flat:
+            flat.truncate(self.size * np.dtype(self.dtype).itemsize * max(self.channels, 1))
+
+
+@contextmanager
+def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator[Writer]:
+    """A writer whose set appears at ``place`` if all goes well, and not at all otherwise.
+
+    One process writes at a time; others wait, and find the set finished.
+
+    Args:
+        resume: take up the checkpoint an earlier, interrupted call left.
+
+    Raises:
+        DataError: if the disk is full or the folder cannot be written.
+    """
+    part = place.with_name(f"{place.name}.part")
+    writer = Writer(part, packed)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not resume:
+            shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(exist_ok=True)
+        writer._restore()
+        yield writer
+        if not (part / "meta.json").is_file():
+            raise DataError(f"nothing was written to {place}")
+        shutil.rmtree(place, ignore_errors=True)
+        os.replace(part, place)
+    except OSError as error:
+        raise DataError(_full(place, error)) from error
+    finally:
+        writer.close()
+        if not (resume and (part / "state.npz").is_file()):
+            shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def locked(place: Path) -> Iterator[None]:
+    """Keep other processes from preparing the same set at the same time."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(place.with_name(f".{place.name}.lock"))
+        lock.acquire()
+    except OSError as error:
+        raise DataError(_full(place, error)) from error
+    with lock:
+        yield
+        lock.release()
+
+
+def open_set(folder: Path) -> PreparedSet:
+    """Open a prepared set; nothing of its sequences is read yet.
+
+    Raises:
+        DataError: if the folder holds no set, a damaged one, or one of another version.
+    """
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder} holds no prepared data; delete it and prepare it again") from error
+    if meta.get("format") != FORMAT:
+        raise DataError(
+            f"{folder} is in format {meta.get('format')}, not {FORMAT}; delete it and prepare it again"
+        )
+    try:
+        columns = {
+            name: np.load(folder / f"{name}.npy", mmap_mode="c") for name in COLUMNS if name in meta["sha256"]
+        }
+        flat: np.ndarray = np.memmap(folder / "flat.bin", dtype=meta["dtype"], mode="c")
+        flat = flat.reshape(-1, meta["channels"]) if meta["channels"] else flat
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder} is damaged ({error}); delete it and prepare it again") from error
+    return _set(meta, flat, columns)
+
+
+def damage(folder: Path) -> list[str]:
+    """Names of the files of a set that are not what they were when it was written; reads all of them."""
+    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    files = {name: folder / ("flat.bin" if name == "flat" else f"{name}.npy") for name in meta["sha256"]}
+    return [
+        file.name
+        for name, file in files.items()
+        if not file.is_file() or _sha256(file) != meta["sha256"][name]
+    ]
+
+
+def _set(meta: Mapping[str, Any], flat: np.ndarray, columns: Mapping[str, np.ndarray]) -> PreparedSet:
+    tensors = {name: torch.from_numpy(np.asarray(values)) for name, values in columns.items()}
+    whole = Examples(
+        torch.from_numpy(np.asarray(flat)),
+        tensors["starts"],
+        tensors["lengths"],
+        tensors["targets"],
+        tensors.get("groups"),
+        meta["packed"],
+    )
+    return PreparedSet(FORM.validate_python(meta["form"]), meta, whole, columns["split"])
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _full(place: Path, error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk of {place.parent} is full; free some space, or set SPT_DATA to another folder"
+    return f"{place} cannot be written: {error.strerror or error}; set SPT_DATA to a folder of yours"

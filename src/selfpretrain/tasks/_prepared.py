@@ -1,0 +1,80 @@
+"""Tasks whose examples are read or generated once, and from then on opened as a prepared set."""
+
+import abc
+import dataclasses
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import ClassVar, Self
+
+from ..batch import Examples, Form, Split
+from ..data import root
+from ..data.prepared import PreparedSet, Writer, locked, open_set, writing
+from ..data.split import budget
+from ..shelf import Count, name_of, spec
+from .base import Task
+
+
+@spec
+class Prepared(Task):
+    """A task that writes its examples once; its own fields say which examples."""
+
+    made_up: bool = False  # a handful of made-up examples instead of the real ones: for tests and smoke runs
+    labels: Count | None = None  # how many training examples keep their label, nested; None: all
+
+    packed: ClassVar[bool] = False  # bytes, most of them zero, are kept shortened
+    resumes: ClassVar[bool] = False  # ``write`` goes on from ``out.rows`` and leaves checkpoints
+    edition: ClassVar[int] = 1  # goes up when ``write`` gives other examples than before
+
+    @abc.abstractmethod
+    def write(self, out: Writer) -> Form:
+        """Read, generate or (``made_up``) invent all examples of all splits, and write them.
+
+        Raises:
+            DataError: if the raw files are missing or damaged; the message says what to place where.
+        """
+
+    @property
+    def form(self) -> Form:
+        """As written with the examples."""
+        return self.data().form
+
+    def load(self, split: Split) -> Examples:
+        """The examples of one split, as they were written; of the training labels, as many as asked for."""
+        examples = self.data().examples(split)
+        return budget(examples, self.labels) if split == "train" else examples
+
+    def tiny(self) -> Self:
+        """The made-up handful."""
+        return dataclasses.replace(self, made_up=True)
+
+    def version(self) -> str:
+        """Hash of the prepared set."""
+        return self.data().digest
+
+    def data(self) -> PreparedSet:
+        """The prepared set, which is written now if it is not there."""
+        return _data(dataclasses.replace(self, labels=None), str(self.place))
+
+    @property
+    def place(self) -> Path:
+        """Where the prepared set lies, or will lie."""
+        said = json.dumps(
+            [dataclasses.asdict(dataclasses.replace(self, labels=None)), self.edition], default=str
+        )
+        return root.home("prepared", f"{name_of(self)}-{hashlib.sha256(said.encode()).hexdigest()[:8]}")
+
+
+@functools.lru_cache(maxsize=8)
+def _data(task: Prepared, place: str) -> PreparedSet:
+    if task.made_up:
+        out = Writer(None, task.packed)
+        return out.finish(task.write(out))
+    folder = Path(place)
+    if not folder.exists():
+        with locked(folder):
+            if not folder.exists():  # another process may have been quicker
+                with writing(folder, task.packed, task.resumes) as out:
+                    out.finish(task.write(out), {"task": name_of(task)})
+    return open_set(folder)

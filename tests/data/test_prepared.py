@@ -1,0 +1,120 @@
+"""A prepared set comes back as it was written, whole or not at all."""
+
+import errno
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from selfpretrain.batch import Classes, Form, Tokens, Values
+from selfpretrain.data import prepared, root
+from selfpretrain.data.prepared import Writer, open_set, writing
+from selfpretrain.errors import DataError
+
+FORM = Form(Tokens(9), 5, Classes(("a", "b")))
+
+
+def fill(out: Writer, first: int = 0, last: int = 6):
+    for i in range(first, last):
+        sequence = np.arange(i, i + 1 + i % 5).astype(np.uint8) % 9
+        out.add([sequence], np.array([i % 2]), np.array([i % 3]), np.array([i]))
+        out.checkpoint()
+
+
+def contents(data):
+    rows = [data.examples(split) for split in ("train", "val", "test")]
+    return [(e.digests(), e.targets.tolist(), e.groups.tolist()) for e in rows]
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "sets" / "one"
+
+
+def test_disk_and_memory_hold_the_same(place):
+    with writing(place) as out:
+        fill(out)
+        written = out.finish(FORM)
+    memory = Writer(None)
+    fill(memory)
+    kept = memory.finish(FORM)
+    assert contents(open_set(place)) == contents(written) == contents(kept)
+    assert open_set(place).form == FORM
+    assert prepared.damage(place) == []
+
+
+def test_an_interrupted_writer_goes_on_from_its_checkpoint(place):
+    with pytest.raises(KeyboardInterrupt), writing(place, resume=True) as out:
+        fill(out, 0, 3)
+        out.append(np.zeros(4, np.uint8))  # after the checkpoint: must be forgotten
+        raise KeyboardInterrupt
+    assert not place.exists()
+    with writing(place, resume=True) as out:
+        assert out.rows == 3
+        fill(out, 3)
+        out.finish(FORM)
+    whole = Writer(None)
+    fill(whole)
+    assert contents(open_set(place)) == contents(whole.finish(FORM))
+
+
+def test_without_resume_nothing_is_left_of_a_failure(place):
+    with pytest.raises(ZeroDivisionError), writing(place) as out:
+        fill(out)
+        raise ZeroDivisionError
+    assert list(place.parent.iterdir()) == []
+
+
+def test_a_full_disk_is_said_in_one_line(place):
+    with pytest.raises(DataError, match="is full"), writing(place) as out:
+        fill(out)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert list(place.parent.iterdir()) == []
+
+
+def test_damage_is_found(place):
+    with writing(place) as out:
+        fill(out)
+        out.finish(FORM)
+    with (place / "flat.bin").open("r+b") as flat:
+        flat.write(b"\x07\x07")
+    assert prepared.damage(place) == ["flat.bin"]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"format": 99}'])
+def test_what_is_not_a_set_is_refused(place, text):
+    place.mkdir(parents=True)
+    (place / "meta.json").write_text(text)
+    with pytest.raises(DataError, match="prepare it again"):
+        open_set(place)
+
+
+def test_packed_rows_come_back(place):
+    rows = np.zeros((3, 400), np.uint8)
+    rows[:, 7::50] = 200
+    form = Form(Values(levels=256, high=255.0), 400, Classes(("0", "1")))
+    with writing(place, packed=True) as out:
+        out.add_packed(rows, np.array([0, 1, 0]), np.array([0, 0, 0]))
+        data = out.finish(form)
+    batch = data.examples("train").batch(torch.tensor([2, 0]))
+    assert torch.equal(batch.inputs[..., 0], torch.from_numpy(rows[[2, 0]]).float())
+    assert (place / "flat.bin").stat().st_size < rows.size / 4
+
+
+def test_two_views_may_share_their_sequences(place):
+    with writing(place) as out:
+        at = out.append(np.arange(9).astype(np.uint8))
+        starts = at + np.array([[0, 3], [3, 0]])
+        out.examples(starts, np.array([[3, 6], [6, 3]]), np.array([1, 0]), np.array([0, 0]))
+        data = out.finish(Form(Tokens(9), 6, Classes(("0", "1")), views=2))
+    batch = data.examples("train").batch(torch.tensor([0, 1]))
+    assert batch.inputs[:, 0].tolist() == [0, 3, 3, 0]
+
+
+def test_data_are_found_in_every_folder_and_written_to_the_first(tmp_path, monkeypatch):
+    (tmp_path / "b" / "raw").mkdir(parents=True)
+    (tmp_path / "b" / "raw" / "x.txt").touch()
+    monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
+    assert root.find("nothing", "x.txt") == tmp_path / "b" / "raw" / "x.txt"
+    assert root.home("sets", "one") == tmp_path / "a" / "sets" / "one"
