@@ -11,6 +11,9 @@ R = TypeVar("R")
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Numba's decorator; the function runs without Python's lock, so threads can share the work."""
+    """Numba's decorator; the function runs without the interpreter's lock, so threads can share the work.
+
+    What is kept is renewed when the file of the function changes, not when a file that it imports does.
+    """
     bare = inspect.unwrap(function)  # the tests wrap every function to check its annotations
     return cast(Callable[P, R], numba.njit(cache=True, nogil=True)(bare))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import compiled
+from ._random import scramble_one
 
 MIN, MAX, MED, SM, CLOSE = range(10, 15)
 
@@ -59,7 +60,7 @@ def _tree(
     digest, one = np.uint64(0), np.uint64(1)
     while True:
         state = state + np.uint64(0x9E3779B97F4A7C15)
-        bits = _scramble(state)
+        bits = scramble_one(state)
         if top == 0 or (top + 1 < deepest and bits >> np.uint64(62) == 0):
             missing = 2 + np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(widest - 1)) >> np.uint64(32))
             token = MIN + np.int64((bits >> np.uint64(60)) & np.uint64(3))
@@ -70,11 +71,11 @@ def _tree(
             stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = token, missing, 0, 0
             histogram[top] = 0
             out[at] = token
-            digest, at = _scramble(digest ^ np.uint64(token + 1)), at + 1
+            digest, at = scramble_one(digest ^ np.uint64(token + 1)), at + 1
             continue
         value: Any = np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(10)) >> np.uint64(32))
         out[at] = value
-        digest, at = _scramble(digest ^ np.uint64(value + 1)), at + 1
+        digest, at = scramble_one(digest ^ np.uint64(value + 1)), at + 1
         while True:
             histogram[top, value] += 1
             stack[top, 1] -= 1
@@ -84,7 +85,7 @@ def _tree(
                 break
             value = np.int64(_value(stack[top], histogram[top]))
             out[at] = CLOSE
-            digest, at, top = _scramble(digest ^ np.uint64(CLOSE + 1)), at + 1, top - 1
+            digest, at, top = scramble_one(digest ^ np.uint64(CLOSE + 1)), at + 1, top - 1
             if top == 0:
                 return at, value, digest | one
 
@@ -128,12 +129,4 @@ def _add(seen: np.ndarray, digest: np.uint64) -> bool:
 
 @compiled
 def _mix(seed: int, attempt: int) -> np.uint64:
-    return _scramble(_scramble(np.uint64(seed)) ^ np.uint64(attempt))
-
-
-@compiled
-def _scramble(x: np.uint64) -> np.uint64:
-    """The output function of SplitMix64 (Steele, Lea, Flood 2014), a bijection of 64 bits."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return scramble_one(scramble_one(np.uint64(seed)) ^ np.uint64(attempt))

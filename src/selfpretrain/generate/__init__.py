@@ -1,0 +1,1 @@
+"""Generators of synthetic examples: NumPy and Numba, no torch."""
