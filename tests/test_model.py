@@ -102,6 +102,17 @@ def test_what_does_not_fit_is_refused(model, said):
         build(model)
 
 
+@pytest.mark.parametrize("mixer", [S4D(states=4), Attention(heads=2)])
+def test_random_initialisation_is_of_everything(mixer):
+    network = build(Model(mixer, 32, init="random"))
+    parameters = torch.cat([p.detach().flatten() for p in network.parameters()])
+    assert parameters.mean().abs() < 0.005
+    assert parameters.std() == pytest.approx(0.1, rel=0.05)
+    gains = [p for n, p in network.named_parameters() if n.endswith("norm.weight")]
+    assert gains
+    assert all(p.abs().max() < 0.6 for p in gains)
+
+
 def test_learned_positions_end():
     with pytest.raises(SpecError, match="positions for 10"):
         build(Model(Attention(heads=2), 8, positions="learned"))(torch.randint(5, (1, 11)))

@@ -21,6 +21,7 @@ from .mixers.base import Mixer, Place, Positions
 from .shapes import Hidden, Inputs, Valid, Vectors
 from .shelf import Count, Rate, name_of, spec
 
+Mix = Callable[[Vectors, Valid], Vectors]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 
@@ -40,6 +41,7 @@ class Model:
     positions: Literal["auto"] | Positions = "auto"  # auto: what the mixer prefers
     pooling: Literal["mean", "max", "last"] = "mean"  # over real positions
     causal: bool = False
+    init: Literal["standard", "random"] = "standard"  # random: N(0, 0.1) for every parameter, gains included
 
     def build(self, form: Form, head: nn.Module) -> "Network":
         """The network, freshly initialised from torch's global random state.
@@ -51,7 +53,11 @@ class Model:
             raise SpecError(f"{name_of(self.mixer)} has no queries and keys to rotate; use other positions")
         if self.encoding == "sinusoidal" and self.width % 2:
             raise SpecError(f"sinusoidal positions need an even width, not {self.width}")
-        return Network(self, form, head)
+        network = Network(self, form, head)
+        if self.init == "random":
+            for parameter in network.parameters():
+                nn.init.normal_(parameter, std=0.1)
+        return network
 
     @property
     def encoding(self) -> Positions:
@@ -109,10 +115,14 @@ class Block(nn.Module):
         self.mlp = Mlp(spec) if spec.expand else None
         self.dropout = nn.Dropout(spec.dropout)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
-        """The sequence, mixed and transformed."""
-        mixed = self.dropout(self.mixer(self.norm1(x, valid) if self.pre else x, valid))
-        x = mixed if self.owns_residual else x + mixed
+    def forward(self, x: Vectors, valid: Valid = None, mix: Mix | None = None) -> Vectors:
+        """The sequence, mixed and transformed.
+
+        Args:
+            mix: stands in for the mixer, e.g. to go on from where it stopped.
+        """
+        u = self.norm1(x, valid) if self.pre else x
+        x = self.mixer(u, valid, x) if self.owns_residual else x + self.dropout((mix or self.mixer)(u, valid))
         x = x if self.pre else self.norm1(x, valid)
         if self.mlp is None or self.norm2 is None:
             return x

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 import toys
+from selfpretrain.ops import longconv
 from selfpretrain.ops.longconv import causal_conv, fast_length, two_sided_conv
 from selfpretrain.ops.rotary import angles, rotate
-from selfpretrain.ops.vandermonde import modal_kernel
 
 
 def plain_conv(u, past, future=None):
@@ -31,30 +31,40 @@ def test_convolutions_are_their_sums(length, seed):
     past, future = torch.randn(2, 3, length, dtype=torch.double)
     torch.testing.assert_close(causal_conv(u, past), plain_conv(u, past))
     torch.testing.assert_close(two_sided_conv(u, past, future), plain_conv(u, past, future))
+    short, taps = past.clone(), (length + 1) // 2
+    short[:, taps:] = 0
+    torch.testing.assert_close(causal_conv(u, past[:, :taps]), plain_conv(u, short))
 
 
-@given(length=st.integers(1, 50), seed=st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
-def test_modal_kernel_is_its_sum(length, seed):
-    toys.settle(seed)
-    rate = torch.complex(-torch.rand(2, 3, dtype=torch.double), torch.randn(2, 3, dtype=torch.double))
-    weight = torch.randn(2, 2, 3, dtype=torch.cdouble)
-    powers = torch.exp(rate[..., None] * torch.arange(length))
-    plain = 2 * torch.einsum("chn,hnl->chl", weight, powers).real
-    torch.testing.assert_close(modal_kernel(weight, rate, length), plain, atol=1e-10, rtol=1e-10)
-
-
-def test_gradients_are_right():
+def test_convolution_gradients_are_right():
     toys.settle()
-    u = torch.randn(1, 5, 2, dtype=torch.double, requires_grad=True)
+    u = torch.randn(2, 5, 2, dtype=torch.double, requires_grad=True)
     past, future = (torch.randn(2, 5, dtype=torch.double, requires_grad=True) for _ in range(2))
     assert gradcheck(two_sided_conv, (u, past, future))
-    decay, frequency, weight = (torch.randn(2, 3, dtype=torch.double, requires_grad=True) for _ in range(3))
+    assert gradcheck(causal_conv, (u, past[:, :3]))
 
-    def kernel(d, f, w):
-        return modal_kernel(torch.complex(w, d)[None], torch.complex(-d.exp(), f), 7)
 
-    assert gradcheck(kernel, (decay, frequency, weight))
+@pytest.mark.parametrize("block", [64, 4096, 1 << 20])
+def test_blocks_change_nothing(block, monkeypatch):
+    toys.settle()
+    monkeypatch.setattr(longconv, "BLOCK", block)
+    inputs = torch.randn(3, 21, 5), torch.randn(5, 45)
+    grad = torch.randn(3, 21, 5)
+    outcomes = []
+    for convolve in (longconv.circular, longconv._Blocked.apply):
+        u, circle = (x.clone().requires_grad_() for x in inputs)
+        y = convolve(u, circle)
+        outcomes.append((y, *torch.autograd.grad(y, (u, circle), grad)))
+    for plain, blocked in zip(*outcomes, strict=True):
+        torch.testing.assert_close(blocked, plain, atol=1e-5, rtol=1e-5)
+
+
+def test_convolution_takes_half_precision_inputs():
+    toys.settle()
+    u, kernel = torch.randn(2, 40, 3), torch.randn(3, 40)
+    half = causal_conv(u.bfloat16(), kernel)
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), causal_conv(u.bfloat16().float(), kernel), atol=0.05, rtol=0.01)
 
 
 def test_rotation_keeps_length_and_shows_distance():

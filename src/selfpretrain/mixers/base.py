@@ -4,9 +4,16 @@ import abc
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..errors import SpecError
+from ..shapes import Vectors
+from ..shelf import name_of
 
 Positions = Literal["none", "sinusoidal", "learned", "rotary"]
+State = tuple[Tensor, ...]
+"""What a recurrence remembers of the past: tensors of B rows, whose size does not grow."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +35,12 @@ class Mixer(abc.ABC):
 
     positions: ClassVar[Positions] = "none"  # what ``Model(positions="auto")`` adds for this mixer
     rotates: ClassVar[bool] = False  # whether it can turn queries and keys by position
-    owns_residual: ClassVar[bool] = False  # whether its output already contains the block's residual path
+    owns_residual: ClassVar[bool] = False  # whether its module takes the residual path as well, and renews it
+    recurrent: ClassVar[bool] = False  # whether its causal modules are ``Recurrent``
     slow_parameters: ClassVar[dict[str, float]] = {}  # name pattern -> highest learning rate; never decayed
+    causal: ClassVar[bool] = True  # whether it can be built so that no position sees a later one
+    fixed_length: ClassVar[bool] = False  # whether its answers change with the length sequences are padded to
+    published: ClassVar[str] = ""  # what code gave the published numbers of that name, if not this formula
 
     @abc.abstractmethod
     def build(self, place: Place) -> nn.Module:
@@ -38,3 +49,61 @@ class Mixer(abc.ABC):
         Raises:
             SpecError: if the settings cannot be met at this place.
         """
+
+
+class Recurrence(abc.ABC):
+    """A causal layer as it is used along a sequence without end: the past is a state of constant size.
+
+    What it is made of is worked out once, from the parameters as they are then; gradients do not go through.
+    """
+
+    @abc.abstractmethod
+    def state(self, batch: int) -> State:
+        """The state before the first position of so many sequences."""
+
+    @abc.abstractmethod
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        """One position further."""
+
+    @abc.abstractmethod
+    def advance(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """Several positions further, at once; as many steps would give the same."""
+
+    @abc.abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """What it takes to run the linear part elsewhere, in double precision."""
+
+
+class Recurrent(abc.ABC):
+    """A module that can also be run as a recurrence."""
+
+    @abc.abstractmethod
+    def recurrence(self) -> Recurrence:
+        """The layer, as its parameters are now.
+
+        Raises:
+            SpecError: if it is not causal.
+        """
+
+
+def refuse_causal(mixer: Mixer, place: Place) -> None:
+    """Refuse a place where positions must not see later ones, for mixers that cannot do without.
+
+    Raises:
+        SpecError: if the place is causal and the mixer cannot be.
+    """
+    if place.causal and not mixer.causal:
+        raise SpecError(
+            f"{name_of(mixer)} mixes later positions into earlier ones and cannot be causal; "
+            f"use a bidirectional model or another mixer"
+        )
+
+
+def check_length(length: int, longest: int) -> None:
+    """Refuse sequences longer than a mixer has weights for.
+
+    Raises:
+        SpecError: if ``length`` exceeds ``longest``.
+    """
+    if length > longest:
+        raise SpecError(f"sequence of length {length}, the mixer was built for at most {longest}")

@@ -1,7 +1,8 @@
 """Diagonal state space model (S4D): every channel a sum of damped oscillations, convolved with the sequence.
 
-x'(t) = A x(t) + u(t),  y(t) = Re C x(t) + D u(t),  A diagonal;  held constant over a step of ``dt``:
-K[l] = 2 Re sum_n C_n (exp(dt A_n) - 1)/A_n exp(dt A_n l)
+x'(t) = A x(t) + u(t),  y(t) = 2 Re C x(t) + D u(t),  A diagonal, in discrete time by one of two rules:
+held over a step of ``dt`` (zoh):  K[l] = 2 Re sum_n C_n (exp(dt A_n) - 1)/A_n exp(dt A_n l)
+bilinear:                          K[l] = 2 Re sum_n C_n dt/(1 - z_n) ((1 + z_n)/(1 - z_n))^l,  z = dt A/2
 
 Source: Gu et al. (2022), On the Parameterization and Initialization of Diagonal State Space Models, eq. 4.
 """
@@ -10,15 +11,16 @@ import math
 from typing import Annotated, ClassVar, Literal
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..ops.longconv import causal_conv, two_sided_conv
+from ..ops.discretize import bilinear_modes, held_modes
 from ..ops.vandermonde import modal_kernel
-from ..shapes import Valid, Vectors
 from ..shelf import Positive, spec
+from ._convolution import StateSpace, log_uniform
+from ._hippo import legs
+from ._recurrence import ModalSystem, System
 from .base import Mixer, Place
 
 
@@ -26,10 +28,13 @@ from .base import Mixer, Place
 class S4D(Mixer):
     """Diagonal state space model, bidirectional unless causal."""
 
+    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = {"log_dt": 1e-3, "log_decay": 1e-3, "frequency": 1e-3}
 
     states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
-    init: Literal["lin", "inv", "random"] = "lin"  # imaginary parts: pi n; (N/pi)(N/(2n+1) - 1); N(0, 1)
+    # Imaginary parts at the start: pi n; (N/pi)(N/(2n+1) - 1); those of HiPPO-LegS, whose B joins C; N(0, 1)
+    init: Literal["lin", "inv", "legs", "random"] = "lin"
+    rule: Literal["zoh", "bilinear"] = "zoh"
     shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest step dt at the start
 
@@ -38,36 +43,36 @@ class S4D(Mixer):
         return S4DLayer(place, self)
 
 
-class S4DLayer(nn.Module):
+class S4DLayer(StateSpace):
     """The module of ``S4D``."""
 
     def __init__(self, place: Place, settings: S4D) -> None:
-        super().__init__()
+        super().__init__(place)
         H, pairs = place.width, settings.states // 2
-        self.causal = place.causal
-        low, high = math.log(settings.shortest), math.log(settings.longest)
-        self.log_dt = nn.Parameter(low + (high - low) * torch.rand(H))
+        self.rule = held_modes if settings.rule == "zoh" else bilinear_modes
+        self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
         self.log_decay = nn.Parameter(torch.full((H, pairs), math.log(0.5)))  # -Re A = exp(log_decay)
         self.frequency = nn.Parameter(_frequencies(settings.init, H, pairs))  # Im A
-        self.C = nn.Parameter(torch.randn(1 if self.causal else 2, H, pairs, 2) * 0.5**0.5)
-        self.D = nn.Parameter(torch.randn(H))
-        self.out = nn.Linear(H, 2 * H)
+        C = torch.randn(self.directions, H, pairs, 2) * 0.5**0.5
+        if settings.init == "legs":
+            C = C * legs(settings.states)[2][:, :1].clamp(max=2).to(C)  # larger ones drown the rest
+        self.C = nn.Parameter(C)
 
-    def kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """K of the module's docstring: one kernel, or one into the past and one into the future."""
-        # Under autocast the products would run in bfloat16: 2 % wrong without a word.
-        with torch.autocast(self.C.device.type, enabled=False):
-            A = torch.complex(-self.log_decay.exp(), self.frequency)  # (H, N)
-            rate = A * self.log_dt.exp()[:, None]
-            weight = torch.view_as_complex(self.C) * torch.expm1(rate) / A
-            return modal_kernel(weight, rate, length)
+    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+        """K of the module's docstring."""
+        rate, B = self._discrete()
+        weight = 2 * torch.view_as_complex(self.C) * B.to(torch.view_as_complex(self.C))
+        return modal_kernel(weight, rate, length)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
-        """Convolve the real positions of every sequence, then gate."""
-        u = x if valid is None else x * valid[..., None]
-        K = self.kernel(x.shape[1])
-        y = causal_conv(u, K[0]) if self.causal else two_sided_conv(u, K[0], K[1])
-        return F.glu(self.out(F.gelu(y + self.D * u)), dim=-1)
+    def system(self) -> System:
+        """One mode per pair."""
+        rate, B = self._discrete()
+        return ModalSystem(2 * torch.view_as_complex(self.C[0].double()) * B, rate)
+
+    def _discrete(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
+        A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
+        rate, B = self.rule(A, self.log_dt.double().exp())
+        return torch.view_as_complex(rate), torch.view_as_complex(B)
 
 
 def _frequencies(init: str, H: int, pairs: int) -> Float[Tensor, "H N"]:
@@ -77,6 +82,8 @@ def _frequencies(init: str, H: int, pairs: int) -> Float[Tensor, "H N"]:
             return (math.pi * n).repeat(H, 1)
         case "inv":
             return (N / math.pi * (N / (2 * n + 1) - 1)).repeat(H, 1)
+        case "legs":
+            return legs(N)[0][:, 1].float().repeat(H, 1)
         case _:
             return torch.randn(H, pairs)
 

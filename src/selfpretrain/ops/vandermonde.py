@@ -1,33 +1,72 @@
-"""Kernels of diagonal state space models: sums of damped oscillations, without a tensor of H x N x L."""
+"""Kernels of diagonal state space models: sums of damped oscillations, without a tensor of H x N x L.
+
+Baby steps and giant steps: with l = i s + j and s near sqrt(L), exp(rate l) is the product of two small
+tables, so the sum over modes is one real matrix product per channel.
+"""
 
 import math
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Complex, Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ._exact import exact
+from ._modes import as_modes, as_real, powers
+
+Modes = Complex[Tensor, "H N"] | Float[Tensor, "H N"]
 
 
 def modal_kernel(
-    weight: Complex[Tensor, "c H N"], rate: Complex[Tensor, "H N"], length: int
+    weight: Complex[Tensor, "c H N"] | Float[Tensor, "c H N"], rate: Modes, length: int
 ) -> Float[Tensor, "c H L"]:
-    """K[c, h, l] = 2 Re sum_n weight[c, h, n] exp(rate[h, n] l), for l < length.
-
-    Baby steps and giant steps: with l = i s + j and s near sqrt(length), exp(rate l) is the product of
-    two small tables, so the sum is one real matrix product. The tables are built in double precision,
-    because a phase of thousands of radians does not survive single precision.
+    """K[c, h, l] = Re sum_n weight[c, h, n] exp(rate[h, n] l), for l < length.
 
     Args:
-        weight: one per output, kernel and mode.
-        rate: log of each mode's factor per position; its real part is negative for a stable mode.
+        weight: one per output, channel and mode; its precision is that of the kernel.
+        rate: log of each mode's factor per position, complex if and only if ``weight`` is; best in double
+            precision, for its rounding is multiplied by the length.
     """
-    s = max(1, math.isqrt(length - 1) + 1)
-    giants = -(-length // s)
-    wide = rate.to(torch.complex128)
-    positions = torch.arange(max(s, giants), dtype=torch.float64, device=rate.device)
-    baby = torch.exp(wide[..., None] * positions[:s]).to(rate.dtype)  # (H, N, s)
-    giant = torch.exp(wide[..., None] * (s * positions[:giants])).to(rate.dtype)  # (H, N, G)
-    turned = torch.einsum("chn,hng->hcgn", weight, giant).flatten(1, 2)  # (H, c*G, N)
-    left = torch.cat([turned.real, -turned.imag], dim=-1)
-    right = torch.cat([baby.real, baby.imag], dim=1)
-    kernel = 2 * torch.bmm(left, right)  # (H, c*G, s)
-    return kernel.view(rate.shape[0], len(weight), giants * s).transpose(0, 1)[..., :length]
+    return _Modal.apply(weight, rate, length)
+
+
+class _Modal(torch.autograd.Function):
+    """The sum above; backward, two more such products give every gradient without a table of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, rate: Tensor, length: int) -> Tensor:
+        c, H, _ = weight.shape
+        s = 1 << math.ceil(math.log2(c * length) / 2)
+        giants = -(-length // s)
+        wide = rate.to(torch.complex128 if rate.is_complex() else torch.float64)
+        with exact(weight.device):
+            baby = powers(wide, 1, s, weight.dtype)  # (H, s, N)
+            giant = powers(wide, s, giants, weight.dtype)  # (H, G, N)
+            turned = (weight.transpose(0, 1)[:, :, None] * giant[:, None]).flatten(1, 2)  # (H, c G, N)
+            kernel = torch.bmm(as_real(torch.conj_physical(turned)), as_real(baby).transpose(1, 2))
+        ctx.save_for_backward(weight, rate, baby, giant)
+        return kernel.view(H, c, giants * s)[..., :length].transpose(0, 1).contiguous()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        weight, rate, baby, giant = ctx.saved_tensors
+        (c, H, _), s, giants = weight.shape, baby.shape[1], giant.shape[1]
+        missing = giants * s - grad.shape[-1]
+        rows = F.pad(grad.transpose(0, 1), (0, missing)) if missing else grad.transpose(0, 1)
+        rows = rows.reshape(H, c * giants, s)
+        j = torch.arange(s, dtype=grad.dtype, device=grad.device)[:, None]
+        i = torch.arange(giants, dtype=grad.dtype, device=grad.device)[:, None] * s
+        with exact(grad.device):
+            flat = as_real(baby)
+            sums = as_modes(torch.bmm(rows, flat), baby).unflatten(1, (c, giants))  # (H, c, G, N)
+            moments = as_modes(torch.bmm(rows, flat * j), baby).unflatten(1, (c, giants))
+            of_rate = weight.transpose(0, 1) * ((sums * i + moments) * giant[:, None]).sum(2)
+            of_weight = (sums * giant[:, None]).sum(2)
+        return (
+            torch.conj_physical(of_weight).transpose(0, 1),
+            torch.conj_physical(of_rate.sum(1)).to(rate.dtype),
+            None,
+        )

@@ -1,0 +1,64 @@
+"""Diagonal linear recurrence (DLR): every channel weighs the same thousand damped oscillations.
+
+x[t] = exp(rate) x[t-1] + u[t],  y[t] = Re W x[t] + D u[t],  Re rate = -p^2:
+K[l] = Re sum_n W_n exp(rate_n l)
+
+Source: Gupta et al. (2022), Simplifying and Understanding State Space Models with Diagonal Linear RNNs.
+"""
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor, nn
+
+from ..ops.dlr import shared_kernel
+from ..shelf import Count, Positive, spec
+from ._convolution import StateSpace, log_uniform
+from ._recurrence import ModalSystem, System
+from .base import Mixer, Place
+
+
+@spec
+class DLR(Mixer):
+    """Diagonal linear recurrence, bidirectional unless causal."""
+
+    recurrent = True
+    slow_parameters: ClassVar[dict[str, float]] = {"root_decay": 1e-4, "frequency": 1e-4, "W": 1e-4}
+
+    states: Count = 1024  # N complex modes
+    init: Literal["structured", "random"] = "structured"  # imaginary parts at the start: 2 pi n/N; N(0, 1)
+    shortest: Positive = 1e-4  # Re rate is -dt/2 at the start, with dt between these two
+    longest: Positive = 1e-1
+
+    def build(self, place: Place) -> nn.Module:
+        """The convolution layer."""
+        return DLRLayer(place, self)
+
+
+class DLRLayer(StateSpace):
+    """The module of ``DLR``."""
+
+    def __init__(self, place: Place, settings: DLR) -> None:
+        super().__init__(place)
+        N = settings.states
+        dt = log_uniform(N, settings.shortest, settings.longest).exp()
+        self.root_decay = nn.Parameter(torch.sqrt(dt / 2))  # -Re rate = root_decay^2
+        even = 2 * math.pi * torch.arange(N) / N
+        self.frequency = nn.Parameter(even if settings.init == "structured" else torch.randn(N))  # Im rate
+        self.W = nn.Parameter(torch.randn(self.directions, place.width, N, 2) / N)
+
+    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+        """K of the module's docstring."""
+        return shared_kernel(torch.view_as_complex(self.W), self._rate(), length)
+
+    def system(self) -> System:
+        """One mode per state, the same ones for all channels."""
+        return ModalSystem(torch.view_as_complex(self.W[0].double()), self._rate()[None])
+
+    def _rate(self) -> Complex[Tensor, "N"]:
+        return torch.complex(-self.root_decay.double().square(), self.frequency.double())
+
+
+mixer = DLR

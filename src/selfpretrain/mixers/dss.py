@@ -1,0 +1,85 @@
+"""Diagonal state spaces (DSS): every channel weighs the same damped oscillations, at a pace of its own.
+
+exp:      K[l] = Re sum_n W_n (exp(dt A_n) - 1)/A_n exp(dt A_n l)
+softmax:  K[l] = Re sum_n W_n/A_n exp(dt A_n l) / sum_{k < T} exp(dt A_n k)
+
+A is shared by all channels, dt is one per channel. T is the length that the layer is built for, and
+Re A < 0 in both, where the paper's softmax runs over the batch and allows both signs: so padding does not
+change a kernel, and both are recurrences.
+
+Source: Gupta et al. (2022), Diagonal State Spaces are as Effective as Structured State Spaces, section 3.
+"""
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor, nn
+
+from ..ops.discretize import held_modes
+from ..ops.vandermonde import modal_kernel
+from ..shelf import Count, Positive, spec
+from ._convolution import StateSpace, log_uniform
+from ._recurrence import ModalSystem, System
+from .base import Mixer, Place
+
+
+@spec
+class DSS(Mixer):
+    """Diagonal state spaces, bidirectional unless causal."""
+
+    recurrent = True
+    slow_parameters: ClassVar[dict[str, float]] = {
+        "log_dt": 1e-3,
+        "log_decay": 1e-3,
+        "frequency": 1e-3,
+        "W": 1e-3,
+    }
+
+    states: Count = 64  # N complex modes
+    variant: Literal["exp", "softmax"] = "exp"
+    init: Literal["lin", "random"] = "lin"  # imaginary parts at the start: pi n; N(0, 1)
+    shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
+    longest: Positive = 1e-1  # largest step dt at the start
+
+    def build(self, place: Place) -> nn.Module:
+        """The convolution layer."""
+        return DSSLayer(place, self)
+
+
+class DSSLayer(StateSpace):
+    """The module of ``DSS``."""
+
+    def __init__(self, place: Place, settings: DSS) -> None:
+        super().__init__(place)
+        H, N = place.width, settings.states
+        self.softmax_over = place.length if settings.variant == "softmax" else None
+        self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
+        self.log_decay = nn.Parameter(torch.full((N,), math.log(0.5)))  # -Re A = exp(log_decay)
+        frequency = math.pi * torch.arange(N) if settings.init == "lin" else torch.randn(N)
+        self.frequency = nn.Parameter(frequency)  # Im A
+        self.W = nn.Parameter(torch.randn(self.directions, H, N, 2))
+
+    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+        """K of the module's docstring."""
+        rate, scale = self._discrete()
+        W = torch.view_as_complex(self.W)
+        return modal_kernel(W * scale.to(W), rate, length)
+
+    def system(self) -> System:
+        """One mode per state."""
+        rate, scale = self._discrete()
+        return ModalSystem(torch.view_as_complex(self.W[0].double()) * scale, rate)
+
+    def _discrete(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
+        A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
+        dt = self.log_dt.double().exp()
+        rate, held = (torch.view_as_complex(x) for x in held_modes(A.expand(len(dt), -1, -1), dt))
+        if self.softmax_over is None:
+            return rate, held
+        # A geometric sum: dividing by (1 - exp(T rate)) / (1 - exp(rate)), and held is (exp(rate) - 1) / A.
+        return rate, held / torch.expm1(self.softmax_over * rate)
+
+
+mixer = DSS

@@ -1,0 +1,53 @@
+"""Damped exponential moving averages: every channel a sum of a few, fast and slow.
+
+x[t] = q x[t-1] + p b u[t],  y[t] = sum_n g_n x_n[t] / sqrt(N) + D u[t],
+p = sigmoid(d),  q = 1 - p sigmoid(a):  K[l] = sum_n p b g / sqrt(N) q^l
+
+Source: Ma et al. (2023), Mega: Moving Average Equipped Gated Attention, eq. 2 to 4, here without the
+attention, and bidirectional layers count lag zero once, not in both directions.
+"""
+
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..shelf import Count, spec
+from ._averages import Averages
+from ._convolution import StateSpace
+from ._recurrence import ModalSystem, System
+from .base import Mixer, Place
+
+
+@spec
+class EMA(Mixer):
+    """Damped exponential moving averages, bidirectional unless causal."""
+
+    recurrent = True
+    slow_parameters: ClassVar[dict[str, float]] = {}
+
+    states: Count = 16  # N averages per channel and direction
+
+    def build(self, place: Place) -> nn.Module:
+        """The convolution layer."""
+        return EMALayer(place, self)
+
+
+class EMALayer(StateSpace):
+    """The module of ``EMA``."""
+
+    def __init__(self, place: Place, settings: EMA) -> None:
+        super().__init__(place)
+        self.averages = Averages(self.directions, place.width, settings.states)
+
+    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+        """K of the module's docstring."""
+        return self.averages.kernel(length)
+
+    def system(self) -> System:
+        """One real mode per average."""
+        scale, rate = self.averages.discrete()
+        return ModalSystem(scale[0], rate[0])
+
+
+mixer = EMA

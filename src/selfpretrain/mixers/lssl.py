@@ -1,0 +1,74 @@
+"""Linear state space layer (LSSL): one dense matrix for all channels, each with its own step; a baseline.
+
+x'(t) = A x(t) + B u(t),  y(t) = C x(t) + D u(t),  A dense (HiPPO-LegS at the start), bilinear rule:
+K[l] = C Abar^l Bbar
+
+Every channel needs an inverse and powers of a full matrix: S4 gives A the structure to do without.
+Nothing keeps a trained A stable.
+
+Source: Gu et al. (2021), Combining Recurrent, Convolutional, and Continuous-time Models with Linear State
+Space Layers, section 3.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..ops._exact import chain_dtype
+from ..ops.discretize import bilinear_dense
+from ..ops.powers import powers_kernel
+from ..shelf import Count, Positive, spec
+from ._convolution import StateSpace, log_uniform
+from ._hippo import legs_matrix
+from ._recurrence import DenseSystem, System
+from .base import Mixer, Place
+
+
+@spec
+class LSSL(Mixer):
+    """Linear state space layer, bidirectional unless causal."""
+
+    recurrent = True
+    slow_parameters: ClassVar[dict[str, float]] = {"log_dt": 1e-3, "A": 1e-4, "B": 1e-4}
+
+    states: Count = 64  # N
+    init: Literal["legs", "random"] = "legs"  # random: A = -I + N(0, 1/(4 N)) in every entry, B = N(0, 1)
+    shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
+    longest: Positive = 1e-1  # largest step dt at the start
+
+    def build(self, place: Place) -> nn.Module:
+        """The convolution layer."""
+        return LSSLLayer(place, self)
+
+
+class LSSLLayer(StateSpace):
+    """The module of ``LSSL``."""
+
+    def __init__(self, place: Place, settings: LSSL) -> None:
+        super().__init__(place)
+        H, N = place.width, settings.states
+        self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
+        if settings.init == "legs":
+            A, B = legs_matrix(N)
+        else:
+            A, B = torch.randn(N, N) / (2 * N**0.5) - torch.eye(N), torch.randn(N)
+        self.A, self.B = nn.Parameter(A.float()), nn.Parameter(B.float())
+        self.C = nn.Parameter(torch.randn(self.directions, H, N))
+
+    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+        """K of the module's docstring."""
+        change, B, C = (x.to(chain_dtype(self.C)) for x in (*self._discrete(), self.C))
+        return powers_kernel(change, B, C, length).to(self.C.dtype)
+
+    def system(self) -> System:
+        """Abar, Bbar and C."""
+        change, B = self._discrete()
+        return DenseSystem(change + torch.eye(len(self.B)).to(change), B, self.C[0].double())
+
+    def _discrete(self) -> tuple[Float[Tensor, "H N N"], Float[Tensor, "H N"]]:
+        return bilinear_dense(self.A.double(), self.B.double(), self.log_dt.double().exp())
+
+
+mixer = LSSL

@@ -1,0 +1,98 @@
+"""Structured state space model (S4): every channel a linear system that remembers by Legendre coefficients.
+
+x'(t) = A x(t) + B u(t),  y(t) = 2 Re C x(t) + D u(t),  A = diag(w) - P P*  (HiPPO-LegS at the start),
+in discrete time by the bilinear rule:  K[l] = 2 Re C Abar^l Bbar
+
+The kernel is exact at any length: real powers of Abar, no truncation, no eigenvectors. As Q = P, Abar never
+makes a vector longer, whatever the parameters.
+
+Source: Gu et al. (2022), Efficiently Modeling Long Sequences with Structured State Spaces, section 3;
+Amos et al. (2024), appendix C, whose code trains C (I - Abar^L) in place of C and does not clip B.
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from ..errors import SpecError
+from ..ops._exact import chain_dtype
+from ..ops.discretize import bilinear_dplr
+from ..ops.powers import powers_kernel
+from ..shelf import Count, Positive, spec
+from ._convolution import StateSpace, log_uniform
+from ._hippo import legs
+from ._recurrence import DenseSystem, System
+from .base import Mixer, Place
+
+Pairs = Float[Tensor, "S N 2"]
+"""Real and imaginary part of one of each conjugate pair, in so many copies."""
+
+
+@spec
+class S4(Mixer):
+    """Structured state space model, bidirectional unless causal."""
+
+    recurrent = True
+    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(
+        ("log_dt", "log_decay", "frequency", "P", "B"), 1e-3
+    )
+
+    states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
+    copies: Count | None = None  # how many (A, B, P) the channels share between them; None: one for each
+    init: Literal["legs", "random"] = "legs"  # random: w = -1/2 + i N(0, 1), P and B complex N(0, 1)
+    b_clip: Positive | None = 2.0  # largest part of B at the start
+    shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
+    longest: Positive = 1e-1  # largest step dt at the start
+
+    def build(self, place: Place) -> nn.Module:
+        """The convolution layer."""
+        if self.copies and place.width % self.copies:
+            raise SpecError(f"copies={self.copies} does not divide the width {place.width}")
+        return S4Layer(place, self)
+
+
+class S4Layer(StateSpace):
+    """The module of ``S4``."""
+
+    def __init__(self, place: Place, settings: S4) -> None:
+        super().__init__(place)
+        H, pairs = place.width, settings.states // 2
+        w, P, B = _start(settings.init, settings.copies or H, pairs)
+        B = B if settings.b_clip is None else B.clamp(-settings.b_clip, settings.b_clip)
+        self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
+        self.log_decay = nn.Parameter(torch.log(-w[..., 0]))  # -Re w = exp(log_decay)
+        self.frequency, self.P, self.B = nn.Parameter(w[..., 1].clone()), nn.Parameter(P), nn.Parameter(B)
+        self.C = nn.Parameter(torch.randn(self.directions, H, pairs, 2) * 0.5**0.5)
+
+    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+        """K of the module's docstring."""
+        change, B, C = self._discrete(chain_dtype(self.C))
+        return powers_kernel(change, B, C, length).to(self.C.dtype)
+
+    def system(self) -> System:
+        """Abar, Bbar and C in the basis of real and imaginary parts."""
+        change, B, C = self._discrete(torch.float64)
+        return DenseSystem(change + torch.eye(B.shape[-1]).to(change), B, C[0])
+
+    def _discrete(self, like: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        H = len(self.log_dt)
+        w = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
+        w, P, B = (x.double().repeat(H // len(x), 1, 1) for x in (w, self.P, self.B))
+        change, B_bar = bilinear_dplr(w, P, B, self.log_dt.double().exp(), like)
+        C = torch.cat([2 * self.C[..., 0], -2 * self.C[..., 1]], dim=-1)
+        return change, B_bar, C.to(like)
+
+
+def _start(init: str, copies: int, pairs: int) -> tuple[Pairs, Pairs, Pairs]:
+    """w, P and B."""
+    if init == "legs":
+        w, P, B = (x.float().repeat(copies, 1, 1) for x in legs(2 * pairs))
+        return w, P, B
+    w, P, B = (torch.randn(copies, pairs, 2) * 0.5**0.5 for _ in range(3))
+    return torch.stack([torch.full((copies, pairs), -0.5), 2**0.5 * w[..., 1]], dim=-1), P, B
+
+
+mixer = S4

@@ -1,0 +1,85 @@
+"""Kernels of many modes that all channels share, as in diagonal linear recurrences.
+
+Lags are cut into blocks. The powers inside a block are one table for all of them; at block i the weights
+are turned by exp(rate i T), and modes that have died away by then are left out.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ._exact import exact
+from ._modes import as_modes, as_real, powers
+
+BLOCK = 512
+"""Lags of one block: the table of a thousand modes then fits into a core's cache."""
+
+
+def shared_kernel(
+    weight: Complex[Tensor, "c H N"], rate: Complex[Tensor, "N"], length: int, block: int = BLOCK
+) -> Float[Tensor, "c H L"]:
+    """K[c, h, l] = Re sum_n weight[c, h, n] exp(rate[n] l), for l < length.
+
+    Args:
+        weight: one per output, channel and mode; its precision is that of the kernel.
+        rate: log of each mode's factor per position, no real part above zero; best in double precision.
+        block: lags that are computed together.
+    """
+    order = rate.real.argsort(descending=True)  # slowest first, so that what lives on is a prefix
+    kernel = _Shared.apply(weight.flatten(0, 1)[:, order], rate[order], length, block)
+    return kernel.unflatten(0, weight.shape[:2])
+
+
+class _Shared(torch.autograd.Function):
+    """The sum above for modes in order of decay; backward the tables are made again, not kept."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, rate: Tensor, length: int, block: int) -> Tensor:
+        ctx.save_for_backward(weight, rate)
+        ctx.block = block
+        kernel = weight.real.new_empty(len(weight), length)
+        with exact(weight.device):
+            table = _table(rate, length, block, weight.dtype)
+            for part, turn, alive in _blocks(rate, length, block, weight.dtype):
+                turned = as_real(torch.conj_physical(weight[:, :alive] * turn))
+                torch.mm(turned, table[: part.stop - part.start, : 2 * alive].T, out=kernel[:, part])
+        return kernel
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        weight, rate = ctx.saved_tensors
+        length = grad.shape[1]
+        of_weight, of_rate = torch.zeros_like(weight), torch.zeros_like(rate)
+        j = torch.arange(ctx.block, dtype=grad.dtype, device=grad.device)
+        with exact(grad.device):
+            table = _table(rate, length, ctx.block, weight.dtype)
+            for part, turn, alive in _blocks(rate, length, ctx.block, weight.dtype):
+                rows, powers_here = grad[:, part], table[: part.stop - part.start, : 2 * alive]
+                sums = as_modes(rows @ powers_here, weight) * turn
+                moments = as_modes((rows * j[: rows.shape[1]]) @ powers_here, weight) * turn
+                of_weight[:, :alive] += sums
+                moments.add_(sums, alpha=part.start)
+                of_rate[:alive] += (weight[:, :alive] * moments).sum(0)
+        return torch.conj_physical(of_weight), torch.conj_physical(of_rate), None, None
+
+
+def _table(rate: Tensor, length: int, block: int, like: torch.dtype) -> Float[Tensor, "T modes"]:
+    return as_real(powers(rate.to(torch.complex128), 1, min(block, length), like))
+
+
+def _blocks(rate: Tensor, length: int, block: int, like: torch.dtype) -> Iterator[tuple[slice, Tensor, int]]:
+    """Lags of every block, the factors that take the modes there, and how many of them are still alive."""
+    wide = rate.to(torch.complex128)
+    starts = torch.arange(0, length, block, dtype=torch.float64, device=rate.device)
+    dead = 1.25 * -math.log(torch.finfo(like).eps)  # decayed by e^-20 in single precision
+    decayed = -wide.real * starts[:, None] >= dead  # False for NaN, which must not go unseen
+    alive = (~decayed).sum(1).tolist()
+    for at, count in zip(range(0, length, block), alive, strict=True):
+        turn = powers(wide[:count] * at, 1, 2, like)[1]
+        yield slice(at, min(at + block, length)), turn, count

@@ -1,0 +1,195 @@
+"""Kernels of state space models against their definitions, and discretisation against linear algebra."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+
+import toys
+from selfpretrain.ops._exact import exact
+from selfpretrain.ops._modes import powers
+from selfpretrain.ops.discretize import bilinear_dense, bilinear_dplr, bilinear_modes, held_modes
+from selfpretrain.ops.dlr import shared_kernel
+from selfpretrain.ops.powers import powers_kernel
+from selfpretrain.ops.vandermonde import modal_kernel
+
+LENGTHS = [1, 2, 3, 7, 64, 97]
+
+
+def modes(*shape, real=False):
+    decay = -torch.rand(*shape, dtype=torch.double)
+    return decay if real else torch.complex(decay, 3 * torch.randn(*shape, dtype=torch.double))
+
+
+def numbers(*shape, real=False):
+    return torch.randn(*shape, dtype=torch.double if real else torch.cdouble)
+
+
+def plain_modal(weight, rate, length):
+    """sum_n weight_n exp(rate_n l), term by term."""
+    table = torch.exp(rate[..., None] * torch.arange(length))
+    return torch.real(torch.einsum("chn,hnl->chl", weight, table))
+
+
+def plain_recurrence(A, B, C, length):
+    """C A^l B, step by step."""
+    kernel = []
+    for _ in range(length):
+        kernel.append((C * B).sum(-1))
+        B = (A @ B[..., None])[..., 0]
+    return torch.stack(kernel, dim=-1)
+
+
+def contraction(*shape):
+    """A - I for some A that makes nothing longer."""
+    A = torch.randn(*shape, shape[-1], dtype=torch.double)
+    return A / torch.linalg.matrix_norm(A, 2)[..., None, None] - torch.eye(shape[-1])
+
+
+def dplr(H, N, scale=1.0):
+    decay, frequency = torch.randn(H, N).double().exp(), 10 * scale * torch.randn(H, N).double()
+    A = torch.stack([-decay, frequency], dim=-1)
+    P, B = scale * torch.randn(2, H, N, 2, dtype=torch.double)
+    return A, P, B, torch.rand(H, dtype=torch.double) + 0.01
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("real", [False, True], ids=["complex", "real"])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_modal_kernel_is_its_sum(length, real, outputs):
+    toys.settle()
+    weight, rate = numbers(outputs, 3, 5, real=real), modes(3, 5, real=real)
+    torch.testing.assert_close(
+        modal_kernel(weight, rate, length), plain_modal(weight, rate, length), atol=1e-12, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("block", [4, 512])
+def test_shared_kernel_is_its_sum(length, block):
+    toys.settle()
+    weight, rate = numbers(2, 3, 5), modes(5)
+    plain = plain_modal(weight, rate.expand(3, 5), length)
+    torch.testing.assert_close(shared_kernel(weight, rate, length, block), plain, atol=1e-12, rtol=1e-12)
+
+
+def test_modes_that_died_are_left_out_and_not_missed():
+    toys.settle()
+    weight, rate = numbers(1, 2, 6), modes(6)
+    rate = torch.complex(torch.tensor([-9.0, -1e-3, -40.0, -3.0, -0.1, -90.0]).double(), rate.imag)
+    plain = plain_modal(weight, rate.expand(2, 6), 60)
+    torch.testing.assert_close(shared_kernel(weight, rate, 60, 4), plain, atol=1e-14, rtol=1e-12)
+
+
+def test_a_mode_that_is_no_number_is_not_left_out():
+    toys.settle()
+    rate = torch.complex(torch.tensor([-0.1, torch.nan, -9.0]).double(), torch.rand(3).double())
+    assert shared_kernel(numbers(1, 2, 3), rate, 10, 4).isnan().all()
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_powers_kernel_is_the_recurrence(length, outputs):
+    toys.settle()
+    change, B, C = contraction(3, 5), numbers(3, 5, real=True), numbers(outputs, 3, 5, real=True)
+    plain = torch.stack([plain_recurrence(change + torch.eye(5), B, c, length) for c in C])
+    torch.testing.assert_close(powers_kernel(change, B, C, length), plain, atol=1e-12, rtol=1e-10)
+
+
+def test_gradients_of_kernels_are_right():
+    toys.settle()
+    for real in (False, True):
+        weight, rate = numbers(2, 2, 3, real=real), modes(2, 3, real=real)
+        assert gradcheck(
+            lambda w, r: modal_kernel(w, r, 11), (weight.requires_grad_(), rate.requires_grad_())
+        )
+    weight, rate = (
+        numbers(2, 2, 3),
+        torch.complex(torch.tensor([-0.1, -20.0, -2.0]).double(), torch.rand(3).double()),
+    )
+    assert gradcheck(
+        lambda w, r: shared_kernel(w, r, 11, 4), (weight.requires_grad_(), rate.requires_grad_())
+    )
+    given = contraction(2, 3), numbers(2, 3, real=True), numbers(2, 2, 3, real=True)
+    assert gradcheck(lambda *x: powers_kernel(*x, 13), [x.requires_grad_() for x in given])
+    assert gradcheck(bilinear_dplr, [x.requires_grad_() for x in dplr(2, 3)])
+
+
+@given(length=st.integers(1, 300), seed=st.integers(0, 99))
+@settings(max_examples=20, deadline=None)
+def test_tables_of_powers(length, seed):
+    toys.settle(seed)
+    rate = modes(2, 3)
+    plain = torch.exp(rate[:, None] * 7 * torch.arange(length)[:, None])
+    torch.testing.assert_close(powers(rate, 7, length, torch.cdouble), plain, atol=1e-12, rtol=1e-12)
+
+
+def test_bilinear_dplr_is_the_bilinear_rule_of_the_full_matrix():
+    toys.settle()
+    (A, P, B, dt), N = dplr(3, 4), 4
+    w, p, b = (torch.cat([z, z.conj()], -1) for z in map(torch.view_as_complex, (A, P, B)))
+    full = torch.diag_embed(w) - p[..., :, None] * p.conj()[..., None, :]
+    half, eye = dt[:, None, None] / 2 * full, torch.eye(2 * N).to(full)
+    A_bar, B_bar = torch.linalg.solve(eye - half, eye + half), torch.linalg.solve(eye - half, dt[:, None] * b)
+    change, B_real = bilinear_dplr(A, P, B, dt)
+    z = numbers(3, N)
+    by_full = (A_bar @ torch.cat([z, z.conj()], -1)[..., None])[..., :N, 0]
+    z_real = torch.cat([z.real, z.imag], -1)
+    by_real = z_real + (change @ z_real[..., None])[..., 0]
+    torch.testing.assert_close(torch.complex(by_real[:, :N], by_real[:, N:]), by_full, atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(
+        torch.complex(B_real[:, :N], B_real[:, N:]), B_bar[:, :N], atol=1e-12, rtol=1e-12
+    )
+
+
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 1.0, 100.0]), log_dt=st.floats(-12, 3))
+@settings(max_examples=60, deadline=None)
+def test_no_step_of_a_dplr_system_makes_its_state_longer(seed, scale, log_dt):
+    toys.settle(seed)
+    A, P, B, dt = dplr(2, 5, scale)
+    change, _ = bilinear_dplr(A, P, B, torch.full_like(dt, 2.718**log_dt))
+    assert torch.linalg.matrix_norm(change + torch.eye(10), 2).max() <= 1 + 1e-12
+
+
+def test_short_steps_keep_their_digits():
+    toys.settle()
+    A, P, B, dt = dplr(3, 4)
+    change, _ = bilinear_dplr(A, P, B, 1e-9 * dt)
+    full = change / (1e-9 * dt[:, None, None])
+    slower, _ = bilinear_dplr(A, P, B, 1e-10 * dt)
+    torch.testing.assert_close(full, slower / (1e-10 * dt[:, None, None]), atol=1e-4, rtol=1e-6)
+
+
+def test_single_modes():
+    toys.settle()
+    A, _, _, dt = dplr(3, 4)
+    z = dt[:, None] * torch.view_as_complex(A) / 2
+    rate, B = map(torch.view_as_complex, bilinear_modes(A, dt))
+    torch.testing.assert_close(rate.exp(), (1 + z) / (1 - z))
+    torch.testing.assert_close(B, dt[:, None] / (1 - z))
+    rate, B = map(torch.view_as_complex, held_modes(A, dt))
+    torch.testing.assert_close(rate, 2 * z)
+    torch.testing.assert_close(B, ((2 * z).exp() - 1) / torch.view_as_complex(A))
+
+
+def test_bilinear_dense():
+    toys.settle()
+    A, B, dt = contraction(4), numbers(4, real=True), torch.tensor([0.1, 1.0]).double()
+    change, B_bar = bilinear_dense(A, B, dt)
+    for i, step in enumerate(dt):
+        inverse = torch.linalg.inv(torch.eye(4) - step / 2 * A)
+        torch.testing.assert_close(change[i] + torch.eye(4), inverse @ (torch.eye(4) + step / 2 * A))
+        torch.testing.assert_close(B_bar[i], inverse @ B * step)
+
+
+def test_exact_leaves_no_trace():
+    products = torch.backends.mkldnn.matmul
+    before = products.fp32_precision
+    a = torch.randn(8, 8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with exact(a.device):
+            assert (a @ a).dtype == torch.float32
+            assert products.fp32_precision == "ieee"
+        assert (a @ a).dtype == torch.bfloat16
+    assert products.fp32_precision == before
