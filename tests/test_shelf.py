@@ -53,7 +53,7 @@ def laws(package, shelf, name):
 @pytest.mark.parametrize(
     ("shelf", "kind", "name"),
     [
-        ("mixers", "mixer", "window"),
+        ("mixers", "mixer", "recent"),
         ("tasks", "task", "parity"),
         ("objectives", "objective", "span"),
         ("studies", "study", "depth"),
@@ -76,9 +76,9 @@ def test_a_careless_mixer_is_caught(package):
 
 
 def test_a_dropped_file_is_listed(package):
-    (package / "selfpretrain" / "mixers" / "window.py").write_text(example("mixer"))
+    (package / "selfpretrain" / "mixers" / "recent.py").write_text(example("mixer"))
     environment = os.environ | {"PYTHONPATH": str(package)}
     command = [sys.executable, "-m", "selfpretrain", "list", "mixers"]
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert "window" in out
+    assert "recent" in out
     assert "Mean of the last few positions" in out

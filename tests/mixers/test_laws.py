@@ -10,13 +10,20 @@ from hypothesis import strategies as st
 
 import toys
 from selfpretrain import shelf
-from selfpretrain.mixers.base import Mixer, Place
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers.base import Mixer, Place, Recurrent
 from selfpretrain.recipe import describe, revive
 
 L, D = 12, 8
 MIXERS = {name: shelf.find("mixers", name) for name in shelf.names("mixers")}
+RECURRENT = [name for name, kind in MIXERS.items() if kind.recurrent]
 every_mixer = pytest.mark.parametrize("name", MIXERS)
-both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+WAYS = [(name, causal) for name, kind in MIXERS.items() for causal in {False, kind.causal}]
+every_way = pytest.mark.parametrize(
+    ("name", "causal"),
+    WAYS,
+    ids=[f"{'causal' if causal else 'bidirectional'}-{name}" for name, causal in WAYS],
+)
 
 
 def build(kind, causal=False, length=L):
@@ -40,18 +47,19 @@ def leaks_future(layer):
     return bool(reach(layer).triu(1).any())
 
 
-def leaks_padding(layer):
+def leaks_padding(layer, fixed_length=False):
     x, valid = sequences(2, L), torch.ones(2, L, dtype=torch.bool)
     valid[0, 7:] = False
     other = torch.where(valid[..., None], x, 10 * torch.randn_like(x))
     same_content = torch.allclose(layer(x, valid)[valid], layer(other, valid)[valid], atol=1e-9)
+    if fixed_length:
+        return not same_content
     shorter = layer(x[:1, :7], None)
     same_length = torch.allclose(layer(x, valid)[:1, :7], shorter, atol=1e-9)
     return not (same_content and same_length)
 
 
-@every_mixer
-@both_ways
+@every_way
 @given(batch=st.integers(1, 3), length=st.sampled_from([1, 2, 5, 11, 12]))
 @settings(max_examples=8, deadline=None)
 def test_keeps_shape_and_type_at_any_length(name, causal, batch, length):
@@ -63,7 +71,11 @@ def test_keeps_shape_and_type_at_any_length(name, causal, batch, length):
 
 @every_mixer
 def test_causal_never_sees_the_future(name):
-    assert not leaks_future(build(MIXERS[name], causal=True))
+    if MIXERS[name].causal:
+        assert not leaks_future(build(MIXERS[name], causal=True))
+    else:
+        with pytest.raises(SpecError, match=f"{name} .* cannot be causal"):
+            build(MIXERS[name], causal=True)
 
 
 @every_mixer
@@ -73,14 +85,12 @@ def test_bidirectional_sees_both_sides(name):
     assert seen.tril(-1).any()
 
 
-@every_mixer
-@both_ways
+@every_way
 def test_padding_does_not_matter(name, causal):
-    assert not leaks_padding(build(MIXERS[name], causal))
+    assert not leaks_padding(build(MIXERS[name], causal), MIXERS[name].fixed_length)
 
 
-@every_mixer
-@both_ways
+@every_way
 def test_all_positions_valid_is_no_mask(name, causal):
     layer, x = build(MIXERS[name], causal), sequences(2, L)
     torch.testing.assert_close(layer(x, torch.ones(2, L, dtype=torch.bool)), layer(x, None))
@@ -98,15 +108,23 @@ def test_evaluates_the_same_twice(name):
     assert torch.equal(layer(x, None), layer(x, None))
 
 
-@every_mixer
-@both_ways
+@every_way
 def test_every_parameter_gets_a_finite_gradient(name, causal):
     layer, valid = build(MIXERS[name], causal), torch.ones(2, L, dtype=torch.bool)
     valid[0, 9:] = False
-    layer(sequences(2, L), valid).square().sum().backward()
+    layer(sequences(2, L).requires_grad_(), valid).square().sum().backward()
     for parameter_name, parameter in layer.named_parameters():
         assert parameter.grad is not None, parameter_name
         assert parameter.grad.isfinite().all(), parameter_name
+
+
+@every_way
+def test_half_precision_is_close(name, causal):
+    layer, x = build(MIXERS[name], causal).float(), sequences(2, L).float()
+    plain = layer(x, None)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = layer(x, None)
+    assert (y - plain).abs().max() < 0.05 * plain.abs().max()
 
 
 @every_mixer
@@ -134,6 +152,32 @@ def test_slow_parameters_name_something(name):
 @every_mixer
 def test_settings_are_documented_fields(name):
     assert dataclasses.is_dataclass(MIXERS[name])
+
+
+@every_mixer
+def test_says_truly_whether_it_is_a_recurrence(name):
+    kind = MIXERS[name]
+    assert kind.recurrent == (kind.causal and isinstance(build(kind, causal=kind.causal), Recurrent))
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_steps_and_chunks_are_the_layer(name):
+    layer, x = build(MIXERS[name], causal=True, length=150), sequences(2, 150)
+    whole, recurrence = layer(x, None), layer.recurrence()
+    y, state = recurrence.advance(x[:, :73], recurrence.state(2))
+    torch.testing.assert_close(y, whole[:, :73], atol=1e-9, rtol=1e-9)
+    for t in range(73, 80):
+        y, state = recurrence.step(x[:, t], state)
+        torch.testing.assert_close(y, whole[:, t], atol=1e-9, rtol=1e-9)
+    y, state = recurrence.advance(x[:, 80:], state)
+    torch.testing.assert_close(y, whole[:, 80:], atol=1e-9, rtol=1e-9)
+    assert [part.shape for part in state] == [part.shape for part in recurrence.state(2)]
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_a_bidirectional_layer_is_no_recurrence(name):
+    with pytest.raises(SpecError, match="future"):
+        build(MIXERS[name]).recurrence()
 
 
 def test_a_careless_mixer_is_caught():

@@ -6,12 +6,11 @@ Source: Vaswani et al. (2017), eq. 1; positions by rotation: Su et al. (2021).
 """
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-from ..errors import SpecError
-from ..ops.rotary import angles, rotate
-from ..shapes import Valid, Vectors
+from ..shapes import Valid
 from ..shelf import Count, spec
+from ._heads import Headed, Heads, key_mask
 from .base import Mixer, Place
 
 
@@ -26,49 +25,18 @@ class Attention(Mixer):
 
     def build(self, place: Place) -> nn.Module:
         """The attention layer."""
-        if place.width % self.heads:
-            raise SpecError(f"width {place.width} does not split into {self.heads} heads")
-        if place.rotary and place.width // self.heads % 2:
-            raise SpecError(f"rotary positions need an even head size, not {place.width // self.heads}")
         return AttentionLayer(place, self.heads)
 
 
-class AttentionLayer(nn.Module):
+class AttentionLayer(Heads):
     """The module of ``Attention``."""
 
-    cos: Tensor
-    sin: Tensor
-
-    def __init__(self, place: Place, heads: int) -> None:
-        super().__init__()
-        D = place.width
-        self.heads, self.causal, self.rotary = heads, place.causal, place.rotary
-        self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(4))
-        self._turn(place.length)
-
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
-        """Mix the real positions of every sequence."""
-        B, L, D = x.shape
-        q, k, v = (p(x).view(B, L, self.heads, -1).transpose(1, 2) for p in (self.q, self.k, self.v))
-        if self.rotary:
-            if self.cos.shape[0] < L:
-                self._turn(L)
-            q, k = (rotate(y, self.cos[:L].to(y), self.sin[:L].to(y)) for y in (q, k))
-        y = F.scaled_dot_product_attention(
-            q, k, v, self._mask(L, valid), is_causal=self.causal and valid is None
-        )
-        return self.out(y.transpose(1, 2).reshape(B, L, D))
-
-    def _mask(self, L: int, valid: Valid) -> Tensor | None:
-        if valid is None:
-            return None
-        mask = valid[:, None, None, :]
-        return mask & mask.new_ones(L, L).tril() if self.causal else mask
-
-    def _turn(self, length: int) -> None:
-        theta = angles(length, self.q.out_features // self.heads).to(self.q.weight.device)
-        self.register_buffer("cos", theta.cos().float(), persistent=False)
-        self.register_buffer("sin", theta.sin().float(), persistent=False)
+    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+        """softmax(q k^T / sqrt(E)) v."""
+        mask = key_mask(valid)
+        if mask is not None and self.causal:
+            mask = mask & mask.new_ones(q.shape[2], q.shape[2]).tril()
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and mask is None)
 
 
 mixer = Attention

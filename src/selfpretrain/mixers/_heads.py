@@ -1,0 +1,81 @@
+"""Layers that talk in heads: how queries, keys and values are made, and how heads become one again."""
+
+import abc
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from ..errors import SpecError
+from ..ops.rotary import angles, rotate
+from ..shapes import Valid, Vectors
+from .base import Place
+
+Headed = Float[Tensor, "B H L E"]
+"""Queries, keys or values: a vector of size E = D/H per head and position."""
+
+
+class Heads(nn.Module, abc.ABC):
+    """Projections to queries, keys and values, and from all heads together to the output.
+
+    Raises:
+        SpecError: if the width does not split into heads, or heads do not split into pairs to be rotated.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, place: Place, heads: int) -> None:
+        super().__init__()
+        D = place.width
+        self.heads, self.causal, self.rotary = heads, place.causal, place.rotary
+        size = head_size(place, heads)
+        if self.rotary and size % 2:
+            raise SpecError(f"rotary positions need an even head size, not {size}")
+        self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(4))
+        if self.rotary:
+            self._turn(place.length)
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """Mix the real positions of every sequence."""
+        q, k, v = (split(p(x), self.heads) for p in (self.q, self.k, self.v))
+        if self.rotary:
+            L = x.shape[1]
+            if self.cos.shape[0] < L:
+                self._turn(L)
+            q, k = (rotate(y, self.cos[:L].to(y), self.sin[:L].to(y)) for y in (q, k))
+        return self.out(join(self.mix(q, k, v, valid)))
+
+    @abc.abstractmethod
+    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+        """Every head on its own."""
+
+    def _turn(self, length: int) -> None:
+        theta = angles(length, self.q.out_features // self.heads).to(self.q.weight.device)
+        self.register_buffer("cos", theta.cos().float(), persistent=False)
+        self.register_buffer("sin", theta.sin().float(), persistent=False)
+
+
+def head_size(place: Place, heads: int) -> int:
+    """E = D/H.
+
+    Raises:
+        SpecError: if the width does not split into so many heads.
+    """
+    if place.width % heads:
+        raise SpecError(f"width {place.width} does not split into {heads} heads")
+    return place.width // heads
+
+
+def split(x: Vectors, heads: int) -> Headed:
+    """The vector of every position, cut into heads."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join(y: Headed) -> Vectors:
+    """All heads of a position, one after the other."""
+    return y.transpose(1, 2).flatten(2)
+
+
+def key_mask(valid: Valid) -> Bool[Tensor, "B 1 1 L"] | None:
+    """Which keys are real, for any head and query."""
+    return None if valid is None else valid[:, None, None, :]

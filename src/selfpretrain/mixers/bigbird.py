@@ -1,0 +1,77 @@
+"""BigBird attention: block by block to neighbours, to the first and last block, and to a few random blocks.
+
+y[t] = sum_s softmax_s(q[t].k[s] / sqrt(D/H)) v[s]  over s with talks[h, floor(t/size), floor(s/size)]
+
+Source: Zaheer et al. (2020), Big Bird, section 2 and appendix D. What differs from it: random blocks are
+drawn once per layer and head and kept with the weights; the last block is that of the longest sequence, so
+that padding changes nothing. The causal form leaves later positions out and draws from earlier blocks.
+"""
+
+from typing import Annotated, ClassVar
+
+import torch
+from jaxtyping import Bool
+from pydantic import Field
+from torch import Tensor, nn
+
+from ..shapes import Valid
+from ..shelf import Count, spec
+from ._heads import Headed
+from ._pairs import Pairs
+from .base import Mixer, Place, check_length
+
+
+@spec
+class BigBird(Mixer):
+    """Attention to near, global and random blocks of positions."""
+
+    positions = "rotary"
+    rotates = True
+    published: ClassVar[str] = (
+        "The LRA number came from code that draws random blocks from the first 1024 positions only."
+    )
+
+    heads: Count = 4
+    size: Count = 64  # positions of a block
+    random: Annotated[int, Field(ge=0)] = 3  # random blocks that each block sees, for each head its own
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        return BigBirdLayer(place, self)
+
+
+class BigBirdLayer(Pairs):
+    """The module of ``BigBird``."""
+
+    talks: Bool[Tensor, "H n n"]
+
+    def __init__(self, place: Place, settings: BigBird) -> None:
+        super().__init__(place, settings.heads, block=settings.size)
+        self.register_buffer("talks", _blocks(-(-place.length // settings.size), settings, place.causal))
+
+    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+        """Softmax attention over the pairs that talk.
+
+        Raises:
+            SpecError: if the sequence is longer than the random blocks that were drawn.
+        """
+        check_length(q.shape[2], self.longest)
+        return super().mix(q, k, v, valid)
+
+    def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Pairs of blocks that talk."""
+        return self.talks[head, query // self.block, key // self.block]
+
+
+def _blocks(count: int, settings: BigBird, causal: bool) -> Bool[Tensor, "H n n"]:
+    block = torch.arange(count)
+    query, key = block[:, None], block[None, :]
+    ends = (block == 0) | (block == count - 1)
+    sure = ((query - key).abs() <= 1) | ends[:, None] | ends[None, :]
+    chance = torch.rand(settings.heads, count, count)
+    chance = chance.masked_fill(sure | (key > query) if causal else sure, -1.0)
+    best = chance.topk(min(settings.random, count), dim=-1)
+    return sure | torch.zeros_like(chance, dtype=torch.bool).scatter(-1, best.indices, best.values >= 0)
+
+
+mixer = BigBird

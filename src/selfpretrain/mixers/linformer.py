@@ -1,0 +1,61 @@
+"""Linformer: softmax attention over ``rank`` weighted sums of all positions, in place of the positions.
+
+Y = softmax(Q (E K)^T / sqrt(D/H)) F V,  E and F learned, rank x L, the same for all heads
+
+Source: Wang et al. (2020), Linformer, eq. 7, shared by heads as in section 4. What differs from it: padded
+keys and values are zeroed first, and shorter sequences use the first columns of E and F.
+"""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..shapes import Valid
+from ..shelf import Count, spec
+from ._heads import Headed, Heads
+from .base import Mixer, Place, check_length, refuse_causal
+
+
+@spec
+class Linformer(Mixer):
+    """Attention to learned summaries of the sequence; made for one length, and never causal."""
+
+    positions = "learned"
+    causal = False
+    published: ClassVar[str] = (
+        "The LRA number came from rank 16, one matrix shared by keys, values and heads, and unmasked padding."
+    )
+
+    heads: Count = 4
+    rank: Count = 256  # rows of E and F
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        refuse_causal(self, place)
+        return LinformerLayer(place, self)
+
+
+class LinformerLayer(Heads):
+    """The module of ``Linformer``."""
+
+    def __init__(self, place: Place, settings: Linformer) -> None:
+        super().__init__(place, settings.heads)
+        size = settings.rank, place.length
+        self.sum_k, self.sum_v = (nn.Parameter(torch.randn(size) * place.length**-0.5) for _ in range(2))
+
+    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+        """Sum up keys and values, then attend to the sums.
+
+        Raises:
+            SpecError: if the sequence is longer than the rows of E and F.
+        """
+        L = q.shape[2]
+        check_length(L, self.sum_k.shape[1])
+        if valid is not None:
+            k, v = (x * valid[:, None, :, None] for x in (k, v))
+        return F.scaled_dot_product_attention(q, self.sum_k[:, :L] @ k, self.sum_v[:, :L] @ v)
+
+
+mixer = Linformer

@@ -1,0 +1,56 @@
+"""Block-local attention: softmax attention to one's own block and the blocks next to it.
+
+y[t] = sum_s softmax_s(q[t].k[s] / sqrt(D/H)) v[s]  over s for which
+-before <= floor(s/size) - floor(t/size) <= after
+
+Source: Tay et al. (2021), Long Range Arena, section 3.3 (own block only); Amos et al. (2024), one block to
+either side. What differs from them: nothing in the formula; when causal, later positions are left out.
+"""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from ..shelf import Count, spec
+from ._pairs import Pairs
+from .base import Mixer, Place
+
+Blocks = Annotated[int, Field(ge=0)]
+
+
+@spec
+class Local(Mixer):
+    """Attention inside a block of positions and to its neighbours."""
+
+    positions = "rotary"
+    rotates = True
+    published: ClassVar[str] = (
+        "The LRA number came from code that attends with stride instead: to positions L/50 or L/64 apart, "
+        "with a padding mask made for neighbours."
+    )
+
+    heads: Count = 4
+    size: Count = 128  # positions of a block
+    before: Blocks = 1  # blocks seen before one's own
+    after: Blocks = 1  # blocks seen after one's own, unless causal
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        return LocalLayer(place, self)
+
+
+class LocalLayer(Pairs):
+    """The module of ``Local``."""
+
+    def __init__(self, place: Place, settings: Local) -> None:
+        super().__init__(place, settings.heads, block=settings.size)
+        self.before, self.after = settings.before, settings.after
+
+    def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Pairs of near blocks."""
+        further = key // self.block - query // self.block
+        return (further >= -self.before) & (further <= self.after)
+
+
+mixer = Local

@@ -1,0 +1,47 @@
+"""Longformer attention: a sliding window, and a few first positions that see and are seen by all.
+
+y[t] = sum_s softmax_s(q[t].k[s] / sqrt(D/H)) v[s]  over s with |s - t| <= reach or s < first or t < first
+
+Source: Beltagy et al. (2020), Longformer, section 3.1. What differs from it: global positions share the
+projections of the others, and no dilation. When causal, they are seen by all, but look back only.
+"""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from ..shelf import Count, spec
+from ._pairs import Pairs
+from .base import Mixer, Place
+
+
+@spec
+class Longformer(Mixer):
+    """Attention in a sliding window and through global positions."""
+
+    positions = "rotary"
+    rotates = True
+    published: ClassVar[str] = "The LRA number came from a window of 512 without any global position."
+
+    heads: Count = 4
+    reach: Count = 256  # positions seen to either side: a window of 512
+    first: Count = 1  # positions at the start that are global
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        return LongformerLayer(place, self)
+
+
+class LongformerLayer(Pairs):
+    """The module of ``Longformer``."""
+
+    def __init__(self, place: Place, settings: Longformer) -> None:
+        super().__init__(place, settings.heads)
+        self.reach, self.first = settings.reach, settings.first
+
+    def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Pairs that are near, or of which one is global."""
+        return ((query - key).abs() <= self.reach) | (key < self.first) | (query < self.first)
+
+
+mixer = Longformer

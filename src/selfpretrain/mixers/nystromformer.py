@@ -1,0 +1,96 @@
+"""Nystroemformer: softmax attention by way of a few landmarks, the means of consecutive positions.
+
+Y = s(Q K~^T) s(Q~ K~^T)^+ s(Q~ K^T) V + depthwise convolution of V,  s(X) = softmax(X / sqrt(D/H))
+
+Source: Xiong et al. (2021), Nystroemformer, eqs. 9-13. What differs from it: segments divide the real
+positions, so that padding changes nothing; a short sequence has no more landmarks than positions; and the
+inverse starts from norms of each matrix, not of the whole batch.
+"""
+
+from typing import Annotated, ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from ..errors import SpecError
+from ..ops._exact import exact
+from ..ops.pseudoinverse import pseudoinverse
+from ..shapes import Valid
+from ..shelf import Count, spec
+from ._heads import Headed, Heads, key_mask
+from .base import Mixer, Place, refuse_causal
+
+
+@spec
+class Nystromformer(Mixer):
+    """Attention through landmarks; never causal."""
+
+    positions = "learned"
+    causal = False
+    published: ClassVar[str] = (
+        "The LRA number came from the authors' own benchmark: two layers of width 64, texts cut to 1024 "
+        "symbols, and means that count padding."
+    )
+
+    heads: Count = 4
+    landmarks: Count = 64
+    steps: Count = 6  # of the iteration for the inverse
+    kernel: Annotated[int, Field(ge=0)] = 35  # width of the convolution, an odd number; 0: none
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        refuse_causal(self, place)
+        if self.kernel and self.kernel % 2 == 0:
+            raise SpecError(f"a convolution around a position has an odd width, not {self.kernel}")
+        return NystromformerLayer(place, self)
+
+
+class NystromformerLayer(Heads):
+    """The module of ``Nystromformer``."""
+
+    def __init__(self, place: Place, settings: Nystromformer) -> None:
+        super().__init__(place, settings.heads)
+        self.landmarks, self.steps = settings.landmarks, settings.steps
+        width, H = settings.kernel, settings.heads
+        self.near = (
+            nn.Conv2d(H, H, (width, 1), padding=(width // 2, 0), groups=H, bias=False) if width else None
+        )
+
+    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+        """Let landmarks attend to all positions, and all positions to landmarks."""
+        real = valid if valid is not None else q.new_ones(len(q), q.shape[2], dtype=torch.bool)
+        q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
+        v = v * real[:, None, :, None]
+        with exact(q.device):  # the inverse enlarges whatever is wrong with the rest
+            means, used = _segments(real, self.landmarks, q.dtype)
+            q_mean, k_mean = means[:, None] @ q, means[:, None] @ k
+            heard = F.scaled_dot_product_attention(q_mean, k, v, key_mask(valid))
+            inverse = pseudoinverse(_weights(q_mean, k_mean, used), self.steps)
+            y = F.scaled_dot_product_attention(q, k_mean, inverse @ heard, key_mask(used))
+            return y if self.near is None else y + self.near(v)
+
+
+def _segments(
+    real: Bool[Tensor, "B L"], count: int, dtype: torch.dtype
+) -> tuple[Float[Tensor, "B m L"], Bool[Tensor, "B m"]]:
+    """The weights of means over ``count`` segments of the real positions, and which segments there are."""
+    length = real.sum(1, keepdim=True).clamp(min=1)
+    segments = length.clamp(max=count)
+    number = torch.arange(count, device=real.device)
+    own = (real.cumsum(1) - 1) * segments // length
+    inside = (own[:, None] == number[:, None]) & real[:, None]
+    return inside.to(dtype) / inside.sum(-1, keepdim=True).clamp(min=1), number < segments
+
+
+def _weights(q: Headed, k: Headed, used: Bool[Tensor, "B m"]) -> Float[Tensor, "B H m m"]:
+    """Softmax attention among landmarks; those not in use see themselves, which leaves the others alone."""
+    logits = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    weights = logits.masked_fill(~used[:, None, None], torch.finfo(q.dtype).min).softmax(-1)
+    eye = torch.eye(q.shape[2], dtype=q.dtype, device=q.device)
+    return torch.where(used[:, None, :, None], weights, eye)
+
+
+mixer = Nystromformer

@@ -1,0 +1,98 @@
+"""Performer: attention by random features, whose products are right on average for softmax (FAVOR+).
+
+y[t] = sum_s phi(q[t]).phi(k[s]) v[s] / sum_s phi(q[t]).phi(k[s]),  queries and keys divided by (D/H)^(1/4)
+favor:  phi_m(x) = exp(w_m.x - |x|^2 / 2)        relu:  phi_m(x) = max(w_m.x, 0) / sqrt(M) + 0.001
+
+Source: Choromanski et al. (2021), Rethinking Attention with Performers, lemma 1 and section 2.4 (orthogonal
+directions). What differs from it: directions are drawn once and kept with the weights. Exponents are taken
+relative to the largest one, of each query, and of all real keys unless causal; it cancels in the ratio.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..ops._exact import exact
+from ..ops.linear_attention import causal_linear_attention, linear_attention
+from ..shapes import Valid
+from ..shelf import Count, spec
+from ._heads import Headed, Heads
+from .base import Mixer, Place
+
+STEEPEST = 60.0
+"""Largest exponent of a key where those of later ones must not be known: the sum of e^60 still fits."""
+
+Features = Float[Tensor, "B H L M"]
+
+
+@spec
+class Performer(Mixer):
+    """Attention by random features of the softmax kernel, or by random rectified ones."""
+
+    positions = "sinusoidal"
+    published: ClassVar[str] = (
+        "The LRA number came from ReLU features without random directions, on ListOps from softmax features "
+        "with two of them; padding was not masked."
+    )
+
+    heads: Count = 4
+    kind: Literal["favor", "relu"] = "favor"
+    features: Count = 256  # M
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        return PerformerLayer(place, self)
+
+
+class PerformerLayer(Heads):
+    """The module of ``Performer``."""
+
+    directions: Float[Tensor, "M E"]
+
+    def __init__(self, place: Place, settings: Performer) -> None:
+        super().__init__(place, settings.heads)
+        self.kind = settings.kind
+        self.register_buffer("directions", _orthogonal(settings.features, place.width // settings.heads))
+
+    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+        """Sum up the features of keys and their values, then ask."""
+        real = None if valid is None else valid[:, None, :, None]
+        wide = torch.promote_types(q.dtype, torch.float32)
+        q, k = (x.to(wide) * x.shape[-1] ** -0.25 for x in (q, k))
+        features = self._softmax if self.kind == "favor" else self._rectified
+        with exact(q.device):
+            of_q, of_k = features(q, k, real)
+        if real is not None:
+            of_k = of_k * real
+        attend = causal_linear_attention if self.causal else linear_attention
+        return attend(of_q, of_k, v.to(wide))
+
+    def _softmax(self, q: Headed, k: Headed, real: Tensor | None) -> tuple[Features, Features]:
+        of_q, of_k = (x @ self.directions.T - x.square().sum(-1, keepdim=True) / 2 for x in (q, k))
+        of_q = of_q - of_q.detach().amax(-1, keepdim=True)
+        if self.causal:
+            of_k = of_k.clamp(max=STEEPEST)
+        else:
+            if real is not None:
+                of_k = of_k.masked_fill(~real, torch.finfo(of_k.dtype).min)
+            of_k = of_k - of_k.detach().amax((-2, -1), keepdim=True)
+        return of_q.exp(), of_k.exp()
+
+    def _rectified(self, q: Headed, k: Headed, real: Tensor | None) -> tuple[Features, Features]:
+        scale = len(self.directions) ** -0.5
+        of_q, of_k = ((x @ self.directions.T).relu() * scale + 1e-3 for x in (q, k))
+        return of_q, of_k
+
+
+def _orthogonal(count: int, size: int) -> Float[Tensor, "M E"]:
+    """Rows as long as Gaussian ones, orthogonal within every ``size`` of them, no direction more likely."""
+    blocks = []
+    for _ in range(-(-count // size)):
+        q, r = torch.linalg.qr(torch.randn(size, size))
+        blocks.append((q * r.diagonal().sign()).T)  # without the signs, some directions would never occur
+    return torch.cat(blocks)[:count] * torch.randn(count, size).norm(dim=1, keepdim=True)
+
+
+mixer = Performer

@@ -1,0 +1,116 @@
+"""Reformer attention: positions are sorted by a hash, and attend to those that land near them.
+
+y[t] = sum_r softmax_r(z_r[t]) sum_s softmax_s(a[t, s]) v[s],  a[t, s] = q[t].q[s]/|q[s]| / sqrt(D/H)
+over s in t's chunk or the one before, when positions are ordered by hash_r(q) = argmax [q R_r; -q R_r];
+z_r[t] = log sum_s exp a[t, s] over the same
+
+Source: Kitaev et al. (2020), Reformer, section 2, eqs. 2-5. What differs from it: the rotations R are drawn
+once and kept with the weights; positions of a chunk see each other whether or not their hashes are equal;
+pairs that meet in several rounds count in each; the first chunk has none before it; padding comes last.
+Never causal: later positions would move the borders of chunks.
+"""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from ..ops._exact import exact
+from ..shapes import Valid, Vectors
+from ..shelf import Count, spec
+from ._heads import Headed, head_size, join, split
+from .base import Mixer, Place, refuse_causal
+
+Chunks = Float[Tensor, "B H rounds n T E"]
+
+ITSELF = -1e5
+"""Logit of a position's own key: it counts only where there is no other."""
+
+
+@spec
+class Reformer(Mixer):
+    """Attention to positions with a similar hash; queries are keys, and it is never causal."""
+
+    positions = "sinusoidal"
+    causal = False
+    published: ClassVar[str] = (
+        "The LRA number came from logits multiplied by sqrt(D/H) instead of divided, unmasked padding, and "
+        "outputs in which heads and positions are mixed up."
+    )
+
+    heads: Count = 4
+    size: Count = 64  # positions of a chunk, and of a bucket on average
+    rounds: Count = 2  # of hashing
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        refuse_causal(self, place)
+        return ReformerLayer(place, self)
+
+
+class ReformerLayer(nn.Module):
+    """The module of ``Reformer``."""
+
+    rotations: Float[Tensor, "H rounds E half"]
+
+    def __init__(self, place: Place, settings: Reformer) -> None:
+        super().__init__()
+        D, H = place.width, settings.heads
+        self.heads, self.size = H, settings.size
+        self.q, self.v, self.out = (nn.Linear(D, D) for _ in range(3))
+        half = -(-place.length // (2 * settings.size))
+        self.register_buffer("rotations", torch.randn(H, settings.rounds, head_size(place, H), half))
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """Mix the real positions of every sequence."""
+        B, L, _ = x.shape
+        more = -L % self.size
+        real = F.pad(valid if valid is not None else x.new_ones(B, L, dtype=torch.bool), (0, more))
+        q, v = (F.pad(split(p(x), self.heads), (0, 0, 0, more)) for p in (self.q, self.v))
+        wide = torch.promote_types(q.dtype, torch.float32)
+        with exact(x.device):
+            y = self._mix(q.to(wide), v.to(wide), real)
+        return self.out(join(y[:, :, :L]))
+
+    def _mix(self, q: Headed, v: Headed, real: Bool[Tensor, "B L"]) -> Headed:
+        order = self._hash(q, real).argsort(dim=-1, stable=True)
+        q_near, v_near = (_take(x[:, :, None], order) for x in (q, v))
+        real_near = _take(real[:, None, None, :, None], order)
+        y, z = self._attend(*(x.unflatten(3, (-1, self.size)) for x in (q_near, v_near, real_near, order)))
+        back = order.argsort(-1)
+        y, z = _take(y.flatten(3, 4), back), _take(z.flatten(3, 4), back)
+        return (z.softmax(2) * y).sum(2)
+
+    @torch.no_grad()
+    def _hash(self, q: Headed, real: Bool[Tensor, "B L"]) -> Int[Tensor, "B H rounds L"]:
+        """The bucket of every position in every round; padding has one of its own, the last."""
+        turned = q[:, :, None] @ self.rotations
+        bucket = torch.cat([turned, -turned], dim=-1).argmax(-1)
+        return bucket.masked_fill(~real[:, None, None], 2 * turned.shape[-1])
+
+    def _attend(self, q: Chunks, v: Chunks, real: Tensor, position: Tensor) -> tuple[Chunks, Tensor]:
+        """Inside chunks and to those before, with the log of each softmax's divisor."""
+        k, v_near = _with_previous(F.normalize(q, dim=-1)), _with_previous(v)
+        itself = position[..., None] == _with_previous(position)[..., None, :]
+        logits = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+        logits = logits.masked_fill(itself, ITSELF)
+        logits = logits.masked_fill(~_with_previous(real).transpose(-1, -2), torch.finfo(q.dtype).min)
+        z = logits.logsumexp(-1, keepdim=True)
+        return (logits - z).exp() @ v_near, z
+
+
+def _take(x: Tensor, order: Int[Tensor, "B H rounds L"]) -> Tensor:
+    """Positions in the order of each head and round."""
+    x = x.expand(*order.shape, x.shape[-1])
+    return x.gather(3, order[..., None].expand_as(x))
+
+
+def _with_previous(x: Tensor) -> Tensor:
+    """Every chunk, then the one before it, of which the first has none: zeros."""
+    before = torch.cat([torch.zeros_like(x[:, :, :, :1]), x[:, :, :, :-1]], dim=3)
+    return torch.cat([x, before], dim=4)
+
+
+mixer = Reformer

@@ -1,0 +1,96 @@
+"""Sparse Sinkhorn attention: every block attends to itself and to a soft permutation of all blocks.
+
+y_n = softmax(q_n [k_n ; R_n k]^T / sqrt(D/H)) [v_n ; R_n v],  R_n k = sum_m R[n, m] k_m  for blocks n, m
+R = Sinkhorn(exp(S / temperature)),  S[., m] = W sum of the keys of block m
+
+Source: Tay et al. (2020), Sparse Sinkhorn Attention, sections 3.1-3.3. What differs from it: no Gumbel noise;
+blocks without real positions take no part in R, and padding inside a block counts zero.
+"""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from ..ops._exact import exact
+from ..shapes import Valid
+from ..shelf import Count, Positive, spec
+from ._heads import Headed, Heads
+from .base import Mixer, Place, check_length, refuse_causal
+
+Blocks = Float[Tensor, "B H n T E"]
+
+
+@spec
+class Sinkhorn(Mixer):
+    """Attention inside blocks and to blocks that are sorted by a learned rule; never causal here."""
+
+    positions = "sinusoidal"
+    causal = False
+    published: ClassVar[str] = (
+        "The LRA number came from plain softmax weights instead of balanced ones, and from blocks of "
+        "positions that lie far apart."
+    )
+
+    heads: Count = 4
+    size: Count = 64  # positions of a block
+    iterations: Count = 8  # of balancing rows and columns
+    temperature: Positive = 0.75
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        refuse_causal(self, place)
+        return SinkhornLayer(place, self)
+
+
+class SinkhornLayer(Heads):
+    """The module of ``Sinkhorn``."""
+
+    def __init__(self, place: Place, settings: Sinkhorn) -> None:
+        super().__init__(place, settings.heads)
+        self.size, self.iterations = settings.size, settings.iterations
+        self.temperature = settings.temperature
+        self.longest = -(-place.length // settings.size) * settings.size
+        self.sort = nn.Linear(place.width // settings.heads, self.longest // settings.size)
+
+    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+        """Sort the blocks, then attend inside each pair of blocks.
+
+        Raises:
+            SpecError: if the sequence has more blocks than are sorted.
+        """
+        L = q.shape[2]
+        check_length(L, self.longest)
+        real = valid if valid is not None else q.new_ones(len(q), L, dtype=torch.bool)
+        real = F.pad(real, (0, -L % self.size)).unflatten(1, (-1, self.size))
+        q, k, v = (self._blocks(x) for x in (q, k, v))
+        k, v = (x * real[:, None, ..., None] for x in (k, v))
+        order = self._order(k, real.any(-1)).to(k.dtype)
+        k, v = (torch.cat([x, torch.einsum("bhnm,bhmte->bhnte", order, x)], dim=3) for x in (k, v))
+        there = torch.cat([real, real.any(1, keepdim=True).expand_as(real)], dim=-1)
+        mask = there[:, None, :, None].expand(-1, self.heads, -1, -1, -1)
+        q, k, v, mask = (x.flatten(1, 2) for x in (q, k, v, mask))
+        y = F.scaled_dot_product_attention(q, k, v, mask)
+        return y.unflatten(1, (self.heads, -1)).flatten(2, 3)[:, :, :L]
+
+    def _blocks(self, x: Headed) -> Blocks:
+        return F.pad(x, (0, 0, 0, -x.shape[2] % self.size)).unflatten(2, (-1, self.size))
+
+    def _order(self, k: Blocks, there: Bool[Tensor, "B n"]) -> Float[Tensor, "B H n n"]:
+        """R of the module's docstring: rows and columns of real blocks sum up to one."""
+        with exact(k.device):
+            wide = torch.promote_types(k.dtype, torch.float32)
+            scores = F.linear(k.sum(3).to(wide), self.sort.weight, self.sort.bias)[..., : k.shape[2]]
+        pairs = (there[:, :, None] & there[:, None, :])[:, None]
+        log = scores.transpose(-1, -2) / self.temperature
+        least = torch.finfo(log.dtype).min / 2
+        log = log.masked_fill(~pairs, least)
+        for _ in range(self.iterations):
+            for axis in (-2, -1):
+                log = (log - log.logsumexp(axis, keepdim=True)).masked_fill(~pairs, least)
+        return log.exp()
+
+
+mixer = Sinkhorn

@@ -1,0 +1,59 @@
+"""Sparse Transformer attention: a near part of the sequence, and a far part that is thinned out.
+
+y[t] = sum_s softmax_s(q[t].k[s] / sqrt(D/H)) v[s]  over s with:
+strided:  |t - s| < size  or  (t - s) mod size = 0
+fixed:    floor(t/size) = floor(s/size)  or  s mod size >= size - summary
+
+Source: Child et al. (2019), Generating Long Sequences with Sparse Transformers, section 4.3.
+What differs from it: both parts in every head (their "merged" heads, section 5.2), and both directions unless
+causal. Far positions are spread over all blocks of keys, so that this costs as much as full attention here.
+"""
+
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from ..errors import SpecError
+from ..shelf import Count, spec
+from ._pairs import Pairs
+from .base import Mixer, Place
+
+
+@spec
+class Sparse(Mixer):
+    """Attention to near positions and to every so many-th far one."""
+
+    positions = "rotary"
+    rotates = True
+    published: ClassVar[str] = (
+        "The LRA number came from a fixed pattern with blocks of 50 that looks back only, in encoders too."
+    )
+
+    heads: Count = 4
+    pattern: Literal["strided", "fixed"] = "strided"
+    size: Count = 64  # the stride, or the positions of a block
+    summary: Count = 8  # positions at the end of a block that all others see, for the fixed pattern
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        if self.pattern == "fixed" and self.summary > self.size:
+            raise SpecError(f"a block of {self.size} positions has no {self.summary} summary positions")
+        return SparseLayer(place, self)
+
+
+class SparseLayer(Pairs):
+    """The module of ``Sparse``."""
+
+    def __init__(self, place: Place, settings: Sparse) -> None:
+        super().__init__(place, settings.heads)
+        self.pattern, self.size, self.summary = settings.pattern, settings.size, settings.summary
+
+    def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Pairs of the chosen pattern."""
+        if self.pattern == "fixed":
+            return (query // self.size == key // self.size) | (key % self.size >= self.size - self.summary)
+        apart = (query - key).abs()
+        return (apart < self.size) | (apart % self.size == 0)
+
+
+mixer = Sparse

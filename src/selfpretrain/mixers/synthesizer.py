@@ -1,0 +1,129 @@
+"""Synthesizer: attention whose weights are learned as they are, or made from each position alone.
+
+Y = softmax(A + G) V per head, over real positions (and not over later ones when causal)
+dense:       A[t] = W_2 max(W_1 X[t], 0)          random:  A learned, L x L
+factorised:  A = R_1 R_2^T, both learned, L x rank
+G = Q K^T / sqrt(D/H) with ``dot_product``, else 0
+
+Source: Tay et al. (2021), Synthesizer: Rethinking Self-Attention for Transformer Models, section 3. What
+differs from it: of mixtures, only those with dot products are here, with equal weights. Shorter sequences use
+the first rows and columns of what is learned.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..shapes import Valid, Vectors
+from ..shelf import Count, spec
+from ._heads import head_size, join, key_mask, split
+from .base import Mixer, Place, check_length
+
+Logits = Float[Tensor, "B H L L"] | Float[Tensor, "H L L"]
+
+
+@spec
+class Synthesizer(Mixer):
+    """Attention that compares no positions, unless it is told to; made for one length."""
+
+    positions = "sinusoidal"
+    published: ClassVar[str] = (
+        "The LRA number came from random weights added to dot products, with up to 256 million parameters "
+        "of their own."
+    )
+
+    heads: Count = 4
+    kind: Literal["dense", "random", "factorised"] = "dense"
+    rank: Count = 8  # of factorised weights
+    dot_product: bool = False  # whether queries are compared with keys as well
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        return SynthesizerLayer(place, self)
+
+
+class SynthesizerLayer(nn.Module):
+    """The module of ``Synthesizer``."""
+
+    def __init__(self, place: Place, settings: Synthesizer) -> None:
+        super().__init__()
+        D, H = place.width, settings.heads
+        self.heads, self.size, self.longest, self.causal = H, head_size(place, H), place.length, place.causal
+        self.made: Dense | Random | Factorised
+        match settings.kind:
+            case "dense":
+                self.made = Dense(place, H)
+            case "random":
+                self.made = Random(place, H)
+            case "factorised":
+                self.made = Factorised(place, H, settings.rank)
+        self.q, self.k = (nn.Linear(D, D) if settings.dot_product else None for _ in range(2))
+        self.v, self.out = nn.Linear(D, D), nn.Linear(D, D)
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """Mix the real positions of every sequence.
+
+        Raises:
+            SpecError: if the sequence is longer than there are weights.
+        """
+        check_length(x.shape[1], self.longest)
+        logits = self.made(x)
+        if self.q is not None and self.k is not None:
+            q, k = split(self.q(x), self.heads), split(self.k(x), self.heads)
+            logits = logits + q @ k.transpose(-1, -2) * self.size**-0.5
+        weights = self._masked(logits, valid).softmax(-1)
+        v = split(self.v(x), self.heads)
+        return self.out(join(weights.to(v.dtype) @ v))
+
+    def _masked(self, logits: Logits, valid: Valid) -> Logits:
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        seen = key_mask(valid)
+        if self.causal:
+            earlier = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
+            seen = earlier if seen is None else seen & earlier
+        return logits if seen is None else logits.masked_fill(~seen, torch.finfo(logits.dtype).min)
+
+
+class Dense(nn.Module):
+    """Every position says how it looks at each place in the sequence."""
+
+    def __init__(self, place: Place, heads: int) -> None:
+        super().__init__()
+        size = place.width // heads
+        self.heads, self.up = heads, nn.Linear(place.width, place.width)
+        self.down = nn.Parameter(torch.randn(heads, size, place.length) * size**-0.5)
+
+    def forward(self, x: Vectors) -> Float[Tensor, "B H L L"]:
+        """A of the module's docstring."""
+        return split(self.up(x).relu(), self.heads) @ self.down[..., : x.shape[1]]
+
+
+class Random(nn.Module):
+    """Every place looks at each other one as it has learned to, whatever stands there."""
+
+    def __init__(self, place: Place, heads: int) -> None:
+        super().__init__()
+        L = place.length
+        self.table = nn.Parameter(torch.randn(heads, L, L) * L**-0.5)
+
+    def forward(self, x: Vectors) -> Float[Tensor, "H L L"]:
+        """A of the module's docstring."""
+        return self.table[:, : x.shape[1], : x.shape[1]]
+
+
+class Factorised(nn.Module):
+    """The same with a table of low rank."""
+
+    def __init__(self, place: Place, heads: int, rank: int) -> None:
+        super().__init__()
+        size, scale = (heads, place.length, rank), (rank * place.length) ** -0.25
+        self.left, self.right = (nn.Parameter(torch.randn(size) * scale) for _ in range(2))
+
+    def forward(self, x: Vectors) -> Float[Tensor, "H L L"]:
+        """A of the module's docstring."""
+        return self.left[:, : x.shape[1]] @ self.right[:, : x.shape[1]].transpose(-1, -2)
+
+
+mixer = Synthesizer

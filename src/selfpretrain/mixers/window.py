@@ -1,0 +1,42 @@
+"""Sliding-window attention: softmax attention to the positions around one's own.
+
+y[t] = sum_s softmax_s(q[t].k[s] / sqrt(D/H)) v[s]  over s with |s - t| <= reach
+
+Source: Beltagy et al. (2020), Longformer, section 3.1. What differs from it: no dilation.
+"""
+
+from torch import Tensor, nn
+
+from ..shelf import Count, spec
+from ._pairs import Pairs
+from .base import Mixer, Place
+
+
+@spec
+class Window(Mixer):
+    """Attention to the nearest positions only."""
+
+    positions = "rotary"
+    rotates = True
+
+    heads: Count = 4
+    reach: Count = 128  # positions seen to either side, or before only when causal
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        return WindowLayer(place, self)
+
+
+class WindowLayer(Pairs):
+    """The module of ``Window``."""
+
+    def __init__(self, place: Place, settings: Window) -> None:
+        super().__init__(place, settings.heads)
+        self.reach = settings.reach
+
+    def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Pairs that are not far from each other."""
+        return (query - key).abs() <= self.reach
+
+
+mixer = Window

@@ -1,0 +1,49 @@
+"""Attention to some pairs of positions as one compiled kernel (FlexAttention), on CUDA devices only."""
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+Sees = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(head, query, key), whole numbers that broadcast, to which of these pairs talk."""
+
+
+def flexible(q: Tensor) -> bool:
+    """Whether the kernel takes such queries, and they are so many that it pays."""
+    built = q.device.type == "cuda" and importlib.util.find_spec("triton") is not None
+    return built and q.dtype != torch.float64 and q.shape[-1] >= 16 and q.shape[-2] >= 2048
+
+
+def lay_out(sees: Sees, heads: int, length: int, device: torch.device) -> BlockMask:
+    """Which blocks of keys each block of queries needs."""
+    make = _fast(create_block_mask, device.type)
+    return make(lambda _, head, query, key: sees(head, query, key), None, heads, length, length, str(device))
+
+
+def flex(
+    q: Float[Tensor, "B H L E"], k: Tensor, v: Tensor, valid: Bool[Tensor, "B L"] | None, pairs: BlockMask
+) -> Float[Tensor, "B H L E"]:
+    """Softmax attention over the pairs whose keys are real."""
+    attend = _fast(flex_attention, q.device.type)
+    if valid is None:
+        return attend(q, k, v, block_mask=pairs)
+
+    def real(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return torch.where(valid[row, key], score, -torch.inf)
+
+    return attend(q, k, v, score_mod=real, block_mask=pairs)
+
+
+@functools.cache
+def _fast(function: Callable[..., Any], device: str) -> Any:
+    if device != "cuda":
+        return function
+    # One kernel per pattern, with and without padding or gradients; beyond the limit, all pairs are laid out.
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+    return torch.compile(function, dynamic=False)

@@ -1,0 +1,59 @@
+"""Attention whose weights are products of features: sums over keys are taken before any query asks, in O(L).
+
+Features and sums keep single precision under autocast: what is divided by is a sum over all positions.
+"""
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from ._exact import exact
+
+CHUNK = 128
+"""Positions whose pairs are looked at one by one in the causal form."""
+SMALLEST = 1e-20
+"""What is divided by where no key has any weight."""
+
+Features = Float[Tensor, "B H L M"]
+Values = Float[Tensor, "B H L E"]
+
+
+def linear_attention(q: Features, k: Features, v: Values) -> Values:
+    """y[t] = sum_s (q[t].k[s]) v[s] / sum_s q[t].k[s], for features that are not negative.
+
+    Source: Katharopoulos et al. (2020), Transformers are RNNs, eq. 6.
+    """
+    with exact(q.device):
+        return _divided(q @ (k.transpose(-1, -2) @ _counted(v)))
+
+
+def causal_linear_attention(q: Features, k: Features, v: Values, chunk: int = CHUNK) -> Values:
+    """The same with s <= t: what earlier chunks sum up to, and inside a chunk pair by pair.
+
+    Source: Katharopoulos et al. (2020), eq. 9; in chunks: Hua et al. (2022), FLASH, section 3.2.
+    """
+    with exact(q.device):
+        return _divided(causal_sums(q, k, _counted(v), chunk))
+
+
+def causal_sums(q: Features, k: Features, v: Values, chunk: int = CHUNK) -> Values:
+    """y[t] = sum_s (q[t].k[s]) v[s] over s <= t."""
+    L = q.shape[2]
+    with exact(q.device):
+        q, k, v = (_chunks(x, min(chunk, L)) for x in (q, k, v))
+        sums = k.transpose(-1, -2) @ v
+        y = q @ (sums.cumsum(2) - sums) + (q @ k.transpose(-1, -2)).tril() @ v
+        return y.flatten(2, 3)[:, :, :L]
+
+
+def _counted(v: Values) -> Float[Tensor, "B H L E1"]:
+    """Values with a one at their end: its weighted sum is the sum of the weights."""
+    return F.pad(v, (0, 1), value=1.0)
+
+
+def _divided(y: Float[Tensor, "B H L E1"]) -> Values:
+    return y[..., :-1] / y[..., -1:].clamp(min=SMALLEST)
+
+
+def _chunks(x: Float[Tensor, "B H L M"], size: int) -> Float[Tensor, "B H n T M"]:
+    return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))

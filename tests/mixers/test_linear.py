@@ -1,0 +1,105 @@
+"""Linear attention and performers beyond the laws of their shelf."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import toys
+from selfpretrain.mixers._heads import join, split
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.linear import Linear
+from selfpretrain.mixers.performer import Performer
+from selfpretrain.ops.linear_attention import causal_linear_attention, linear_attention
+
+both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+
+
+def naive(layer, features, x, valid):
+    """The formula with all pairs written out."""
+    q, k, v = (split(p(x), layer.heads) for p in (layer.q, layer.k, layer.v))
+    weights = features(q) @ features(k).transpose(-1, -2) * valid[:, None, None, :]
+    weights = weights.tril() if layer.causal else weights
+    return layer.out(join(weights @ v / weights.sum(-1, keepdim=True)))
+
+
+def random_features(layer):
+    def favor(x):
+        x = x * x.shape[-1] ** -0.25
+        return (x @ layer.directions.T - x.square().sum(-1, keepdim=True) / 2).exp()
+
+    def relu(x):
+        x = x * x.shape[-1] ** -0.25
+        return (x @ layer.directions.T).clamp(min=0) / len(layer.directions) ** 0.5 + 1e-3
+
+    return favor if layer.kind == "favor" else relu
+
+
+@pytest.mark.parametrize("mixer", [Linear(heads=2), Performer(heads=2), Performer(heads=2, kind="relu")])
+@both_ways
+def test_equals_the_formula(mixer, causal):
+    toys.settle()
+    layer = mixer.build(Place(8, 20, causal)).double()
+    features = (lambda x: F.elu(x) + 1) if isinstance(mixer, Linear) else random_features(layer)
+    x, valid = torch.randn(2, 20, 8, dtype=torch.double), torch.ones(2, 20, dtype=torch.bool)
+    valid[0, 13:] = False
+    expected = naive(layer, features, x, valid)
+    torch.testing.assert_close(layer(x, valid)[valid], expected[valid], atol=1e-12, rtol=1e-10)
+
+
+@given(length=st.integers(1, 40), chunk=st.integers(1, 45))
+@settings(max_examples=30, deadline=None)
+def test_chunks_do_not_matter(length, chunk):
+    toys.settle()
+    q, k = (torch.rand(2, 3, length, 5, dtype=torch.double) for _ in range(2))
+    v = torch.randn(2, 3, length, 4, dtype=torch.double)
+    weights = (q @ k.transpose(-1, -2)).tril()
+    y = causal_linear_attention(q, k, v, chunk)
+    torch.testing.assert_close(y, weights @ v / weights.sum(-1, keepdim=True))
+
+
+def test_the_last_position_sees_what_all_see():
+    q, k, v = torch.rand(1, 2, 300, 5), torch.rand(1, 2, 300, 5), torch.randn(1, 2, 300, 4)
+    causal, both = causal_linear_attention(q, k, v), linear_attention(q, k, v)
+    torch.testing.assert_close(causal[:, :, -1], both[:, :, -1])
+
+
+def test_nothing_is_divided_by_zero_where_no_key_is_real():
+    layer = Linear().build(Place(8, 6, causal=True))
+    x = torch.randn(1, 6, 8, requires_grad=True)
+    y = layer(x, torch.tensor([[False, False, True, True, True, True]]))
+    y.square().sum().backward()
+    assert y.isfinite().all()
+    assert x.grad.isfinite().all()
+
+
+@both_ways
+def test_many_features_come_near_softmax(causal):
+    toys.settle()
+    performer = Performer(heads=2, features=16_384).build(Place(16, 48, causal))
+    attention = Attention(heads=2).build(Place(16, 48, causal))
+    attention.load_state_dict({k: v for k, v in performer.state_dict().items() if k != "directions"})
+    x = torch.randn(2, 48, 16)
+    difference = performer(x, None) - attention(x, None)
+    assert difference.norm() < 0.03 * attention(x, None).norm()
+
+
+@both_ways
+def test_large_queries_and_keys_do_not_overflow(causal):
+    toys.settle()
+    layer = Performer(heads=1).build(Place(64, 30, causal))
+    y = layer(30 * torch.randn(1, 30, 64), None)
+    y.sum().backward()
+    assert y.isfinite().all()
+    assert layer.q.weight.grad.isfinite().all()
+
+
+def test_directions_are_orthogonal_and_as_long_as_gaussian_ones():
+    toys.settle()
+    directions = Performer(heads=2, features=2000).build(Place(16, 4)).directions.view(-1, 8, 8)
+    products = directions @ directions.transpose(-1, -2)
+    lengths = products.diagonal(dim1=-2, dim2=-1)
+    torch.testing.assert_close(products, torch.diag_embed(lengths), atol=1e-4, rtol=0)
+    assert lengths.mean().item() == pytest.approx(8, rel=0.05)

@@ -1,0 +1,179 @@
+"""Attention to some pairs of positions: local, window, sparse, longformer and bigbird beyond their laws."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.attention import flex_attention
+
+import toys
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers import _pairs
+from selfpretrain.mixers._heads import join, split
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.bigbird import BigBird
+from selfpretrain.mixers.local import Local
+from selfpretrain.mixers.longformer import Longformer
+from selfpretrain.mixers.sparse import Sparse
+from selfpretrain.mixers.window import Window
+from selfpretrain.ops.flex import flex, lay_out
+from selfpretrain.ops.rotary import rotate
+
+LONGEST, D, HEADS, BLOCK = 30, 8, 2, 4
+PATTERNS = {
+    "local": (Local(heads=HEADS, size=BLOCK), lambda i, j: (i // 4 - j // 4).abs() <= 1),
+    "lopsided": (
+        Local(heads=HEADS, size=3, before=2, after=0),
+        lambda i, j: (i // 3 - j // 3 >= 0) & (i // 3 - j // 3 <= 2),
+    ),
+    "window": (Window(heads=HEADS, reach=5), lambda i, j: (i - j <= 5) & (j - i <= 5)),
+    "strided": (Sparse(heads=HEADS, size=5), lambda i, j: ((i - j).abs() < 5) | ((i - j) % 5 == 0)),
+    "fixed": (
+        Sparse(heads=HEADS, pattern="fixed", size=5, summary=2),
+        lambda i, j: (i // 5 == j // 5) | (j % 5 == 3) | (j % 5 == 4),
+    ),
+    "longformer": (
+        Longformer(heads=HEADS, reach=2, first=3),
+        lambda i, j: ((i - j).abs() <= 2) | (i < 3) | (j < 3),
+    ),
+}
+every_pattern = pytest.mark.parametrize("name", [*PATTERNS, "bigbird"])
+both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+
+
+def build(name, causal, length=LONGEST):
+    """A layer whose sequences have several blocks."""
+    toys.settle()
+    mixer = BigBird(heads=HEADS, size=BLOCK, random=2) if name == "bigbird" else PATTERNS[name][0]
+    layer = mixer.build(Place(D, length, causal, rotary=True)).double()
+    if not layer.even:
+        layer.block = BLOCK
+    return layer
+
+
+def pairs(layer, name, length):
+    """(H, L, L) of bool, straight from the definition."""
+    i, j = torch.arange(length)[:, None], torch.arange(length)
+    if name == "bigbird":
+        seen = layer.talks.repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)[:, :length, :length]
+    else:
+        seen = PATTERNS[name][1](i, j).expand(HEADS, -1, -1)
+    return seen & (j <= i) if layer.causal else seen
+
+
+def dense(layer, name, x, valid):
+    """The same layer by one masked softmax over all pairs."""
+    L = x.shape[1]
+    q, k, v = (split(p(x), HEADS) for p in (layer.q, layer.k, layer.v))
+    q, k = (rotate(y, layer.cos[:L].double(), layer.sin[:L].double()) for y in (q, k))
+    seen = pairs(layer, name, L) & valid[:, None, None, :]
+    logits = q @ k.transpose(-1, -2) / (D // HEADS) ** 0.5
+    weights = logits.masked_fill(~seen, torch.finfo(logits.dtype).min).softmax(-1)
+    return layer.out(join(weights @ v))
+
+
+@every_pattern
+@both_ways
+@given(length=st.integers(1, LONGEST), padded=st.booleans(), seed=st.integers(0, 9))
+@settings(max_examples=12, deadline=None)
+def test_is_masked_attention(name, causal, length, padded, seed):
+    layer = build(name, causal)
+    toys.settle(seed)
+    x = torch.randn(2, length, D, dtype=torch.double)
+    valid = torch.rand(2, length) > 0.3 if padded else torch.ones(2, length, dtype=torch.bool)
+    y = layer(x, valid if padded else None)
+    torch.testing.assert_close(y[valid], dense(layer, name, x, valid)[valid], atol=1e-12, rtol=1e-12)
+
+
+@every_pattern
+@both_ways
+def test_gradients_are_those_of_masked_attention(name, causal):
+    layer = build(name, causal)
+    x = torch.randn(1, LONGEST, D, dtype=torch.double, requires_grad=True)
+    valid = torch.ones(1, LONGEST, dtype=torch.bool)
+    by_blocks = torch.autograd.grad(layer(x, None).sin().sum(), [x, layer.k.weight])
+    at_once = torch.autograd.grad(dense(layer, name, x, valid).sin().sum(), [x, layer.k.weight])
+    torch.testing.assert_close(by_blocks, at_once, atol=1e-12, rtol=1e-10)
+
+
+@every_pattern
+def test_masks_need_not_be_kept(name, monkeypatch):
+    x = torch.randn(1, LONGEST, D, dtype=torch.double)
+    kept = build(name, causal=True)(x, None)
+    monkeypatch.setattr(_pairs, "KEEP", 0)
+    layer = build(name, causal=True)
+    assert torch.equal(layer(x, None), kept)
+    assert all(near.mask is None for near in layer._plan)
+
+
+@every_pattern
+@both_ways
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_the_kernel_for_cuda_sees_the_same_when_it_is_not_compiled(name, causal, monkeypatch):
+    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    layer, valid = build(name, causal), torch.ones(2, LONGEST, dtype=torch.bool)
+    valid[0, 20:] = False
+    q, k, v = (torch.randn(2, HEADS, LONGEST, D // HEADS) for _ in range(3))
+    with torch.no_grad():
+        y = flex(q, k, v, valid, lay_out(layer._sees, HEADS, LONGEST, q.device))
+    expected = layer.mix(q, k, v, valid)
+    torch.testing.assert_close(y.transpose(1, 2)[valid], expected.transpose(1, 2)[valid])
+
+
+@pytest.mark.parametrize("mixer", [Window(reach=40), Local(size=40), Longformer(first=40), Sparse(size=40)])
+def test_sees_all_where_the_pattern_is_wide_enough(mixer):
+    wide, full = (m.build(Place(D, LONGEST, rotary=True)).double() for m in (mixer, Attention()))
+    full.load_state_dict(wide.state_dict())
+    x = torch.randn(2, LONGEST, D, dtype=torch.double)
+    torch.testing.assert_close(wide(x, None), full(x, None))
+
+
+def test_whole_blocks_need_no_mask():
+    layer = build("local", causal=False, length=16)
+    layer(torch.randn(1, 16, D, dtype=torch.double), None)
+    assert [near.blocks for near in layer._plan] == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3]]
+    assert all(near.whole and near.mask is None for near in layer._plan)
+
+
+@pytest.mark.parametrize("name", sorted(PATTERNS))
+def test_goes_beyond_the_length_it_was_built_for(name):
+    short, long = build(name, causal=False, length=6), build(name, causal=False)
+    short.load_state_dict(long.state_dict())
+    x = torch.randn(1, LONGEST, D, dtype=torch.double)
+    short(x[:, :6], None)
+    torch.testing.assert_close(short(x, None), long(x, None))
+
+
+def test_bigbird_refuses_what_it_drew_no_blocks_for():
+    with pytest.raises(SpecError, match=r"length 31, .* at most 30"):
+        build("bigbird", causal=False)(torch.randn(1, 31, D, dtype=torch.double), None)
+
+
+@both_ways
+def test_bigbird_draws_as_many_blocks_as_it_says(causal):
+    toys.settle()
+    talks = BigBird(heads=4, size=2, random=3).build(Place(8, 40, causal)).talks
+    block = torch.arange(20)
+    sure = (block[:, None] - block).abs() <= 1
+    sure[0], sure[-1], sure[:, 0], sure[:, -1] = True, True, True, True
+    assert talks[:, sure].all()
+    drawn = (talks & ~sure).sum(-1)
+    room = (~sure & (block <= block[:, None]) if causal else ~sure).sum(-1)
+    assert torch.equal(drawn, room.clamp(max=3).expand(4, -1))
+    assert not torch.equal(talks[0], talks[1])
+
+
+def test_bigbird_sees_the_blocks_that_were_loaded():
+    toys.settle()
+    a, b = (BigBird(heads=HEADS, size=2, random=1).build(Place(D, 40)).double() for _ in range(2))
+    x = torch.randn(1, 40, D, dtype=torch.double)
+    before = b(x, None)
+    b.load_state_dict(a.state_dict())
+    assert not torch.allclose(b(x, None), before)
+    assert torch.equal(b(x, None), a(x, None))
+
+
+def test_sparse_says_what_does_not_fit():
+    with pytest.raises(SpecError, match="no 9 summary positions"):
+        Sparse(pattern="fixed", size=8, summary=9).build(Place(8, 16))

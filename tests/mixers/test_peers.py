@@ -1,0 +1,99 @@
+"""The same layers as other people have written them, with the same weights."""
+
+import pytest
+import torch
+
+import toys
+from selfpretrain.mixers._heads import split
+from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.bigbird import BigBird
+from selfpretrain.mixers.local import Local
+from selfpretrain.mixers.longformer import Longformer
+from selfpretrain.mixers.nystromformer import Nystromformer
+
+pytestmark = pytest.mark.slow
+
+L, D, H = 64, 16, 2
+
+
+def build(mixer, causal=False):
+    toys.settle()
+    return mixer.build(Place(D, L, causal))
+
+
+def without_output(layer):
+    torch.nn.init.eye_(layer.out.weight)
+    torch.nn.init.zeros_(layer.out.bias)
+    return layer
+
+
+def padded():
+    valid = torch.ones(2, L, dtype=torch.bool)
+    valid[0, 48:] = False
+    return valid
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+def test_local_attention(causal):
+    peers = pytest.importorskip("local_attention")
+    layer = without_output(build(Local(heads=H, size=8), causal))
+    peer = peers.LocalAttention(8, causal=causal, use_rotary_pos_emb=False)
+    x, valid = torch.randn(2, L, D), padded()
+    q, k, v = (split(p(x), H) for p in (layer.q, layer.k, layer.v))
+    expected = peer(q, k, v, mask=valid).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(layer(x, valid)[valid], expected[valid], atol=2e-6, rtol=1e-5)
+
+
+def test_longformer():
+    peers = pytest.importorskip("transformers.models.longformer.modeling_longformer")
+    layer = without_output(build(Longformer(heads=H, reach=4, first=3)))
+    config = peers.LongformerConfig(
+        hidden_size=D, num_attention_heads=H, attention_window=[8], attention_probs_dropout_prob=0.0
+    )
+    peer = peers.LongformerSelfAttention(config, 0).eval()
+    for mine, names in ((layer.q, "query"), (layer.k, "key"), (layer.v, "value")):
+        for name in (names, f"{names}_global"):
+            getattr(peer, name).load_state_dict(mine.state_dict())
+    x, valid = torch.randn(2, L, D), padded()
+    first = torch.zeros(2, L, dtype=torch.bool)
+    first[:, :3] = True
+    role = torch.zeros(2, L).masked_fill(~valid, -10_000.0).masked_fill(first, 10_000.0)
+    expected = peer(x, role, ~valid, first, True)[0]
+    torch.testing.assert_close(layer(x, valid)[valid], expected[valid], atol=2e-6, rtol=1e-5)
+
+
+def test_bigbird():
+    peers = pytest.importorskip("transformers.models.big_bird.modeling_big_bird")
+    size = 4
+    config = peers.BigBirdConfig(
+        hidden_size=D, num_attention_heads=H, block_size=size, num_random_blocks=2, max_position_embeddings=L
+    )
+    peer = peers.BigBirdBlockSparseAttention(config, seed=0).train()  # its random blocks, which eval has not
+    layer = without_output(build(BigBird(heads=H, size=size, random=0)))
+    for mine, name in ((layer.q, "query"), (layer.k, "key"), (layer.v, "value")):
+        getattr(peer, name).load_state_dict(mine.state_dict())
+    drawn = []
+    mask_of_random = peer._create_rand_mask_from_inputs
+    peer._create_rand_mask_from_inputs = lambda a, b, blocks, *rest: (
+        drawn.append(blocks[0]) or mask_of_random(a, b, blocks, *rest)
+    )
+    x, valid = torch.randn(2, L, D), torch.ones(2, L)  # the peer takes the last block of padding for global
+    blocked, band, rows, columns = peers.BigBirdModel.create_masks_for_block_sparse_attn(valid, size)
+    expected = peer(x, band, rows, columns, blocked, blocked)[0]
+    layer.talks[:, 1:-1].scatter_(2, drawn[0], True)
+    assert layer.talks[:, 1:-1].sum(-1).float().mean() > 6.5  # most of the random blocks are further ones
+    torch.testing.assert_close(layer(x, None), expected, atol=2e-6, rtol=1e-5)
+
+
+def test_nystromformer():
+    peers = pytest.importorskip("nystrom_attention")
+    layer = build(Nystromformer(heads=H, landmarks=16, kernel=5))
+    peer = peers.NystromAttention(D, dim_head=D // H, heads=H, num_landmarks=16, residual_conv_kernel=5)
+    with torch.no_grad():
+        for mine in (layer.q, layer.k, layer.v):
+            mine.bias.zero_()
+        peer.to_qkv.weight.copy_(torch.cat([layer.q.weight, layer.k.weight, layer.v.weight]))
+        peer.to_out[0].load_state_dict(layer.out.state_dict())
+        peer.res_conv.load_state_dict(layer.near.state_dict())
+    x = torch.randn(1, L, D)  # of several sequences, the peer's inverses would depend on each other
+    torch.testing.assert_close(layer(x, None), peer(x), atol=1e-3, rtol=1e-3)
