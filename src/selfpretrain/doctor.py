@@ -11,7 +11,7 @@ import torch
 
 from . import __version__
 from .errors import StoreError
-from .launch import usable_cores
+from .launch import keep_memory, usable_cores
 from .store import explained
 
 SIZE, REPEATS = 512, 50
@@ -30,6 +30,8 @@ def findings(runs: Path) -> Iterator[tuple[str, str]]:
         "threads",
         f"{torch.get_num_threads()} per process (OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')})",
     )
+    fate = "kept for reuse (SPT_MALLOC=0 turns this off)" if keep_memory() else "given back to the system"
+    yield "memory", f"large blocks that are freed are {fate}"
     yield "speed", f"{_speed():.0f} GFLOP/s in one process (matrix product of {SIZE} x {SIZE})"
     yield "runs", _writable(runs)
 

@@ -14,6 +14,7 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any
 
 from .errors import Interrupted, SelfPretrainError
+from .launch import keep_memory
 from .run import Bench, never, run_stage, silent
 from .study import Job
 
@@ -142,6 +143,7 @@ _stop: Any = None
 def _prepare(lines: Any, stop: Any) -> None:
     global _lines, _stop
     _lines, _stop = lines, stop
+    keep_memory()
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
 

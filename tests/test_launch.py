@@ -1,0 +1,62 @@
+"""What the entry point settles: memory that is freed is kept, where and unless asked not to."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from selfpretrain import doctor, launch
+
+PROBE = """
+import ctypes
+from selfpretrain.launch import keep_memory
+{kept}
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+names = [*"abc", "blocks", *"efghij"]  # the fourth counts blocks that are mapped one by one
+info = type("Info", (ctypes.Structure,), dict(_fields_=[(name, ctypes.c_size_t) for name in names]))
+libc.mallinfo2.restype = info
+before = libc.mallinfo2().blocks
+libc.malloc(ctypes.c_size_t(200 << 20))
+print(libc.mallinfo2().blocks - before)
+"""
+
+glibc = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc" or sys.platform != "linux", reason="needs Linux with glibc"
+)
+
+
+def mapped(kept, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(kept=kept)],
+        capture_output=True, text=True, check=True, env=os.environ | environment,
+    )  # fmt: skip
+    return int(done.stdout)
+
+
+@glibc
+def test_large_blocks_are_kept_when_asked():
+    assert mapped("pass") == 1
+    assert mapped("assert keep_memory()") == 0
+
+
+@glibc
+def test_a_variable_turns_it_off():
+    assert mapped("assert not keep_memory()", SPT_MALLOC="0") == 1
+
+
+def test_doctor_tells(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_MALLOC", "0")
+    assert "given back" in dict(doctor.findings(tmp_path))["memory"]
+
+
+def test_elsewhere_nothing_changes(monkeypatch):
+    monkeypatch.setattr(launch.sys, "platform", "darwin")
+    assert launch.keep_memory() is False
+
+
+def test_another_c_library(monkeypatch):
+    monkeypatch.setattr(launch.ctypes, "CDLL", lambda name: object())
+    assert launch.keep_memory() is False
