@@ -29,7 +29,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"needs {', '.join(missing) or 'data'} in {data_folder()}; set SPT_TEST_DATA")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def needs_data(request: pytest.FixtureRequest) -> Path:
     """The folder of real data; the test is skipped where there is none."""
     if not data_folder().is_dir():

@@ -5,16 +5,31 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from selfpretrain import baseline
 from selfpretrain.baseline import baselines
-from selfpretrain.batch import SPLITS
+from selfpretrain.batch import SPLITS, Examples
+from selfpretrain.data.own import save
 from selfpretrain.errors import DataError
-from selfpretrain.tasks.arrays import Arrays, save_arrays
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
+from selfpretrain.tasks.own import Own
 from selfpretrain.tasks.stdlib import Stdlib
+
+
+@pytest.fixture
+def keep(tmp_path, monkeypatch):
+    """Keeps arrays as a data set of one's own."""
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+
+    def kept(x: np.ndarray, y: np.ndarray) -> Own:
+        save("mine", x, y)
+        return Own("mine")
+
+    return kept
 
 
 def test_runs_are_counted_as_by_hand():
@@ -70,25 +85,25 @@ def test_the_root_operator_tells_a_third_of_listops():
 
 
 def test_unequal_lengths_are_summarised():
-    scores = baselines(Arrays())
+    scores = baselines(Own())
     assert set(scores) == {"commonest class", "logistic regression on mean, sd, min, max"}
     assert scores["logistic regression on mean, sd, min, max"] > 0.6
 
 
-def test_long_examples_are_summarised(tmp_path, monkeypatch):
+def test_long_examples_are_summarised(keep, monkeypatch):
     monkeypatch.setattr(baseline, "PIXELS", 5)
     x, y = np.random.RandomState(0).rand(60, 6), np.arange(60) % 2
-    scores = baselines(Arrays(str(save_arrays(tmp_path / "own.npz", x + y[:, None], y))))
+    scores = baselines(keep(x + y[:, None], y))
     assert scores["logistic regression on mean, sd, min, max"] == 1
 
 
-def test_a_linear_law_is_found_by_ridge_regression(tmp_path):
+def test_a_linear_law_is_found_by_ridge_regression(keep):
     random = np.random.RandomState(0)
     x = random.standard_normal((400, 6))
     y = x @ np.arange(6) + 100
-    scores = baselines(Arrays(str(save_arrays(tmp_path / "own.npz", x, y))))
+    scores = baselines(keep(x, y))
     assert scores["ridge regression on values"] > 0.999
-    assert -0.1 < scores["mean"] <= 0
+    assert -0.2 < scores["mean"] <= 0
 
 
 def test_the_limit_and_missing_labels_are_honoured(monkeypatch):
@@ -128,3 +143,40 @@ def test_scores_are_those_of_the_test_split():
     x = {split: torch.nn.functional.one_hot(torch.tensor(y[split])).numpy() for split in SPLITS}
     assert baseline._neighbour(x, y) == 1
     assert baseline._neighbour(x, y | {"test": (y["test"] + 1) % 10}) == 0
+
+
+def cuts(flat: torch.Tensor, starts: list[int], lengths: list[int], targets: list[float]) -> Examples:
+    return Examples(flat, torch.tensor([starts]), torch.tensor([lengths]), torch.tensor(targets))
+
+
+windows = st.lists(st.tuples(st.integers(0, 90), st.integers(1, 9)), min_size=1, max_size=30)
+
+
+@given(windows, windows)
+def test_the_overlapping_example_is_the_nearest_by_brute_force(train, test):
+    flat = torch.zeros(100)
+    ours, theirs = (cuts(flat, *map(list, zip(*w, strict=True)), [0.0] * len(w)) for w in (train, test))
+    for (start, length), found in zip(test, baseline._overlapping(ours, theirs), strict=True):
+        gaps = [abs(start - other) for other, _ in train]
+        near = [i for i, gap in enumerate(gaps) if gap == min(gaps)]
+        shared = [i for i in near if max(start, train[i][0]) < min(start + length, sum(train[i]))]
+        assert found in near if found >= 0 else len(shared) < len(near)
+        if found >= 0:
+            assert found in shared
+
+
+def test_copies_are_scored_and_the_rest_gets_the_usual_answer():
+    flat = torch.zeros(100, 1)
+    train = cuts(flat, [0, 10, 40, 41], [10, 10, 10, 10], [1.0, 2.0, 3.0, float("nan")])
+    test = cuts(flat, [4, 14, 80], [10, 10, 10], [1.0, 2.0, 2.0])  # copies 1 and 2; the mean of all is 2
+    assert baseline._copying(train, test) == {"copy of an overlapping training example": 1.0}
+    classes = cuts(flat, [0, 10, 40], [10, 10, 10], [1, 2, 2])
+    assert baseline._copying(classes, cuts(flat, [4, 80], [10, 10], [1, 0])).popitem()[1] == 0.5
+
+
+def test_nothing_is_copied_where_nothing_is_shared():
+    flat = torch.zeros(100)
+    train, apart = cuts(flat, [0, 10], [10, 10], [1, 0]), cuts(flat, [20, 30], [10, 10], [1, 0])
+    assert baseline._copying(train, apart) == {}
+    elsewhere = cuts(torch.zeros(100), [0, 10], [10, 10], [1, 0])
+    assert baseline._copying(train, elsewhere) == {}

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from selfpretrain.errors import SpecError
+from selfpretrain.batch import SPLITS
+from selfpretrain.errors import DataError, SpecError
 from selfpretrain.tasks.listops import ListOps, kept_share, text
 
 
@@ -223,3 +224,93 @@ def test_what_cannot_be_is_refused_at_once(settings, advice):
 def test_what_takes_forever_is_refused(task, advice):
     with pytest.raises(SpecError, match=advice):
         task.load("train")
+
+
+def binary(expression: str) -> str:
+    """The same expression in the parentheses of the release: every argument is applied in turn."""
+    words = iter(expression.split())
+
+    def node(word: str) -> str:
+        if word.isdigit():
+            return word
+        while (inner := next(words)) != "]":
+            word = f"( {word} {node(inner)} )"
+        return f"( {word} ] )"
+
+    return node(next(words))
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch):
+    """Files as released, and the expressions in them."""
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    folder = tmp_path / "lra_release" / "lra_release" / "listops-1000"
+    folder.mkdir(parents=True)
+    for split in SPLITS:
+        examples = ListOps().tiny().load(split)
+        rows = zip(expressions(examples), examples.targets.tolist(), strict=True)
+        lines = ["Source\tTarget", *(f"{binary(expression)}\t{y}" for expression, y in rows)]
+        (folder / f"basic_{split}.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_parentheses_are_written_as_in_the_release():
+    assert binary("[MAX 4 3 ]") == "( ( ( [MAX 4 ) 3 ) ] )"
+
+
+def test_released_expressions_are_read(release):
+    for split in SPLITS:
+        ours, theirs = ListOps().tiny().load(split), ListOps(source="lra").load(split)
+        assert expressions(theirs) == expressions(ours)
+        assert torch.equal(theirs.targets, ours.targets)
+    few = ListOps(source="lra", train=7).load("train")
+    assert few.digests() == ListOps(source="lra").load("train").digests()[:7]
+
+
+@pytest.mark.needs_data("reference_fixtures")
+def test_expressions_of_the_original_generator_are_read(needs_data, release):
+    with (needs_data / "reference_fixtures/listops_500.tsv").open() as lines:
+        rows = [(row["Source"], row["Target"]) for row in csv.DictReader(lines, delimiter="\t")]
+    lines = ["Source\tTarget", *(f"{binary(source)}\t{y}" for source, y in rows)]
+    (release / "basic_val.tsv").write_text("\n".join(lines))
+    examples = ListOps(source="lra").load("val")
+    assert [e.strip() for e in expressions(examples)] == [source for source, _ in rows]
+    assert examples.targets.tolist() == [int(y) for _, y in rows]
+
+
+def test_the_version_is_that_of_the_released_files(release):
+    before = ListOps(source="lra").version()
+    copy = release.parent.parent.parent / "listops-1000"
+    release.rename(copy)
+    assert ListOps(source="lra").version() == before
+    file = copy / "basic_test.tsv"
+    file.write_text(file.read_text() + "( ( ( [MAX 4 ) 3 ) ] )\t4\n")
+    assert ListOps(source="lra").version() != before
+    assert ListOps().version() == ""
+
+
+@pytest.mark.parametrize(
+    "line", ["( ( ( [MOX 4 ) 3 ) ] )\t4", "( ( ( [MAX 4 ) 3 ) ] )", "( ( ( [MAX 4 ) 3 ) ] )\t14", "\t4", ""]
+)
+def test_another_line_is_refused(release, line):
+    with (release / "basic_val.tsv").open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(DataError, match=r"line 42 of .*basic_val.tsv"):
+        ListOps(source="lra").load("val")
+
+
+def test_longer_expressions_are_refused(release):
+    with pytest.raises(DataError, match="raise max_length"):
+        ListOps(5, 20, source="lra").load("train")
+
+
+def test_a_missing_release_is_asked_for(release):
+    (release / "basic_val.tsv").unlink()
+    with pytest.raises(DataError, match=r"basic_val.tsv: run `spt data get listops`"):
+        ListOps(source="lra").load("val")
+
+
+def test_symbols_are_those_of_expressions():
+    tiny = ListOps().tiny().load("val")
+    said = "".join(ListOps().symbols()[token] for token in tiny.sequence(0).tolist())
+    assert said.strip() == expressions(tiny)[0].strip()

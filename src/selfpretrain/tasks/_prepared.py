@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from ..batch import Examples, Form, Split
 from ..data import root
@@ -45,13 +45,18 @@ class Prepared(Task):
         examples = self.data().examples(split)
         return budget(examples, self.labels) if split == "train" else examples
 
-    def tiny(self) -> Self:
+    def tiny(self) -> "Prepared":
         """The made-up handful."""
         return dataclasses.replace(self, made_up=True)
 
     def version(self) -> str:
         """Hash of the prepared set."""
         return self.data().digest
+
+    def symbols(self) -> tuple[str, ...] | None:
+        """As written with the examples."""
+        symbols = self.data().meta["symbols"]
+        return None if symbols is None else tuple(symbols)
 
     def data(self) -> PreparedSet:
         """The prepared set, which is written now if it is not there."""
@@ -63,7 +68,8 @@ class Prepared(Task):
         said = json.dumps(
             [dataclasses.asdict(dataclasses.replace(self, labels=None)), self.edition], default=str
         )
-        return root.home("prepared", f"{name_of(self)}-{hashlib.sha256(said.encode()).hexdigest()[:8]}")
+        name = f"{name_of(self)}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
+        return root.folders()[0] / "prepared" / name
 
 
 @functools.lru_cache(maxsize=8)

@@ -32,6 +32,7 @@ class Task(abc.ABC):
 
     card: ClassVar[Card]
     downloads: ClassVar[tuple[Download, ...]] = ()  # what `spt data get` brings
+    places: ClassVar[tuple[str, ...]] = ()  # files or folders it can be prepared from, any one of them
 
     @property
     @abc.abstractmethod
@@ -49,6 +50,10 @@ class Task(abc.ABC):
     def version(self) -> str:
         """What the data are, where the fields of the spec do not say it all (e.g. the hash of a file)."""
         return ""
+
+    def symbols(self) -> tuple[str, ...] | None:
+        """How each token is written, e.g. ``("[MIN ", "3 ", ...)``, to be joined; None: by its number."""
+        return None
 
     def shortcuts(self) -> dict[str, Callable[[Examples], Tensor]]:
         """Simple cues worth knowing, by name: a function from examples to one integer each.

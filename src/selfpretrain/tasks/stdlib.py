@@ -55,6 +55,10 @@ class Stdlib(Task):
         examples = replace(examples, groups=torch.from_numpy(arrays["source"][rows].astype(np.int64)))
         return budget(examples, self.labels) if split == "train" else examples
 
+    def symbols(self) -> tuple[str, ...]:
+        """The letters of ASCII."""
+        return tuple(map(chr, range(128)))
+
     def tiny(self) -> "Stdlib":
         """160 training windows, 80 for each of the others."""
         return Stdlib(train=min(self.train, 160), val=min(self.val, 80), test=min(self.test, 80))

@@ -1,0 +1,66 @@
+"""CIFAR-10 as it is published: six pickled batches, or Parquet files of encoded images."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..data.fetch import Download
+from ..errors import DataError
+from . import _images
+from ._images import Block
+from ._raw import need
+from ._unpickle import read_batch
+from .base import Task
+
+NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+DOWNLOADS = (
+    Download(
+        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+        into="cifar-10-batches-py",
+        size=170_498_071,
+        md5="c58f30108f718f92721af3b95e74349a",
+    ),
+)
+
+BATCHES = "cifar-10-batches-py"
+PLACES = (BATCHES, "uoft-cs/cifar10", "cifar10")
+
+
+def blocks(task: Task) -> Iterator[Block]:
+    """All images in their order, from the authors' folder or from the Parquet files of uoft-cs/cifar10.
+
+    Raises:
+        DataError: if neither is to be found, or the files are damaged.
+    """
+    folder = need(task, *PLACES)
+    if folder.name != BATCHES:
+        yield from parquet(folder, "img")
+        return
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        yield Block(*read_batch(folder / name), test=name == "test_batch")
+
+
+def parquet(folder: Path, column: str, size: int = 1000) -> Iterator[Block]:
+    """Images from ``train*.parquet`` and ``test*.parquet`` in a folder or below it, ``size`` at a time.
+
+    Args:
+        column: the one with the encoded images: bytes, or records with a field ``bytes``.
+
+    Raises:
+        DataError: if there are no such files, or they hold something else.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    for part in ("train", "test"):
+        files = sorted(folder.rglob(f"{part}*.parquet"))
+        if not files:
+            raise DataError(f"no {part}*.parquet in {folder}; place the files of the data set there")
+        for file in files:
+            try:
+                for rows in pq.ParquetFile(file).iter_batches(size, columns=[column, "label"]):
+                    images = rows[column].to_pylist()
+                    encoded = [image["bytes"] if isinstance(image, dict) else image for image in images]
+                    yield Block(_images.decode(encoded), rows["label"].to_numpy(), part == "test")
+            except (pa.ArrowException, KeyError, OSError, TypeError, ValueError) as error:
+                raise DataError(f"{file} does not hold images and labels: {error}") from error

@@ -1,0 +1,123 @@
+"""What is the heart rate, the breathing rate or the oxygen saturation: 32 seconds of two signals at 125 Hz.
+
+Patients in intensive care: the photoplethysmogram of a finger and an electrocardiogram. 53 recordings of
+eight minutes, of 46 patients, are cut into windows that start every three seconds: neighbours share nine
+tenths.
+
+The usual protocol (``split="paper"``) shuffles these windows into training and test. Then nearly every test
+window overlaps one that was trained on, and copying that one's answer is as good as the best network that was
+published. By default whole patients are held out instead: scores are much lower, and mean something.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ..batch import Form, Reals
+from ..data.fetch import Download
+from ..data.prepared import Writer
+from ..data.split import Seed, divide
+from ..data.watch import tell
+from ..errors import DataError
+from ..shelf import spec
+from . import _recordings
+from ._moments import Moments
+from ._prepared import Prepared
+from ._raw import need
+from ._recordings import Cut, Recording
+from .base import Card
+
+ARCHIVE = "bidmc-ppg-and-respiration-dataset-1.0.0"
+PLACES = (f"{ARCHIVE}/bidmc_csv", "bidmc/bidmc_csv", "bidmc_csv", "bidmc/bidmc.parquet")
+SMALL = Cut(length=64, stride=16, number=8, rate=8)
+"""Windows of the made-up recordings."""
+
+
+@spec
+class Bidmc(Prepared):
+    """What is the mean heart rate (HR), breathing rate (RR) or oxygen saturation (SpO2) of a window?"""
+
+    card = Card(
+        source="Pimentel et al. (2016), BIDMC PPG and Respiration Dataset 1.0.0, PhysioNet; windows as in "
+        "the time series regression archive of Tan et al. (2020)",
+        licence="ODC-By 1.0",
+        counts="7,950 windows; 7,938 (HR), 7,797 (RR), 7,822 (SpO2) without those in which a second is "
+        "missing. split=patient: 30, 8 and 8 patients; HR 5,538 / 1,200 / 1,200",
+        baselines="R2, split=paper: copying the nearest training window 0.999, 0.995, 0.999 (HR, RR, SpO2); "
+        "split=patient: nothing to copy; the training mean gives -0.09, -0.21 and -0.08; for HR, the "
+        "strongest frequency (0.7 to 3 Hz) of the first signal, which needs no training, 0.96",
+        leaks="split=paper shuffles windows that overlap by nine tenths; the default keeps patients apart",
+        get="PhysioNet's folder bidmc_csv; or BIDMC32HR_TRAIN.ts and so on, which know no patients",
+    )
+    downloads = (
+        Download(
+            f"https://physionet.org/static/published-projects/bidmc/{ARCHIVE}.zip",
+            into=ARCHIVE,
+        ),
+    )
+    places = (*PLACES, *(f"BIDMC32{name}_TRAIN.ts" for name in ("HR", "RR", "SpO2")))
+
+    target: Literal["HR", "RR", "SpO2"] = "HR"
+    split: Literal["patient", "paper"] = "patient"  # paper: windows shuffled 70/15/15, which leaks
+    split_seed: Seed = 0  # another choice of patients (or windows)
+
+    def write(self, out: Writer) -> Form:
+        """Two channels; windows of a recording share its samples."""
+        if self.made_up:
+            return self._recorded(out, _recordings.invent(SMALL), SMALL)
+        path = need(self, *PLACES, f"BIDMC32{self.target}_TRAIN.ts")
+        if path.suffix == ".ts":
+            return self._archived(out, path)
+        read = _recordings.parquet if path.suffix == ".parquet" else _recordings.physionet
+        return self._recorded(out, read(path, self.target), Cut())
+
+    def _recorded(self, out: Writer, recordings: Iterator[Recording], cut: Cut) -> Form:
+        moments, starts, y, patients = Moments(), [], [], []
+        for recording in recordings:
+            starts.append(out.append(recording.signals) + cut.starts())
+            y.append(cut.means(recording))
+            patients += [recording.patient] * cut.number
+            moments.add(cut.windows(recording))
+            tell("recordings", len(starts))
+        targets, groups = np.concatenate(y), np.unique(patients, return_inverse=True)[1]
+        known = np.isfinite(targets)
+        split = self._split(groups, known)
+        kept = groups[known] if self.split == "patient" else None
+        lengths = np.full(known.sum(), cut.length)
+        out.examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept)
+        return self._form(moments, cut.length, targets, split == 0)
+
+    def _split(self, patients: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """(n,) the split of every window, -1 where the target is missing; patients do not move with it."""
+        if self.split == "patient":
+            return np.where(known, divide(np.zeros(len(known), int), patients, self.split_seed), -1)
+        split = np.full(len(known), -1)
+        split[known] = divide(np.zeros(known.sum(), int), None, self.split_seed)
+        return split
+
+    def _archived(self, out: Writer, train: Path) -> Form:
+        if self.split != "paper":
+            raise DataError(
+                f"{train.name} does not say which patient a window is from; get PhysioNet's recordings "
+                f"(`spt data get bidmc`), or set split=paper and read what its card says of it"
+            )
+        moments, starts, y = Moments(), [], []
+        for file in (train, train.with_name(train.name.replace("TRAIN", "TEST"))):
+            for window, value in _recordings.archive(file):
+                starts.append(out.append(window))
+                y.append(value)
+                moments.add(window[None])
+                tell("windows", len(y))
+        targets = np.array(y)
+        split = divide(np.zeros(len(y), int), None, self.split_seed)
+        out.examples(np.array(starts), np.full(len(y), Cut().length), targets, split)
+        return self._form(moments, Cut().length, targets, split == 0)
+
+    def _form(self, moments: Moments, length: int, targets: np.ndarray, train: np.ndarray) -> Form:
+        y = targets[train]
+        return Form(moments.values(train), length, Reals(self.target, float(y.mean()), float(y.std())))
+
+
+task = Bidmc

@@ -1,0 +1,145 @@
+"""Are these two reviews about the same movie: pairs of IMDb reviews, a stand-in for paper retrieval.
+
+Two different reviews of one movie, or the same second reviews dealt out anew among pairs of the same two
+sentiments: neither one review alone nor the two sentiments tell which. No movie feeds two splits. This is not
+Long Range Arena's Retrieval; its numbers stand beside no number of that task.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ..batch import SPLITS, Classes, Form, Split, Tokens
+from ..data import root
+from ..data.prepared import Writer
+from ..data.split import Seed
+from ..errors import DataError
+from ..shelf import Count, spec
+from . import _text, _text_imdb
+from ._prepared import Prepared
+from .base import Card
+
+SHARE = 0.10
+"""Part of the training reviews whose movies are held out for validation."""
+LEAST = 15
+"""Times a character must occur in the training reviews to be known."""
+MADE_UP = 80
+"""Pairs of made-up reviews, at most."""
+
+
+@spec
+class ImdbPairs(Prepared):
+    """Are these two IMDb reviews about the same movie?"""
+
+    card = Card(
+        source="pairs of the reviews of Maas et al. (2011), drawn here; the task is not a published one",
+        licence="as IMDb's: research use, the texts belong to their authors; cite Maas et al.",
+        counts="60,000 / 6,000 / 12,000 pairs, half of them of one movie",
+        baselines="commonest class 50 %; TF-IDF cosine with a tuned threshold 81 %",
+        leaks="none known: movies of the three splits are disjoint; reviews occur in several pairs",
+        get="needs the IMDb reviews with their movies (`spt data get text`); source=files also needs "
+        "imdb_pairs/{train,val,test}.parquet with columns a, b (rows of the reviews) and label",
+    )
+    downloads = (_text_imdb.RELEASE,)
+    places = _text_imdb.PLACES
+
+    source: Literal["drawn", "files"] = "drawn"  # pairs drawn here, or a list of pairs of your own
+    length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a review that are read
+    train: Count = 60_000  # training pairs that are drawn, at most
+    val: Count = 6_000  # validation pairs
+    test: Count = 12_000  # test pairs
+    seed: Seed = 0  # other pairs, and other movies for validation
+
+    def write(self, out: Writer) -> Form:
+        """Every review once, and the pairs of all splits."""
+        parts = {part: _text_imdb.reviews(self, part) for part in ("train", "test")}
+        if not all(reviews.by_movie for reviews in parts.values()):
+            raise DataError("these files of IMDb reviews do not name the movies; use aclImdb of the release")
+        pairs = {split: self._pairs(split, parts) for split in SPLITS}
+        seen = [parts["train"].texts[row] for row in np.unique(pairs["train"][0])]
+        alphabet = _text.alphabet(seen, "characters", self.length, LEAST)
+        places = {part: alphabet.append(out, reviews.texts) for part, reviews in parts.items()}
+        for number, split in enumerate(SPLITS):
+            (starts, lengths), (rows, labels) = places["test" if split == "test" else "train"], pairs[split]
+            out.examples(starts[rows], lengths[rows], labels, np.full(len(labels), number))
+        longest = max(int(lengths.max()) for _, lengths in places.values())
+        return Form(Tokens(alphabet.vocab), longest, Classes(("different", "same")), views=2)
+
+    def _pairs(self, split: Split, parts: Mapping[str, _text_imdb.Reviews]) -> tuple[np.ndarray, np.ndarray]:
+        """(2, n) rows of reviews and (n,) labels."""
+        train, test = parts["train"], parts["test"]
+        reviews = test if split == "test" else train
+        if self.source == "files" and not self.made_up:
+            return _listed(split, len(reviews.texts))
+        if split == "test":
+            mine = ~np.isin(test.groups, train.groups)  # one movie is in both official parts
+        else:
+            held = _text.held_out(train.labels, train.groups, SHARE, self.seed)
+            mine = held if split == "val" else ~held
+        wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
+        wanted = min(wanted, MADE_UP) if self.made_up else wanted
+        random = np.random.RandomState([self.seed, SPLITS.index(split)])
+        return _drawn(reviews, np.flatnonzero(mine), wanted, random)
+
+
+def _listed(split: Split, reviews: int) -> tuple[np.ndarray, np.ndarray]:
+    file = root.find(f"imdb_pairs/{split}.parquet")
+    if file is None:
+        raise DataError(
+            f"imdb_pairs/{split}.parquet is not there; place it in {root.folders()[0]}, or leave source out"
+        )
+    table = _text_imdb.columns(file, "a", "b", "label")
+    rows, labels = np.stack([table["a"].to_numpy(), table["b"].to_numpy()]), table["label"].to_numpy()
+    if rows.min() < 0 or rows.max() >= reviews:
+        raise DataError(f"{file} names reviews beyond 0..{reviews - 1}")
+    return rows.astype(np.int64), labels.astype(np.int64)
+
+
+def _drawn(
+    reviews: _text_imdb.Reviews, rows: np.ndarray, wanted: int, random: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """(2, n) pairs in random order, those of one movie all different, and (n,) labels, half of them ones."""
+    same = rows[_of_one_movie(reviews.groups[rows], wanted // 2, random)]
+    if not same.size:
+        raise DataError("no movie has two reviews, so there is nothing to pair")
+    other = _dealt_anew(same, reviews, random)
+    pairs, labels = np.concatenate([same, other], axis=1), np.repeat([1, 0], [same.shape[1], other.shape[1]])
+    order = random.permutation(len(labels))
+    return pairs[:, order], labels[order]
+
+
+def _of_one_movie(movies: np.ndarray, wanted: int, random: np.random.RandomState) -> np.ndarray:
+    """(2, n) different pairs of places in ``movies`` that hold the same movie."""
+    order = np.argsort(movies, kind="stable")
+    _, first, group, count = np.unique(
+        movies[order], return_index=True, return_inverse=True, return_counts=True
+    )
+    one = random.permutation(np.repeat(np.flatnonzero(count[group] > 1), 10))[: 2 * wanted]
+    size, begin = count[group[one]], first[group[one]]
+    other = begin + (one - begin + 1 + random.randint(2**31, size=len(one)) % (size - 1)) % size
+    lower, upper = np.minimum(one, other), np.maximum(one, other)
+    _, new = np.unique(lower * len(movies) + upper, return_index=True)
+    kept = np.sort(new)[:wanted]
+    return order[np.stack([one[kept], other[kept]])]
+
+
+def _dealt_anew(same: np.ndarray, reviews: _text_imdb.Reviews, random: np.random.RandomState) -> np.ndarray:
+    """(2, n) the same first and the same second reviews, paired across movies.
+
+    Among pairs of the same two sentiments, in an order by movie, every second review moves on by the size of
+    the largest movie: so no movie meets itself, as long as none has more than half of the pairs.
+    """
+    out = same.copy()
+    tone = 2 * reviews.labels[same[0]] + reviews.labels[same[1]]
+    _, movie = np.unique(reviews.groups[same[0]], return_inverse=True)
+    movie = random.permutation(movie.max() + 1)[movie]
+    for kind in np.unique(tone):
+        at = np.flatnonzero(tone == kind)
+        at = at[np.argsort(movie[at], kind="stable")]
+        out[1, at] = np.roll(same[1, at], np.bincount(movie[at]).max())
+    return out[:, reviews.groups[out[0]] != reviews.groups[out[1]]]
+
+
+task = ImdbPairs

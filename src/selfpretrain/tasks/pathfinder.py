@@ -1,0 +1,27 @@
+"""Do both markers lie on the same contour: Pathfinder, 32x32 or 64x64 pixels, read row by row."""
+
+from typing import Literal
+
+from ..shelf import spec
+from . import _lra, _pathfinder
+
+
+@spec
+class Pathfinder(_pathfinder.PathfinderTask):
+    """Do both markers lie on the same dashed contour? Images of 32 by 32 (or 64 by 64) pixels."""
+
+    card = _pathfinder.card(
+        baselines="commonest class 50 %, distance between the markers 54 %",
+        leaks="none known; distractors are brighter than contours at 32 pixels, by the published parameters",
+    )
+    places = _lra.places(f"pathfinder32/{_pathfinder.FOLDERS['hard']}")
+
+    resolution: Literal[32, 64] = 32  # pixels a side
+
+    @property
+    def side(self) -> int:
+        """As asked for."""
+        return self.resolution
+
+
+task = Pathfinder

@@ -1,0 +1,24 @@
+"""Do both markers lie on the same contour: PathX, 128x128 pixels, 16,384 positions read row by row."""
+
+from ..shelf import spec
+from . import _lra, _pathfinder
+
+
+@spec
+class PathX(_pathfinder.PathfinderTask):
+    """Do both markers lie on the same dashed contour? Images of 128 by 128 pixels."""
+
+    card = _pathfinder.card(
+        baselines="commonest class 50 %, distance between the markers 54 %",
+        leaks="the release holds two folders pathfinder128, one of which is said to be unlearnable (95 % on "
+        "its training images, chance on others): with source=lra, try a small convolutional network first",
+    )
+    places = _lra.places(f"pathfinder128/{_pathfinder.FOLDERS['hard']}")
+
+    @property
+    def side(self) -> int:
+        """128 pixels."""
+        return 128
+
+
+task = PathX

@@ -1,0 +1,112 @@
+"""Is one paper related to the other: pairs of ACL Anthology texts, Long Range Arena's Retrieval.
+
+The two texts of a pair are its two views, read character by character. A text that occurs in many pairs is
+kept once.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from ..batch import SPLITS, Classes, Form, Split, Tokens
+from ..data.prepared import Writer
+from ..data.watch import tell
+from ..errors import DataError
+from ..shelf import spec
+from . import _lra, _text
+from ._prepared import Prepared
+from ._raw import need
+from .base import Card
+
+FILES = {split: f"tsv_data/new_aan_pairs.{split.replace('val', 'eval')}.tsv" for split in SPLITS}
+FIELDS = 5
+"""Label, two names, two texts."""
+TOPICS = (
+    ("parsing", "grammar", "tree"),
+    ("translation", "alignment", "corpus"),
+    ("speech", "acoustic", "phone"),
+    ("dialogue", "speaker", "turn"),
+)
+
+
+@spec
+class Retrieval(Prepared):
+    """Is one paper related to the other? Characters of pairs from the ACL Anthology Network."""
+
+    card = Card(
+        source="Radev et al. (2013), ACL Anthology Network; pairs by Tay et al. (2021), Long Range Arena",
+        licence="none stated with the release: research use, the texts belong to their authors",
+        counts="147,086 / 18,090 / 17,437 pairs in the release",
+        baselines="commonest class about 50 %",
+        leaks="the release divides pairs, not papers: papers of test pairs may occur in training pairs",
+    )
+    downloads = (_lra.RELEASE,)
+    places = _lra.places(FILES["train"])
+
+    length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a text that are read, from its start
+
+    def write(self, out: Writer) -> Form:
+        """The pairs in the order of the files; characters are known if a training text has them."""
+        texts: dict[str, int] = {}
+        pairs = {split: self._pairs(split, texts) for split in SPLITS}
+        known = list(texts)[
+            : int(pairs["train"][1].max()) + 1
+        ]  # texts are numbered as they come, train first
+        alphabet = _text.alphabet(known, "characters", self.length)
+        starts, lengths = alphabet.append(out, list(texts))
+        for number, split in enumerate(SPLITS):
+            labels, which = pairs[split]
+            out.examples(starts[which], lengths[which], labels, np.full(len(labels), number))
+        return Form(Tokens(alphabet.vocab), int(lengths.max()), Classes(("unrelated", "related")), views=2)
+
+    def _pairs(self, split: Split, texts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) labels and (2, n) numbers of texts, which are added to ``texts`` where they are new."""
+        file = None if self.made_up else need(self, *_lra.places(FILES[split]))
+        labels, which = [], []
+        for label, first, second in _read(_lines(file) if file else made_up(split), file, self.length):
+            labels.append(label)
+            which.append([texts.setdefault(text, len(texts)) for text in (first, second)])
+        if not labels:
+            raise DataError(f"{file} is empty; unpack the release again")
+        return np.array(labels), np.array(which).T
+
+
+def made_up(split: Split) -> list[bytes]:
+    """A few dozen lines as in the release: papers of one topic are related."""
+    random, lines = np.random.RandomState(SPLITS.index(split)), []
+    for i in range({"train": 120}.get(split, 40)):
+        one = random.randint(len(TOPICS))
+        other = one if i % 2 else (one + random.randint(1, len(TOPICS))) % len(TOPICS)
+        texts = "\t".join(_text.invent(random, TOPICS[topic]) for topic in (one, other))
+        lines.append(f"{float(i % 2)}\t{split}-{i}a\t{split}-{i}b\t{texts}\n".encode())
+    return lines
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    size, done = file.stat().st_size, 0
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream):
+            done += len(line)
+            if number % 1000 == 0:
+                tell(f"bytes of {file.name} read", done, size)
+            yield line
+
+
+def _read(lines: Iterable[bytes], file: Path | None, length: int) -> Iterator[tuple[int, str, str]]:
+    """Label and beginnings of both texts; fields are separated by tabs, quotation marks mean nothing."""
+    for number, line in enumerate(lines, start=1):
+        fields = line.rstrip(b"\r\n").split(b"\t")
+        if len(fields) != FIELDS or fields[0] not in (b"0", b"0.0", b"1", b"1.0"):
+            raise DataError(
+                f"line {number} of {file} is not a label 0.0 or 1.0, two names and two texts, separated by "
+                f"tabs; unpack the release again"
+            )
+        # a character takes four bytes at most; one cut in half lies behind what is kept
+        one, other = (text[: 4 * length].decode("utf-8", "replace")[:length] for text in fields[3:])
+        yield int(float(fields[0])), one, other
+
+
+task = Retrieval

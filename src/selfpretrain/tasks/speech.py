@@ -1,0 +1,119 @@
+"""Which word is said: Speech Commands, recordings of up to a second at 16 kHz, raw or as MFCC.
+
+Recordings keep their true length, and what is missing to a second is masked; the usual code fills it with
+zeros. One mean and one spread serve the whole recording (every coefficient of MFCC has its own).
+"""
+
+import wave
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ..batch import Form
+from ..data.fetch import Download
+from ..data.prepared import Writer
+from ..data.split import Seed, divide
+from ..errors import DataError
+from ..shelf import spec
+from . import _audio
+from ._prepared import Prepared
+from ._raw import need
+from .base import Card
+
+RATE = 16_000
+TEN = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
+ALL = (
+    *("bed", "cat", "down", "five", "forward", "go", "house", "left", "marvin", "no", "on", "right"),
+    *("sheila", "tree", "up", "visual", "yes", "backward", "bird", "dog", "eight", "follow", "four", "happy"),
+    *("learn", "nine", "off", "one", "seven", "six", "stop", "three", "two", "wow", "zero"),
+)
+"""The words in the order in which the usual code numbers them."""
+
+
+@spec
+class Speech(Prepared):
+    """Which of 35 (or ten) words is said?"""
+
+    card = Card(
+        source="Warden (2018), Speech Commands: A Dataset for Limited-Vocabulary Speech Recognition; v0.02",
+        licence="CC BY 4.0",
+        counts="35 words: 84,843 / 9,981 / 11,005; split=papers with ten words: about 70/15/15 of 34,975",
+        baselines="chance 2.9 % (35 words) and 10 % (ten)",
+        leaks="split=papers, usual with ten words, has the same speakers in all splits, and leaves out what "
+        "is shorter than a second; split=official keeps speakers apart",
+        get="a folder speech_commands_v0.02 with one folder per word and the two lists",
+    )
+    downloads = (
+        Download(
+            "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz",
+            into="speech_commands_v0.02",
+            size=2_428_923_189,
+            sha256="af14739ee7dc311471de98f5f9d2c9191b18aedfe957f4a6ff791c709868ff58",
+        ),
+    )
+    places = ("speech_commands_v0.02",)
+
+    words: Literal[35, 10] = 35
+    features: _audio.Features = "raw"
+    rate: Literal[16_000, 8_000] = 16_000  # samples per second; 8,000: resampled, to half the length
+    split: Literal["official", "papers"] = "official"  # papers: 70/15/15 of all that last exactly a second
+    split_seed: Seed = 0  # another division with split=papers
+
+    def write(self, out: Writer) -> Form:
+        """Samples of 16 bits, or 20 coefficients for every 100 of them."""
+        names = ALL if self.words == 35 else TEN
+        if self.made_up:
+            clips = _audio.invent(self.words, self.rate)
+        else:
+            clips = self._clips(need(self, *self.places), names)
+        if self.split == "papers":
+            clips = replace(clips, speakers=None)
+        return _audio.write(out, clips, self.features, self.rate, names)
+
+    def _clips(self, folder: Path, names: tuple[str, ...]) -> _audio.Clips:
+        files = [file for name in names for file in sorted((folder / name).glob("*.wav"))]
+        if self.split == "papers":
+            files = [file for file in files if _length(file) == RATE]
+        labels = np.array([names.index(file.parent.name) for file in files], dtype=np.int64)
+        missing = sorted(set(names) - {names[label] for label in labels})
+        if missing:
+            raise DataError(f"{folder} has no recordings of {missing[0]!r}; unpack the whole archive there")
+        if self.split == "papers":
+            split = divide(labels, None, self.split_seed)
+        else:
+            lists = [_listed(folder / name) for name in ("validation_list.txt", "testing_list.txt")]
+            known = [f"{file.parent.name}/{file.name}" for file in files]
+            split = np.array([1 if name in lists[0] else 2 if name in lists[1] else 0 for name in known])
+        speakers = np.array([file.name.partition("_nohash_")[0] for file in files])
+        return _audio.Clips(self._samples(files), labels, split, speakers)
+
+    def _samples(self, files: list[Path]) -> Iterator[np.ndarray]:
+        from scipy.signal import resample_poly
+
+        for file in files:
+            samples = _audio.read(file, RATE)
+            if self.rate != RATE:
+                lower = resample_poly(samples.astype(np.float64), 1, 2)
+                samples = lower.round().clip(-_audio.LOUDEST, _audio.LOUDEST - 1).astype(np.int16)
+            yield samples
+
+
+def _length(file: Path) -> int:
+    try:
+        with wave.open(str(file)) as opened:
+            return opened.getnframes()
+    except (wave.Error, EOFError, OSError) as error:
+        raise DataError(f"{file} is not a WAV file ({error}); get it again") from error
+
+
+def _listed(file: Path) -> set[str]:
+    try:
+        return set(file.read_text(encoding="utf-8").split())
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}, the list of a split, cannot be read; unpack the whole archive") from error
+
+
+task = Speech

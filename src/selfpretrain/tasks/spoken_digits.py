@@ -1,0 +1,115 @@
+"""Which digit is said: the Free Spoken Digit Dataset, six speakers at 8 kHz, raw or as MFCC.
+
+Small and easy beside Speech Commands, in whose place it never stands under that name.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ..batch import Form
+from ..data.fetch import Download
+from ..data.prepared import Writer
+from ..data.split import Seed, divide
+from ..errors import DataError
+from ..shelf import Count, spec
+from . import _audio
+from ._prepared import Prepared
+from ._raw import need
+from .base import Card
+
+RATE = 8_000
+NAMES = tuple("0123456789")
+HELD = 5
+"""Takes 0-4 of every digit and speaker are the official test part; 5-9 are held out to select by."""
+ARCHIVE = "free-spoken-digit-dataset-1.0.10"
+
+
+@dataclass(frozen=True)
+class Take:
+    """One recording."""
+
+    digit: int
+    speaker: str
+    number: int
+    samples: np.ndarray  # (length,) int16
+
+
+@spec
+class SpokenDigits(Prepared):
+    """Which digit is said?"""
+
+    card = Card(
+        source="Jackson et al., Free Spoken Digit Dataset, github.com/Jakobovski/free-spoken-digit-dataset",
+        licence="CC BY-SA 4.0",
+        counts="split=takes: 2,400 / 300 / 300; split=speakers: 2,000 / 500 / 500",
+        baselines="logistic regression on mean, sd, min and max of MFCC 97 % (takes) and 64 % (speakers), of "
+        "raw samples 23 % and 18 %; chance 10 %",
+        leaks="split=takes, the official one, has all six speakers in train and test; split=speakers keeps "
+        "them apart, and then one speaker is all of validation, and one all of test",
+        get="also fsdd/fsdd.parquet: columns label, speaker, take, audio (16-bit samples)",
+    )
+    downloads = (
+        Download(
+            "https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/v1.0.10.tar.gz",
+            into=ARCHIVE,
+        ),
+    )
+    places = (f"{ARCHIVE}/recordings", "fsdd/recordings", "fsdd/fsdd.parquet")
+
+    features: _audio.Features = "raw"
+    longest: Count = 8000  # samples; longer recordings (0.7 %) are cut there
+    split: Literal["takes", "speakers"] = "takes"  # speakers: four are trained on, one each in val and test
+    split_seed: Seed = 0  # another choice of speakers
+
+    def write(self, out: Writer) -> Form:
+        """Samples of 16 bits, or 20 coefficients for every 100 of them."""
+        clips = _audio.invent(10, RATE) if self.made_up else self._clips()
+        if self.split == "takes":
+            clips = replace(clips, speakers=None)
+        return _audio.write(out, clips, self.features, RATE, NAMES)
+
+    def _clips(self) -> _audio.Clips:
+        path = need(self, *self.places)
+        takes = sorted(_parquet(path) if path.is_file() else _folder(path), key=_order)
+        labels, numbers = (np.array([getattr(t, name) for t in takes]) for name in ("digit", "number"))
+        speakers = np.array([t.speaker for t in takes])
+        if self.split == "takes":
+            split = np.select([numbers < HELD, numbers < 2 * HELD], [2, 1], 0)
+        else:
+            split = divide(labels, speakers, self.split_seed)
+        return _audio.Clips([t.samples[: self.longest] for t in takes], labels, split, speakers)
+
+
+def _order(take: Take) -> tuple[int, str, int]:
+    return take.digit, take.speaker, take.number
+
+
+def _parquet(file: Path) -> Iterator[Take]:
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    try:
+        rows = pq.read_table(file, columns=["label", "speaker", "take", "audio"])
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file} does not hold spoken digits: {error}") from error
+    digits, speakers, numbers = (rows[name].to_pylist() for name in ("label", "speaker", "take"))
+    for digit, speaker, number, audio in zip(digits, speakers, numbers, rows["audio"], strict=True):
+        yield Take(digit, speaker, number, audio.values.to_numpy())
+
+
+def _folder(folder: Path) -> Iterator[Take]:
+    """Files named ``digit_speaker_take.wav``."""
+    files = {file: re.fullmatch(r"(\d)_(\w+)_(\d+)", file.stem) for file in folder.glob("*.wav")}
+    if not files or not all(files.values()):
+        raise DataError(f"{folder} must hold files such as 7_jackson_32.wav, and no others; get it again")
+    for file, named in files.items():
+        if named:
+            yield Take(int(named[1]), named[2], int(named[3]), _audio.read(file, RATE))
+
+
+task = SpokenDigits

@@ -1,0 +1,64 @@
+"""Is this film review positive: IMDb read character by character, Long Range Arena's Text.
+
+The beginning of a review, as it was written (case, ``<br />``), without a symbol for its end. Of the official
+training part, a tenth is held out for validation, by movie; the official test part is the test split.
+"""
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from ..batch import Classes, Form, Tokens
+from ..data.prepared import Writer
+from ..data.split import Seed
+from ..shelf import spec
+from . import _text, _text_imdb
+from ._prepared import Prepared
+from .base import Card
+
+SHARE = 0.10
+"""Part of the training reviews that is held out for validation."""
+LEAST = 15
+"""Times a character must occur in the training split to be known."""
+
+
+@spec
+class Text(Prepared):
+    """Is this film review positive? Characters of 50,000 IMDb reviews."""
+
+    card = Card(
+        source="Maas et al. (2011), Learning Word Vectors for Sentiment Analysis; "
+        "in this form Tay et al. (2021), Long Range Arena",
+        licence="none stated: research use, the texts belong to their authors; cite Maas et al.",
+        counts="22,500 / 2,500 / 25,000 reviews, half of them positive",
+        baselines="commonest class 50 %, logistic regression on runs of 1-2 words 90 %",
+        leaks="the usual protocol selects on the test split; here a tenth of the training part is held out, "
+        "whole movies at a time. Files that do not name the movie (those of Hugging Face) only keep equal "
+        "texts together. 123 test texts also occur in the training part, and one movie is in both",
+    )
+    downloads = (_text_imdb.RELEASE,)
+    places = _text_imdb.PLACES
+
+    unit: _text.Unit = "characters"  # what a position holds; bytes: of UTF-8, all 256 known
+    length: Annotated[int, Field(ge=1, le=2**20)] = (
+        4096  # positions of a review that are read, from its start
+    )
+    split_seed: Seed = 0  # another choice of movies for validation
+
+    def write(self, out: Writer) -> Form:
+        """The reviews in their official order; groups are movies."""
+        train = _text_imdb.reviews(self, "train")
+        test = _text_imdb.reviews(self, "test")
+        held = _text.held_out(train.labels, train.groups, SHARE, self.split_seed)
+        seen = [text for text, out_of_sight in zip(train.texts, held, strict=True) if not out_of_sight]
+        alphabet = _text.alphabet(seen, self.unit, self.length, LEAST)
+        longest = 1
+        for part, split in ((train, held.astype(int)), (test, np.full(len(test.texts), 2))):
+            starts, lengths = alphabet.append(out, part.texts)
+            out.examples(starts, lengths, part.labels, split, part.groups)
+            longest = max(longest, int(lengths.max()))
+        return Form(Tokens(alphabet.vocab), longest, Classes(_text_imdb.CLASSES))
+
+
+task = Text
