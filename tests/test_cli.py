@@ -108,7 +108,7 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
         (["compare", "--set", "task.trian=5"], "did you mean 'train'"),
         (["compare", "--mixers", "attention", "-s", "attention.mixer.heads=7", "--jobs", "1"], "7 heads"),
         (["compare", "--runs", "file"], "in the way"),
-        (["compare", "--task", "arrays", "--set", "task.path=nothing.npz"], "nothing.npz"),
+        (["compare", "--task", "own", "--set", "task.name=nothing"], "no data called 'nothing'"),
         (["study", "compar"], "did you mean 'compare'"),
         (["list", "mixer"], "did you mean 'mixers'"),
         (["run", "no.json"], "no file"),

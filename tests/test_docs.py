@@ -57,6 +57,7 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty working folder that is on the import path, and whose src/selfpretrain extends the package."""
     before = set(sys.modules)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
     monkeypatch.syspath_prepend(tmp_path)
     for package in [selfpretrain, *(importlib.import_module(f"selfpretrain.{s}") for s in shelf.SHELVES)]:
         dropped = tmp_path / OUR_FOLDER / package.__name__.partition(".")[2]
@@ -117,9 +118,12 @@ def _is_verb(verb: str, rest: list[str]) -> bool:
 
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
-    if verb not in group.commands:
+    command = group.commands.get(verb)
+    while isinstance(command, typer.core.TyperGroup) and rest:
+        command, rest = command.commands.get(rest[0]), rest[1:]
+    if command is None:
         return False
-    known = {option for parameter in group.commands[verb].params for option in parameter.opts} | {"--help"}
+    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     return all(
         word.partition("=")[0] in known for word in rest if word.startswith("-") and not _is_number(word)
     )

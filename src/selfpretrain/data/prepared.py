@@ -19,7 +19,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +69,7 @@ class Writer:
     size: int = 0  # positions (or packed bytes) so far
     dtype: str = ""
     channels: int = 0  # 0: one symbol per position
+    symbols: tuple[str, ...] | None = None  # how each token is written, if not by its number
     _parts: list[np.ndarray] = field(default_factory=list)
     _columns: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
     _file: BinaryIO | None = None
@@ -136,6 +137,32 @@ class Writer:
         starts = at + np.concatenate([[0], ends[:-1]])
         self.examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
 
+    def blocks(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
+        """What has been appended so far, at most ``size`` positions at a time; nothing stays in memory."""
+        if self._file is None:
+            yield from self._parts
+            return
+        self._file.flush()
+        with Path(self._file.name).open("rb") as flat:
+            while len(block := np.fromfile(flat, self.dtype, size * max(self.channels, 1))):
+                yield block.reshape(-1, self.channels) if self.channels else block
+
+    def rewrite(self, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Put what ``change`` makes of each block in its place: as many positions, perhaps another dtype."""
+        if self._file is None:
+            self._parts = [change(part) for part in self._parts]
+            self.dtype = self._parts[0].dtype.str
+            return
+        flat = Path(self._file.name)
+        with flat.with_suffix(".new").open("wb") as new:
+            for block in self.blocks():
+                changed = change(block)
+                new.write(changed.tobytes())
+        self.dtype = changed.dtype.str
+        self._file.close()
+        os.replace(flat.with_suffix(".new"), flat)
+        self._file = flat.open("ab")
+
     def checkpoint(self) -> None:
         """Make what is here survive a kill; ``writing(..., resume=True)`` goes on from here."""
         if self.folder is None:
@@ -153,6 +180,7 @@ class Writer:
         columns = {name: self._column(name) for name in COLUMNS if self._columns[name]}
         said = {"format": FORMAT, "form": FORM.dump_python(form, mode="json"), "about": dict(about or {})}
         said |= {"dtype": self.dtype, "channels": self.channels, "packed": self.packed, "rows": self.rows}
+        said["symbols"] = self.symbols
         if self.folder is None:
             flat = np.concatenate(self._parts)
             hashes = {"flat": hashlib.sha256(flat.tobytes()).hexdigest()}
@@ -213,7 +241,7 @@ def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator
         shutil.rmtree(place, ignore_errors=True)
         os.replace(part, place)
     except OSError as error:
-        raise DataError(_full(place, error)) from error
+        raise DataError(unwritable(place, error)) from error
     finally:
         writer.close()
         if not (resume and (part / "state.npz").is_file()):
@@ -228,7 +256,7 @@ def locked(place: Path) -> Iterator[None]:
         lock = FileLock(place.with_name(f".{place.name}.lock"))
         lock.acquire()
     except OSError as error:
-        raise DataError(_full(place, error)) from error
+        raise DataError(unwritable(place, error)) from error
     with lock:
         yield
         lock.release()
@@ -288,7 +316,8 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _full(place: Path, error: OSError) -> str:
+def unwritable(place: Path, error: OSError) -> str:
+    """Why something cannot be written, in one line that says what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk of {place.parent} is full; free some space, or set SPT_DATA to another folder"
     return f"{place} cannot be written: {error.strerror or error}; set SPT_DATA to a folder of yours"

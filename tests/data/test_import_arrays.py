@@ -1,0 +1,379 @@
+"""One's own arrays: every form that is kept, and every mistake with its message."""
+
+import numpy as np
+import pytest
+import torch
+
+from selfpretrain.batch import SPLITS, Classes, Reals, Tokens, Values
+from selfpretrain.data import own
+from selfpretrain.data.own import save
+from selfpretrain.data.source import Reading
+from selfpretrain.errors import DataError
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def random():
+    return np.random.RandomState(0)
+
+
+@pytest.fixture
+def bring(tmp_path):
+    def bring(settings=None, **arrays):
+        np.savez(tmp_path / "mine.npz", **arrays)
+        return own.bring(own.plan(str(tmp_path / "mine.npz"), Reading(**settings or {})), "mine")
+
+    return bring
+
+
+def sound(random, n=60, length=12) -> dict[str, np.ndarray]:
+    """Arrays without a mistake."""
+    return {"x": random.randint(0, 9, (n, length)), "y": np.arange(n) % 3}
+
+
+def sizes(made) -> list[int]:
+    return [len(made.examples(split)) for split in SPLITS]
+
+
+def test_tokens_and_classes(bring, random):
+    made = bring(**sound(random))
+    assert made.form.signal == Tokens(9)
+    assert made.form.target == Classes(("0", "1", "2"))
+    assert made.form.length == 12
+    assert made.whole.flat.dtype == torch.uint8
+    assert sizes(made) == [42, 9, 9]
+
+
+def test_values_keep_their_channels_and_are_measured_on_train(bring, random):
+    x = random.standard_normal((60, 10, 3)) * [1, 5, 0] + [0, 7, 2]
+    made = bring(x=x, y=np.arange(60) % 2)
+    signal, examples = made.form.signal, made.examples("train")
+    train = examples.batch(torch.arange(len(examples))).inputs.reshape(-1, 3)
+    assert signal.channels == 3
+    np.testing.assert_allclose(signal.centre, train.mean(0), atol=1e-4)
+    np.testing.assert_allclose(signal.spread[:2], train.std(0, correction=0)[:2], rtol=1e-4)
+    assert signal.spread[2] == 1  # never changes
+    assert signal.low == pytest.approx(float(train.min()))
+    assert signal.high == pytest.approx(float(train.max()))
+
+
+def test_a_far_centre_does_not_blur_the_spread(bring, random):
+    x = (random.randint(0, 2, (60, 10)) + 30_000).astype(float)
+    made = bring(x=x, y=np.arange(60) % 2)
+    assert made.form.signal.spread[0] == pytest.approx(0.5, rel=0.01)
+    assert made.whole.flat.dtype == torch.int16
+
+
+def test_a_matrix_of_floats_is_one_channel(bring, random):
+    made = bring(x=random.rand(40, 7), y=np.arange(40) % 2)
+    assert made.form.signal.channels == 1
+    assert made.examples("val").batch(torch.arange(3)).inputs.shape == (3, 7, 1)
+
+
+def test_bytes_read_as_values_have_256_levels(bring, random):
+    x = random.randint(0, 256, (40, 7), dtype=np.uint8)
+    made = bring({"kind": "values"}, x=x, y=np.arange(40) % 2)
+    signal = made.form.signal
+    assert (signal.levels, signal.low, signal.high) == (256, 0, 255)
+    assert sorted(made.whole.flat.flatten().tolist()) == sorted(x.flatten().tolist())
+
+
+def test_padding_is_never_looked_at(bring, random):
+    x, lengths = random.rand(40, 9), random.randint(1, 10, 40)
+    x[np.arange(9) >= lengths[:, None]] = np.nan
+    made = bring(x=x, y=np.arange(40) % 2, lengths=lengths)
+    assert made.whole.flat.isfinite().all()
+    assert made.whole.lengths[0].tolist() == lengths.tolist()
+
+
+@pytest.mark.parametrize("channels", [(), (2,)])
+def test_ragged_sequences_come_back(random, channels):
+    x = [random.rand(n, *channels).astype(np.float32) for n in random.randint(3, 20, 30)]
+    made = save("mine", x, ["up", "down", "up"] * 10)
+    assert made.form.target == Classes(("down", "up"))
+    for row, sequence in enumerate(x):
+        assert made.whole.sequence(row).flatten().tolist() == sequence.flatten().tolist()
+    assert made.whole.targets.tolist() == [1, 0, 1] * 10
+
+
+def test_real_numbers(random):
+    y = np.r_[random.rand(50) * 4 + 10, [np.nan] * 10]
+    made = save("mine", random.rand(60, 5), y)
+    train = made.examples("train")
+    assert isinstance(made.form.target, Reals)
+    assert made.form.target.centre == pytest.approx(float(train.targets.nanmean()), rel=1e-5)
+    assert int((~train.labelled).sum()) == 10  # unlabelled sequences serve training only
+    np.testing.assert_allclose(made.whole.targets, y, rtol=1e-6)
+
+
+def test_labels_are_what_they_look_like_unless_somebody_says_otherwise(bring, random):
+    def target(y, how="auto"):
+        return type(bring({"target": how}, x=random.rand(len(y), 5), y=y).form.target)
+
+    assert target(np.arange(600) % 30) is Classes
+    assert target(np.arange(600) % 2 / 1.0) is Classes
+    assert target(np.arange(600) % 2 / 2.0) is Reals
+    assert target(np.arange(600)) is Reals  # more kinds than there may be classes
+    assert target(np.arange(600) % 30, "reals") is Reals
+    assert target(np.arange(900) % 300, "classes") is Classes
+
+
+def test_unlabelled_classes(bring, random):
+    for y, names in (
+        (np.where(np.arange(60) < 12, -1, np.arange(60) % 2 * 5), ("0", "5")),
+        (np.where(np.arange(60) < 12, "", np.array(["b", "a"])[np.arange(60) % 2]), ("a", "b")),
+        (np.where(np.arange(60) < 12, np.nan, np.arange(60) % 2 * 5), ("0", "5")),
+    ):
+        made = bring(x=random.rand(60, 5), y=y)
+        assert made.form.target == Classes(names)
+        assert (~made.whole.labelled).tolist() == [True] * 12 + [False] * 48
+        assert (made.split[:12] == 0).all()
+        assert "12 sequences have no label; they serve pretraining" in made.meta["about"]["notes"]
+
+
+def test_classes_have_the_order_of_numbers(bring, random):
+    assert bring(x=random.rand(60, 5), y=np.arange(60) % 12).form.target.names == tuple(map(str, range(12)))
+
+
+def test_given_splits_are_kept(bring):
+    names = np.array(["train", "val", "test"])[np.arange(60) // 20]
+    x = np.arange(60)[:, None] * np.ones((1, 4), dtype=int)
+    for split in (names, np.arange(60) // 20):
+        made = bring(x=x, y=np.arange(60) % 2, split=split)
+        assert made.split.tolist() == (np.arange(60) // 20).tolist()
+
+
+def test_a_split_without_val_takes_it_from_train(bring, random):
+    split = np.where(np.arange(100) < 80, "train", "test")
+    made = bring(**sound(random, 100), split=split)
+    assert sizes(made) == [68, 12, 20]
+    assert (made.split[80:] == 2).all()
+    assert any("no val split: 12 examples" in note for note in made.meta["about"]["notes"])
+
+
+def test_groups_stay_whole_and_classes_balanced(bring, random):
+    groups = np.array([f"patient {i}" for i in random.randint(0, 30, 300)])
+    made = bring(x=random.rand(300, 4), y=random.randint(0, 2, 300), groups=groups)
+    splits = [made.examples(split) for split in SPLITS]
+    seen = [set(s.groups.tolist()) for s in splits]
+    assert not (seen[0] & seen[1] or seen[0] & seen[2] or seen[1] & seen[2])
+    np.testing.assert_allclose(np.array(sizes(made)) / 300, [0.7, 0.15, 0.15], atol=0.05)
+    assert all(0.3 < s.targets.double().mean() < 0.7 for s in splits)
+
+
+def test_three_groups_fill_three_splits(bring, random):
+    assert sizes(bring(**sound(random), groups=np.arange(60) // 20)) == [20, 20, 20]
+
+
+def test_equal_sequences_share_a_split(bring, random):
+    x = np.repeat(random.randint(0, 9, (30, 8)), 4, axis=0)
+    made = bring(x=x, y=np.arange(120) % 2)
+    digests = [set(made.examples(split).digests()) for split in SPLITS]
+    assert sum(map(len, digests)) == len(set().union(*digests)) == 30
+    assert sum(sizes(made)) == 120
+
+
+def test_copies_in_other_groups_are_left_out(bring, random):
+    x = np.tile(random.randint(0, 9, (30, 8)), (4, 1))
+    made = bring(x=x, y=np.arange(120) % 2, groups=np.arange(120) // 5)
+    digests = [set(made.examples(split).digests()) for split in SPLITS]
+    assert sum(map(len, digests)) == len(set().union(*digests)) == 30
+    assert any("copies of sequences that another group" in note for note in made.meta["about"]["notes"])
+
+
+def test_a_class_of_two_is_trained_on_only_and_that_is_said(bring, random):
+    y = np.r_[np.zeros(40), np.ones(40), [2, 2]].astype(int)
+    made = bring(x=random.rand(82, 5), y=y)
+    assert made.split[80:].tolist() == [0, 0]
+    said = "class '2' (2 examples) is not in val and test: it is trained on, but not scored there"
+    assert said in made.meta["about"]["notes"]
+
+
+def test_overlapping_windows_are_noticed(bring, random):
+    recording = random.rand(4000).astype(np.float32)
+    windows = np.stack([recording[i * 12 : i * 12 + 100] for i in range(300)])
+    apart = random.rand(300, 100)
+    for x, expected in ((windows, True), (apart, False)):
+        made = bring(x=x, y=np.arange(300) % 2)
+        assert any("overlapping windows" in note for note in made.meta["about"]["notes"]) == expected
+
+
+@pytest.mark.parametrize("stride", [None, 5])
+def test_windows_are_cut_and_stay_with_their_sequence(bring, random, stride):
+    x, lengths = random.rand(60, 40), np.r_[7, np.full(59, 40)]
+    made = bring({"window": 10, "stride": stride}, x=x, y=np.arange(60) % 2, lengths=lengths)
+    count = 1 + 59 * (4 if stride is None else 7)
+    assert made.form.length == 10
+    assert len(made.split) == count
+    np.testing.assert_allclose(made.whole.sequence(2)[:, 0], x[1, (stride or 10) :][:10], rtol=1e-6)
+    groups = [set(made.examples(split).groups.tolist()) for split in SPLITS]
+    assert sum(map(len, groups)) == len(set().union(*groups)) == 60
+
+
+def test_long_sequences_are_cut(bring, random):
+    made = bring({"length": 5}, **sound(random))
+    assert made.form.length == 5
+    assert "60 sequences are cut to 5 positions" in made.meta["about"]["notes"]
+
+
+def test_another_seed_divides_otherwise(bring, random):
+    arrays = sound(random)
+    assert bring(**arrays).split.tolist() != bring({"split_seed": 1}, **arrays).split.tolist()
+
+
+def test_an_npy_file_with_labels_beside_it(tmp_path, random):
+    arrays = sound(random)
+    path = tmp_path / "waves.npy"
+    np.save(path, arrays["x"])
+    with pytest.raises(DataError, match=r"save the array 'y' as waves\.y\.npy"):
+        own.plan(str(path))
+    np.save(tmp_path / "waves.y.npy", arrays["y"])
+    made = own.bring(own.plan(str(path)), "mine")
+    assert made.whole.targets.tolist() == arrays["y"].tolist()
+
+
+HOLES = {
+    "cut": [[1, 2, 3, 4], [5, 6], [7, 8, 9, 1]],
+    "fill": [[1, 2, 3, 4], [5, 6, 6, 6], [7, 8, 9, 1]],
+    "drop": [[1, 2, 3, 4], [7, 8, 9, 1]],
+}
+
+
+@pytest.mark.parametrize("policy", HOLES)
+def test_missing_values(policy, bring, random):
+    x = np.r_[[[1, 2, 3, 4], [5, 6, np.nan, np.nan], [7, 8, 9, 1]], random.rand(57, 4)]
+    made = bring({"missing": policy}, x=x, y=np.arange(60) % 3)
+    expected = HOLES[policy]
+    assert [made.whole.sequence(i)[:, 0].tolist() for i in range(len(expected))] == expected
+
+
+def test_holes_are_interpolated_and_marked(bring, random):
+    x = np.r_[[[np.nan, 2, np.nan, 4], [np.nan] * 4], random.rand(58, 4)]
+    made = bring({"missing": "mask"}, x=x, y=np.arange(60) % 2)
+    assert made.whole.sequence(0).tolist() == [[2, 0], [2, 1], [3, 0], [4, 1]]
+    assert made.form.signal.channels == 2
+    np.testing.assert_allclose(made.whole.sequence(1), [[made.form.signal.centre[0], 0]] * 4, rtol=1e-5)
+
+
+MISTAKES = {
+    "y missing": (lambda a: {"x": a["x"], "labels": a["y"]}, "has no array 'y'; known: x, labels"),
+    "capital": (lambda a: {"X": a["x"], "y": a["y"]}, "has no array 'x'; did you mean 'X'"),
+    "unknown": (lambda a: a | {"length": a["y"]}, "'length' nobody asked for; did you mean 'lengths'"),
+    "objects": (lambda a: a | {"y": a["y"].astype(object)}, r"Python objects.*own\.save"),
+    "complex": (lambda a: a | {"x": a["x"] * 1j}, "complex128; it must hold integers"),
+    "flat": (lambda a: a | {"x": a["x"].ravel()}, r"shape \(720,\); it must be \(n, L\)"),
+    "negative token": (
+        lambda a: a | {"x": np.where(np.arange(12) == 4, -1, a["x"])},
+        r"sequence 0: position 4 is -1, no token.*--kind values",
+    ),
+    "huge token": (lambda a: a | {"x": a["x"] + (1 << 40)}, r"sequence 0: position 0 is .* no token"),
+    "nan": (
+        lambda a: a | {"x": np.where((a["x"] == 3) & (np.arange(60) > 7)[:, None], np.nan, 1.0)},
+        r"sequence \d+: position \d+ is missing.*--missing drop",
+    ),
+    "overflow": (lambda a: a | {"x": np.where(a["x"] == 3, 1e300, 1.0)}, "beyond float32"),
+    "short y": (lambda a: a | {"y": a["y"][:50]}, r"`y` has shape \(50,\), but there are 60 sequences"),
+    "y of complex": (lambda a: a | {"y": a["y"] * 1j}, "y is complex128"),
+    "negative class": (lambda a: a | {"y": a["y"] - 2}, r"y\[0\] is -2"),
+    "one class": (lambda a: a | {"y": a["y"] * 0}, "only class '0'"),
+    "no label": (lambda a: a | {"y": a["y"] * 0 - 1}, "holds no label"),
+    "infinite y": (
+        lambda a: a | {"y": np.r_[np.arange(59) / 2, np.inf]},
+        "sequence 59: y is 'inf', which is no",
+    ),
+    "constant y": (lambda a: a | {"y": np.full(60, 0.5)}, "all training targets are equal"),
+    "too long": (lambda a: a | {"lengths": np.full(60, 13)}, r"lengths\[0\] is 13, but rows of x have 12"),
+    "empty": (lambda a: a | {"lengths": np.arange(60) % 12}, "sequence 0: there is no sequence"),
+    "float lengths": (lambda a: a | {"lengths": np.ones(60)}, "`lengths` must be one row of integers"),
+    "few lengths": (lambda a: a | {"lengths": np.ones(9, dtype=int)}, "9 lengths for 60 sequences"),
+    "both": (lambda a: a | {"lengths": a["y"], "offsets": a["y"]}, "give one of them"),
+    "offsets": (lambda a: a | {"x": a["x"].ravel(), "offsets": np.arange(60)}, "rise from 0 to 720"),
+    "split word": (lambda a: a | {"split": np.full(60, "tran")}, "'tran'; did you mean 'train'"),
+    "split number": (lambda a: a | {"split": np.full(60, 3)}, "no split '3'"),
+    "no test": (lambda a: a | {"split": np.arange(60) % 2}, "the test split has no labelled example"),
+    "poor split": (lambda a: a | {"split": a["y"]}, "has only class"),
+    "unseen class": (
+        lambda a: a | {"split": np.where(a["y"] == 2, 1, np.arange(60) % 7 % 3)},
+        "class '2' is in val or test but not in train",
+    ),
+    "torn group": (
+        lambda a: a | {"split": np.arange(60) % 3, "groups": np.full(60, 7)},
+        "1 groups are in more than one split",
+    ),
+    "two groups": (lambda a: a | {"groups": np.arange(60) % 2}, "2 groups cannot fill three splits"),
+    "group missing": (
+        lambda a: a | {"groups": np.where(np.arange(60) == 9, "", "ab")},
+        "sequence 9: groups is empty",
+    ),
+    "nothing": (lambda a: {"x": a["x"][:0], "y": a["y"][:0]}, "holds no sequence"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_every_mistake_has_one_clear_message(name, bring, random, home):
+    spoil, advice = MISTAKES[name]
+    with pytest.raises(DataError, match=advice) as caught:
+        bring(**spoil(sound(random)))
+    assert "\n" not in str(caught.value)
+    assert own.known() == {}
+    assert [p.name for p in home.glob("own/*") if not p.name.endswith(".lock")] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "spoil", "advice"),
+    [
+        ({"kind": "tokens"}, lambda a: a | {"x": a["x"] * 0.5}, "tokens are integers"),
+        ({"target": "reals"}, lambda a: a | {"y": a["y"].astype(str).astype("U2")}, None),
+        ({"target": "reals"}, lambda a: a | {"y": np.array(["a", "b"])[a["y"] % 2]}, "use --target classes"),
+        ({"stride": 3}, lambda a: a, "--stride needs --window"),
+    ],
+)
+def test_settings_that_contradict_the_arrays(settings, spoil, advice, bring, random):
+    if advice is None:
+        assert isinstance(bring(settings, **spoil(sound(random))).form.target, Reals)
+        return
+    with pytest.raises(DataError, match=advice):
+        bring(settings, **spoil(sound(random)))
+
+
+def test_files_that_cannot_be_read(tmp_path, random, bring):
+    bring(**sound(random))
+    with pytest.raises(DataError, match=r"there is no .*mine\.npy; did you mean 'mine\.npz'"):
+        own.plan(str(tmp_path / "mine.npy"))
+    for name, content in (
+        ("bad.npz", b"PK"),
+        ("empty.npz", b""),
+        ("text.npz", b"hello there"),
+        ("cut.npy", b"\x93NUMPY"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=r"cannot be read|Python objects"):
+            own.plan(str(tmp_path / name))
+
+
+def test_nothing_is_saved_that_could_not_be_read():
+    for x, y in (
+        ([np.ones(3), np.ones((3, 2))], [0, 1]),
+        (np.ones((30, 3)), [object()] * 30),
+        (np.full((30, 3), np.nan), np.arange(30) % 2),
+    ):
+        with pytest.raises(DataError):
+            save("mine", x, y)
+    for name in ("Mine", "my data", "../mine", "", "stdlib"):
+        with pytest.raises(DataError, match=r"no name for data|already"):
+            save(name, np.random.rand(30, 3), np.arange(30) % 2)
+    assert own.known() == {}
+
+
+def test_saved_arrays_are_read(random):
+    split, groups = ["train"] * 20 + ["val"] * 10 + ["test"] * 10, [i // 10 for i in range(40)]
+    lengths = random.randint(1, 8, 40)
+    made = save("mine", random.rand(40, 8), [0, 1] * 20, lengths, groups, split)
+    assert sizes(made) == [20, 10, 10]
+    assert isinstance(made.form.signal, Values)
+    assert set(made.examples("test").groups.tolist()) == {3}

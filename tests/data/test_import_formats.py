@@ -1,0 +1,330 @@
+"""The same data come in by every door as the same set, whatever the pieces they are read in."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import feather, parquet
+from scipy.io import wavfile
+
+from selfpretrain.batch import SPLITS, Classes, Reals, Tokens, Values
+from selfpretrain.data import arrays, folders, long, own, tables, ts
+from selfpretrain.data.prepared import damage
+from selfpretrain.data.source import Reading
+
+WORDS = ["spam", "eggs", "tö\u0304st"]
+EASY = settings(
+    max_examples=6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def bring(origin, **reading):
+    made = own.bring(own.plan(str(origin), Reading(**reading)), "mine")
+    assert damage(own.known()["mine"]) == []
+    return made
+
+
+def texts(made):
+    return [made.whole.sequence(row).tobytes() for row in range(len(made.split))]
+
+
+def numbers(made):
+    return [made.whole.sequence(row).tolist() for row in range(len(made.split))]
+
+
+def labels(made):
+    return [made.form.target.names[y] if y >= 0 else None for y in made.whole.targets.tolist()]
+
+
+def write(path, columns):
+    """A table in the format that the name of its file tells of."""
+    table = pa.table(columns)
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=7)
+    elif path.suffix == ".feather":
+        feather.write_feather(table, path, chunksize=5)
+    elif path.suffix == ".arrow":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as out:
+            out.write_table(table, max_chunksize=5)
+    elif path.suffix == ".jsonl":
+        rows = [json.dumps(row, ensure_ascii=False) for row in table.to_pylist()]
+        path.write_text("\n".join(rows), encoding="utf-8")
+    else:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+            out.writerow(table.column_names)
+            out.writerows(table.to_pylist() and zip(*(c.to_pylist() for c in table.columns), strict=True))
+    return path
+
+
+ALL = ["t.csv", "t.tsv", "t.jsonl", "t.parquet", "t.feather", "t.arrow"]
+cell = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size=1, max_size=9)
+
+
+@pytest.mark.parametrize("name", ALL)
+@EASY
+@given(st.lists(cell, min_size=40, max_size=60, unique=True), st.integers(1, 60))
+def test_texts_come_out_as_they_went_in(name, tmp_path, monkeypatch, said, piece):
+    monkeypatch.setattr(tables, "ROWS", piece)
+    monkeypatch.setattr(tables, "PIECE", 64 * piece)
+    y = [WORDS[i % 3] for i in range(len(said))]
+    made = bring(
+        write(tmp_path / name, {"id": range(len(y)), "say": said, "label": y}), sequence="say", kind="text"
+    )
+    assert texts(made) == [text.encode() for text in said]
+    assert labels(made) == y
+    assert made.form.signal == Tokens(256)
+    assert made.form.length == max(len(text.encode()) for text in said)
+
+
+real = st.floats(-1e6, 1e6, width=32)
+
+
+@pytest.mark.parametrize("name", ALL)
+@EASY
+@given(st.lists(st.lists(real, min_size=4, max_size=4), min_size=40, max_size=50), st.integers(1, 60))
+def test_wide_tables_come_out_as_they_went_in(name, tmp_path, monkeypatch, rows, piece):
+    monkeypatch.setattr(tables, "ROWS", piece)
+    x = np.array(rows, dtype=np.float64) + np.arange(len(rows))[:, None] + 0.5
+    columns = {f"t{i}": x[:, i] for i in range(4)}
+    made = bring(write(tmp_path / name, columns | {"label": [WORDS[i % 2] for i in range(len(x))]}))
+    assert isinstance(made.form.signal, Values)
+    np.testing.assert_array_equal(np.array(numbers(made))[..., 0], x.astype(np.float32))
+
+
+def test_wide_tables_leave_out_what_only_numbers_the_rows(tmp_path):
+    x = np.random.default_rng(0).random((40, 3))
+    columns = {"id": range(40)} | {f"t{i}": x[:, i] for i in range(3)} | {"label": [0, 1] * 20}
+    made = bring(write(tmp_path / "t.csv", columns))
+    assert made.form.length == 3
+    assert bring(tmp_path / "t.csv", sequence="t1,t2").form.length == 2
+    assert bring(tmp_path / "t.csv", sequence="t*").form.length == 3
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.parquet", "t.feather"])
+def test_lists_are_tokens_or_values_and_several_are_channels(tmp_path, name):
+    x = [[i % 7] * (1 + i % 4) + [i] for i in range(40)]
+    half = [[v / 2 for v in row] for row in x]
+    y = [WORDS[i % 2] for i in range(40)]
+    path = write(tmp_path / name, {"x": x, "half": half, "label": y})
+    made = bring(path, sequence="x")
+    assert made.form.signal == Tokens(40)
+    assert numbers(made) == x
+    assert isinstance(bring(path, sequence="x", kind="values").form.signal, Values)
+    both = bring(path, sequence="x,half")
+    assert both.form.signal.channels == 2
+    assert numbers(both) == [
+        [[a, b] for a, b in zip(p, q, strict=True)] for p, q in zip(x, half, strict=True)
+    ]
+
+
+def test_lists_of_lists_are_channels(tmp_path):
+    x = np.random.default_rng(0).integers(-9, 9, (40, 5, 3)).astype(np.int16)
+    made = bring(write(tmp_path / "t.parquet", {"x": x.tolist(), "label": [0, 1] * 20}))
+    assert numbers(made) == x.tolist()
+    assert made.form.signal.channels == 3
+
+
+@pytest.mark.parametrize("style", ["[{}]", "{}", "({})"])
+def test_numbers_written_in_a_cell(tmp_path, style):
+    x = [[i, i / 4, -1.5][: 2 + i % 2] for i in range(40)]
+    cells = [style.format(", ".join(map(str, row))) for row in x]
+    made = bring(write(tmp_path / "t.csv", {"seq": cells, "label": [0, 1] * 20}))
+    assert isinstance(made.form.signal, Values)
+    assert [[v for (v,) in row] for row in numbers(made)] == x
+    whole = bring(
+        write(tmp_path / "t.csv", {"seq": [f"1 2 {i}" for i in range(39)] + ["4,5"], "label": [0, 1] * 20})
+    )
+    assert whole.form.signal == Tokens(39)
+    assert isinstance(bring(tmp_path / "t.csv", sequence="seq", kind="text").form.signal, Tokens)
+
+
+@EASY
+@given(st.permutations(range(120)), st.integers(1, 50))
+def test_long_tables_are_sorted(tmp_path, monkeypatch, order, piece):
+    monkeypatch.setattr(long, "AT_ONCE", piece)
+    rows = [(f"p{i % 20:02d}", i // 20, i / 4, i / 8, "ab"[i % 2]) for i in range(120)]
+    who, time, a, b, label = zip(*(rows[i] for i in order), strict=True)
+    path = write(tmp_path / "t.csv", {"who": who, "time": time, "a": a, "b": b, "label": label})
+    made = bring(path, id="who", time="time", value="a,b")
+    assert len(made.split) == 20
+    assert numbers(made)[3] == [[i / 4, i / 8] for i in range(3, 120, 20)]
+    assert labels(made) == ["a", "b"] * 10
+
+
+def test_long_tables_of_events_and_dates(tmp_path):
+    rows = [
+        (i, f"2024-01-{d:02d} 10:00:00", ["in", "buy", "out"][(i * d) % 3], "ab"[i % 2])
+        for d in (3, 2, 1)
+        for i in range(40)
+    ]
+    who, when, what, label = zip(*rows, strict=True)
+    path = write(tmp_path / "t.csv", {"who": who, "when": when, "what": what, "label": label})
+    made = bring(path, id="who", time="when", value="what")
+    assert made.form.signal == Tokens(3)
+    by_who = sorted(map(str, range(40)))
+    names = ["buy", "in", "out"]
+    assert [[names[v] for v in row] for row in numbers(made)] == [
+        [["in", "buy", "out"][(int(i) * d) % 3] for d in (1, 2, 3)] for i in by_who
+    ]
+
+
+def series(path, lengths=(5, 9), target=False, missing=False):
+    random = np.random.default_rng(0)
+    kind = "@targetLabel true" if target else "@classLabel true a b"
+    lines = ["#by nobody", "@problemName X", "@timeStamps false", "@dimensions 2", kind, "@data"]
+    kept = []
+    for i in range(40):
+        x = random.integers(0, 99, (int(random.integers(*lengths, endpoint=True)), 2)) / 8
+        kept.append(x.tolist())
+        said = [[str(v) for v in x[:, c]] for c in range(2)]
+        if missing and i == 7:
+            said[1][3] = "?"
+        lines.append(":".join([*(",".join(part) for part in said), str(i / 8) if target else "ab"[i % 2]]))
+    path.write_text("\n".join(lines) + "\n")
+    return kept
+
+
+@pytest.mark.parametrize("lengths", [(5, 9), (6, 6)])
+@pytest.mark.parametrize("target", [False, True])
+@pytest.mark.parametrize("at_once", [1, 256])
+def test_time_series_files(tmp_path, monkeypatch, lengths, target, at_once):
+    monkeypatch.setattr(ts, "AT_ONCE", at_once)
+    x = series(tmp_path / "waves.ts", lengths, target)
+    made = bring(tmp_path / "waves.ts")
+    assert numbers(made) == x
+    assert isinstance(made.form.target, Reals if target else Classes)
+
+
+def test_time_series_of_train_and_test(tmp_path):
+    (tmp_path / "x").mkdir()
+    series(tmp_path / "x" / "X_TRAIN.ts")
+    series(tmp_path / "x" / "X_TEST.ts")
+    made = bring(tmp_path / "x")
+    assert [len(made.examples(split)) for split in SPLITS] == [34, 6, 40]
+
+
+def test_missing_values_of_time_series(tmp_path):
+    series(tmp_path / "waves.ts", missing=True)
+    with pytest.raises(own.DataError, match=r"waves\.ts, line 14: dimension 1, position 3 is missing"):
+        bring(tmp_path / "waves.ts")
+    assert len(bring(tmp_path / "waves.ts", missing="drop").split) == 39
+    assert bring(tmp_path / "waves.ts", missing="mask").form.signal.channels == 4
+
+
+def recordings(root, suffix=".wav"):
+    random = np.random.default_rng(0)
+    kept = {}
+    for i in range(24):
+        name = f"{'yes' if i % 2 else 'no'}/{('anna', 'bob', 'cleo', 'dan')[i // 6]}_{i}{suffix}"
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        kept[name] = random.integers(-999, 999, int(random.integers(20, 40))).astype(np.int16)
+        if suffix == ".wav":
+            wavfile.write(root / name, 8000, kept[name])
+        else:
+            pytest.importorskip("soundfile").write(root / name, kept[name], 8000)
+    return kept
+
+
+@pytest.mark.parametrize("suffix", [".wav", ".flac"])
+def test_folders_of_recordings(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(folders, "AT_ONCE", 5)
+    kept = recordings(tmp_path / "speech", suffix)
+    made = bring(tmp_path / "speech", group=r"/([a-z]+)_")
+    assert [np.ravel(x).tolist() for x in numbers(made)] == [kept[name].tolist() for name in sorted(kept)]
+    assert labels(made) == [name.split("/")[0] for name in sorted(kept)]
+    assert made.whole.flat.numpy().dtype == np.int16
+    assert len(made.whole.groups.unique()) == 4
+
+
+def test_bad_recordings_are_named_or_left_out(tmp_path):
+    recordings(tmp_path / "speech")
+    (tmp_path / "speech" / "no" / "broken.wav").write_bytes(b"RIFFnothing")
+    with pytest.raises(own.DataError, match=r"no/broken\.wav cannot be read.*--skip-bad"):
+        bring(tmp_path / "speech")
+    made = bring(tmp_path / "speech", skip_bad=True)
+    assert len(made.split) == 24
+    assert "1 files cannot be read and are left out" in made.meta["about"]["notes"]
+    wavfile.write(tmp_path / "speech" / "no" / "broken.wav", 16000, np.zeros(9, np.int16))
+    with pytest.raises(own.DataError, match="16000 samples per second, others 8000"):
+        bring(tmp_path / "speech", skip_bad=True)
+
+
+def test_folders_of_texts_may_be_divided_already(tmp_path):
+    for i in range(60):
+        place = tmp_path / "films" / ("train", "test")[i % 3 == 0] / ("good", "bad")[i % 2] / f"{i:02d}.txt"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"film {i} was ö")
+    made = bring(tmp_path / "films")
+    assert [len(made.examples(split)) for split in SPLITS] == [34, 6, 20]
+    assert set(labels(made)) == {"good", "bad"}
+    assert "ö".encode() in texts(made)[0]
+
+
+def test_folders_of_tables_as_the_hub_has_them(tmp_path):
+    features = {"label": {"names": ["neg", "pos"], "_type": "ClassLabel"}}
+    meta = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+    for split, n in (("train", 30), ("validation", 10), ("test", 10)):
+        table = pa.table({"text": [f"{split} {i}" for i in range(n)], "label": [i % 2 for i in range(n)]})
+        place = tmp_path / "set" / split / "data-00000-of-00001.arrow"
+        place.parent.mkdir(parents=True)
+        schema = table.schema.with_metadata(meta)
+        with pa.OSFile(str(place), "wb") as sink, pa.ipc.new_stream(sink, schema) as out:
+            out.write_table(table)
+    made = bring(tmp_path / "set")
+    assert made.form.target == Classes(("neg", "pos"))
+    assert [len(made.examples(split)) for split in SPLITS] == [30, 10, 10]
+
+
+@EASY
+@given(st.lists(st.integers(1, 9), min_size=30, max_size=40), st.integers(1, 30))
+def test_arrays_come_out_as_they_went_in(lengths, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "AT_ONCE", piece)
+        x = [np.arange(i, i + n) for i, n in enumerate(lengths)]
+        made = own.save("mine", x, [i % 2 for i in range(len(x))])
+    assert numbers(made) == [row.tolist() for row in x]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_labels_missing_in_a_table(tmp_path, name):
+    y = ["a", None, "b", "NA", ""] * 12
+    made = bring(write(tmp_path / name, {"text": [f"text {i}" for i in range(60)], "label": y}))
+    assert labels(made) == ["a", None, "b", None, None] * 12
+    assert "36 sequences have no label; they serve pretraining" in made.meta["about"]["notes"]
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data("imdb")
+def test_reviews_divided_by_film(needs_data):
+    made = bring(needs_data / "imdb" / "train.parquet", label="label", group="movie")
+    assert len(made.split) > 24_900
+    assert made.form.target == Classes(("0", "1"))
+    films = [set(made.examples(split).groups.tolist()) for split in SPLITS]
+    assert not (films[0] & films[1] or films[0] & films[2] or films[1] & films[2])
+    digests = [set(made.examples(split).digests()) for split in SPLITS]
+    assert sum(map(len, digests)) == len(set().union(*digests))
+
+
+@pytest.mark.needs_data("bidmc")
+def test_two_signals_in_windows_by_patient(needs_data):
+    made = bring(
+        needs_data / "bidmc" / "bidmc.parquet",
+        label="gender", sequence="pleth,resp", group="mimic_id", window=4000, stride=375,
+    )  # fmt: skip
+    assert made.form.signal.channels == 2
+    assert made.form.length == 4000
+    assert not any("overlapping" in note for note in made.meta["about"]["notes"])

@@ -1,0 +1,290 @@
+"""What strangers' tables look like: they are imported, or refused in one line that names row and column."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from selfpretrain import cli
+from selfpretrain.data import own, prepared
+from selfpretrain.data.source import Reading
+from selfpretrain.errors import DataError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def bring(origin, **reading):
+    return own.bring(own.plan(str(origin), Reading(**reading)), "mine")
+
+
+def left_behind(home):
+    return [p.name for p in home.glob("own/*") if not p.name.endswith(".lock")]
+
+
+KINDS = ["spam", "eggs", "toast", "ham"]
+
+
+def odd_rows(sep=",", quote='"'):
+    """Five classes of which one has two rows; quotes, separators and line ends in texts; labels missing."""
+    for i in range(120):
+        said = [f"naïve {i}", f"a {quote}{quote}b{quote}{quote}{sep} {i}", f"two\nlines {i}", f"Größe {i}"][
+            i % 4
+        ]
+        yield f"{i}{sep}{quote}{said}{quote}{sep}{KINDS[i % 4] if i % 10 else ''}"
+    yield f"{120}{sep}rare one{sep}rare"
+    yield f"{121}{sep}rare two{sep}rare"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("sep", [",", ";", "\t"])
+@pytest.mark.parametrize("code", ["utf-8", "utf-8-sig", "latin-1", "utf-16"])
+def test_a_strangers_table_is_imported(tmp_path, end, sep, code):
+    said = end.join([f"id{sep}text{sep}label", *odd_rows(sep)]) + end
+    (tmp_path / "t.csv").write_bytes(said.encode(code))
+    made = bring(tmp_path / "t.csv")
+    notes = made.meta["about"]["notes"]
+    assert made.whole.sequence(0).tobytes() == "naïve 0".encode()
+    assert made.whole.sequence(1).tobytes() == f'a "b"{sep} 1'.encode()
+    assert made.form.target.names == ("eggs", "ham", "rare", "spam", "toast")
+    assert "12 sequences have no label; they serve pretraining" in notes
+    assert any("class 'rare' (2 examples) is not in val and test" in note for note in notes)
+
+
+def table(*rows, header="text,label"):
+    good = [f"text number {i},{'ab'[i % 2]}" for i in range(40)]
+    return "\n".join([header, *good, *rows]) + "\n"
+
+
+def wide(*rows):
+    good = [f"{i},{i / 2},{i * 3},{'ab'[i % 2]}" for i in range(40)]
+    return "\n".join(["t0,t1,t2,label", *good, *rows]) + "\n"
+
+
+def lines(*rows):
+    return "\n".join([*(f'{{"x": [{i}, 1], "label": "{"ab"[i % 2]}"}}' for i in range(40)), *rows]) + "\n"
+
+
+def events(*rows):
+    good = [f"{i % 20},{i // 20},{i / 4},{'ab'[i % 2]}" for i in range(80)]
+    return "\n".join(["who,time,v,label", *good, *rows]) + "\n"
+
+
+LONG = {"id": "who", "time": "time", "value": "v"}
+MISTAKES = [
+    ("t.csv", table("one, two, three"), {}, r"t\.csv, row 41: 3 cells where the header has 2"),
+    ("t.csv", table("alone"), {}, r"t\.csv, row 41: 1 cells where the header has 2"),
+    ("t.csv", table('"never closed,a'), {}, r"t\.csv.*quote"),
+    ("t.csv", table(",a"), {}, "row 41: there is no sequence; --missing drop"),
+    ("t.csv", "", {}, r"t\.csv is empty"),
+    ("t.csv", "text,label\n", {}, "no rows"),
+    ("t.csv", "text,text,label\n", {}, "two columns called 'text'"),
+    ("t.csv", table(header="text,kind"), {}, "which column holds the labels.*text, kind"),
+    ("t.csv", table(), {"label": "lable"}, "no column 'lable'; did you mean 'label'"),
+    ("t.csv", table(), {"group": "patient"}, "no column 'patient'"),
+    ("t.csv", table(), {"sequence": "txt"}, "did you mean 'text'"),
+    ("t.csv", table(), {"sequence": "x*"}, r"no column matches 'x\*'"),
+    ("t.csv", table(), {"target": "reals"}, "row 1: label is 'a', which is no finite number"),
+    ("t.csv", table(), {"encoding": "klingon"}, "klingon"),
+    ("t.csv", table(), {"id": "text"}, "a long table needs --id, --time and --value"),
+    ("t.csv", table(), {"kind": "values", "sequence": "text"}, "row 1.*'text' holds 'text', not a number"),
+    ("t.csv", wide("1,x,3,a"), {}, "row 41: column 't1' holds 'x', not a number"),
+    ("t.csv", wide('1,"2,5",3,a'), {}, "'2,5', not a number; write decimals with a point"),
+    (
+        "t.csv",
+        wide("1,2,,a"),
+        {},
+        "row 41: column 't2' is missing, infinite.*--missing drop leaves the row out",
+    ),
+    ("t.csv", wide("1,,3,a"), {"missing": "cut"}, "row 41: column 't1' is missing"),
+    ("t.csv", wide(), {"kind": "text"}, "column 't0' holds numbers, not text"),
+    ("t.csv", wide(), {"split": "t0"}, "there is no split '3'"),
+    ("t.jsonl", lines("{'x': 1}"), {}, r"t\.jsonl, line 41: this is no JSON"),
+    ("t.jsonl", lines("[1, 2]"), {}, "line 41: this is no object"),
+    (
+        "t.jsonl",
+        lines('{"x": "y", "label": "a"}'),
+        {},
+        "row 41: column 'x' holds 'y', other than rows before",
+    ),
+    ("t.jsonl", lines('{"x": [1, "y"], "label": "a"}'), {}, r"row 41: column 'x' holds .*y.*, other than"),
+    (
+        "t.jsonl",
+        lines('{"x": [1, -2], "label": "a"}'),
+        {"kind": "tokens"},
+        "row 41.*position 1 is -2, no token",
+    ),
+    ("t.jsonl", lines('{"x": null, "label": "a"}'), {}, "row 41: there is no sequence"),
+    (
+        "t.jsonl",
+        lines('{"x": [1, null], "label": "a"}'),
+        {"kind": "values"},
+        "row 41: column 'x', position 1 is miss",
+    ),
+    ("t.jsonl", lines('{"x": [1, 2], "label": {"a": 1}}'), {}, "row 41: column 'label' holds"),
+    ("t.parquet", "PAR1 or not", {}, r"t\.parquet cannot be read"),
+    ("t.feather", "ARROW or not", {}, r"t\.feather cannot be read"),
+    ("t.xlsx", "PK", {}, r"t\.xlsx ends in none of \.csv"),
+    ("t.csv", events("7,3,1,a"), LONG, "id '7' has two rows at time 3"),
+    ("t.csv", events("7,9,1,a"), LONG, "id '7': its rows do not agree on label"),
+    ("t.csv", events(",9,1,a"), LONG, "row 81: who is empty"),
+    ("t.csv", events("7,,1,b"), LONG, "row 81: time is empty"),
+    ("t.csv", events("7,soon,1,b"), LONG, "column 'time' holds neither numbers nor times"),
+    ("t.csv", events("7,9,,b"), LONG, "id '7': column 'v', position 4 is missing"),
+    ("t.csv", events("7,9,,b"), LONG | {"value": "w"}, "no column 'w'"),
+    ("t.ts", "a,b:c\n", {}, "no @data line"),
+    ("t.ts", "@timestamps true\n@classLabel true\n@data\n", {}, "time stamps"),
+    ("t.ts", "@classLabel false\n@data\n1,2:a\n", {}, "neither @classLabel nor @targetLabel"),
+    (
+        "t.ts",
+        "@classLabel true a b\n@data\n1,2:3,4:a\n1,2:b\n",
+        {},
+        "line 4: 1 dimensions, lines before have 2",
+    ),
+    ("t.ts", "@classLabel true a b\n@data\n1,2:3:a\n", {}, r"line 3: dimensions of \[2, 1\] positions"),
+    ("t.ts", "@classLabel true a b\n@data\n1,zwei:a\n", {}, "line 3, dimension 0: 'zwei' is not a number"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "reading", "advice"), MISTAKES, ids=[advice for *_, advice in MISTAKES]
+)
+def test_a_strangers_mistake_is_named(tmp_path, home, name, said, reading, advice):
+    (tmp_path / name).write_text(said)
+    with pytest.raises(DataError, match=advice) as caught:
+        bring(tmp_path / name, **reading)
+    assert "\n" not in str(caught.value)
+    assert left_behind(home) == []
+
+
+def test_folders_that_hold_nothing_of_use(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no table"):
+        bring(tmp_path / "empty")
+    (tmp_path / "empty" / "a.txt").write_text("hello")
+    with pytest.raises(DataError, match="outside of class folders; give --label"):
+        bring(tmp_path / "empty")
+    with pytest.raises(DataError, match=r"a\.txt: --label x\(y\) finds nothing"):
+        bring(tmp_path / "empty", label="x(y)")
+    with pytest.raises(DataError, match="no regular expression"):
+        bring(tmp_path / "empty", label="x(y")
+
+
+def test_letters_of_another_alphabet_late_in_a_file(tmp_path):
+    (tmp_path / "t.csv").write_bytes(table().encode() + b"x,a\n" * 400_000 + "ö,b\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"row 400041: this is not UTF-8; give --encoding, e\.g\. latin-1"):
+        bring(tmp_path / "t.csv")
+
+
+def test_the_hub_is_not_waited_for(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    start = time.monotonic()
+    with pytest.raises(DataError, match=r"pip install|not downloaded yet"):
+        own.plan("hf:nobody/nothing", Reading(label="label"))
+    assert time.monotonic() - start < 20
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
+    (tmp_path / "t.csv").write_text(table())
+    first = bring(tmp_path / "t.csv").digest
+
+    def full(*_, allow_pickle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(prepared.np, "save", full)
+    with pytest.raises(DataError, match=r"disk of .* is full; free some space, or set SPT_DATA"):
+        bring(tmp_path / "t.csv")
+    monkeypatch.undo()
+    monkeypatch.setenv("SPT_DATA", str(home))
+    assert prepared.open_set(own.known()["mine"]).digest == first
+    assert left_behind(home) == ["mine"]
+
+
+def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
+    rows = "".join(f"{'text ' * 40} {i},{'ab'[i % 2]}\n" for i in range(200_000))
+    (tmp_path / "t.csv").write_text("text,label\n" + rows)
+    program = f"from selfpretrain.data import own; own.bring(own.plan({str(tmp_path / 't.csv')!r}), 'mine')"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment)
+    while process.poll() is None and not list(home.glob("own/mine.part/flat.bin")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert left_behind(home) == ["mine.part"]
+    assert own.known() == {}
+    (tmp_path / "t.csv").write_text(table())
+    bring(tmp_path / "t.csv")
+    assert left_behind(home) == ["mine"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kB on Linux")
+def test_memory_does_not_grow_with_the_file(tmp_path, home):
+    program = (
+        "import resource, sys; from selfpretrain.data import own; own.bring(own.plan(sys.argv[1]), 'mine');"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    )
+    peaks = []
+    for rows in (20_000, 200_000):
+        text = np.random.default_rng(0).integers(97, 123, 1000, dtype=np.uint8).tobytes().decode()
+        with (tmp_path / "t.csv").open("w") as file:
+            file.write("text,label\n")
+            file.writelines(f"{text} {i},{'ab'[i % 2]}\n" for i in range(rows))
+        command = [sys.executable, "-c", program, str(tmp_path / "t.csv")]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        peaks.append(int(subprocess.run(command, env=environment, check=True, capture_output=True).stdout))
+    assert peaks[1] < peaks[0] + 100
+
+
+def spt(*arguments):
+    return cli.run(["data", "import", *map(str, arguments)])
+
+
+def test_the_command_shows_what_it_found_and_did(tmp_path, capsys, home):
+    (tmp_path / "My Own.csv").write_text(table())
+    assert spt(tmp_path / "My Own.csv", "--dry-run") == 0
+    assert "text (as bytes of UTF-8)" in capsys.readouterr().out
+    assert own.known() == {}
+    assert spt(tmp_path / "My Own.csv") == 0
+    out = capsys.readouterr().out
+    assert "28 train, 6 val, 6 test" in out
+    assert "spt compare --task my-own" in out
+    assert list(own.known()) == ["my-own"]
+
+
+def test_the_command_replaces_nothing_unasked(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text(table())
+    assert spt(tmp_path / "t.csv", "--name", "mine") == 0
+    assert spt(tmp_path / "t.csv", "--name", "mine") == 2
+    assert "--yes replaces them" in capsys.readouterr().err
+    assert spt(tmp_path / "t.csv", "--name", "mine", "--yes") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing.csv"], "there is no"),
+        (["t.csv", "--kind", "txt"], "'txt'"),
+        (["t.csv", "--window", "0"], "--window"),
+        (["t.csv", "--name", "Mine!"], "is no name for data"),
+        (["t.csv", "--name", "digits"], "already"),
+    ],
+)
+def test_mistakes_on_the_command_line_get_one_line(tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(table())
+    assert spt(*arguments) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Traceback" not in err

@@ -1,0 +1,173 @@
+"""Archives come out whole or not at all, and nothing of them outside their folder."""
+
+import io
+import os
+import stat
+import tarfile
+import zipfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from selfpretrain.data import unpack as module
+from selfpretrain.data.unpack import Limits, unpack
+from selfpretrain.errors import DataError
+
+FILES = {"a/one.txt": b"1" * 3000, "a/two.txt": b"", "b/c/three.bin": bytes(range(256)) * 9}
+
+
+def tar(path, *members, mode="w:gz", pax=None):
+    """An archive of (name, bytes) or of whole headers."""
+    with tarfile.open(path, mode, format=tarfile.PAX_FORMAT, pax_headers=pax) as out:
+        for member in members:
+            info, data = (
+                member if isinstance(member[0], tarfile.TarInfo) else (tarfile.TarInfo(member[0]), member[1])
+            )
+            info.size = len(data) if info.isreg() else 0
+            out.addfile(info, io.BytesIO(data))
+    return path
+
+
+def zipped(path, *members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, data in members:
+            out.writestr(name, data)
+    return path
+
+
+def special(kind, name="a/x", target=""):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info, b""
+
+
+def contents(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz", "zip"])
+def test_what_went_in_comes_out(tmp_path, mode):
+    make = zipped if mode == "zip" else tar
+    options = {} if mode == "zip" else {"mode": mode}
+    archive = make(tmp_path / "x.gz", *FILES.items(), **options)
+    unpack(archive, tmp_path / "place")
+    assert contents(tmp_path / "place") == FILES
+    assert sorted(os.listdir(tmp_path)) == ["place", "x.gz"]
+
+
+def test_a_folder_of_the_same_name_is_not_doubled(tmp_path):
+    unpack(tar(tmp_path / "x.tar", ("set/one", b"1"), ("set/two", b"2")), tmp_path / "set")
+    assert contents(tmp_path / "set") == {"one": b"1", "two": b"2"}
+    unpack(tar(tmp_path / "y.tar", ("set/one", b"1"), ("read me", b"2")), tmp_path / "deep" / "set")
+    assert contents(tmp_path / "deep" / "set") == {"set/one": b"1", "read me": b"2"}
+
+
+NAMES = ["../x", "a/../../x", "/etc/x", "a\\..\\x", "C:x", "new\nline", "a/../b"]
+BAD_TARS = {
+    **{f"name {name!r}": [(name, b"1")] for name in NAMES},
+    "symbolic link": [special(tarfile.SYMTYPE, target="../..")],
+    "link inside": [("a/y", b"1"), special(tarfile.SYMTYPE, target="y")],
+    "hard link": [("a/y", b"1"), special(tarfile.LNKTYPE, target="a/y")],
+    "device": [special(tarfile.CHRTYPE)],
+    "pipe": [special(tarfile.FIFOTYPE)],
+    "twice": [("a/x", b"1"), ("a/x", b"2")],
+    "twice, written differently": [("a/x", b"1"), ("./a//x", b"2")],
+    "file, then folder": [("a", b"1"), ("a/x", b"2")],
+    "folder, then file": [("a/x", b"1"), ("a", b"2")],
+}
+
+
+@pytest.mark.parametrize("members", BAD_TARS.values(), ids=BAD_TARS)
+def test_what_is_not_to_be_trusted_is_refused(tmp_path, members):
+    folder = tmp_path / "in" / "ner"
+    archive = tar(tmp_path / "x.tar.gz", ("good", b"1"), *members)
+    with pytest.raises(DataError, match="is not opened: ") as error:
+        unpack(archive, folder / "place")
+    assert "\n" not in str(error.value)
+    assert sorted(os.listdir(tmp_path)) == ["in", "x.tar.gz"]
+    assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "\\" not in name])
+def test_names_in_zips_are_refused_too(tmp_path, name):
+    with pytest.raises(DataError, match="is not opened: "):
+        unpack(zipped(tmp_path / "x.zip", (name, b"1")), tmp_path / "place")
+    assert os.listdir(tmp_path) == ["x.zip"]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_zips_with_links_passwords_and_names_twice_are_refused(tmp_path):
+    link = zipfile.ZipInfo("x")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    locked = tmp_path / "locked.zip"
+    zipped(locked, ("x", b"1"))
+    data = bytearray(locked.read_bytes())
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    locked.write_bytes(bytes(data))
+    said = {
+        zipped(tmp_path / "link.zip", (link, b"/etc/passwd")): "a link",
+        zipped(tmp_path / "twice.zip", ("x", b"1"), ("x", b"2")): "twice",
+        locked: "password",
+    }
+    for archive, words in said.items():
+        with pytest.raises(DataError, match=words):
+            unpack(archive, tmp_path / "place")
+        assert not (tmp_path / "place").exists()
+
+
+@pytest.mark.parametrize("make", [tar, zipped], ids=["tar", "zip"])
+def test_bombs_are_refused_before_they_fill_the_disk(tmp_path, make):
+    archive = make(tmp_path / "bomb", ("small", b"1"), *((f"zeros {i}", bytes(1 << 20)) for i in range(20)))
+    with pytest.raises(DataError, match=r"bytes would become more than 16,777,216"):
+        unpack(archive, tmp_path / "place")
+    with pytest.raises(DataError, match="would become more"):
+        unpack(archive, tmp_path / "place", Limits(size=1000))
+    with pytest.raises(DataError, match="would become more"):
+        unpack(archive, tmp_path / "place", Limits(ratio=10**6, members=20))
+    unpack(archive, tmp_path / "place", Limits(ratio=10**6))
+    assert len(contents(tmp_path / "place")) == 21
+
+
+def test_headers_can_be_bombs_too(tmp_path):
+    archive = tar(tmp_path / "x.tar.gz", ("a", b"1"), pax={"comment": "x" * 5_000_000})
+    with pytest.raises(DataError, match="headers are too long"):
+        unpack(archive, tmp_path / "place")
+
+
+def test_an_archive_larger_than_the_disk_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000}))
+    with pytest.raises(DataError, match="more than 1,000"):
+        unpack(tar(tmp_path / "x.tar.gz", *FILES.items()), tmp_path / "place")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_damaged_archive_gives_one_line_and_no_folder(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("damage")
+    make = data.draw(st.sampled_from([tar, zipped]))
+    archive = make(folder / "x", *FILES.items())
+    whole = archive.read_bytes()
+    if data.draw(st.booleans()):
+        broken = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    else:
+        at = data.draw(st.integers(0, len(whole) - 1))
+        broken = whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]
+    archive.write_bytes(broken)
+    try:
+        unpack(archive, folder / "place")
+        assert contents(folder / "place") == FILES  # the change was in a time or the like
+    except DataError as error:
+        assert "\n" not in str(error)
+        assert not (folder / "place").exists()
+    assert not (folder / "place.part").exists()
+
+
+def test_an_interrupted_call_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "tell", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        unpack(tar(tmp_path / "x.tar.gz", *FILES.items()), tmp_path / "place")
+    assert os.listdir(tmp_path) == ["x.tar.gz"]

@@ -1,0 +1,87 @@
+"""Imported data under their names: in every command, in parts, and when they are gone."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from selfpretrain import shelf
+from selfpretrain.batch import SPLITS
+from selfpretrain.data.own import known, save
+from selfpretrain.errors import DataError, SpecError
+from selfpretrain.tasks.own import Own
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def random():
+    return np.random.RandomState(0)
+
+
+def waves(random, n=400, length=600):
+    return {"x": random.rand(n, length), "y": np.arange(n) % 4}
+
+
+def test_a_name_works_like_that_of_a_task(random):
+    save("waves", **waves(random))
+    task = shelf.find("tasks", "waves")()
+    assert task == Own("waves")
+    assert shelf.name_of(task) == "waves"
+    assert [len(task.load(split)) for split in SPLITS] == [280, 60, 60]
+    with pytest.raises(SpecError, match="did you mean 'waves'"):
+        shelf.find("tasks", "wave")
+
+
+def test_the_tiny_task_is_a_part_of_the_whole(random):
+    save("waves", **waves(random))
+    task = Own("waves")
+    tiny = task.tiny()
+    assert tiny.form == dataclasses.replace(task.form, length=512)
+    assert [len(tiny.load(split)) for split in SPLITS] == [200, 50, 50]
+    for split in SPLITS:
+        assert tiny.load(split).targets.bincount().float().std() < 2
+        whole = {task.load(split).sequence(row)[:512].tobytes() for row in range(len(task.load(split)))}
+        assert all(tiny.load(split).sequence(row).tobytes() in whole for row in range(50))
+    assert tiny.version() == task.version()
+
+
+def test_a_label_budget_must_fit(random):
+    save("waves", **waves(random, 60, 5))
+    assert int(Own("waves", labels=7).load("train").labelled.sum()) == 7
+    with pytest.raises(SpecError, match="44 training examples"):
+        Own("waves", labels=45).load("train")
+    with pytest.raises(SpecError, match="at least 4"):
+        Own("waves", labels=2).load("train")
+
+
+def test_the_version_follows_the_data(random):
+    arrays = waves(random, 60, 5)
+    save("waves", **arrays)
+    version = Own("waves").version()
+    save("waves", **arrays)
+    assert Own("waves").version() == version
+    save("waves", **arrays | {"x": arrays["x"] + 1})
+    assert Own("waves").version() != version
+
+
+def test_data_that_are_not_there(random, home):
+    with pytest.raises(DataError, match=r"no data called 'waves' have been imported"):
+        Own("waves").load("train")
+    save("waves", **waves(random, 60, 5))
+    with pytest.raises(DataError, match="did you mean 'waves'"):
+        Own("wave").load("train")
+    (home / "own" / "half.part").mkdir()
+    (home / "own" / "half.part" / "meta.json").write_text("{}")
+    assert list(known()) == ["waves"]
+
+
+def test_data_are_found_in_every_folder(random, home, tmp_path, monkeypatch):
+    save("waves", **waves(random, 60, 5))
+    version = Own("waves").version()
+    monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'other'}:{home}")
+    assert Own("waves").version() == version
