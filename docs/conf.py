@@ -8,6 +8,7 @@ import textwrap
 from typing import Any
 
 import selfpretrain
+from selfpretrain import shelf
 
 project = "selfpretrain"
 author = copyright = "the selfpretrain authors"
@@ -39,9 +40,26 @@ MARKUP = re.compile(r"(``.*?``)|([*|`]|\w_\b)")
 
 
 def setup(app: Any) -> None:
-    """Hook in before napoleon, which understands Args and Raises."""
+    """Hook in the cards of tasks, and before napoleon what makes docstrings readable."""
+    app.connect("source-read", with_cards)
     app.connect("autodoc-process-docstring", readable, priority=400)
     app.connect("autodoc-process-signature", short)
+
+
+def with_cards(app: Any, page: str, source: list[str]) -> None:
+    """The page of tasks with the card of every one."""
+    if page == "tasks":
+        source[0] = source[0].replace(
+            "<!-- cards -->", "\n".join(card(name) for name in shelf.names("tasks"))
+        )
+
+
+def card(name: str) -> str:
+    """What is known of a task, as Markdown."""
+    kind = shelf.find("tasks", name)
+    said = [f"- **{what}**: {value}" for what, value in dataclasses.asdict(kind.card).items() if value]
+    said += [f"- **download**: <{download.url}>" for download in kind.downloads]
+    return "\n".join([f"## {name}", "", shelf.about("tasks", name), "", *said, ""])
 
 
 def readable(app: Any, what: str, name: str, thing: Any, options: object, lines: list[str]) -> None:

@@ -6,15 +6,18 @@ import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .cli_data import app as data_app
+from .cli_data import describe
+from .cli_flags import DataRoot, Quiet, Set, amended, assignments, named
 from .errors import Interrupted, SelfPretrainError, SpecError
-from .shelf import SHELVES, about, amend, explain, find, names, nearest
+from .shelf import SHELVES, about, explain, find, names, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(data_app, name="data")
 
 Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
@@ -41,15 +45,8 @@ Seeds = Annotated[int, typer.Option(min=1, help="Repetitions: seeds 0 to n-1 are
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show the stages and their estimated cost; train nothing.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Trust = Annotated[
     list[str] | None, typer.Option(help="A package from outside whose specs may be loaded; can be repeated.")
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", "-s", help="Change a setting: task.train=500, pretrain.optim.lr=3e-3, s4d.mixer.states=32."
-    ),
 ]
 
 
@@ -98,18 +95,17 @@ def compare(
         bool, typer.Option(help="First choose each arm's settings on validation, from one grid.")
     ] = False,
     dry_run: DryRun = False,
+    data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
     """Compare training from scratch with self-pretraining, architecture by architecture."""
     from .studies.compare import prepare
 
     machine = _machine(runs, device, jobs, quiet)
-    changes = [_assignment(text) for text in settings or []]
-    the_task = _made("tasks", task)
-    for path, value in changes:
-        if path.startswith("task."):
-            the_task = amend(the_task, path.removeprefix("task."), value)
-    the_mixers = tuple(_made("mixers", name.strip()) for name in mixers.split(","))
+    changes = assignments(settings)
+    for_task = [(path.removeprefix("task."), value) for path, value in changes if path.startswith("task.")]
+    the_task = amended(named("tasks", task), for_task)
+    the_mixers = tuple(named("mixers", name.strip()) for name in mixers.split(","))
     comparison = prepare(the_task, the_mixers, objective, _scale(scale), seeds).amended(
         [(path, value) for path, value in changes if not path.startswith("task.")]
     )
@@ -125,6 +121,7 @@ def study(
     device: Device = "auto",
     jobs: Jobs = "auto",
     dry_run: DryRun = False,
+    data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a study and print its table."""
@@ -140,6 +137,7 @@ def run_recipe(
     runs: Runs = Path("runs"),
     device: Device = "auto",
     trust: Trust = None,
+    data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
     """Run one recipe, all its stages, and print the scores."""
@@ -180,13 +178,18 @@ def report(
 @app.command(name="list")
 def list_shelf(
     shelf: Annotated[str, typer.Argument(help=", ".join(SHELVES))],
+    name: Annotated[str | None, typer.Argument(help="Tell all about one thing on it.")] = None,
+    data_root: DataRoot = None,
 ) -> None:
     """Show what is on a shelf."""
     if shelf not in SHELVES:
         raise SpecError(f"no shelf called {shelf!r}{nearest(shelf, SHELVES)}")
+    if name is not None:
+        Console().print(describe(shelf, name))
+        return
     table = Table(box=None, show_header=False, padding=(0, 2))
-    for name in names(shelf):
-        table.add_row(f"[bold]{name}[/bold]", about(shelf, name))
+    for known in names(shelf):
+        table.add_row(f"[bold]{known}[/bold]", about(shelf, known))
     Console().print(table)
 
 
@@ -199,6 +202,35 @@ def doctor(runs: Runs = Path("runs")) -> None:
     for what, value in findings(runs):
         table.add_row(f"[bold]{what}[/bold]", Text(value))
     Console().print(table)
+
+
+@app.command()
+def bench(
+    question: Annotated[
+        str, typer.Argument(help="attention: mixers at growing length; lssl: LSSL and S4 at growing width.")
+    ],
+    mixers: Annotated[str, typer.Option(help="Mixers, comma-separated; for attention.")] = "attention,s4",
+    lengths: Annotated[str | None, typer.Option(help="Positions, comma-separated; 1k is 1024.")] = None,
+    widths: Annotated[str | None, typer.Option("--width", "--widths", help="Channels.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Sequences per pass.")] = 4,
+    causal: Annotated[bool, typer.Option("--causal", help="No position sees later ones.")] = False,
+    match: Annotated[
+        str, typer.Option(help="width: the same for all; params: as many parameters as attention has.")
+    ] = "width",
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds over everything; medians are shown.")] = 3,
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="Folder for table and figure.")] = Path("runs/bench"),
+) -> None:
+    """Measure time and memory of layers, forward and backward, as length or width grows."""
+    from .bench import Setting, measure, plan
+    from .report.slopes import table
+
+    setting = Setting(batch, causal, _machine(out, device, "1", False).bench.device)
+    made = [named("mixers", name.strip()) for name in mixers.split(",")]
+    cells = plan(question, made, (lengths, widths), setting, match)
+    report = measure(cells, repeats, out, Console(stderr=True, markup=False, soft_wrap=True).print)
+    Console().print(table(report))
+    Console().print(Text(f"figure: {out / 'bench.svg'}"), soft_wrap=True)
 
 
 def version(value: bool | None) -> None:
@@ -259,20 +291,6 @@ def _machine(runs: Path, device: str, jobs: str, quiet: bool) -> "Machine":
     from .execute import Machine
 
     return replace(Machine.of(runs, device, jobs), quiet=quiet, command=f"spt {shlex.join(sys.argv[1:])}")
-
-
-def _made(shelf: str, name: str) -> Any:
-    try:
-        return find(shelf, name)()
-    except TypeError as error:
-        raise SpecError(f"{name} cannot be made without settings: {error}") from error
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    path, equals, value = text.partition("=")
-    if not equals or not path:
-        raise SpecError(f"--set {text}: write it as setting=value, e.g. pretrain.optim.lr=3e-3")
-    return path.strip(), value.strip()
 
 
 def _scale(name: str) -> "Scale":

@@ -1,0 +1,121 @@
+"""What is drawn is what is there: the right kind of picture, the right numbers, the same bytes again."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from selfpretrain.errors import SpecError
+from selfpretrain.report import glance, picture
+from selfpretrain.report.picture import Shown, View
+
+RANDOM = np.random.RandomState(0)
+CLASSES = {"train": np.array([0, 0, 0, 1]), "val": np.array([1]), "test": np.array([0, 1])}
+LENGTHS = {"train": np.array([5, 9, 7, 8]), "val": np.array([6]), "test": np.array([30, 9])}
+
+
+def view(*sequences, **changes):
+    shown = tuple(Shown(f"example {i}", sequence) for i, sequence in enumerate(sequences))
+    return replace(View("a task", shown, CLASSES, LENGTHS, ("left", "right")), **changes)
+
+
+VIEWS = {
+    "text": view(np.array([0, 1, 2, 1] * 60), np.array([2]), symbols=("a", "\n", "☃")),
+    "numbers": view(np.arange(40)),
+    "image": view(*RANDOM.randint(256, size=(7, 64, 1)), levels=256, high=255.0),
+    "colour": view(*RANDOM.randint(256, size=(2, 1024, 3)), levels=256, high=255.0),
+    "wave": view(RANDOM.normal(size=(9000, 1)), RANDOM.normal(size=(50, 1))),
+    "waves": view(RANDOM.normal(size=(300, 3)), np.zeros((1, 3))),
+    "map": view(RANDOM.normal(size=(161, 20))),
+    "reals": view(np.arange(9), names=(), targets={s: RANDOM.normal(size=9) for s in CLASSES}),
+    "many classes": view(np.arange(9), names=tuple(map(str, range(99)))),
+    "one length": view(np.arange(9), lengths={split: np.full(3, 9) for split in LENGTHS}),
+}
+
+
+@pytest.mark.parametrize(("name", "suffix"), [*((name, ".svg") for name in VIEWS), ("image", ".png")])
+def test_everything_can_be_drawn_and_gives_the_same_bytes(tmp_path, name, suffix):
+    paths = [tmp_path / f"{i}{suffix}" for i in range(2)]
+    for path in paths:
+        picture.save(VIEWS[name], path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].stat().st_size > 3000
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_everything_can_be_printed(name):
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(glance.show(VIEWS[name]))
+    lines = console.export_text().splitlines()
+    assert lines[0] == "a task"
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_kind_follows_from_the_sequences():
+    expected = {
+        "text": "text",
+        "numbers": "text",
+        "colour": "image",
+        "wave": "wave",
+        "waves": "wave",
+        "map": "map",
+    }
+    assert {name: VIEWS[name].kind for name in expected} == expected
+    pixels = VIEWS["image"]
+    assert pixels.kind == "image"
+    assert replace(pixels, levels=None).kind == "wave"
+    assert replace(pixels, levels=65536).kind == "wave"
+    assert view(*RANDOM.randint(9, size=(2, 65, 1)), levels=9).kind == "wave"
+
+
+def test_an_image_is_upright():
+    values = np.zeros((9, 1))
+    values[1] = 255  # first row, second column
+    assert VIEWS["image"].image(values).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    rows = glance._image(VIEWS["image"], values)
+    assert rows == ["  @@  ", "      ", "      "]
+
+
+def test_tokens_are_written_in_one_line():
+    text = VIEWS["text"]
+    assert text.text(np.array([0, 1, 2])) == "a ☃"
+    assert replace(text, symbols=("\x00",)).text(np.array([0])) == "·"
+    assert VIEWS["numbers"].text(np.array([3, 14])) == "3 14"
+
+
+def test_the_svg_names_what_it_shows(tmp_path):
+    picture.save(VIEWS["text"], tmp_path / "x.svg")
+    svg = (tmp_path / "x.svg").read_text()
+    for word in ("a task", "example 1", "left", "right", "train", "val", "test", "length"):
+        assert f">{word}<" in svg
+    assert "$" not in svg
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1), st.booleans())
+def test_every_value_is_in_one_bin(values, real):
+    values = np.array(values, dtype=np.float64 if real else np.int64)
+    edges = picture.bins(values)
+    assert len(edges) <= picture.BINS + 1
+    assert np.histogram(values, edges)[0].sum() == len(values)
+    if not real:
+        assert len(set(np.diff(edges))) == 1
+        assert (edges % 1 == 0.5).all()
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(1, 50))
+def test_the_envelope_keeps_peaks(values, points):
+    values = np.array(values)
+    at, thin = picture.envelope(values, points)
+    assert len(at) == len(thin) <= max(2 * points, len(values))
+    assert (thin.min(), thin.max()) == (values.min(), values.max())
+    assert (np.diff(at) >= 0).all()
+
+
+def test_what_cannot_be_written_is_said(tmp_path):
+    with pytest.raises(SpecError, match=r"neither \.png nor \.svg"):
+        picture.save(VIEWS["text"], tmp_path / "x.gif")
+    with pytest.raises(SpecError, match="cannot be written"):
+        picture.save(VIEWS["text"], tmp_path / "nowhere" / "x.png")

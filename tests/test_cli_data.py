@@ -1,0 +1,241 @@
+"""``spt data`` as people use it: answers, exit codes, files; mistakes get one line."""
+
+import functools
+import http.server
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from selfpretrain import cli
+from selfpretrain.audit import Finding
+from selfpretrain.data import fetch
+from selfpretrain.data.fetch import Download
+from selfpretrain.tasks.digits import Digits
+from selfpretrain.tasks.text import Text
+
+TESTS = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    """An empty data folder, left as it was afterwards whatever --data-root does."""
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def spt(capsys):
+    def call(*arguments):
+        code = cli.run(["data", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, " ".join(err.split())
+
+    return call
+
+
+def listed(spt):
+    code, out, _ = spt("list", "--json")
+    assert code == 0
+    return {line["name"]: line for line in json.loads(out)}
+
+
+def test_every_task_is_listed_with_its_state(spt, data):
+    lines = listed(spt)
+    assert lines["digits"]["state"] == "embedded"
+    assert (
+        lines["digits"] | {"signal": "1 channel", "length": "64", "target": "10 classes"} == lines["digits"]
+    )
+    assert lines["text"]["state"] == "to get"
+    assert lines["pathfinder"]["state"] == "to generate"
+    assert not data.exists()  # looking changes nothing
+    (data / "raw" / "aclImdb" / "train").mkdir(parents=True)
+    assert listed(spt)["text"]["state"] == "raw files"
+    code, out, _ = spt("list")
+    assert code == 0
+    assert all(name in out for name in lines)
+
+
+def test_made_and_imported_sets_are_listed(spt, data, tmp_path):
+    setting = ["-s", "train=40", "-s", "val=10", "-s", "test=10"]
+    code, out, _ = spt("make", "pathfinder", *setting)
+    assert code == 0
+    assert "40 train, 10 val, 10 test" in out
+    assert "took" in out
+    assert "was there already" in spt("make", "pathfinder", "-s", "task.train=40", *setting[2:])[1]
+    rows = "".join(f'"some words {i} {"good" * (i % 2)}",{"ab"[i % 2]}\n' for i in range(60))
+    (tmp_path / "mine.csv").write_text("text,label\n" + rows)
+    code, _, err = spt("import", "mine.csv", "--label", "label", "--yes")
+    assert code == 0, err
+    assert listed(spt)["mine"]["state"] == "imported"
+
+
+def test_show_prints_or_draws(spt, tmp_path):
+    code, out, _ = spt("show", "digits", "-n", 2, "--split", "val")
+    assert code == 0
+    assert "digits, val" in out
+    assert "labels in %" in out
+    code, out, _ = spt("show", "stdlib", "--out", tmp_path / "x.png")
+    assert code == 0
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_check_says_what_it_found(spt, monkeypatch):
+    code, out, _ = spt("check", "digits", "--no-simple")
+    assert code == 0
+    assert "none of 797" in out
+    code, out, _ = spt("check", "digits", "--no-simple", "--json", "-s", "train=100")
+    said = json.loads(out)
+    assert (code, said["task"], said["fine"]) == (0, "digits", True)
+    assert said["findings"][1] == {
+        "what": "examples",
+        "level": "fine",
+        "said": "100 train, 300 val, 497 test",
+    }
+    bad = [Finding("all", "fine", "well"), Finding("but", "wrong", "this")]
+    monkeypatch.setattr("selfpretrain.audit.audit", lambda task, compare: iter(bad))
+    code, out, _ = spt("check", "digits", "--json")
+    assert (code, json.loads(out)["fine"]) == (1, False)
+    assert spt("check", "digits")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "digts"], "did you mean 'digits'"),
+        (["check", "tekst"], "did you mean 'text'"),
+        (["get", "nobody.knows:Task"], "cannot import"),
+        (["show", "digits", "--split", "tst"], "did you mean 'test'"),
+        (["show", "digits", "--out", "x.gif"], "neither .png nor .svg"),
+        (["show", "digits", "-n", "0"], "greater than or equal to 1"),
+        (["make", "digits", "-s", "trian=5"], "did you mean 'train'"),
+        (["make", "digits", "-s", "train"], "setting=value"),
+        (["make", "digits", "-s", "train=0"], "greater than or equal to 1"),
+        (["make", "text"], "spt data get text"),
+        (["chek"], "Did you mean 'check'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_get_one_line(spt, arguments, said):
+    code, _, err = spt(*arguments)
+    assert said in err
+    assert code == 2
+
+
+def test_nothing_to_get_is_said(spt):
+    assert spt("get", "digits")[:2] == (0, "digits: nothing to get, it is embedded\n")
+
+
+def test_offline_says_what_to_place_where(spt, data, monkeypatch):
+    monkeypatch.setattr(fetch, "_silence", lambda url, wait: f"nobody answers within {wait:g} s")
+    code, _, err = spt("get", "text", "--wait", 2)
+    assert code == 2
+    assert "nobody answers within 2 s; bring http://ai.stanford.edu/" in err
+    assert str(data / "raw" / "aclImdb_v1.tar.gz") in err
+
+
+@pytest.fixture
+def served(tmp_path):
+    """The address of a folder that is served."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            """Nothing."""
+
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
+    )
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield folder, f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_get_brings_and_opens(spt, data, served, monkeypatch):
+    folder, url = served
+    with tarfile.open(folder / "some.tar.gz", "w:gz") as tar:
+        info = tarfile.TarInfo("some/file")
+        info.size = 2
+        tar.addfile(info, io.BytesIO(b"ok"))
+    monkeypatch.setattr(Digits, "downloads", (Download(f"{url}/some.tar.gz", "some"),))
+    code, out, _ = spt("get", "digits")
+    assert code == 0
+    assert (data / "raw" / "some" / "file").read_bytes() == b"ok"
+    assert str(data / "raw" / "some") in out
+    monkeypatch.setattr(Digits, "downloads", (Download(f"{url}/none", "none"),))
+    code, _, err = spt("get", "digits")
+    assert code == 2
+    assert "answers 404" in err
+
+
+def test_what_is_there_is_not_fetched(spt, data):
+    place = data / Text().places[0]
+    place.parent.mkdir(parents=True)
+    place.touch()
+    code, out, _ = spt("get", "text")
+    assert code == 0
+    assert "is there already" in out
+
+
+def test_ctrl_c_says_how_to_go_on(spt, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fetch, "get", interrupted)
+    monkeypatch.setattr(Digits, "downloads", (Download("http://127.0.0.1/x", "x"),))
+    code, _, err = spt("get", "digits")
+    assert code == 130
+    assert err.endswith("spt data get digits")
+
+
+def test_data_root_counts_for_this_call_and_comes_first(spt, data, tmp_path):
+    other = tmp_path / "other"
+    assert (
+        spt("make", "pathfinder", "-s", "train=20", "-s", "val=5", "-s", "test=5", "--data-root", other)[0]
+        == 0
+    )
+    assert list((other / "prepared").glob("pathfinder-*"))
+    assert not data.exists()
+    assert os.environ["SPT_DATA"] == os.pathsep.join([str(other), str(data)])
+
+
+def test_ctrl_c_in_a_real_process_keeps_the_images_made_so_far(tmp_path, data):
+    paths = os.pathsep.join([str(TESTS), *(p for p in sys.path if p)])
+    command = [sys.executable, "-m", "selfpretrain", "data", "make", "pathfinder", "--quiet"]
+    process = subprocess.Popen(
+        command, env=os.environ | {"PYTHONPATH": paths}, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    deadline = time.monotonic() + 120
+    while not list(data.glob("prepared/*.part/state.npz")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "goes on from what is there" in err
+    assert "Traceback" not in err
+    assert list(data.glob("prepared/*.part/state.npz"))
+
+
+def test_a_card_is_shown(capsys):
+    assert cli.run(["list", "tasks", "bidmc"]) == 0
+    out = capsys.readouterr().out
+    assert "licence" in out
+    assert "split" in out
+    assert cli.run(["list", "mixers", "s4d"]) == 0
+    assert cli.run(["list", "studies", "compare"]) == 0
+    assert cli.run(["list", "tasks", "bidmk"]) == 2
