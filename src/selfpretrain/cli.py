@@ -15,7 +15,7 @@ from rich.text import Text
 
 from .cli_data import app as data_app
 from .cli_data import describe
-from .cli_flags import DataRoot, Quiet, Set, amended, assignments, named
+from .cli_flags import DataRoot, Quiet, Set, amended, assignments, named, telling
 from .errors import Interrupted, SelfPretrainError, SpecError
 from .shelf import SHELVES, about, explain, find, names, nearest
 
@@ -106,9 +106,10 @@ def compare(
     for_task = [(path.removeprefix("task."), value) for path, value in changes if path.startswith("task.")]
     the_task = amended(named("tasks", task), for_task)
     the_mixers = tuple(named("mixers", name.strip()) for name in mixers.split(","))
-    comparison = prepare(the_task, the_mixers, objective, _scale(scale), seeds).amended(
-        [(path, value) for path, value in changes if not path.startswith("task.")]
-    )
+    with telling(quiet):  # the data may have to be prepared
+        comparison = prepare(the_task, the_mixers, objective, _scale(scale), seeds).amended(
+            [(path, value) for path, value in changes if not path.startswith("task.")]
+        )
     _carry_out(comparison, machine, dry_run, comparison.tuned if tune else None)
 
 

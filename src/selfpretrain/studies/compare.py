@@ -8,7 +8,7 @@ Source: Amos et al. (2024), Tables 1 and 8. Cost: minutes on two cores at the sm
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Annotated
 
 from pydantic import Field
@@ -50,30 +50,36 @@ class Compare(Study):
     def cells(self) -> Iterator[Cell]:
         """Seed by seed, so that an unfinished study already shows all arms."""
         for seed in range(self.first, self.first + self.seeds):
-            for arms in self.arms:
-                row = self.row(arms)
+            for row, arms in zip(self.rows, self.arms, strict=True):
                 yield Cell(row, SCRATCH, Recipe(self.task, arms.scratch_model, (arms.scratch,), seed))
                 yield Cell(row, TIED, Recipe(self.task, arms.scratch_model, (self._tied(arms),), seed))
                 yield Cell(row, SPT, Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), seed))
 
-    def row(self, arms: Arms) -> str:
-        """The name of an architecture in the table: its mixer, numbered where a mixer comes twice."""
-        names = [name_of(a.model.mixer) for a in self.arms]
-        i = self.arms.index(arms)
-        return names[i] if names.count(names[i]) == 1 else f"{names[i]} {names[: i + 1].count(names[i])}"
+    @property
+    def rows(self) -> list[str]:
+        """Names of the architectures: their mixers, with what sets them apart where a mixer comes twice."""
+        names = [name_of(arms.model.mixer) for arms in self.arms]
+        told = [f"{name}{_unusual(arms)}" for name, arms in zip(names, self.arms, strict=True)]
+        return [
+            names[i] if names.count(names[i]) == 1 else told[i] if told.count(told[i]) == 1 else number
+            for i, number in enumerate(_numbered(names))
+        ]
 
     def notes(self) -> list[str]:
         """How the arms were trained, in words."""
-        return [f"{self.row(arms)}: {_words(arms)}" for arms in self.arms] + list(self.remarks)
+        words = [f"{row}: {_words(arms)}" for row, arms in zip(self.rows, self.arms, strict=True)]
+        return words + list(self.remarks)
 
     def amended(self, changes: list[tuple[str, str]]) -> "Compare":
         """The same study with settings changed: ``pretrain.optim.lr``, or ``s4d.pretrain.optim.lr`` for one.
+
+        Of a mixer that comes twice, the second is ``s4d 2``: ``"s4d 2.mixer.init=random"``.
 
         Raises:
             UnknownName: if there is no such setting.
         """
         study = self
-        rows = [self.row(arms) for arms in self.arms]
+        rows = _numbered([name_of(arms.model.mixer) for arms in self.arms])
         for path, text in changes:
             row, _, rest = path.partition(".")
             mine = [row not in rows or row == name for name in rows]
@@ -104,7 +110,7 @@ class Compare(Study):
             best = {c: max(grid.settings(), key=lambda s: scores[i, s, c]) for c in (SPT, TIED)}
             chosen.append(with_settings(arms, best[SPT], best[TIED]))
             remarks.append(
-                f"{self.row(arms)}: {_choice(grid, best, {c: scores[i, s, c] for c, s in best.items()})}"
+                f"{self.rows[i]}: {_choice(grid, best, {c: scores[i, s, c] for c, s in best.items()})}"
             )
         return replace(self, arms=tuple(chosen), remarks=tuple(remarks))
 
@@ -131,6 +137,22 @@ def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale,
 def _toy(arms: Arms) -> Arms:
     model = replace(arms.model, width=16, depth=1)
     return Arms(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """Names, with their number where one comes twice: ``s4d 1``, ``s4d 2``."""
+    return [
+        name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
+        for i, name in enumerate(names)
+    ]
+
+
+def _unusual(arms: Arms) -> str:
+    """The settings of a mixer and its model's start that are not the usual ones."""
+    mixer = arms.model.mixer
+    unusual = [(f.name, getattr(mixer, f.name)) for f in fields(mixer) if getattr(mixer, f.name) != f.default]
+    everywhere = [("every parameter", arms.model.init)] if arms.model.init != "standard" else []
+    return "".join(f", {name} {value}" for name, value in [*unusual, *everywhere])
 
 
 def _validation_score(recipe: Recipe, machine: Machine) -> float:

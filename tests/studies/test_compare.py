@@ -1,0 +1,28 @@
+"""Rows of a comparison: a mixer that comes twice is told apart by its settings."""
+
+import toys
+from selfpretrain.mixers.s4d import S4D
+from selfpretrain.studies.compare import prepare
+
+
+def study(*mixers):
+    return prepare(toys.Majority(), mixers, "causal", "smoke", 1)
+
+
+def test_a_mixer_that_comes_once_has_its_name():
+    assert study(S4D(init="random")).rows == ["s4d"]
+
+
+def test_twins_are_told_apart_by_what_is_unusual():
+    assert study(S4D(), S4D(init="random")).rows == ["s4d", "s4d, init random"]
+
+
+def test_equal_twins_are_numbered():
+    assert study(S4D(), S4D()).rows == ["s4d 1", "s4d 2"]
+
+
+def test_the_second_of_two_twins_can_be_amended_alone():
+    changed = study(S4D(), S4D()).amended([("s4d 2.mixer.init", "random"), ("s4d 2.model.init", "random")])
+    assert [arms.model.mixer.init for arms in changed.arms] == ["lin", "random"]
+    assert changed.rows == ["s4d", "s4d, init random, every parameter random"]
+    assert {cell.row for cell in changed.cells()} == set(changed.rows)
