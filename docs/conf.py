@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import inspect
 import re
+import sys
 import textwrap
 from typing import Any
 
@@ -47,11 +48,26 @@ def setup(app: Any) -> None:
 
 
 def with_cards(app: Any, page: str, source: list[str]) -> None:
-    """The page of tasks with the card of every one."""
-    if page == "tasks":
-        source[0] = source[0].replace(
-            "<!-- cards -->", "\n".join(card(name) for name in shelf.names("tasks"))
-        )
+    """The pages of tasks and of mixers with the card of every one."""
+    for kind, made in {"tasks": card, "mixers": mixer_card}.items():
+        place = f"<!-- {kind} -->"
+        if place in source[0]:
+            source[0] = source[0].replace(place, "\n".join(map(made, shelf.names(kind))))
+
+
+def mixer_card(name: str) -> str:
+    """What is known of a mixer, as Markdown."""
+    kind = shelf.find("mixers", name)
+    first, *rest = inspect.getdoc(sys.modules[kind.__module__]).split("\n\n")
+    body = [f"```text\n{part}\n```" if LAID_OUT.search(part) else part for part in rest]
+    forms = "bidirectional and causal" if kind.causal else "bidirectional only"
+    facts = [
+        f"- **forms**: {forms}" + (", also as a recurrence" if kind.recurrent else ""),
+        f"- **positions**: {kind.positions}",
+        *(["- **batches**: padded to the length of the task"] if kind.fixed_length else []),
+        *([f"- **published**: {kind.published}"] if kind.published else []),
+    ]
+    return "\n\n".join([f"## {name}", first, *body, "\n".join(facts), ""])
 
 
 def card(name: str) -> str:

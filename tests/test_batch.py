@@ -62,8 +62,8 @@ def test_order_is_a_function_of_seed_and_step():
 
 def test_similar_lengths_meet():
     lengths = torch.randint(10, 1000, (5000,), generator=generator("lengths"))
-    assert Order(lengths, 32, 0).padding_share() < 0.05
-    assert Order(lengths, 32, 0, pool=1).padding_share() > 0.3
+    assert Order(lengths, 32, 0).padding_share(lengths) < 0.05
+    assert Order(lengths, 32, 0, pool=1).padding_share(lengths) > 0.3
 
 
 def test_a_batch_larger_than_the_data_is_refused():

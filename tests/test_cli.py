@@ -160,9 +160,14 @@ def test_own_mixer_by_dotted_path(tmp_path):
         "--seeds",
         "1",
     ]
-    code, out, err = spt(*command, cwd=tmp_path)
+    code, _, err = spt(*command, cwd=tmp_path)
+    assert code == 2, err
+    assert "mean must not be pretrained causally (causality: positions from 1 on reach earlier ones" in err
+    code, out, err = spt(*command, "--objective", "masked", cwd=tmp_path)
     assert code == 0, err
     assert "mean" in out
+    (table,) = tmp_path.glob("runs/compare-*/table.md")
+    assert "mean: padding content: padding reaches real positions" in table.read_text()
 
 
 def test_dry_run_trains_nothing(tmp_path):

@@ -12,6 +12,8 @@ from selfpretrain import cost
 from selfpretrain.batch import Order
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.gru import GRU
+from selfpretrain.mixers.lstm import LSTM
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
@@ -65,6 +67,13 @@ def test_transformer(gated):
 def test_state_space_model():
     per_step = cost.plan(recipe(S4D(states=16))).flops_per_step
     assert per_step == pytest.approx(s4d(8, 128, 32, 16, 2, 2), rel=0.05)
+
+
+@pytest.mark.parametrize(("mixer", "gates"), [(LSTM(states=16), 4), (GRU(states=16), 3)])
+def test_recurrent_layer(mixer, gates):
+    per_step = cost.plan(recipe(mixer, depth=1, expand=0)).flops_per_step
+    direction = gates * (linear(8 * 128, 32, 16) + linear(8 * 128, 16, 16)) + linear(8 * 128, 16, 32)
+    assert per_step == pytest.approx(2 * direction, rel=0.05)
 
 
 def test_denoising_pays_for_hidden_positions_only():

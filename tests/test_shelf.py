@@ -71,8 +71,8 @@ def test_a_careless_mixer_is_caught(package):
     code, out = laws(package, "mixers", "careless")
     assert code == 1
     assert "FAILED" in out
-    assert "test_causal_never_sees_the_future[careless]" in out
-    assert "test_padding_does_not_matter[bidirectional-careless]" in out
+    assert "test_keeps_the_contract[causal-careless]" in out
+    assert "test_keeps_the_contract[bidirectional-careless]" in out
 
 
 def test_a_dropped_file_is_listed(package):

@@ -125,6 +125,7 @@ class Examples:
         None  # (n,) int64: examples of one group (patient, file, speaker) stay in one split
     )
     packed: bool = False
+    padded: int = 0  # the least length of a batch, for networks that must see one length only
 
     @classmethod
     def ragged(cls, sequences: Sequence[np.ndarray], targets: np.ndarray) -> "Examples":
@@ -151,8 +152,8 @@ class Examples:
 
     @cached_property
     def longest(self) -> Int[Tensor, "n"]:
-        """Length of the longest view of every example: what decides its padding."""
-        return self.lengths.amax(0)
+        """Length of the longest view of every example, or of what it is padded to: what decides its cost."""
+        return self.lengths.amax(0).clamp(min=self.padded)
 
     @property
     def labelled(self) -> Bool[Tensor, "n"]:
@@ -166,10 +167,10 @@ class Examples:
         return replace(self, starts=starts, lengths=lengths, targets=self.targets[rows], groups=groups)
 
     def batch(self, rows: Tensor) -> Batch:
-        """The examples at ``rows``, padded with zeros to the longest of them."""
+        """The examples at ``rows``, padded with zeros to the longest of them, or further to ``padded``."""
         starts, lengths = self.starts[:, rows].reshape(-1), self.lengths[:, rows].reshape(-1)
         gather = _gathered if self.flat.device.type == "cpu" else _indexed
-        inputs = gather(self, starts, lengths)
+        inputs = gather(self, starts, lengths, max(self.padded, int(lengths.max())))
         targets = self.targets[rows].to(inputs.device)
         if int(lengths.min()) == inputs.shape[1]:
             return Batch(inputs, None, targets, self.views)
@@ -181,7 +182,8 @@ class Examples:
         start, length = int(self.starts[view, row]), int(self.lengths[view, row])
         if not self.packed:
             return self.flat[start : start + length].cpu().numpy()
-        inputs = _gathered(self, self.starts[view, row : row + 1], self.lengths[view, row : row + 1])
+        starts, lengths = self.starts[view, row : row + 1], self.lengths[view, row : row + 1]
+        inputs = _gathered(self, starts, lengths, length)
         return inputs[0].to(torch.uint8).numpy()
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
@@ -241,10 +243,13 @@ class Order:
         """(steps,) length to which each batch of the first epoch is padded."""
         return self.lengths[self._epoch(0)].amax(1)
 
-    def padding_share(self) -> float:
-        """Share of the positions of the first epoch that are padding, in [0, 1)."""
-        rows = self._epoch(0)
-        return 1 - float(self.lengths[rows].sum()) / float(self.padded().sum() * self.size)
+    def padding_share(self, real: Int[Tensor, "n"]) -> float:
+        """Share of the positions of the first epoch that are padding, in [0, 1).
+
+        Args:
+            real: lengths without padding.
+        """
+        return 1 - float(real[self._epoch(0)].sum()) / float(self.padded().sum() * self.size)
 
     @cached_property
     def _memory(self) -> dict[int, Tensor]:
@@ -278,12 +283,12 @@ def _targets(targets: np.ndarray) -> Tensor:
     return torch.from_numpy(targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64))
 
 
-def _gathered(examples: Examples, starts: Tensor, lengths: Tensor) -> Tensor:
+def _gathered(examples: Examples, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
     """The padded rows of a flat tensor in main memory."""
     from . import packing  # compiled code is loaded when the first batch is made, not with `spt list`
 
     flat = examples.flat.numpy()
-    shape = (len(starts), int(lengths.max()))
+    shape = (len(starts), length)
     if examples.packed or flat.ndim == 2:
         values = np.zeros((*shape, 1 if examples.packed else flat.shape[1]), dtype=np.float32)
         fill = packing.unpack if examples.packed else packing.pad_values
@@ -294,9 +299,9 @@ def _gathered(examples: Examples, starts: Tensor, lengths: Tensor) -> Tensor:
     return torch.from_numpy(tokens)
 
 
-def _indexed(examples: Examples, starts: Tensor, lengths: Tensor) -> Tensor:
+def _indexed(examples: Examples, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
     """The padded rows of a flat tensor that lives on a device."""
-    position = torch.arange(int(lengths.max()))
+    position = torch.arange(length)
     valid = position < lengths[:, None]
     index = torch.where(valid, starts[:, None] + position, 0).to(examples.flat.device)
     inputs = examples.flat[index]

@@ -4,7 +4,6 @@ Every reading is made in a process of its own, so that one mixer's memory is nev
 of it is a reading too. Rounds go over all cells in turn: what else the machine does meets all of them.
 """
 
-import bisect
 import multiprocessing
 import resource
 import signal
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .cost import fitting
 from .errors import Interrupted, SelfPretrainError, SpecError
 from .launch import keep_memory
 from .mixers.base import Mixer, Place
@@ -148,16 +148,10 @@ def by_width(widths: list[int], length: int, setting: Setting) -> list[Cell]:
 def matched(cell: Cell, goal: int) -> Cell:
     """The same layer at the width, a multiple of ``STEP``, that comes nearest to so many parameters."""
 
-    def at(step: int) -> Cell:
-        return replace(cell, place=replace(cell.place, width=step * STEP))
+    def at(width: int) -> Cell:
+        return replace(cell, place=replace(cell.place, width=width))
 
-    above = 1
-    while parameters(at(above)) < goal:  # parameters grow with width
-        above *= 2
-    steps = range(above // 2 + 1, above + 1)
-    nearest_above = steps[bisect.bisect_left(steps, goal, key=lambda step: parameters(at(step)))]
-    around = [at(step) for step in (nearest_above - 1, nearest_above) if step]
-    return min(around, key=lambda c: abs(parameters(c) - goal))
+    return at(fitting(lambda width: parameters(at(width)), float(goal), STEP))
 
 
 def parameters(cell: Cell) -> int:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .cli_check import app as check_app
 from .cli_data import app as data_app
 from .cli_data import describe
 from .cli_flags import DataRoot, Quiet, Set, amended, assignments, named, telling
@@ -32,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(check_app)
 app.add_typer(data_app, name="data")
 
 Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
@@ -91,6 +93,9 @@ def compare(
     device: Device = "auto",
     jobs: Jobs = "auto",
     settings: Set = None,
+    match: Annotated[
+        str, typer.Option(help="params or flops: architectures as wide as it takes to equal the first.")
+    ] = "none",
     tune: Annotated[
         bool, typer.Option(help="First choose each arm's settings on validation, from one grid.")
     ] = False,
@@ -110,6 +115,7 @@ def compare(
         comparison = prepare(the_task, the_mixers, objective, _scale(scale), seeds).amended(
             [(path, value) for path, value in changes if not path.startswith("task.")]
         )
+        comparison = comparison.matched(match)
     _carry_out(comparison, machine, dry_run, comparison.tuned if tune else None)
 
 

@@ -2,9 +2,10 @@
 
 A multiplication with its addition counts as two operations, causal attention is not halved, softmax,
 norms and the optimizer are left out, and an FFT of N complex points counts 5 N log2 N (half for real
-ones). Torch's own counter sees nothing of attention on CPUs and of FFTs, hence the formulas here.
+ones). Torch's own counter sees nothing of attention and LSTMs on CPUs and of FFTs, hence the formulas here.
 """
 
+import bisect
 import contextlib
 import functools
 import math
@@ -76,7 +77,8 @@ def _plan(recipe: Recipe) -> Plan:
         per_step = flops_per_step(network, stage.objective, form, data, order)
     steps = _steps(stage.budget, order.per_epoch, per_step)
     parameters = sum(p.numel() for p in network.parameters())
-    return Plan(steps, per_step, order.per_epoch, order.padding_share(), parameters)
+    padding = order.padding_share(data.lengths.amax(0))
+    return Plan(steps, per_step, order.per_epoch, padding, parameters)
 
 
 @contextlib.contextmanager
@@ -133,14 +135,32 @@ def flops_per_step(
 
 def count(network: nn.Module, objective: Objective, form: Form, data: Examples, rows: torch.Tensor) -> float:
     """FLOPs of one forward and backward pass over the examples at ``rows``."""
-    _register()
     question = objective.ask(data.batch(rows), form, generator("cost"))
     batch = question.batch
-    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+
+    def loss() -> torch.Tensor:
         answers = network(batch.inputs, batch.valid, question.hidden, question.counts)
-        objective.loss(answers, question, form).backward()
+        return objective.loss(answers, question, form)
+
+    return counted(network, loss)
+
+
+def counted(network: nn.Module, loss: Callable[[], torch.Tensor]) -> float:
+    """FLOPs of working out a loss and its gradients, which are dropped."""
+    _register()
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+        loss().backward()
     network.zero_grad(set_to_none=True)
     return float(counter.get_total_flops())
+
+
+def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
+    """The multiple of ``step`` at which a size that grows comes nearest to a goal."""
+    above = 1
+    while size(above * step) < goal:
+        above *= 2
+    first = bisect.bisect_left(range(above), goal, lo=max(1, above // 2), key=lambda n: size(n * step))
+    return step * min((n for n in (first - 1, first) if n), key=lambda n: abs(size(n * step) - goal))
 
 
 def _count(
@@ -170,6 +190,8 @@ def _register() -> None:
         aten._fft_r2c: _fft(2.5),
         aten._fft_c2r: _fft(2.5, back=True),
         aten._fft_c2c: _fft(5.0),
+        aten.mkldnn_rnn_layer: _recurrent(2),
+        aten.mkldnn_rnn_layer_backward: _recurrent(4),
     }
     for operation, formula in formulas.items():
         if operation not in flop_registry:  # a later torch may bring its own
@@ -199,6 +221,15 @@ def _attention_backward(
     out_shape: Any = None,
 ) -> int:
     return sdpa_backward_flop_count(grad, query, key, value)
+
+
+def _recurrent(factor: int) -> Callable[..., int]:
+    """The formula of a recurrent layer: both of its matrices at every position."""
+
+    def formula(shape: Any, enter: Any, again: Any, *rest: Any, out_shape: Any = None) -> int:
+        return factor * math.prod(shape[:2]) * (math.prod(enter) + math.prod(again))
+
+    return formula
 
 
 def _fft(factor: float, back: bool = False) -> Callable[..., int]:

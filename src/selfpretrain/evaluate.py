@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from . import world
 from .batch import Examples, Form, generator
 from .objectives.base import Objective
+from .prepare import usable
 from .recipe import Recipe
 
 POSITIONS = 32_768
@@ -52,7 +53,7 @@ def evaluate(network: nn.Module, objective: Objective, data: Examples, form: For
 
 def validation_data(recipe: Recipe) -> Examples:
     """What the last stage of a recipe is validated on."""
-    return _usable(recipe, recipe.task_of(recipe.last).load("val"))
+    return usable(recipe, recipe.task_of(recipe.last).load("val"))
 
 
 def validate(network: nn.Module, recipe: Recipe) -> Evaluation:
@@ -63,11 +64,7 @@ def validate(network: nn.Module, recipe: Recipe) -> Evaluation:
 def test(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Scores of a recipe's last stage on the test split; nothing may be chosen by them."""
     task = recipe.task_of(recipe.last)
-    return evaluate(network, recipe.last.objective, _usable(recipe, task.load("test")), task.form)
-
-
-def _usable(recipe: Recipe, data: Examples) -> Examples:
-    return data.take(data.labelled.nonzero()[:, 0]) if recipe.last.objective.labelled else data
+    return evaluate(network, recipe.last.objective, usable(recipe, task.load("test")), task.form)
 
 
 def _gathered(sums: dict[str, Tensor], device: torch.device) -> dict[str, float]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from . import cost, world
+from .contract import vet
 from .errors import SpecError
 from .launch import usable_cores
 from .progress import Watch, duration
@@ -55,9 +56,10 @@ def together(machine: Machine) -> Iterator[Machine]:
 def carry_out(study: Study, machine: Machine) -> Path:
     """Run what is not on disk yet, and write the study's folder; its path."""
     cells = list(study.cells())
+    notes = vet(cell.recipe for cell in cells)
     folder = home(study, cells, machine.bench)
     if world.first():
-        _write_record(study, cells, folder, machine)
+        _write_record(study, cells, folder, machine, notes)
     perform(jobs(cells, machine.bench), machine)
     if world.first():
         _add_baselines(study, folder)
@@ -68,6 +70,7 @@ def carry_out(study: Study, machine: Machine) -> Path:
 def perform(todo: list[Job], machine: Machine) -> None:
     """Run the stages that are not on disk yet, showing how far they are."""
     left = [job for job in todo if not _done(job, machine)]
+    vet(job.recipe for job in left)
     costs = {job.name: estimate(job).flops for job in left}
     with Watch(costs, len(todo), machine.quiet) as watch:
         bench = replace(machine.bench, tell=watch.tell if world.first() else silent)
@@ -83,6 +86,7 @@ def forecast(study: Study, machine: Machine) -> tuple[list[list[str]], str]:
     """What would be run: one row per stage that differs by more than its seed, and the total in words."""
     todo = jobs(list(study.cells()), machine.bench)
     left = [job for job in todo if not _done(job, machine)]
+    vet(job.recipe for job in left)
     kinds: dict[str, list[Job]] = {}
     for job in left:
         kinds.setdefault(fingerprint(replace(job.recipe, seed=0)), []).append(job)
@@ -108,13 +112,16 @@ def _done(job: Job, machine: Machine) -> bool:
     return Folder(machine.bench.runs / "stages" / job.name).finished
 
 
-def _write_record(study: Study, cells: list[Cell], folder: Folder, machine: Machine) -> None:
+def _write_record(
+    study: Study, cells: list[Cell], folder: Folder, machine: Machine, notes: list[str]
+) -> None:
     if folder.has("study.json"):
         folder.read("study.json")  # complains if another version wrote it
         return
     prints = manifest(study.task)
     folder.write("manifest.json", {"format": FORMAT} | prints)
-    folder.write("study.json", record(study, cells, machine.bench, machine.command, prints))
+    content = record(study, cells, machine.bench, machine.command, prints)
+    folder.write("study.json", content | {"notes": [*content["notes"], *notes]})
 
 
 def _add_baselines(study: Study, folder: Folder) -> None:

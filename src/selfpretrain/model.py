@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from . import world
 from .batch import Form, Tokens, Values
 from .errors import SpecError
-from .mixers.base import Mixer, Place, Positions
+from .mixers.base import Mixer, Place, Positions, refuse_causal
 from .shapes import Hidden, Inputs, Valid, Vectors
 from .shelf import Count, Rate, name_of, spec
 
@@ -42,6 +42,9 @@ class Model:
     pooling: Literal["mean", "max", "last"] = "mean"  # over real positions
     causal: bool = False
     init: Literal["standard", "random"] = "standard"  # random: N(0, 0.1) for every parameter, gains included
+
+    def __post_init__(self) -> None:
+        refuse_causal(self.mixer, Place(self.width, 1, self.causal))
 
     def build(self, form: Form, head: nn.Module) -> "Network":
         """The network, freshly initialised from torch's global random state.

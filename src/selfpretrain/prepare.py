@@ -1,5 +1,7 @@
 """What a stage starts from: its training examples and its fresh network."""
 
+from dataclasses import replace
+
 import torch
 
 from .batch import Examples, generator
@@ -15,15 +17,21 @@ def training_data(recipe: Recipe) -> Examples:
         SpecError: if nothing is left.
     """
     stage = recipe.last
-    data = recipe.task_of(stage).load("train")
-    if stage.objective.labelled:
-        data = data.take(data.labelled.nonzero()[:, 0])
+    data = usable(recipe, recipe.task_of(stage).load("train"))
     if stage.fraction < 1:
         order = torch.randperm(len(data), generator=generator(recipe.seed, "fraction"))
         data = data.take(order[: max(1, round(len(data) * stage.fraction))].sort().values)
     if not len(data):
         raise SpecError("no training examples are left; check labels and fraction")
     return data
+
+
+def usable(recipe: Recipe, data: Examples) -> Examples:
+    """A split as the last stage of a recipe works with it: labelled, and padded, if it must be."""
+    if recipe.last.objective.labelled:
+        data = data.take(data.labelled.nonzero()[:, 0])
+    fixed = recipe.model.mixer.fixed_length
+    return replace(data, padded=recipe.task_of(recipe.last).form.length) if fixed else data
 
 
 def fresh_network(recipe: Recipe) -> Network:

@@ -90,6 +90,8 @@ def discretised(layer: nn.Module) -> dict[str, Tensor]:
     The others:  z[t] = factor z[t-1] + u[t],  y[t] = Re sum_n weight_n z_n[t] + D u[t], with factor (H, N),
     or (1, N) where channels share it, and weight (H, N); complex numbers have a last axis of two.
 
+    Layers made of cells, like LSTM, LRU or Mamba-2: all parameters of the cell, by name.
+
     Raises:
         SpecError: if the layer is not causal or has no state of constant size.
     """

@@ -9,6 +9,7 @@ from selfpretrain.mixers.base import Place
 from selfpretrain.mixers.bigbird import BigBird
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.longformer import Longformer
+from selfpretrain.mixers.mamba2 import Mamba2
 from selfpretrain.mixers.nystromformer import Nystromformer
 
 pytestmark = pytest.mark.slow
@@ -97,3 +98,34 @@ def test_nystromformer():
         peer.res_conv.load_state_dict(layer.near.state_dict())
     x = torch.randn(1, L, D)  # of several sequences, the peer's inverses would depend on each other
     torch.testing.assert_close(layer(x, None), peer(x), atol=1e-3, rtol=1e-3)
+
+
+def test_mamba2():
+    peers = pytest.importorskip("transformers.models.mamba2.modeling_mamba2")
+    config = peers.Mamba2Config(
+        hidden_size=D,
+        num_heads=H,
+        head_dim=D,
+        state_size=6,
+        n_groups=1,
+        expand=2,
+        conv_kernel=4,
+        chunk_size=16,
+    )
+    peer, layer = peers.Mamba2Mixer(config, 0), build(Mamba2(heads=H, states=6), causal=True)
+    cell, others = layer.past, dict(peer.named_parameters())
+    with torch.no_grad():
+        for name, mine in {
+            "in_proj.weight": cell.enter.weight,
+            "conv1d.weight": cell.taps.T[:, None],
+            "conv1d.bias": cell.bias.normal_(),
+            "A_log": cell.log_decay,
+            "dt_bias": cell.step,
+            "D": cell.D.normal_(),
+            "norm.weight": cell.norm.weight.normal_(),
+            "out_proj.weight": cell.out.weight,
+        }.items():
+            others.pop(name).copy_(mine)
+    assert not others
+    x = torch.randn(2, L, D)
+    torch.testing.assert_close(layer(x, None), peer(x), atol=2e-6, rtol=1e-5)

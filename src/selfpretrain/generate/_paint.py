@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ._grow import Facts
 from ..compiled import compiled
+from ._grow import Facts
 from ._tables import Tables
 
 

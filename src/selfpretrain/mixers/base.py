@@ -95,7 +95,7 @@ def refuse_causal(mixer: Mixer, place: Place) -> None:
     if place.causal and not mixer.causal:
         raise SpecError(
             f"{name_of(mixer)} mixes later positions into earlier ones and cannot be causal; "
-            f"use a bidirectional model or another mixer"
+            f"use a bidirectional model (`spt compare --objective masked`) or another mixer"
         )
 
 

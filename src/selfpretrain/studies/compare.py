@@ -19,14 +19,17 @@ from ..execute import Machine, perform
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4d import S4D
+from ..prepare import fresh_network
 from ..recipe import Budget, Recipe, Stage
-from ..shelf import Count, find, name_of, spec
+from ..shelf import Count, find, name_of, nearest, spec
 from ..store import Folder
 from ..study import Cell, Scale, Study, jobs, toy
 from ..tasks.base import Task
 from ._settings import GRID, Arms, Grid, denoiser, paper, small, with_settings
 
 TUNING_SEED = 1_000
+MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
+"""What architectures can be made to have in common, and in words."""
 SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
 
 
@@ -88,6 +91,28 @@ class Compare(Study):
             study = replace(study, arms=arms)
         return study
 
+    def matched(self, by: str) -> "Compare":
+        """The same study with every architecture as wide as it takes to be as large as the first one.
+
+        Args:
+            by: "params", "flops" (of a step from scratch), or "none".
+
+        Raises:
+            SpecError: if there is no such match.
+        """
+        if by not in MATCHES:
+            raise SpecError(f"--match {by}: there is no such match{nearest(by, MATCHES)}")
+        if by == "none":
+            return self
+        goal = self._size(self.arms[0], by)
+        arms = (self.arms[0], *(self._fitted(arms, by, goal) for arms in self.arms[1:]))
+        remarks = []
+        for row, a in zip(self.rows, arms, strict=True):
+            size = self._size(a, by)
+            beside = f"{size:,.0f} {MATCHES[by]}, {size / goal - 1:+.1%} beside {self.rows[0]}"
+            remarks.append(f"{row}: matched by width {a.model.width}, {beside}")
+        return replace(self, arms=arms, remarks=(*self.remarks, *remarks))
+
     def tuned(self, machine: Machine, grid: Grid = GRID) -> "Compare":
         """The same study with the settings that did best on validation, chosen for every arm from one grid.
 
@@ -112,11 +137,32 @@ class Compare(Study):
             remarks.append(
                 f"{self.rows[i]}: {_choice(grid, best, {c: scores[i, s, c] for c, s in best.items()})}"
             )
-        return replace(self, arms=tuple(chosen), remarks=tuple(remarks))
+        return replace(self, arms=tuple(chosen), remarks=(*self.remarks, *remarks))
 
     def _tuning_recipes(self, arms: Arms) -> dict[str, Recipe]:
         spt = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), TUNING_SEED)
         return {SPT: spt, TIED: Recipe(self.task, arms.scratch_model, (self._tied(arms),), TUNING_SEED)}
+
+    def _fitted(self, arms: Arms, by: str, goal: float) -> Arms:
+        def at(width: int) -> Arms:
+            return arms.amended("model.width", str(width))
+
+        widths = (width for width in range(2, arms.model.width, 2) if self._fits(at(width)))
+        step = next(widths, arms.model.width)  # so that heads, and pairs of a head, divide all its multiples
+        return at(cost.fitting(lambda width: self._size(at(width), by), goal, step))
+
+    def _fits(self, arms: Arms) -> bool:
+        try:
+            fresh_network(Recipe(self.task, arms.scratch_model, (arms.scratch,)))
+        except Exception:  # mixers from outside may refuse a width in any way
+            return False
+        return True
+
+    def _size(self, arms: Arms, by: str) -> float:
+        recipe = Recipe(self.task, arms.scratch_model, (arms.scratch,))
+        if by == "flops":
+            return cost.plan(recipe).flops_per_step
+        return float(sum(p.numel() for p in fresh_network(recipe).parameters()))
 
     def _tied(self, arms: Arms) -> Stage:
         spt = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune))
@@ -150,7 +196,8 @@ def _numbered(names: list[str]) -> list[str]:
 def _unusual(arms: Arms) -> str:
     """The settings of a mixer and its model's start that are not the usual ones."""
     mixer = arms.model.mixer
-    unusual = [(f.name, getattr(mixer, f.name)) for f in fields(mixer) if getattr(mixer, f.name) != f.default]
+    known = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
+    unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
     everywhere = [("every parameter", arms.model.init)] if arms.model.init != "standard" else []
     return "".join(f", {name} {value}" for name, value in [*unusual, *everywhere])
 

@@ -1,0 +1,81 @@
+"""Layers that go along a sequence with a state of constant size: one direction, or both."""
+
+import abc
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..errors import SpecError
+from ..shapes import Valid, Vectors
+from .base import Place, Recurrence, Recurrent, State
+
+
+class Cell(nn.Module, abc.ABC):
+    """A causal layer from one vector per position, and the state before them, to the same."""
+
+    @abc.abstractmethod
+    def start(self, batch: int) -> State:
+        """The state before the first position of so many sequences."""
+
+    @abc.abstractmethod
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """The answers, and the state behind the last position."""
+
+
+class Directions(nn.Module, Recurrent):
+    """A cell and, unless causal, a second one that comes from the end; their answers add up."""
+
+    def __init__(self, place: Place, make: Callable[[], Cell]) -> None:
+        super().__init__()
+        self.past, self.future = make(), None if place.causal else make()
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """Mix the real positions of every sequence."""
+        y = _travel(self.past, x, valid, 1)
+        return y if self.future is None else y + _travel(self.future, x, valid, -1)
+
+    def recurrence(self) -> Recurrence:
+        """The layer, as its parameters are now.
+
+        Raises:
+            SpecError: if it is not causal.
+        """
+        if self.future is not None:
+            raise SpecError("a bidirectional layer needs the future; only causal ones are recurrences")
+        return _Steps(self.past)
+
+
+def _travel(cell: Cell, x: Vectors, valid: Valid, way: int) -> Vectors:
+    """The cell's answers when it meets real positions first, in the order of its way."""
+    at = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
+    order = (way * at if valid is None else torch.where(valid, way * at, x.shape[1])).argsort(stable=True)
+    y, _ = cell(x.gather(1, order[..., None].expand_as(x)), cell.start(len(x)))
+    return y.gather(1, order.argsort(1)[..., None].expand_as(y))
+
+
+class _Steps(Recurrence):
+    """A cell, a position or a chunk at a time."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+
+    def state(self, batch: int) -> State:
+        """That of the cell."""
+        return self.cell.start(batch)
+
+    @torch.no_grad()
+    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
+        """One position further."""
+        y, state = self.cell(x[:, None], state)
+        return y[:, 0], state
+
+    @torch.no_grad()
+    def advance(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """A chunk further."""
+        return self.cell(x, state)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All parameters of the cell, by name."""
+        return {name: parameter.detach().double() for name, parameter in self.cell.named_parameters()}

@@ -1,0 +1,71 @@
+"""Orthogonal recurrent network (ExpRNN): a recurrence that neither lengthens nor shortens its state.
+
+h[t] = modrelu(R h[t-1] + W_x x[t]),  R = exp(A - A^T),  modrelu(z) = sign(z) max(|z| + b, 0),  y[t] = W h[t]
+
+Source: Lezcano-Casado & Martinez-Rubio (2019), Cheap Orthogonal Constraints in Neural Networks; A at the
+start as by Henaff et al. (2016). What differs from it: only the upper half of A
+counts; the linear layer W.
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from ..ops._exact import exact
+from ..shapes import Vectors
+from ..shelf import Count, spec
+from ._cells import Cell, Directions
+from .base import Mixer, Place, State
+
+
+@spec
+class ExpRNN(Mixer):
+    """Orthogonal recurrent network, one per direction unless causal; position by position, so slow."""
+
+    recurrent = True
+    slow_parameters: ClassVar[dict[str, float]] = {"*.A": 1e-4}
+    published: ClassVar[str] = (
+        "The speech commands number came from code that moves the point around which R is parametrised "
+        "every 100 steps."
+    )
+
+    states: Count = 128  # size of h
+
+    def build(self, place: Place) -> nn.Module:
+        """The recurrent layer."""
+        return Directions(place, lambda: ExpCell(place.width, self.states))
+
+
+class ExpCell(Cell):
+    """One direction of ``ExpRNN``."""
+
+    def __init__(self, width: int, states: int) -> None:
+        super().__init__()
+        self.enter = nn.Linear(width, states, bias=False)
+        A = torch.zeros(states, states)
+        turns = A.diagonal(1)[::2]  # the plane of states 2i and 2i + 1 starts with an angle of its own
+        turns.uniform_(-math.pi, math.pi)
+        self.A = nn.Parameter(A)
+        self.bias = nn.Parameter(torch.empty(states).uniform_(-0.01, 0.01))  # b
+        self.out = nn.Linear(states, width)
+
+    def start(self, batch: int) -> State:
+        """Zeros."""
+        return (self.A.new_zeros(batch, len(self.A)),)
+
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """Along the sequence."""
+        u, (h,), states = self.enter(x), state, []
+        with exact(x.device):
+            upper = self.A.triu(1)
+            turn = torch.matrix_exp(upper.T - upper)  # rows are states: this is R transposed
+            for now in u.to(h.dtype).unbind(1):
+                z = torch.addmm(now, h, turn)
+                h = z.sign() * torch.relu(z.abs() + self.bias)
+                states.append(h)
+        return self.out(torch.stack(states, dim=1)), (h,)
+
+
+mixer = ExpRNN

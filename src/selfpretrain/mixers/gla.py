@@ -1,0 +1,64 @@
+"""Gated linear attention (GLA): linear attention whose sums fade, every key's feature at a rate of its own.
+
+S[t] = diag(a[t]) S[t-1] + k[t] v[t]^T,  o[t] = S[t]^T q[t] / sqrt(M) per head,
+a = sigmoid(W_2 W_1 x)^(1/tau),  y[t] = W (SiLU(W_r x[t]) RMSNorm(o[t]))
+
+Source: Yang et al. (2024), Gated Linear Attention Transformers with Hardware-Efficient Training, section 4.
+What differs from it: bidirectional layers have a second one and add up.
+"""
+
+import torch.nn.functional as F
+from torch import nn
+
+from ..errors import SpecError
+from ..ops.decayed_attention import decayed_attention
+from ..shapes import Vectors
+from ..shelf import Count, Positive, spec
+from ._cells import Cell, Directions
+from ._heads import head_size, join, split
+from .base import Mixer, Place, State
+
+
+@spec
+class GLA(Mixer):
+    """Gated linear attention, one per direction unless causal."""
+
+    recurrent = True
+
+    heads: Count = 4
+    rank: Count = 16  # of W_2 W_1
+    tau: Positive = 16.0  # the larger, the slower sums fade
+
+    def build(self, place: Place) -> nn.Module:
+        """The recurrent layer."""
+        if head_size(place, self.heads) % 2:
+            raise SpecError(f"gla halves its heads of {place.width // self.heads}, which must be even")
+        return Directions(place, lambda: GLACell(place.width, self))
+
+
+class GLACell(Cell):
+    """One direction of ``GLA``; queries and keys have half the size of values."""
+
+    def __init__(self, width: int, settings: GLA) -> None:
+        super().__init__()
+        D, self.heads, self.tau = width, settings.heads, settings.tau
+        self.q, self.k = (nn.Linear(D, D // 2, bias=False) for _ in range(2))
+        self.v = nn.Linear(D, D, bias=False)
+        self.fade = nn.Sequential(nn.Linear(D, settings.rank, bias=False), nn.Linear(settings.rank, D // 2))
+        self.gate = nn.Linear(D, D)
+        self.norm, self.out = nn.RMSNorm(D // self.heads, eps=1e-5), nn.Linear(D, D, bias=False)
+
+    def start(self, batch: int) -> State:
+        """S is zero."""
+        size = self.norm.weight.shape[0]
+        return (self.norm.weight.new_zeros(batch, self.heads, size // 2, size),)
+
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """In chunks."""
+        q, k, v, fade = (split(p(x), self.heads) for p in (self.q, self.k, self.v, self.fade))
+        g = F.logsigmoid(fade.to(state[0].dtype)) / self.tau
+        o, S = decayed_attention(q * q.shape[-1] ** -0.5, k, v, g, state[0])
+        return self.out(F.silu(self.gate(x)) * join(self.norm(o))), (S,)
+
+
+mixer = GLA

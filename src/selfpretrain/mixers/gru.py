@@ -1,0 +1,50 @@
+"""Gated recurrent unit (GRU): a recurrence that moves its state towards a candidate, as far as a gate says.
+
+h[t] = (1 - z[t]) n[t] + z[t] h[t-1],  n[t] = tanh(W_n x[t] + b_n + r[t] (U_n h[t-1] + c_n)),  y[t] = W h[t]
+r, z = sigmoid(W_* x[t] + U_* h[t-1] + b_*)
+
+Source: Cho et al. (2014), Learning Phrase Representations using RNN Encoder-Decoder. What differs from it:
+the reset gate r multiplies after U_n and z and 1 - z trade places, as in PyTorch; the linear layer W.
+"""
+
+from torch import nn
+
+from ..ops._exact import exact
+from ..shapes import Vectors
+from ..shelf import Count, spec
+from ._cells import Cell, Directions
+from .base import Mixer, Place, State
+
+
+@spec
+class GRU(Mixer):
+    """Gated recurrent unit, one per direction unless causal."""
+
+    recurrent = True
+
+    states: Count = 128  # size of h
+
+    def build(self, place: Place) -> nn.Module:
+        """The recurrent layer."""
+        return Directions(place, lambda: GRUCell(place.width, self.states))
+
+
+class GRUCell(Cell):
+    """One direction of ``GRU``."""
+
+    def __init__(self, width: int, states: int) -> None:
+        super().__init__()
+        self.rnn, self.out = nn.GRU(width, states, batch_first=True), nn.Linear(states, width)
+
+    def start(self, batch: int) -> State:
+        """Zeros."""
+        return (self.out.weight.new_zeros(batch, self.rnn.hidden_size),)
+
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """Along the sequence."""
+        with exact(x.device):
+            y, h = self.rnn(x.to(state[0].dtype), state[0][None])
+        return self.out(y), (h[0],)
+
+
+mixer = GRU

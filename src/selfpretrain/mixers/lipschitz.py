@@ -1,0 +1,66 @@
+"""Lipschitz recurrent network: a differential equation that keeps near pasts near, in small explicit steps.
+
+h[t] = h[t-1] + step (A h[t-1] + tanh(V h[t-1] + U x[t] + b)),  y[t] = W h[t]
+A, V = (1 - skew) (M + M^T) + skew (M - M^T) - damping I, each with its own M
+
+Source: Erichson et al. (2021), Lipschitz Recurrent Neural Networks. What differs from it: A and V
+share ``skew`` and ``damping``, as in the code behind the speech commands number; the linear layer W.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ..ops._exact import exact
+from ..shapes import Vectors
+from ..shelf import Count, Positive, Share, spec
+from ._cells import Cell, Directions
+from .base import Mixer, Place, State
+
+
+@spec
+class Lipschitz(Mixer):
+    """Lipschitz recurrent network, one per direction unless causal; position by position, so slow."""
+
+    recurrent = True
+
+    states: Count = 128  # size of h
+    skew: Share = 0.75
+    damping: Positive = 0.001
+    step: Positive = 0.03
+
+    def build(self, place: Place) -> nn.Module:
+        """The recurrent layer."""
+        return Directions(place, lambda: LipschitzCell(place.width, self))
+
+
+class LipschitzCell(Cell):
+    """One direction of ``Lipschitz``."""
+
+    def __init__(self, width: int, settings: Lipschitz) -> None:
+        super().__init__()
+        N = settings.states
+        self.settings = settings
+        self.enter, self.out = nn.Linear(width, N), nn.Linear(N, width)
+        self.A, self.V = (nn.Parameter(torch.randn(N, N) / N) for _ in range(2))  # M of each
+
+    def start(self, batch: int) -> State:
+        """Zeros."""
+        return (self.A.new_zeros(batch, len(self.A)),)
+
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """Along the sequence."""
+        u, (h,), states, step = self.enter(x), state, [], self.settings.step
+        with exact(x.device):
+            keep = torch.eye(len(self.A)).to(self.A) + step * self._bounded(self.A).T
+            feed = self._bounded(self.V).T
+            for now in u.to(h.dtype).unbind(1):
+                h = torch.addmm(torch.addmm(now, h, feed).tanh(), h, keep, beta=step)
+                states.append(h)
+        return self.out(torch.stack(states, dim=1)), (h,)
+
+    def _bounded(self, M: Tensor) -> Tensor:
+        skew, damping = self.settings.skew, self.settings.damping
+        return M + (1 - 2 * skew) * M.T - damping * torch.eye(len(M)).to(M)
+
+
+mixer = Lipschitz

@@ -1,0 +1,77 @@
+"""Linear recurrent unit (LRU): damped oscillations that all channels drive and read.
+
+z[t] = exp(rate) z[t-1] + exp(log_gain) B x[t],  y[t] = GLU(W GELU(Re C z[t] + D x[t])),
+rate = -exp(log_decay) + i exp(log_frequency)
+
+Source: Orvieto et al. (2023), Resurrecting Recurrent Neural Networks for Long Sequences, section 3. What
+differs from it: nothing in the recurrence; bidirectional layers have a second one and add up.
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..ops._modes import as_real
+from ..ops.modal_scan import modal_scan
+from ..shapes import Vectors
+from ..shelf import Count, Positive, Rate, spec
+from ._cells import Cell, Directions
+from .base import Mixer, Place, State
+
+
+@spec
+class LRU(Mixer):
+    """Linear recurrent unit, one per direction unless causal."""
+
+    recurrent = True
+    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(
+        ("*.log_decay", "*.log_frequency", "*.log_gain"), 1e-3
+    )
+
+    states: Count = 64  # N complex states of a direction
+    smallest: Rate = 0.9  # |exp(rate)| at the start, evenly spread over a ring of the complex plane
+    largest: Rate = 0.999
+    turn: Positive = 2 * math.pi  # largest angle of exp(rate) at the start
+
+    def build(self, place: Place) -> nn.Module:
+        """The recurrent layer."""
+        return Directions(place, lambda: LRUCell(place.width, self))
+
+
+class LRUCell(Cell):
+    """One direction of ``LRU``."""
+
+    def __init__(self, width: int, settings: LRU) -> None:
+        super().__init__()
+        N, low, high = settings.states, settings.smallest**2, settings.largest**2
+        decay = -0.5 * torch.log(low + (high - low) * (1 - torch.rand(N)))
+        self.log_decay = nn.Parameter(decay.log())
+        self.log_frequency = nn.Parameter(torch.log(settings.turn * (1 - torch.rand(N))))
+        self.log_gain = nn.Parameter(0.5 * torch.log(-torch.expm1(-2 * decay)))
+        self.B = nn.Parameter(torch.randn(N, 2, width) * (0.5 / width) ** 0.5)
+        self.C = nn.Parameter(torch.randn(width, N, 2) * (1 / N) ** 0.5)
+        self.D = nn.Parameter(torch.randn(width))
+        self.out = nn.Linear(width, 2 * width)
+
+    def start(self, batch: int) -> State:
+        """Zeros, real and imaginary parts next to each other."""
+        return (self.B.new_zeros(batch, 2 * len(self.B)),)
+
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """At all positions at once."""
+        rate = torch.complex(-self.log_decay.double().exp(), self.log_frequency.double().exp())
+        u = F.linear(x, (self.log_gain.exp()[:, None, None] * self.B).flatten(0, 1)).to(self.B.dtype)
+        z, last = modal_scan(
+            torch.view_as_complex(u.unflatten(-1, (-1, 2))),
+            rate,
+            torch.view_as_complex(state[0].unflatten(-1, (-1, 2))),
+        )
+        sign = self.C.new_tensor([1.0, -1.0])
+        y = F.linear(as_real(z), (sign * self.C).flatten(1)) + self.D * x
+        return F.glu(self.out(F.gelu(y)), dim=-1), (as_real(last),)
+
+
+mixer = LRU

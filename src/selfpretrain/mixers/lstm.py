@@ -1,0 +1,51 @@
+"""Long short-term memory (LSTM): a gated recurrence whose cell keeps what its gates let in.
+
+c[t] = f[t] c[t-1] + i[t] tanh(W_c x[t] + U_c h[t-1] + b_c),  h[t] = o[t] tanh(c[t]),  y[t] = W h[t]
+i, f, o = sigmoid(W_* x[t] + U_* h[t-1] + b_*)
+
+Source: Hochreiter & Schmidhuber (1997), Long Short-Term Memory, with the forget gate of Gers et al. (2000).
+What differs from it: two bias vectors per gate and no peepholes, as in PyTorch; the linear layer W.
+"""
+
+from torch import nn
+
+from ..ops._exact import exact
+from ..shapes import Vectors
+from ..shelf import Count, spec
+from ._cells import Cell, Directions
+from .base import Mixer, Place, State
+
+
+@spec
+class LSTM(Mixer):
+    """Long short-term memory, one per direction unless causal."""
+
+    recurrent = True
+
+    states: Count = 128  # size of c and h
+
+    def build(self, place: Place) -> nn.Module:
+        """The recurrent layer."""
+        return Directions(place, lambda: LSTMCell(place.width, self.states))
+
+
+class LSTMCell(Cell):
+    """One direction of ``LSTM``."""
+
+    def __init__(self, width: int, states: int) -> None:
+        super().__init__()
+        self.rnn, self.out = nn.LSTM(width, states, batch_first=True), nn.Linear(states, width)
+
+    def start(self, batch: int) -> State:
+        """Zeros."""
+        h = self.out.weight.new_zeros(batch, self.rnn.hidden_size)
+        return h, h
+
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """Along the sequence."""
+        with exact(x.device):
+            y, (h, c) = self.rnn(x.to(state[0].dtype), (state[0][None], state[1][None]))
+        return self.out(y), (h[0], c[0])
+
+
+mixer = LSTM

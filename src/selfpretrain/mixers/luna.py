@@ -1,0 +1,74 @@
+"""Luna: a memory of few slots attends to the sequence, then the sequence to the memory, in O(L).
+
+M = softmax(P K^T / sqrt(D/H)) V,  Y = softmax(Q K_m^T / sqrt(D/H)) V_m  per head,
+P, Q, K, V, K_m, V_m = W_p p, W_q X, W_k X, W_v X, W_l M, W_w M,  p learned
+
+Causal, with sums over s <= t in place of M, and A[s] = softplus(P k[s] / sqrt(D/H)):
+y[t] = 1/t sum_s (w[t].A[s]) v[s],  w[t] = softmax(1/t sum_s (q[t].k[s]) A[s])
+
+Source: Ma et al. (2021), Luna: Linear Unified Nested Attention, section 3. What differs from it: p is learned
+by every layer; in the paper it is what the layer before has made of it, normed, with positions at the start.
+"""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..ops.linear_attention import causal_sums
+from ..shapes import Valid, Vectors
+from ..shelf import Count, spec
+from ._heads import Headed, head_size, join, key_mask, split
+from .base import Mixer, Place
+
+
+@spec
+class Luna(Mixer):
+    """Attention through a memory."""
+
+    positions = "sinusoidal"
+    published: ClassVar[str] = "The LRA number came from a memory that goes from layer to layer."
+
+    heads: Count = 4
+    slots: Count = 256  # of the memory
+
+    def build(self, place: Place) -> nn.Module:
+        """The attention layer."""
+        head_size(place, self.heads)
+        return LunaLayer(place, self)
+
+
+class LunaLayer(nn.Module):
+    """The module of ``Luna``."""
+
+    def __init__(self, place: Place, settings: Luna) -> None:
+        super().__init__()
+        D, self.heads, self.causal = place.width, settings.heads, place.causal
+        self.memory = nn.Parameter(torch.randn(1, settings.slots, D))
+        self.p, self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(5))
+        self.k_memory, self.v_memory = (None if place.causal else nn.Linear(D, D) for _ in range(2))
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """Pack the sequence into the memory, and unpack what each position asks for."""
+        p = split(self.p(self.memory), self.heads)
+        q, k, v = (split(f(x), self.heads) for f in (self.q, self.k, self.v))
+        if self.k_memory is None or self.v_memory is None:
+            return self.out(join(_causal(p, q, k, v, valid)))
+        M = join(F.scaled_dot_product_attention(p.expand(len(x), -1, -1, -1), k, v, key_mask(valid)))
+        k, v = (split(f(M), self.heads) for f in (self.k_memory, self.v_memory))
+        return self.out(join(F.scaled_dot_product_attention(q, k, v)))
+
+
+def _causal(p: Float[Tensor, "1 H slots E"], q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+    """The second formula of the module's docstring."""
+    wide = torch.promote_types(k.dtype, torch.float32)
+    A = F.softplus((k @ p.mT).to(wide) * k.shape[-1] ** -0.5)
+    real = A.new_ones(A.shape[0], A.shape[2]) if valid is None else valid.to(wide)
+    A, t = A * real[:, None, :, None], real.cumsum(1).clamp(min=1)[:, None, :, None]
+    w = (causal_sums(q.to(wide), k.to(wide), A) / t).softmax(-1)
+    return causal_sums(w, A, v.to(wide)) / t
+
+
+mixer = Luna

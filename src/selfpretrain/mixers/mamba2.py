@@ -1,0 +1,81 @@
+"""Mamba-2: a state space model per head whose input, output and speed depend on what it reads.
+
+S[t] = exp(dt[t] A) S[t-1] + dt[t] b[t] u[t]^T,  o[t] = S[t]^T c[t] + D u[t],  A = -exp(log_decay),
+u, b, c = SiLU(conv(W_* x)),  dt = softplus(W_dt x + step),  y[t] = W (RMSNorm(o[t] SiLU(W_z x[t])))
+
+Source: Dao & Gu (2024), Transformers are SSMs, sections 5 to 7. What differs from it: the number of heads is
+given and not their size; bidirectional layers have a second one and add up.
+"""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..ops.decayed_attention import decayed_attention
+from ..shapes import Vectors
+from ..shelf import Count, Positive, spec
+from ._cells import Cell, Directions
+from ._convolution import log_uniform
+from ._heads import head_size, join, split
+from .base import Mixer, Place, State
+
+
+@spec
+class Mamba2(Mixer):
+    """Mamba-2, one per direction unless causal."""
+
+    recurrent = True
+    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.log_decay", "*.step"), 1e-3)
+
+    heads: Count = 4
+    states: Count = 64  # rows of S, as many as b and c have entries
+    expand: Count = 2  # size of u as a multiple of the width
+    taps: Count = 4  # positions of the convolution
+    shortest: Positive = 1e-3  # smallest step dt at the start
+    longest: Positive = 1e-1  # largest step dt at the start
+
+    def build(self, place: Place) -> nn.Module:
+        """The recurrent layer."""
+        head_size(place, self.heads)
+        return Directions(place, lambda: Mamba2Cell(place.width, self))
+
+
+class Mamba2Cell(Cell):
+    """One direction of ``Mamba2``."""
+
+    def __init__(self, width: int, settings: Mamba2) -> None:
+        super().__init__()
+        E, N, H = settings.expand * width, settings.states, settings.heads
+        self.sizes, self.heads = [E, N, N], H
+        self.enter = nn.Linear(width, E + E + 2 * N + H, bias=False)
+        self.taps = nn.Parameter((2 * torch.rand(settings.taps, E + 2 * N) - 1) * settings.taps**-0.5)
+        self.bias = nn.Parameter(torch.zeros(E + 2 * N))
+        self.log_decay = nn.Parameter(torch.empty(H).uniform_(1, 16).log())
+        dt = log_uniform(H, settings.shortest, settings.longest).exp()
+        self.step = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))  # softplus of it is dt
+        self.D = nn.Parameter(torch.ones(H))
+        self.norm, self.out = nn.RMSNorm(E, eps=1e-5), nn.Linear(E, width, bias=False)
+
+    def start(self, batch: int) -> State:
+        """Zeros: what the convolution still has to see, and S."""
+        (E, N, _), H = self.sizes, self.heads
+        zeros = self.D.new_zeros
+        return zeros(batch, len(self.taps) - 1, E + 2 * N), zeros(batch, H, N, E // H)
+
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """In chunks."""
+        seen, S = state
+        z, near, dt = self.enter(x).split([self.sizes[0], sum(self.sizes), self.heads], dim=-1)
+        near = torch.cat([seen, near], dim=1)
+        conv = self.bias + sum(near[:, j : j + x.shape[1]] * tap for j, tap in enumerate(self.taps))
+        u, b, c = F.silu(conv).split(self.sizes, dim=-1)
+        dt = F.softplus(dt.to(self.step.dtype) + self.step).mT[..., None]  # (B, H, L, 1)
+        u, g = split(u, self.heads), -dt * self.log_decay.exp()[:, None, None]
+        o, S = decayed_attention(c[:, None], b[:, None], dt * u, g, S)
+        o = join(o + self.D[:, None, None] * u)
+        return self.out(self.norm(o * F.silu(z))), (near[:, x.shape[1] :], S)
+
+
+mixer = Mamba2

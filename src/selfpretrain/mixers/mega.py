@@ -1,0 +1,121 @@
+"""Mega: gated single-head attention whose queries and keys come from moving averages of the sequence.
+
+M = SiLU(EMA(X) + w X),  Z = SiLU(W_z M),  Q, K = kq Z + mq, kk Z + mk,  V = SiLU(W_v X),
+H = SiLU(W_h M + U (SiLU(W_r M) f(Q K^T) V)),  Y = R + sigmoid(W_u M) (H - R),  R the residual path
+f = softmax(Q K^T / sqrt(z) + b[t - s]), or laplace(Q K^T / n + b[t - s]) where n keys are seen,
+laplace(a) = (1 + erf((a - sqrt(1/2)) / (sigma sqrt(2)))) / 2,  sigma = 1 / sqrt(4 pi)
+
+Source: Ma et al. (2023), Mega: Moving Average Equipped Gated Attention, sections 3.2 to 3.4. What differs
+from it: bidirectional averages count lag zero once, not in both directions; with rotary positions, queries
+and keys are turned and there is no b, which in the paper is then a product of two learned vectors, turned.
+"""
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from ..errors import SpecError
+from ..ops._exact import exact
+from ..ops.longconv import causal_conv, two_sided_conv
+from ..ops.rotary import angles, rotate
+from ..shapes import Valid, Vectors
+from ..shelf import Count, Rate, spec
+from ._averages import Averages
+from .base import Mixer, Place, check_length
+
+Chunks = Float[Tensor, "B n T z"]
+
+
+@spec
+class Mega(Mixer):
+    """Moving averages, then gated attention to the whole sequence or inside chunks of it."""
+
+    rotates = True
+    owns_residual = True
+    published: ClassVar[str] = (
+        "The LRA number came from averages cut off after 1024 positions (4096 on Path-X)."
+    )
+
+    states: Count = 16  # averages per channel and direction
+    keys: Count = 64  # z, size of queries and keys
+    expand: Count = 2  # size of values as a multiple of the width
+    chunk: Count | None = None  # positions that attend to each other; None: all
+    weigh: Literal["softmax", "laplace"] = "softmax"  # f
+    dropout: Rate = 0.0  # on H; that of the model does not reach inside
+
+    def build(self, place: Place) -> nn.Module:
+        """The layer, residual path included."""
+        if place.rotary and self.keys % 2:
+            raise SpecError(f"rotary positions need an even number of keys, not {self.keys}")
+        return MegaLayer(place, self)
+
+
+class MegaLayer(nn.Module):
+    """The module of ``Mega``."""
+
+    def __init__(self, place: Place, settings: Mega) -> None:
+        super().__init__()
+        D, E, z = place.width, settings.expand * place.width, settings.keys
+        self.causal, self.chunk = place.causal, settings.chunk
+        self.softmax, self.longest = settings.weigh == "softmax", settings.chunk or place.length
+        self.averages = Averages(1 if place.causal else 2, D, settings.states)
+        self.skip = nn.Parameter(torch.randn(D))  # w
+        self.z, self.v, self.reset = nn.Linear(D, z), nn.Linear(D, E), nn.Linear(D, E)
+        self.update, self.h, self.out = nn.Linear(D, D), nn.Linear(D, D), nn.Linear(E, D, bias=False)
+        self.gain = nn.Parameter(0.02 * torch.randn(2, z))  # of queries and of keys
+        self.shift = nn.Parameter(torch.zeros(2, z))
+        self.near = None if place.rotary else nn.Parameter(0.02 * torch.randn(2 * self.longest - 1))  # b
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(self, x: Vectors, valid: Valid = None, residual: Vectors | None = None) -> Vectors:
+        """The new content of the residual path, which is ``x`` itself where none is given.
+
+        Raises:
+            SpecError: if a sequence is longer than b, and not cut into chunks.
+        """
+        residual, M = x if residual is None else residual, self._average(x, valid)
+        Z = F.silu(self.z(M))
+        Q, K = (self.gain[i] * Z + self.shift[i] for i in range(2))
+        mixed = F.silu(self.reset(M)) * self._attend(Q, K, F.silu(self.v(x)), valid)
+        H = self.dropout(F.silu(self.h(M) + self.out(mixed)))
+        return residual + torch.sigmoid(self.update(M)) * (H - residual)
+
+    def _average(self, x: Vectors, valid: Valid) -> Vectors:
+        u = x if valid is None else x * valid[..., None]
+        with exact(x.device):
+            K = self.averages.kernel(x.shape[1])
+        y = causal_conv(u, K[0]) if self.causal else two_sided_conv(u, K[0], K[1])
+        return F.silu(y + self.skip * u)
+
+    def _attend(self, Q: Tensor, K: Tensor, V: Tensor, valid: Valid) -> Tensor:
+        """f(Q K^T) V, chunk by chunk."""
+        L = Q.shape[1]
+        size = min(self.chunk or L, L)
+        real = valid if valid is not None else torch.ones(Q.shape[:2], dtype=torch.bool, device=Q.device)
+        Q, K, V = (F.pad(a, (0, 0, 0, -L % size)).unflatten(1, (-1, size)) for a in (Q, K, V))
+        seen = F.pad(real, (0, -L % size)).unflatten(1, (-1, size))[:, :, None]  # (B, n, 1, T)
+        seen = seen & seen.new_ones(size, size).tril() if self.causal else seen
+        return (self._weights(Q, K, seen).to(V.dtype) @ V).flatten(1, 2)[:, :L]
+
+    def _weights(self, Q: Chunks, K: Chunks, seen: Bool[Tensor, "B n _ T"]) -> Float[Tensor, "B n T T"]:
+        T, z = Q.shape[2:]
+        if self.near is None:
+            theta = angles(T, z).to(Q.device)
+            Q, K = (rotate(a, theta.cos().to(Q), theta.sin().to(Q)) for a in (Q, K))
+            bias: Tensor | float = 0.0
+        else:
+            check_length(T, self.longest)
+            at = torch.arange(T, device=Q.device)
+            bias = self.near[at[:, None] - at + self.longest - 1]
+        if self.softmax:
+            logits = (Q * z**-0.5) @ K.mT + bias
+            return logits.masked_fill(~seen, torch.finfo(logits.dtype).min).softmax(-1)
+        logits = Q @ K.mT / seen.sum(-1, keepdim=True).clamp(min=1) + bias
+        return 0.5 * (1 + torch.erf((logits - 0.5**0.5) * (2 * math.pi) ** 0.5)) * seen
+
+
+mixer = Mega

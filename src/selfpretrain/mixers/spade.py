@@ -1,0 +1,56 @@
+"""SPADE: a state space model for what is far and block-local attention for what is near, side by side.
+
+y = W [LayerNorm(S4(x)); LayerNorm(Local(x))] + b
+
+Source: Zuo et al. (2022), Efficient Long Sequence Modeling via State Space Augmented Transformer, section 3.
+What differs from it: every layer has both; in the paper all but the lowest have attention alone.
+"""
+
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from ..shapes import Valid, Vectors
+from ..shelf import Count, find, spec
+from .base import Mixer, Place
+
+
+@spec
+class Spade(Mixer):
+    """The mixers ``s4`` and ``local``, joined by a linear layer."""
+
+    positions = "rotary"
+    rotates = True
+    slow_parameters: ClassVar[dict[str, float]] = {
+        f"far.{pattern}": rate for pattern, rate in find("mixers", "s4").slow_parameters.items()
+    }
+    published: ClassVar[str] = "The code behind the LRA number was not published."
+
+    states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # of the state space model
+    heads: Count = 4  # of attention
+    size: Count = 128  # positions of a block, which sees those next to it
+
+    def build(self, place: Place) -> nn.Module:
+        """Both layers and what joins them."""
+        return SpadeLayer(place, self)
+
+
+class SpadeLayer(nn.Module):
+    """The module of ``Spade``."""
+
+    def __init__(self, place: Place, settings: Spade) -> None:
+        super().__init__()
+        self.far = find("mixers", "s4")(states=settings.states).build(place)
+        self.near = find("mixers", "local")(heads=settings.heads, size=settings.size).build(place)
+        self.norm_far, self.norm_near = nn.LayerNorm(place.width), nn.LayerNorm(place.width)
+        self.out = nn.Linear(2 * place.width, place.width)
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """Mix the real positions of every sequence twice."""
+        far, near = self.norm_far(self.far(x, valid)), self.norm_near(self.near(x, valid))
+        return self.out(torch.cat([far, near], dim=-1))
+
+
+mixer = Spade

@@ -1,0 +1,65 @@
+"""Linear attention whose past fades: sums over keys that are multiplied by a factor at every position.
+
+y[t] = q[t]^T S[t],  S[t] = diag(exp g[t]) S[t-1] + k[t] v[t]^T
+
+A chunk is taken at once; only its sums go on to the next. What is exponentiated is a sum of logarithms
+between two positions, never above zero, so nothing overflows and nothing is divided, whatever the factors.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from ._exact import exact
+
+CHUNK, CHUNK_OF_MANY = 64, 16
+"""Positions of a chunk where all features of a head fade together, and where each has its own factor."""
+
+Features = Float[Tensor, "B _ L M"]
+Sums = Float[Tensor, "B H M E"]
+
+
+def decayed_attention(
+    q: Features, k: Features, v: Float[Tensor, "B H L E"], g: Float[Tensor, "B H L _"], state: Sums
+) -> tuple[Float[Tensor, "B H L E"], Sums]:
+    """The formula above: answers, and the sums behind the last position.
+
+    Source: Yang et al. (2024), Gated Linear Attention, section 4; with one factor per head, Dao & Gu (2024),
+    Transformers are SSMs, section 6.
+
+    Args:
+        q: queries; they and keys may have one head for all.
+        g: logarithms of the factors, at most zero: M per head, or one.
+        state: sums before the first position.
+    """
+    L, size = v.shape[2], min(v.shape[2], CHUNK if g.shape[-1] == 1 else CHUNK_OF_MANY)
+    with exact(v.device):
+        q, k, v, g = (_chunks(x.to(state.dtype), size) for x in (q, k, v, g))
+        decay, start = _decay(g), g.cumsum(3).exp()
+        added = (k * decay[:, :, :, -1]).mT @ v
+        before = []
+        for kept, more in zip(start[:, :, :, -1:].mT.unbind(2), added.unbind(2), strict=True):
+            before.append(state)
+            state = kept * state + more
+        y = _weights(q, k, decay) @ v + (q * start) @ torch.stack(before, dim=2)
+    return y.flatten(2, 3)[:, :, :L], state
+
+
+def _decay(g: Float[Tensor, "B H n T _"]) -> Float[Tensor, "B H n T T _"]:
+    """exp(g[s+1] + ... + g[t]) in row t and column s, zero for s > t; each sum adds up only what is in it."""
+    past = torch.ones(g.shape[3], g.shape[3], dtype=torch.bool, device=g.device).tril(-1)
+    sums = torch.where(past[..., None], g[:, :, :, :, None], 0).cumsum(3)
+    return sums.masked_fill(past.mT[..., None], -torch.inf).exp()
+
+
+def _weights(q: Tensor, k: Tensor, decay: Tensor) -> Float[Tensor, "B H n T T"]:
+    """sum_m q[t, m] k[s, m] decay[t, s, m]."""
+    if decay.shape[-1] == 1:
+        return q @ k.mT * decay[..., 0]
+    return (decay * k[:, :, :, None] @ q[..., None])[..., 0]
+
+
+def _chunks(x: Tensor, size: int) -> Tensor:
+    """Along a new axis. What is filled up has no weight and fades nothing."""
+    return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))

@@ -1,0 +1,64 @@
+"""A mixer with one fault at a time, for the probes to find."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from selfpretrain.mixers.base import Mixer, Place
+from selfpretrain.shapes import Valid, Vectors
+from selfpretrain.shelf import spec
+
+TABLE = 64
+
+
+@spec
+class Faulty(Mixer):
+    """Means of the past, and a fault."""
+
+    fault: str = ""
+
+    def build(self, place: Place) -> nn.Module:
+        """The layer."""
+        return Means(place.width, self.fault)
+
+
+@spec
+class Future(Faulty):
+    """The same with a look ahead, though it may be asked to be causal."""
+
+    fault: str = "future"
+
+
+class Means(nn.Module):
+    """The module of ``Faulty``, also made from a width alone."""
+
+    def __init__(self, width: int, fault: str = "") -> None:
+        super().__init__()
+        self.fault, self.out = fault, nn.Linear(width, width)
+        self.table = nn.Parameter(torch.zeros(TABLE, width)) if fault == "table" else None
+        self.dead = nn.Parameter(torch.zeros(width)) if fault == "dead" else None
+        self.norm = nn.BatchNorm1d(width) if fault == "norm" else None
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """Means of the past, with a fault."""
+        u = x if valid is None else x * valid[..., None]
+        y = self.out(u.cumsum(1) / torch.arange(1, 1 + x.shape[1])[:, None])
+        return FAULTS[self.fault](self, x, u, y)
+
+
+FAULTS = {
+    "": lambda layer, x, u, y: y,
+    "dead": lambda layer, x, u, y: y,
+    "future": lambda layer, x, u, y: y + F.pad(u[:, 1:], (0, 0, 0, 1)),
+    "padding": lambda layer, x, u, y: y + x.flip(1).cumsum(1).flip(1),
+    "padded length": lambda layer, x, u, y: y / x.shape[1],
+    "batch": lambda layer, x, u, y: y + u.sum((0, 1)),
+    "norm": lambda layer, x, u, y: layer.norm(y.mT).mT,
+    "noise": lambda layer, x, u, y: y + torch.rand_like(y),
+    "table": lambda layer, x, u, y: y + layer.table[: x.shape[1]],
+    "cut": lambda layer, x, u, y: y[:, :TABLE],
+    "blocks": lambda layer, x, u, y: y + u.unflatten(1, (-1, 4)).flatten(1, 2),
+    "single": lambda layer, x, u, y: y + layer.out(u.float()),
+    "nan": lambda layer, x, u, y: y * torch.nan,
+}
+"""What is wrong, given inputs, inputs without padding, and sound outputs."""

@@ -1,0 +1,158 @@
+"""Luna, Mega and SPADE beyond the laws of their shelf."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import toys
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers._heads import join, split
+from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.luna import Luna
+from selfpretrain.mixers.mega import Mega
+from selfpretrain.mixers.spade import Spade
+from selfpretrain.model import Model
+
+D, L = 8, 20
+both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+LAPLACE = torch.distributions.Normal(0.5**0.5, (4 * torch.pi) ** -0.5)
+
+
+def build(mixer, causal=False, rotary=False, length=L):
+    toys.settle()
+    return mixer.build(Place(D, length, causal, rotary)).double()
+
+
+def padded():
+    valid = torch.ones(2, L, dtype=torch.bool)
+    valid[0, 13:] = False
+    return torch.randn(2, L, D, dtype=torch.double), valid
+
+
+def loud(layer):
+    """All parameters large, so that nothing hides behind a small one."""
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_(std=0.5)
+    return layer
+
+
+def asked(layer, x):
+    """Queries of the memory, then queries, keys and values of the sequence."""
+    return split(layer.p(layer.memory), 2), *(split(f(x), 2) for f in (layer.q, layer.k, layer.v))
+
+
+def test_luna_is_its_formula():
+    layer = build(Luna(heads=2, slots=5))
+    x, valid = padded()
+    p, q, k, v = asked(layer, x)
+    logits = (p @ k.mT / 2).masked_fill(~valid[:, None, None], -torch.inf)
+    M = join(logits.softmax(-1) @ v)
+    k, v = split(layer.k_memory(M), 2), split(layer.v_memory(M), 2)
+    expected = layer.out(join((q @ k.mT / 2).softmax(-1) @ v))
+    torch.testing.assert_close(layer(x, valid)[valid], expected[valid])
+
+
+def test_causal_luna_is_its_formula():
+    layer, x = build(Luna(heads=2, slots=5), causal=True), padded()[0]
+    p, q, k, v = asked(layer, x)
+    A = F.softplus(k @ p.mT / 2)
+    for t in range(L):
+        past = slice(t + 1)
+        w = ((q[:, :, t, None] @ k[:, :, past].mT) @ A[:, :, past] / (t + 1)).softmax(-1)
+        y = (w @ A[:, :, past].mT) @ v[:, :, past] / (t + 1)
+        torch.testing.assert_close(layer(x)[:, t], layer.out(join(y))[:, 0])
+
+
+def plain_mega(layer, x, valid, size, laplace):
+    """The formula of the module's docstring with loops over pairs and lags."""
+    past = layer.averages.kernel(L)
+    u, average = x * valid[..., None], layer.skip * x * valid[..., None]
+    for t in range(L):
+        for s in range(L):
+            if s <= t or not layer.causal:
+                average[:, t] += (past[0, :, t - s] if s <= t else past[1, :, s - t - 1]) * u[:, s]
+    M = F.silu(average)
+    Q, K = (layer.gain[i] * F.silu(layer.z(M)) + layer.shift[i] for i in range(2))
+    V, mixed = F.silu(layer.v(x)), []
+    for t in range(L):
+        first = t // size * size
+        near = slice(first, t + 1 if layer.causal else min(first + size, L))
+        lags = torch.arange(near.start, near.stop)
+        bias, seen = layer.near[t - lags + layer.longest - 1], valid[:, near]
+        dots = (Q[:, t, None] @ K[:, near].mT)[:, 0]
+        if laplace:
+            weights = LAPLACE.cdf(dots / seen.sum(-1, keepdim=True).clamp(min=1) + bias) * seen
+        else:
+            weights = (dots / Q.shape[-1] ** 0.5 + bias).masked_fill(~seen, -1e9).softmax(-1)
+        mixed.append((weights[:, None] @ V[:, near])[:, 0])
+    H = F.silu(layer.h(M) + layer.out(F.silu(layer.reset(M)) * torch.stack(mixed, dim=1)))
+    u = torch.sigmoid(layer.update(M))
+    return u * H + (1 - u) * x
+
+
+@both_ways
+@pytest.mark.parametrize("chunk", [None, 6])
+@pytest.mark.parametrize("weigh", ["softmax", "laplace"])
+def test_mega_is_its_formula(causal, chunk, weigh):
+    layer = loud(build(Mega(keys=6, states=3, chunk=chunk, weigh=weigh), causal))
+    x, valid = padded()
+    expected = plain_mega(layer, x, valid, chunk or L, weigh == "laplace")
+    torch.testing.assert_close(layer(x, valid)[valid], expected[valid])
+
+
+@both_ways
+def test_mega_in_one_chunk_is_mega(causal):
+    x, valid = padded()
+    whole, chunk = (build(mixer, causal) for mixer in (Mega(), Mega(chunk=L)))
+    torch.testing.assert_close(whole(x, valid), chunk(x, valid))
+
+
+def test_rotary_mega_asks_for_distances_only():
+    layer = loud(build(Mega(keys=6), rotary=True))
+    Q, K = torch.randn(2, 1, 1, 1, 6, dtype=torch.double).expand(2, 1, 1, L, 6)
+    weights = layer._weights(Q, K, torch.ones(1, 1, 1, L, dtype=torch.bool))[0, 0].log()
+    logits = weights - weights[:, :1]  # up to a constant of each row
+    torch.testing.assert_close(logits[3, 5:15] - logits[3, 4], logits[7, 9:19] - logits[7, 8])
+    assert logits.std() > 0.1
+
+
+def test_mega_says_what_it_cannot_do():
+    with pytest.raises(SpecError, match="even number of keys, not 5"):
+        build(Mega(keys=5), rotary=True)
+    x = torch.randn(1, L + 1, D, dtype=torch.double)
+    with pytest.raises(SpecError, match="length 21, the mixer was built for at most 20"):
+        build(Mega())(x)
+    assert build(Mega(chunk=7))(x).shape == x.shape
+    assert build(Mega(), rotary=True)(x).shape == x.shape
+
+
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+def test_a_closed_gate_leaves_the_residual_path_as_it_is(norm):
+    toys.settle()
+    network = Model(Mega(), width=D, depth=1, expand=0, norm=norm, dropout=0.5).build(
+        toys.Majority().form, nn.Identity()
+    )
+    (block,) = network.train().blocks
+    x = 5 + torch.randn(2, L, D)
+    assert not torch.allclose(block(x), x, atol=1e-2)
+    nn.init.constant_(block.mixer.update.bias, -100)
+    torch.testing.assert_close(block(x), x)
+
+
+def test_dropout_of_mega_is_its_own():
+    layer, x = build(Mega(dropout=0.5)), padded()[0]
+    assert not torch.equal(layer(x), layer(x))
+    assert torch.equal(layer.eval()(x), layer(x))
+
+
+@both_ways
+def test_spade_is_far_and_near(causal):
+    layer, (x, valid) = build(Spade(size=3), causal), padded()
+    far, near = layer.norm_far(layer.far(x, valid)), layer.norm_near(layer.near(x, valid))
+    both = layer.out(torch.cat([far, near], dim=-1))
+    torch.testing.assert_close(layer(x, valid)[valid], both[valid])
+    other = torch.cat([x[:, :-1], torch.randn(2, 1, D).double()], dim=1)
+    nn.init.zeros_(layer.out.weight[:, :D])
+    assert torch.equal(layer(x)[:, :15], layer(other)[:, :15])  # attention reaches one block to either side

@@ -1,0 +1,166 @@
+"""Recurrent mixers beyond the laws of their shelf."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+import toys
+from selfpretrain import shelf
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers._cells import Directions
+from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.exprnn import ExpRNN
+from selfpretrain.mixers.gla import GLA
+from selfpretrain.mixers.gru import GRU
+from selfpretrain.mixers.lipschitz import Lipschitz
+from selfpretrain.mixers.lru import LRU
+from selfpretrain.mixers.lstm import LSTM
+from selfpretrain.mixers.mamba2 import Mamba2
+
+D, L = 8, 30
+CELLED = [ExpRNN(), GLA(), GRU(), Lipschitz(), LRU(), LSTM(), Mamba2()]
+every_cell = pytest.mark.parametrize("mixer", CELLED, ids=shelf.name_of)
+
+
+def build(mixer, causal=False, width=D, length=L):
+    toys.settle()
+    return mixer.build(Place(width, length, causal)).double()
+
+
+def sequences(length=L, width=D):
+    return torch.randn(2, length, width, dtype=torch.double)
+
+
+def heads(x, count=4):
+    return x.unflatten(-1, (count, -1))
+
+
+def test_every_mixer_made_of_cells_is_tested_here():
+    kinds = [shelf.find("mixers", name) for name in shelf.names("mixers")]
+    assert {kind for kind in kinds if isinstance(build(kind()), Directions)} == {type(m) for m in CELLED}
+
+
+@every_cell
+@pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+def test_padding_may_stand_anywhere(mixer, causal):
+    layer, x = build(mixer, causal), sequences()
+    valid = torch.rand(2, L) < 0.6
+    y = layer(x, valid)
+    for row in range(2):
+        alone = layer(x[row, valid[row]][None], None)
+        torch.testing.assert_close(y[row, valid[row]], alone[0], atol=1e-9, rtol=1e-9)
+
+
+@every_cell
+def test_the_second_cell_goes_the_other_way(mixer):
+    layer, x = build(mixer), sequences()
+    layer.future = layer.past
+    torch.testing.assert_close(layer(x).flip(1), layer(x.flip(1)), atol=1e-9, rtol=1e-9)
+
+
+@every_cell
+def test_single_precision_is_close_to_double_at_great_length(mixer):
+    length = 16_384 if isinstance(mixer, GLA | LRU | Mamba2) else 256
+    layer, x = build(mixer, True, length=length), sequences(length)[:1]
+    with torch.no_grad():
+        truth, single = layer(x), layer.float()(x.float())
+    assert (single - truth).abs().max() < 1e-4 * truth.abs().max()
+
+
+@pytest.mark.parametrize(("mixer", "kind"), [(LSTM(states=5), nn.LSTM), (GRU(states=5), nn.GRU)])
+def test_fused_kernels_in_two_directions_with_padding(mixer, kind):
+    layer, x, lengths = build(mixer), sequences(), torch.tensor([L, 11])
+    both = kind(D, 5, batch_first=True, bidirectional=True).double()
+    forward, backward = layer.past.rnn.state_dict(), layer.future.rnn.state_dict()
+    both.load_state_dict(forward | {f"{name}_reverse": value for name, value in backward.items()})
+    packed = pack_padded_sequence(x, lengths, batch_first=True)
+    past, future = pad_packed_sequence(both(packed)[0], batch_first=True)[0].chunk(2, dim=-1)
+    valid = torch.arange(L) < lengths[:, None]
+    expected = layer.past.out(past) + layer.future.out(future)
+    torch.testing.assert_close(layer(x, valid)[valid], expected[valid])
+
+
+def test_exprnn_is_its_formula_and_turns_without_stretching():
+    layer, x = build(ExpRNN(states=6), True), sequences()
+    cell, h = layer.past, torch.zeros(2, 6, dtype=torch.double)
+    R = torch.matrix_exp(cell.A.triu(1) - cell.A.triu(1).T)
+    torch.testing.assert_close(R @ R.T, torch.eye(6, dtype=torch.double))
+    assert (R - torch.eye(6)).abs().max() > 0.1
+    for t in range(L):
+        z = h @ R.T + x[:, t] @ cell.enter.weight.T
+        h = z.sign() * (z.abs() + cell.bias).clamp(min=0)
+        torch.testing.assert_close(layer(x)[:, t], cell.out(h))
+
+
+def test_lipschitz_is_its_formula():
+    layer, x = build(Lipschitz(states=6, skew=0.6, damping=0.2, step=0.1), True), sequences()
+    cell, h = layer.past, torch.zeros(2, 6, dtype=torch.double)
+    A, V = (0.4 * (M + M.T) + 0.6 * (M - M.T) - 0.2 * torch.eye(6) for M in (cell.A, cell.V))
+    for t in range(L):
+        h = h + 0.1 * (h @ A.T + torch.tanh(h @ V.T + cell.enter(x[:, t])))
+        torch.testing.assert_close(layer(x)[:, t], cell.out(h))
+
+
+def test_lru_is_its_formula():
+    layer, x = build(LRU(states=5), True), sequences()
+    cell, z = layer.past, torch.zeros(2, 5, dtype=torch.complex128)
+    factor = torch.exp(torch.complex(-cell.log_decay.exp(), cell.log_frequency.exp()))
+    B = torch.complex(cell.B[:, 0], cell.B[:, 1]) * cell.log_gain.exp()[:, None]
+    for t in range(L):
+        z = factor * z + x[:, t].to(z) @ B.T
+        y = (z @ torch.view_as_complex(cell.C).T).real + cell.D * x[:, t]
+        torch.testing.assert_close(layer(x)[:, t], F.glu(cell.out(F.gelu(y)), dim=-1))
+
+
+def test_lru_starts_on_a_ring_and_keeps_the_size_of_noise():
+    cell = build(LRU(states=4000, smallest=0.5, largest=0.9, turn=1.0), True).past
+    size = torch.exp(-cell.log_decay.exp())
+    assert 0.5 <= size.min() < 0.51
+    assert 0.89 < size.max() <= 0.9
+    assert size.square().mean().item() == pytest.approx((0.25 + 0.81) / 2, rel=0.02)  # even on the disc
+    assert 0.99 < cell.log_frequency.exp().max() <= 1
+    torch.testing.assert_close(cell.log_gain.exp().square(), 1 - size.square(), rtol=1e-5, atol=0)
+
+
+def test_mamba2_is_its_formula():
+    layer, x = build(Mamba2(heads=2, states=3), True), sequences()
+    cell, S = layer.past, torch.zeros(2, 2, 3, 8, dtype=torch.double)
+    z, mixed, dt = cell.enter(x).split([16, 22, 2], dim=-1)
+    for t in range(L):
+        near = cell.bias + sum(cell.taps[3 - j] * mixed[:, t - j] for j in range(min(t + 1, 4)))
+        u, b, c = F.silu(near).split([16, 3, 3], dim=-1)
+        u, step = heads(u, 2), F.softplus(dt[:, t] + cell.step)
+        decay = torch.exp(-step * cell.log_decay.exp())
+        S = decay[..., None, None] * S + torch.einsum("bh,bn,bhp->bhnp", step, b, u)
+        o = torch.einsum("bhnp,bn->bhp", S, c) + cell.D[:, None] * u
+        y = cell.out(cell.norm(o.flatten(1) * F.silu(z[:, t])))
+        torch.testing.assert_close(layer(x)[:, t], y)
+
+
+def test_mamba2_starts_with_steps_and_decays_of_its_range():
+    cell = build(Mamba2(heads=500, shortest=0.01, longest=0.1), True, width=500).past
+    dt = F.softplus(cell.step)
+    assert 0.0099 < dt.min() < 0.011
+    assert 0.09 < dt.max() < 0.1001
+    assert 0.99 < cell.log_decay.exp().min() < 1.3
+
+
+def test_gla_is_its_formula():
+    layer, x = build(GLA(tau=2.0), True), sequences()
+    cell, S = layer.past, torch.zeros(2, 4, 1, 2, dtype=torch.double)
+    for t in range(L):
+        q, k, v = (heads(p(x[:, t])) for p in (cell.q, cell.k, cell.v))
+        a = heads(cell.fade(x[:, t])).sigmoid() ** 0.5
+        S = a[..., None] * S + k[..., None] * v[..., None, :]
+        o = (q[..., None, :] @ S)[..., 0, :] / q.shape[-1] ** 0.5
+        y = cell.out(F.silu(cell.gate(x[:, t])) * cell.norm(o).flatten(1))
+        torch.testing.assert_close(layer(x)[:, t], y)
+
+
+def test_heads_must_fit():
+    with pytest.raises(SpecError, match="gla halves its heads of 3, which must be even"):
+        build(GLA(), width=12)
+    with pytest.raises(SpecError, match="width 12 does not split into 8 heads"):
+        build(Mamba2(heads=8), width=12)

@@ -1,0 +1,287 @@
+"""The probes find the faults that are planted, and those that other people's layers have."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import toys
+from contract_toys import Faulty, Future
+from selfpretrain import cli, cost
+from selfpretrain.contract import check, vet
+from selfpretrain.errors import SpecError
+from selfpretrain.evaluate import evaluate
+from selfpretrain.execute import Machine, carry_out
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.base import Mixer, Place
+from selfpretrain.mixers.fnet import FNet
+from selfpretrain.mixers.s4d import S4D
+from selfpretrain.model import Model
+from selfpretrain.objectives.causal import Causal
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.prepare import fresh_network, training_data
+from selfpretrain.recipe import Budget, Recipe, Stage
+from selfpretrain.shelf import spec
+from selfpretrain.studies.compare import prepare
+
+WIDTH, LENGTH = 8, 40
+
+
+def failed(mixer, causal=False, length=LENGTH):
+    return [line.partition(":")[0] for line in check(mixer, Place(WIDTH, length, causal)).failures]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_sound_layer_passes(causal):
+    assert failed(Faulty(), causal) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "probes"),
+    [
+        ("padding", ["padding content", "padding length"]),
+        ("padded length", ["padding length"]),
+        ("batch", ["batch independence"]),
+        ("norm", ["batch independence"]),
+        ("dead", ["gradients"]),
+        ("blocks", ["odd lengths"]),
+        ("table", ["length limit"]),
+        ("cut", ["length limit"]),
+    ],
+)
+def test_a_planted_fault_is_found_and_no_other(fault, probes):
+    assert failed(Faulty(fault)) == probes
+
+
+def test_a_look_ahead_is_found_where_it_is_forbidden():
+    assert failed(Faulty("future")) == []
+    found = check(Faulty("future"), Place(WIDTH, LENGTH, causal=True))
+    probe = found.probes[0]
+    assert (probe.name, probe.result, probe.position) == ("causality", "fails", 0)
+    assert 1 < probe.by < 100
+    assert found.objectives == ("masked",)
+
+
+def test_single_precision_inside_is_no_fault():
+    assert failed(Faulty("single"), causal=True) == []
+
+
+def test_outputs_that_are_no_numbers_pass_nothing_that_compares():
+    assert {"causality", "padding content", "gradients"} <= set(failed(Faulty("nan"), causal=True))
+
+
+def test_noise_in_evaluation_is_found():
+    assert "evaluation determinism" in failed(Faulty("noise"))
+
+
+def test_batches_that_meet_in_training_only_are_told_so():
+    (line,) = check(Faulty("norm"), Place(WIDTH, LENGTH)).failures
+    assert "in training" in line
+    assert "in training" not in check(Faulty("batch"), Place(WIDTH, LENGTH)).failures[0]
+
+
+def test_a_layer_that_does_not_run_gets_one_reason():
+    found = check(Faulty("table"), Place(WIDTH, 100))
+    assert (len(found.failures), found.objectives, found.flops) == (1, (), None)
+    assert {probe.result for probe in found.probes} == {"fails", "not applicable"}
+
+
+def test_probing_leaves_no_trace():
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    check(Faulty("noise"), Place(WIDTH, LENGTH))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_flops_of_a_layer_are_those_of_one_sequence():
+    found = check(Faulty(), Place(WIDTH, LENGTH))
+    assert found.flops == 6 * LENGTH * WIDTH * WIDTH
+    assert found.parameters == WIDTH * WIDTH + WIDTH
+
+
+def spt(mixer, objective=None, model=None):
+    stages = (
+        Stage(objective or Causal(), Budget(steps=2), batch=4),
+        Stage(Classify(), Budget(steps=2), batch=4),
+    )
+    return Recipe(toys.Majority(), model or Model(mixer, width=WIDTH, depth=1, causal=True), stages)
+
+
+def test_causal_pretraining_of_a_leak_is_refused():
+    with pytest.raises(SpecError, match=r"^future must not .*positions from 1 on.*--objective masked$"):
+        vet([spt(Future())])
+    assert vet([spt(Attention()), spt(Faulty())]) == []
+
+
+def test_other_faults_are_noted_once():
+    noted = vet([spt(Faulty("dead")), replace(spt(Faulty("dead")), seed=1)])
+    assert noted == ["faulty: gradients: parameter dead gets no gradient"]
+
+
+def test_a_study_refuses_the_leak_before_it_trains(tmp_path):
+    machine = Machine.of(tmp_path, "cpu", "1")
+    with pytest.raises(SpecError, match="must not be pretrained causally"):
+        carry_out(prepare(toys.Majority(), (Future(),), "causal", "smoke", 1), machine)
+    assert not (tmp_path / "stages").exists()
+
+
+def test_a_mixer_that_cannot_be_causal_is_refused_at_once(tmp_path, capsys):
+    arguments = ["compare", "--task", "toys:Majority", "--mixers", "fnet", "--runs", str(tmp_path)]
+    assert cli.run([*arguments, "--objective", "causal", "--scale", "smoke"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "fnet" in said
+    assert "--objective masked" in said
+
+
+def check_command(capsys, *arguments):
+    code = cli.run(["check", *arguments, "--lengths", "", "--length", str(LENGTH)])
+    return code, capsys.readouterr()
+
+
+def test_the_command_reports_as_json(capsys):
+    code, said = check_command(capsys, "contract_toys:Future", "--json", "--causal")
+    (found,) = json.loads(said.out)["checks"]
+    assert (code, found["mixer"], found["objectives"]) == (1, "future", ["masked"])
+    assert [probe["result"] for probe in found["probes"]].count("fails") == 1
+
+
+def test_the_command_probes_every_form_and_plain_modules(capsys):
+    code, said = check_command(capsys, "window")
+    assert (code, said.out.count("can be pretrained: masked")) == (0, 2)
+    code, said = check_command(capsys, "contract_toys:Means", "--causal")
+    assert (code, "masked, causal" in said.out) == (0, True)
+    code, said = check_command(capsys, "torch.nn:Bilinear")
+    assert (code, "cannot be built" in said.err) == (2, True)
+    code, said = check_command(capsys, "contract_toys:TABLE")
+    assert code == 2
+
+
+def test_the_command_measures(capsys):
+    assert cli.run(["check", "window", "--length", "20", "--lengths", "32,64", "--json"]) == 0
+    readings = json.loads(capsys.readouterr().out)["readings"]
+    assert [reading["length"] for reading in readings] == [32, 64]
+    assert all(reading["seconds"] > 0 for reading in readings)
+
+
+def test_batches_of_fixed_length_models_have_one_length():
+    plain, fixed = (training_data(spt(m, Classify(), Model(m, WIDTH, 1))) for m in (S4D(), FNet()))
+    rows = plain.longest.argsort()[:3]
+    assert plain.batch(rows).inputs.shape[1] < fixed.batch(rows).inputs.shape[1] == toys.Majority().length
+    assert torch.equal(fixed.batch(rows).valid.sum(1), plain.lengths[0, rows])
+    assert fixed.digests() == plain.digests()
+
+
+def test_answers_of_fixed_length_models_do_not_depend_on_the_batch():
+    recipe = spt(FNet(), Classify(), Model(FNet(), WIDTH, 1))
+    network, data, form = fresh_network(recipe), training_data(recipe), recipe.task.form
+    shortest = data.take(data.lengths[0].argsort()[:30])
+
+    def loss(examples):
+        return evaluate(network, Classify(), examples, form).scores["loss"] * len(examples)
+
+    for examples, same in ((shortest, True), (replace(shortest, padded=0), False)):
+        alone = sum(loss(examples.take(torch.tensor([i]))) for i in range(len(examples)))
+        assert (abs(alone - loss(examples)) < 1e-4) == same
+
+
+def test_fixed_length_enters_the_cost():
+    recipe = spt(FNet(), Classify(), Model(FNet(), WIDTH, 1))
+    full = replace(recipe, task=toys.Majority(shortest=24))
+    assert cost.plan(recipe).flops_per_step == pytest.approx(cost.plan(full).flops_per_step)
+    lengths = training_data(recipe).lengths.double()
+    assert cost.plan(recipe).padding == pytest.approx(1 - float(lengths.mean()) / 24, abs=0.01)
+    assert cost.plan(full).padding == 0
+
+
+@given(goal=st.integers(16, 96), heads=st.sampled_from([1, 2, 4]), by=st.sampled_from(["params", "flops"]))
+@settings(max_examples=4, deadline=None)
+def test_matched_architectures_are_equally_large(goal, heads, by):
+    comparison = prepare(
+        toys.Majority(shortest=24), (Attention(), S4D(states=16), Attention(heads)), "masked", "smoke", 1
+    )
+    comparison = comparison.amended([("attention 1.model.width", str(goal // 8 * 8))]).matched(by)
+    first, *others = (comparison._size(arms, by) for arms in comparison.arms)
+    for size, arms in zip(others, comparison.arms[1:], strict=True):
+        step = 2 if isinstance(arms.model.mixer, S4D) else 2 * heads
+        coarse = step / arms.model.width  # half a step of width is a whole one of its square
+        assert abs(size / first - 1) < max(0.05, 1.1 * coarse)
+        assert arms.model.width % step == 0
+        assert arms.scratch_model == arms.model
+    assert len(comparison.notes()) == len(comparison.arms) + 3
+
+
+def test_a_match_that_is_none_is_refused(capsys, tmp_path):
+    assert cli.run(["compare", "--match", "size", "--scale", "smoke", "--runs", str(tmp_path)]) == 2
+    assert "there is no such match" in capsys.readouterr().err
+
+
+class Adapter(nn.Module):
+    """Somebody else's layer, called as ours are."""
+
+    def __init__(self, layer, call):
+        super().__init__()
+        self.layer, self.call = layer, call
+
+    def forward(self, x, valid=None):
+        return self.call(self.layer, x, valid)
+
+
+@spec
+class Performer(Mixer):
+    def build(self, place):
+        peers = pytest.importorskip("performer_pytorch")
+        layer = peers.SelfAttention(place.width, causal=place.causal, heads=2, dim_head=16)
+        return Adapter(layer, lambda peer, x, valid: peer(x, mask=valid))
+
+
+@spec
+class Reformer(Mixer):
+    def build(self, place):
+        peers = pytest.importorskip("reformer_pytorch")
+        layer = peers.LSHSelfAttention(place.width, heads=2, bucket_size=32, n_hashes=2, causal=place.causal)
+        return Adapter(layer, lambda peer, x, valid: peer(x, input_mask=valid))
+
+
+@spec
+class HuggingFaceReformer(Mixer):
+    def build(self, place):
+        peers = pytest.importorskip("transformers")
+        config = peers.ReformerConfig(
+            attn_layers=["lsh"],
+            hidden_size=place.width,
+            num_attention_heads=2,
+            attention_head_size=16,
+            lsh_attn_chunk_length=32,
+            num_buckets=8,
+            is_decoder=place.causal,
+            axial_pos_embds=False,
+            max_position_embeddings=4 * place.length,
+            hidden_dropout_prob=0.0,
+        )
+
+        def call(peer, x, valid):
+            mask = None if valid is None else valid.long()
+            y = peer(inputs_embeds=x, attention_mask=mask).last_hidden_state
+            return y[..., : place.width] + y[..., place.width :]
+
+        return Adapter(peers.ReformerModel(config), call)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mixer", "causal", "faults"),
+    [
+        (Performer(), False, {"padding content"}),
+        (Reformer(), True, {"causality", "padding content", "odd lengths"}),
+        (HuggingFaceReformer(), True, {"causality", "evaluation determinism"}),
+    ],
+    ids=["performer-pytorch", "reformer-pytorch", "transformers"],
+)
+def test_known_faults_of_other_packages_are_found(mixer, causal, faults):
+    found = check(mixer, Place(32, 256, causal))
+    assert faults <= {line.partition(":")[0] for line in found.failures}
+    assert found.objectives == ("masked",)
