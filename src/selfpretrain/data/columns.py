@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ..errors import DataError
 from . import cells
 from .source import Part, Reading, Source, chosen, words
-from .tables import Piece, Table
+from .tables import Piece, TableFile
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
 """Columns that are taken for the label when nobody says which it is."""
@@ -29,7 +29,7 @@ NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 class TableSource(Source):
     """A table with one row per sequence."""
 
-    table: Table = field(kw_only=True)
+    table: TableFile = field(kw_only=True)
     reading: Reading = field(kw_only=True)
     sequence: list[str] = field(default_factory=list)
     form: str = ""  # how the sequence columns are to be read: text, lists, written or wide
@@ -66,7 +66,7 @@ class TableSource(Source):
         return found[0] if len(found) == 1 else cells.channels(found, where, self.sequence)
 
 
-def table_source(table: Table, reading: Reading) -> TableSource:
+def table_source(table: TableFile, reading: Reading) -> TableSource:
     """Find out how the sequences of a table are to be read.
 
     Raises:
@@ -115,7 +115,7 @@ def table_source(table: Table, reading: Reading) -> TableSource:
     return source
 
 
-def with_label(table: Table, reading: Reading) -> Reading:
+def with_label(table: TableFile, reading: Reading) -> Reading:
     """The same with the label column filled in, and all columns checked.
 
     Raises:

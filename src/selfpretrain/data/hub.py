@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from ..errors import DataError
-from .tables import ROWS, Piece, Table, class_names
+from .tables import ROWS, Piece, TableFile, class_names
 
 PATIENCE = 3.0
 """Seconds to wait for the hub before only what has been downloaded earlier is looked at."""
 
 
 @dataclass(frozen=True)
-class HubTable(Table):
+class HubTable(TableFile):
     """All splits of a data set; the split is a column."""
 
     splits: dict[str, Any]  # by name, of datasets.Dataset

@@ -12,7 +12,7 @@ from ..errors import DataError
 from . import cells
 from .columns import matching, with_label
 from .source import Part, Reading, Signal, Source, chosen, whole, words
-from .tables import Table
+from .tables import TableFile
 from .watch import tell
 
 AT_ONCE = 1 << 20
@@ -72,7 +72,7 @@ class LongSource(Source):
         return said.dictionary.take(pa.array(high, pa.int64(), mask=high < 0))
 
 
-def long_source(table: Table, reading: Reading) -> LongSource:
+def long_source(table: TableFile, reading: Reading) -> LongSource:
     """Read and sort a long table.
 
     Raises:
@@ -117,7 +117,7 @@ def long_source(table: Table, reading: Reading) -> LongSource:
     return source
 
 
-def _read(table: Table, reading: Reading, values: list[str]) -> pa.Table:
+def _read(table: TableFile, reading: Reading, values: list[str]) -> pa.Table:
     """The columns that are needed, under the names of their roles."""
     roles = {"label": reading.label, "group": reading.group, "split": reading.split}
     used = [reading.id, reading.time, *values, *filter(None, roles.values())]

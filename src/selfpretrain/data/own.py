@@ -18,7 +18,7 @@ from .intake import Intake
 from .long import long_source
 from .prepared import PreparedSet, locked, writing
 from .source import Reading, Source
-from .tables import SUFFIXES, Table, table
+from .tables import SUFFIXES, TableFile, table
 from .watch import tell
 
 FOLDER = "own"
@@ -159,7 +159,7 @@ def known() -> dict[str, Path]:
     return found
 
 
-def _of_table(origin: str, found: Table, reading: Reading) -> Plan:
+def _of_table(origin: str, found: TableFile, reading: Reading) -> Plan:
     long = reading.id or reading.time or reading.value
     source = long_source(found, reading) if long else table_source(found, reading)
     return Plan(origin, source, source.reading)

@@ -29,7 +29,7 @@ Piece = dict[str, pa.Array]
 
 
 @dataclass(frozen=True)
-class Table(abc.ABC):
+class TableFile(abc.ABC):
     """Columns of a file."""
 
     path: Path
@@ -64,7 +64,7 @@ class Table(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Csv(Table):
+class Csv(TableFile):
     """Text with a separator; every cell is a string, so that a wrong one can be named."""
 
     encoding: str = ""
@@ -121,7 +121,7 @@ class Csv(Table):
 
 
 @dataclass(frozen=True)
-class JsonLines(Table):
+class JsonLines(TableFile):
     """One JSON object per line."""
 
     @cached_property
@@ -151,7 +151,7 @@ class JsonLines(Table):
 
 
 @dataclass(frozen=True)
-class Parquet(Table):
+class Parquet(TableFile):
     """A Parquet file."""
 
     @cached_property
@@ -184,7 +184,7 @@ class Parquet(Table):
 
 
 @dataclass(frozen=True)
-class Arrow(Table):
+class Arrow(TableFile):
     """An Arrow or Feather file, or a stream of Arrow batches."""
 
     @cached_property
@@ -221,10 +221,10 @@ class Arrow(Table):
 
 
 @dataclass(frozen=True)
-class Tables(Table):
+class Tables(TableFile):
     """Files with the same columns; where their names or folders are those of splits, that is a column."""
 
-    members: tuple[Table, ...] = ()
+    members: tuple[TableFile, ...] = ()
     splits: tuple[str, ...] = ()
 
     @property
@@ -261,7 +261,7 @@ class Tables(Table):
         return self.members[0].names(column)
 
 
-def table(path: Path, encoding: str = "") -> Table:
+def table(path: Path, encoding: str = "") -> TableFile:
     """The table in a file, or the tables in a folder.
 
     Raises:
