@@ -214,9 +214,18 @@ def test_data_root_counts_for_this_call_and_comes_first(spt, data, tmp_path):
     assert os.environ["SPT_DATA"] == os.pathsep.join([str(other), str(data)])
 
 
+# What a shell runs in its background ignores SIGINT, and so does all that is started from there.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from selfpretrain.launch import main
+main()
+"""
+
+
 def test_ctrl_c_in_a_real_process_keeps_the_images_made_so_far(tmp_path, data):
     paths = os.pathsep.join([str(TESTS), *(p for p in sys.path if p)])
-    command = [sys.executable, "-m", "selfpretrain", "data", "make", "pathfinder", "--quiet"]
+    command = [sys.executable, "-c", INTERRUPTIBLE, "data", "make", "pathfinder", "--quiet"]
     process = subprocess.Popen(
         command, env=os.environ | {"PYTHONPATH": paths}, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
