@@ -65,6 +65,7 @@ def mixer_card(name: str) -> str:
         f"- **forms**: {forms}" + (", also as a recurrence" if kind.recurrent else ""),
         f"- **positions**: {kind.positions}",
         *(["- **batches**: padded to the length of the task"] if kind.fixed_length else []),
+        *(["- **self-pretraining**: none, it answers once per sequence"] if not kind.denoises else []),
         *([f"- **published**: {kind.published}"] if kind.published else []),
     ]
     return "\n\n".join([f"## {name}", first, *body, "\n".join(facts), ""])

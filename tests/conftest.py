@@ -11,6 +11,7 @@ for _variable, _value in {
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -35,3 +36,16 @@ def needs_data(request: pytest.FixtureRequest) -> Path:
     if not data_folder().is_dir():
         pytest.skip(f"needs data in {data_folder()}; set SPT_TEST_DATA")
     return data_folder()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data folder for this test alone."""
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def random() -> np.random.RandomState:
+    """A known random state."""
+    return np.random.RandomState(0)

@@ -8,9 +8,9 @@ import torch
 
 from selfpretrain.audit import audit
 from selfpretrain.batch import SPLITS, Classes, Examples, Form, Reals, Tokens, Values
+from selfpretrain.data.alike import common
 from selfpretrain.data.prepared import Writer
 from selfpretrain.shelf import spec
-from selfpretrain.survey import common
 from selfpretrain.tasks._prepared import Prepared
 from selfpretrain.tasks.base import Card, Task
 

@@ -139,6 +139,21 @@ def test_nothing_to_get_is_said(spt):
     assert spt("get", "digits")[:2] == (0, "digits: nothing to get, it is embedded\n")
 
 
+@pytest.mark.parametrize("task", ["listops", "pathfinder"])
+def test_what_is_generated_is_fetched_on_request_only(spt, monkeypatch, task):
+    fetched = []
+    monkeypatch.setattr(fetch, "get", lambda download, wait: fetched.append(download.name))
+    code, out, _ = spt("get", task)
+    assert (code, fetched) == (0, [])
+    assert f"{task} is generated here" in out
+    assert "8 GB" in out
+    code, out, _ = spt("get", task, "--release")
+    assert (code, fetched) == (0, ["lra_release.gz"])
+    assert f"spt data make {task} -s source=lra" in out
+    _, _, err = spt("show", task, "-s", "source=lra")
+    assert f"spt data get {task} --release" in err
+
+
 def test_offline_says_what_to_place_where(spt, data, monkeypatch):
     monkeypatch.setattr(fetch, "_silence", lambda url, wait: f"nobody answers within {wait:g} s")
     code, _, err = spt("get", "text", "--wait", 2)

@@ -20,9 +20,10 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import Mixer, Place
 from selfpretrain.mixers.fnet import FNet
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.model import Model
+from selfpretrain.model import Model, make_norm
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.masked import Masked
 from selfpretrain.prepare import fresh_network, training_data
 from selfpretrain.recipe import Budget, Recipe, Stage
 from selfpretrain.shelf import spec
@@ -120,6 +121,22 @@ def test_causal_pretraining_of_a_leak_is_refused():
 def test_other_faults_are_noted_once():
     noted = vet([spt(Faulty("dead")), replace(spt(Faulty("dead")), seed=1)])
     assert noted == ["faulty: gradients: parameter dead gets no gradient"]
+
+
+def test_a_batch_norm_under_a_causal_objective_is_noted_once():
+    seeing, blind = (
+        Model(Attention(), width=WIDTH, depth=1, causal=True, norm=n) for n in ("batch", "layer")
+    )
+    (noted,) = vet([spt(Attention(), model=seeing), replace(spt(Attention(), model=seeing), seed=1)])
+    assert "batch norm averages over later positions" in noted
+    assert vet([spt(Attention(), model=blind), spt(Attention(), Masked(), seeing)]) == []
+
+
+def test_batch_norm_in_training_does_hear_later_positions():
+    norm = make_norm(Model(Attention(), width=WIDTH, norm="batch")).train()
+    x = torch.randn(2, LENGTH, WIDTH)
+    other = torch.cat([x[:, :10], torch.randn(2, LENGTH - 10, WIDTH)], 1)
+    assert (norm(x) - norm(other))[:, :10].abs().max() > 1e-3
 
 
 def test_a_study_refuses_the_leak_before_it_trains(tmp_path):

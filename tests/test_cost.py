@@ -14,6 +14,7 @@ from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.gru import GRU
 from selfpretrain.mixers.lstm import LSTM
+from selfpretrain.mixers.nystromformer import Nystromformer
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
@@ -74,6 +75,32 @@ def test_recurrent_layer(mixer, gates):
     per_step = cost.plan(recipe(mixer, depth=1, expand=0)).flops_per_step
     direction = gates * (linear(8 * 128, 32, 16) + linear(8 * 128, 16, 16)) + linear(8 * 128, 16, 32)
     assert per_step == pytest.approx(2 * direction, rel=0.05)
+
+
+@pytest.mark.parametrize("groups", [1, 4, 8])
+def test_every_gradient_of_a_convolution_costs_a_forward_pass(groups):
+    layer = torch.nn.Conv1d(8, 16, 5, padding=2, groups=groups, bias=False)
+    x = torch.randn(3, 8, 50, requires_grad=True)
+    forward = 2 * 3 * 50 * 16 * (8 // groups) * 5
+    assert cost.counted(layer, lambda: layer(x).sum()) == 3 * forward
+    assert cost.counted(layer, lambda: layer(x.detach()).sum()) == 2 * forward  # of the kernel alone
+    back = torch.nn.ConvTranspose1d(8, 16, 5, stride=2, groups=groups, bias=False)
+    assert cost.counted(back, lambda: back(x).sum()) == 3 * forward
+
+
+def test_nystromformer_pays_for_its_depthwise_convolution():
+    with_one, without = (cost.plan(recipe(Nystromformer(kernel=k), depth=1)).flops_per_step for k in (35, 0))
+    assert with_one - without == 3 * 2 * 8 * 128 * 32 * 35
+
+
+def test_recurrent_layers_of_cudnn_count_as_those_on_the_cpu():
+    B, L, D, N = 8, 128, 32, 16
+    one = [(4 * N, D), (4 * N, N), (4 * N,), (4 * N,)]  # matrices of inputs and states, and their biases
+    formulas, rnn = cost._formulas(), torch.ops.aten
+    forward = 2 * B * L * 4 * N * (D + N)
+    assert formulas[rnn._cudnn_rnn]((B, L, D), one * 2) == 2 * forward  # in two directions
+    assert formulas[rnn._cudnn_rnn_backward]((B, L, D), one) == 2 * forward
+    assert formulas[rnn.mkldnn_rnn_layer]((B, L, D), *one) == forward
 
 
 def test_denoising_pays_for_hidden_positions_only():

@@ -10,7 +10,9 @@ from selfpretrain.shelf import SHELVES
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
 FILES = sorted(PACKAGE.rglob("*.py"))
-LARGEST_PACKAGE, LARGEST_FILE, LONGEST_FUNCTION, MOST_ARGUMENTS = 16_000, 400, 60, 7
+LARGEST_PACKAGE, LARGEST_STUDIES = 16_000, 2_000
+"""Lines of code: of everything but studies, which are tables that nobody imports; of studies."""
+LARGEST_FILE, LONGEST_FUNCTION, MOST_ARGUMENTS = 400, 60, 7
 SPEAKS = ("cli.py", "launch.py", "progress.py")  # and report/: where printing is the purpose
 READS_TEST = ("evaluate.py", "baseline.py")
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
@@ -188,7 +190,9 @@ def test_rule_bites(rule: Rule, tmp_path: Path) -> None:
 def test_sizes() -> None:
     sizes = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in FILES}
     assert {path: n for path, n in sizes.items() if n > LARGEST_FILE} == {}
-    assert sum(lines_of_code(path) for path in FILES) <= LARGEST_PACKAGE
+    studies = sum(lines_of_code(path) for path in FILES if path.parent.name == "studies")
+    assert studies <= LARGEST_STUDIES
+    assert sum(lines_of_code(path) for path in FILES) - studies <= LARGEST_PACKAGE
 
 
 def test_names_say_something() -> None:

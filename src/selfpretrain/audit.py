@@ -9,6 +9,7 @@ was paraphrased, or both shifted and changed, is not found.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Literal
 
@@ -17,10 +18,11 @@ import numpy as np
 from .baseline import baselines
 from .batch import SPLITS, Classes, Examples, Form, Reals, Split, Tokens
 from .data import own, prepared
+from .data.alike import STEP, similar
 from .data.watch import tell
 from .errors import DataError
 from .shelf import name_of
-from .survey import STEP, STRETCHES, Survey, candidates, common, survey
+from .survey import STRETCHES, Survey, survey
 from .tasks._prepared import Prepared
 from .tasks.base import Task
 from .tasks.own import Own
@@ -35,8 +37,6 @@ FEW = 10
 """Labelled training examples below which a class is called rare."""
 EASY = 0.95
 """Score of a simple method from which on little is left to learn."""
-HALF, PAIRS = 0.5, 20_000
-"""Share of runs in common from which on two sequences are similar; pairs of a split that are looked at."""
 SAME = 0.999
 """Correlation of two summaries from which on their sequences are called near copies."""
 
@@ -206,14 +206,12 @@ def _copies(form: Form, splits: Splits, surveys: Surveys) -> Iterator[Finding]:
 
 
 def _alike(splits: Splits, surveys: Surveys) -> Finding:
-    """Sequences with half of their runs in one of train: sketches propose pairs, a closer look decides."""
-    train, found = splits["train"], 0
+    """Sequences with half of their runs in one of train."""
+    found, train = 0, partial(_at, splits["train"])
     for split in ("val", "test"):
-        pairs = candidates(surveys[split].sketch, surveys["train"].sketch)[:PAIRS]
-        alike = [
-            held for held, at in pairs.tolist() if common(_at(splits[split], held), _at(train, at)) >= HALF
-        ]
-        found += len(np.unique(np.array(alike, dtype=np.int64) % max(len(splits[split]), 1)))
+        sketches = surveys[split].sketch, surveys["train"].sketch
+        places = similar(*sketches, partial(_at, splits[split]), train)
+        found += len(np.unique(places % max(len(splits[split]), 1)))
     return _share(
         "similar sequences", found, splits, "share half of their runs with a training example", LIKENESS
     )

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from .errors import DataError, SpecError
@@ -44,6 +44,11 @@ class Values:
     high: float = 1.0
     centre: tuple[float, ...] = (0.0,)  # one per channel
     spread: tuple[float, ...] = (1.0,)
+
+    def level_of(self, values: Float[Tensor, "*shape"], levels: int) -> Int[Tensor, "*shape"]:
+        """The nearest of so many evenly spaced levels from ``low`` to ``high``, as a number from 0."""
+        level = (values - self.low) / (self.high - self.low) * (levels - 1)
+        return level.round().long().clamp(0, levels - 1)
 
 
 @spec

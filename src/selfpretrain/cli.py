@@ -17,8 +17,10 @@ from .cli_check import app as check_app
 from .cli_data import app as data_app
 from .cli_data import describe
 from .cli_flags import DataRoot, Quiet, Set, amended, assignments, named, telling
+from .cli_show import app as show_app
+from .cli_study import preview, show_report
 from .errors import Interrupted, SelfPretrainError, SpecError
-from .shelf import SHELVES, about, explain, find, names, nearest
+from .shelf import SHELVES, about, explain, names, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +36,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(check_app)
+app.add_typer(show_app)
 app.add_typer(data_app, name="data")
 
 Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
@@ -121,19 +124,36 @@ def compare(
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help="A study of `spt list studies`, or package.module:Class.")],
+    name: Annotated[str, typer.Argument(help="A study of `spt list studies`, package.module:Class, or all.")],
     seeds: Seeds = 3,
     scale: ScaleName = "small",
+    only: Annotated[
+        str | None,
+        typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
+    ] = None,
+    grid: Annotated[
+        bool, typer.Option("--grid", help="First choose learning rate and batch of every cell by validation.")
+    ] = False,
     runs: Runs = Path("runs"),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of kept results, read first and written last; default: those that ship, read only."
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Use no kept results: run everything here.")] = False,
+    gpu: Annotated[str, typer.Option(help="For --dry-run: also the hours on this one, e.g. a100.")] = "",
     device: Device = "auto",
     jobs: Jobs = "auto",
     dry_run: DryRun = False,
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a study and print its table."""
-    machine = _machine(runs, device, jobs, quiet)
-    _carry_out(find("studies", name).at(_scale(scale), seeds), machine, dry_run)
+    """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
+    from .cli_study import Order, carry_out_all
+
+    order = Order(_scale(scale), seeds, only, grid, results, fresh, gpu, dry_run)
+    carry_out_all(name, order, _machine(runs, device, jobs, quiet))
 
 
 @app.command(name="run")
@@ -179,7 +199,7 @@ def report(
     from .report.load import studies
 
     for folder in studies(runs):
-        _show(folder)
+        show_report(folder)
 
 
 @app.command(name="list")
@@ -216,7 +236,7 @@ def bench(
     question: Annotated[
         str, typer.Argument(help="attention: mixers at growing length; lssl: LSSL and S4 at growing width.")
     ],
-    mixers: Annotated[str, typer.Option(help="Mixers, comma-separated; for attention.")] = "attention,s4",
+    mixers: Annotated[str, typer.Option(help="Mixers, comma-separated, or all.")] = "attention,s4",
     lengths: Annotated[str | None, typer.Option(help="Positions, comma-separated; 1k is 1024.")] = None,
     widths: Annotated[str | None, typer.Option("--width", "--widths", help="Channels.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Sequences per pass.")] = 4,
@@ -225,15 +245,16 @@ def bench(
         str, typer.Option(help="width: the same for all; params: as many parameters as attention has.")
     ] = "width",
     repeats: Annotated[int, typer.Option(min=1, help="Rounds over everything; medians are shown.")] = 3,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds that one reading may take.")] = 60,
     device: Device = "auto",
     out: Annotated[Path, typer.Option(help="Folder for table and figure.")] = Path("runs/bench"),
 ) -> None:
     """Measure time and memory of layers, forward and backward, as length or width grows."""
-    from .bench import Setting, measure, plan
+    from .bench import Setting, asked, measure, plan
     from .report.slopes import table
 
-    setting = Setting(batch, causal, _machine(out, device, "1", False).bench.device)
-    made = [named("mixers", name.strip()) for name in mixers.split(",")]
+    setting = Setting(batch, causal, _machine(out, device, "1", False).bench.device, limit)
+    made = [named("mixers", name) for name in asked(mixers)]
     cells = plan(question, made, (lengths, widths), setting, match)
     report = measure(cells, repeats, out, Console(stderr=True, markup=False, soft_wrap=True).print)
     Console().print(table(report))
@@ -265,33 +286,13 @@ def _carry_out(
     from .execute import carry_out, together
 
     if dry_run:
-        _preview(study, machine)
+        preview(list(study.cells()), machine)
         return
     with together(machine) as here:
-        folder = carry_out(tuned(here) if tuned else study, here)
+        folders = carry_out(tuned(here) if tuned else study, here)
         if world.first():
-            _show(folder)
-
-
-def _preview(study: "Study", machine: "Machine") -> None:
-    from .execute import forecast
-
-    table = Table("mixer", "stages", "times", "steps", "parameters", "FLOPs", "takes", title="Stages to run")
-    rows, total = forecast(study, machine)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
-    Console().print(total)
-
-
-def _show(folder: Path) -> None:
-    from .report.load import study
-    from .report.write import show, write
-
-    paths = write(folder)
-    console = Console()
-    console.print(show(study(folder)))
-    console.print(Text(f"report: {paths['html']}"), soft_wrap=True)
+            for folder in folders:
+                show_report(folder)
 
 
 def _machine(runs: Path, device: str, jobs: str, quiet: bool) -> "Machine":

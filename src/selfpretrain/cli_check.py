@@ -95,7 +95,8 @@ def _show(mixer: "Mixer", found: "list[Check]", measured: "Report") -> None:
         for probe in it.probes:
             lines.add_row(probe.name, Text(probe.result, style=COLOURS[probe.result]), Text(probe.said))
         console.print(lines)
-        console.print(f"can be pretrained: {', '.join(it.objectives) or 'no'}\n")
+        no = "no" if it.denoises else "no, it answers once per sequence; from scratch: classify, regress"
+        console.print(f"can be pretrained: {', '.join(it.objectives) or no}\n", soft_wrap=True)
     if mixer.published:
         console.print(Text(f"note: {mixer.published}"), soft_wrap=True)
     if measured.readings:

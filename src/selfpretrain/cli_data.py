@@ -57,6 +57,10 @@ def get(
     wait: Annotated[
         float, typer.Option(min=0.1, help="Seconds until a silent network counts as none.")
     ] = 1.0,
+    release: Annotated[
+        bool,
+        typer.Option("--release", help="Get the published files of what is generated here: gigabytes."),
+    ] = False,
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
@@ -67,6 +71,10 @@ def get(
     wanted = _task(task, None)
     if there := root.find(*wanted.places):
         _say(f"{there} is there already; next: spt data make {task}")
+        return
+    if wanted.downloads and not release and vars(wanted).get("source") == "generated":
+        _say(f"{task} is generated here, nothing is downloaded; next: spt data make {task}")
+        _say(f"--release gets {wanted.downloads[0].url} all the same (8 GB, 19 GB unpacked)")
         return
     if not wanted.downloads:
         if wanted.card.get:
@@ -80,7 +88,7 @@ def get(
             except DataError as error:
                 raise DataError("; ".join(filter(None, [str(error), wanted.card.get]))) from error
             _say(str(place))
-    _say(f"next: spt data make {task}")
+    _say(f"next: spt data make {task}{' -s source=lra' if release else ''}")
 
 
 @app.command()

@@ -8,11 +8,13 @@ from torch import Tensor, nn
 from . import world
 from .batch import Examples, Form, generator
 from .objectives.base import Objective
-from .prepare import usable
+from .prepare import training_data, usable
 from .recipe import Recipe
 
 POSITIONS = 32_768
 """Positions that are evaluated at once."""
+FITTED = 2_000
+"""Training examples that are scored at most."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,13 @@ def test(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Scores of a recipe's last stage on the test split; nothing may be chosen by them."""
     task = recipe.task_of(recipe.last)
     return evaluate(network, recipe.last.objective, usable(recipe, task.load("test")), task.form)
+
+
+def fitted(network: nn.Module, recipe: Recipe) -> Evaluation:
+    """Scores of a recipe's last stage on what it was trained on, or the first examples of it."""
+    data = training_data(recipe)
+    some = data.take(torch.arange(min(FITTED, len(data))))
+    return evaluate(network, recipe.last.objective, some, recipe.task_of(recipe.last).form)
 
 
 def _gathered(sums: dict[str, Tensor], device: torch.device) -> dict[str, float]:

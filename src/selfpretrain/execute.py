@@ -1,6 +1,8 @@
 """From a study to its report: what it will cost, running it, and the files a reader opens."""
 
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +14,14 @@ from .contract import vet
 from .errors import SpecError
 from .launch import usable_cores
 from .progress import Watch, duration
-from .recipe import Recipe, fingerprint
+from .recipe import Recipe, describe, fingerprint
 from .record import manifest, record
 from .report.write import write
-from .run import Bench, silent
+from .run import WEIGHTS, Bench, silent
 from .shelf import name_of
 from .store import FORMAT, Folder
-from .study import Cell, Job, Study, home, jobs
+from .study import Cell, Job, Study, chosen, home, jobs, parts
+from .tasks.base import Task
 from .work import interruptible, work
 
 
@@ -53,23 +56,49 @@ def together(machine: Machine) -> Iterator[Machine]:
         yield replace(machine, bench=bench, workers=workers, quiet=machine.quiet or not world.first())
 
 
-def carry_out(study: Study, machine: Machine) -> Path:
-    """Run what is not on disk yet, and write the study's folder; its path."""
-    cells = list(study.cells())
-    notes = vet(cell.recipe for cell in cells)
-    folder = home(study, cells, machine.bench)
+def carry_out(
+    study: Study,
+    machine: Machine,
+    cells: list[Cell] | None = None,
+    only: str | None = None,
+    remarks: Sequence[str] = (),
+) -> list[Path]:
+    """Run what is not on disk yet, and write one folder per task; their paths.
+
+    Args:
+        cells: of the study, where settings have been chosen since; None: as the study yields them.
+        only: run these cells alone (see ``study.chosen``); the others are reported as missing.
+        remarks: what the reports should say besides, e.g. how settings were chosen.
+    """
+    cells = list(study.cells()) if cells is None else cells
     if world.first():
-        _write_record(study, cells, folder, machine, notes)
-    perform(jobs(cells, machine.bench), machine)
-    if world.first():
-        _add_baselines(study, folder)
-        write(folder.path)
-    return folder.path
+        plan_tables(study, cells, machine, remarks)
+    perform(jobs(chosen(cells, only), machine.bench), machine)
+    return report_tables(study, cells, machine)
+
+
+def plan_tables(study: Study, cells: list[Cell], machine: Machine, remarks: Sequence[str] = ()) -> None:
+    """Write what is to come into the folder of every task, so that reports can be made at any time."""
+    notes = [*remarks, *vet(cell.recipe for cell in cells)]
+    for some in parts(cells):
+        _write_record(study, some, home(study, some, machine.bench), machine, notes)
+
+
+def report_tables(study: Study, cells: list[Cell], machine: Machine) -> list[Path]:
+    """Make the reports of every task from what is on disk; their folders."""
+    folders = []
+    for some in parts(cells):
+        folder = home(study, some, machine.bench)
+        if world.first():
+            _add_baselines(some[0].recipe.task, folder, machine.bench)
+            write(folder.path)
+        folders.append(folder.path)
+    return folders
 
 
 def perform(todo: list[Job], machine: Machine) -> None:
     """Run the stages that are not on disk yet, showing how far they are."""
-    left = [job for job in todo if not _done(job, machine)]
+    left = waiting(todo, machine)
     vet(job.recipe for job in left)
     costs = {job.name: estimate(job).flops for job in left}
     with Watch(costs, len(todo), machine.quiet) as watch:
@@ -77,15 +106,33 @@ def perform(todo: list[Job], machine: Machine) -> None:
         work(todo, bench, machine.workers)
 
 
+def waiting(todo: list[Job], machine: Machine) -> list[Job]:
+    """The stages that must be trained; those whose weights are gone are, where another starts from them."""
+    left: dict[str, Job] = {}
+    for job in reversed(todo):  # a stage comes after the one it starts from
+        folder = Folder(machine.bench.runs / "stages" / job.name)
+        needed = any(other.after == job.name for other in left.values())
+        tested = folder.finished and (not job.tested or "test" in folder.read("result.json")["scores"])
+        if not tested or (needed and not folder.has(WEIGHTS)):
+            if folder.finished and not folder.has(WEIGHTS) and world.first():
+                folder.drop("result.json")
+            left[job.name] = job
+    return list(reversed(left.values()))
+
+
 def estimate(job: Job) -> cost.Plan:
     """What a stage costs; seeds differ by nothing that matters."""
     return cost.plan(replace(job.recipe, seed=0))
 
 
-def forecast(study: Study, machine: Machine) -> tuple[list[list[str]], str]:
-    """What would be run: one row per stage that differs by more than its seed, and the total in words."""
-    todo = jobs(list(study.cells()), machine.bench)
-    left = [job for job in todo if not _done(job, machine)]
+def forecast(cells: list[Cell], machine: Machine, gpu: str = "") -> tuple[list[list[str]], str]:
+    """What would be run: one row per stage that differs by more than its seed, and the total in words.
+
+    Args:
+        gpu: also say how long it might take on this one of ``cost.GPUS``.
+    """
+    todo = jobs(cells, machine.bench)
+    left = waiting(todo, machine)
     vet(job.recipe for job in left)
     kinds: dict[str, list[Job]] = {}
     for job in left:
@@ -98,18 +145,21 @@ def forecast(study: Study, machine: Machine) -> tuple[list[list[str]], str]:
         stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
         steps = "until time is up" if plan.steps is None else f"{plan.steps:,}"
         sizes = (f"{len(same)}", steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", duration(each))
-        rows.append([name_of(recipe.model.mixer), stages, *sizes])
-    spent = f"{len(left)} stages to run, {len(todo) - len(left)} already on disk: {flops:.3g} FLOPs"
-    return rows, f"{spent}, about {duration(seconds / machine.workers)} with {machine.workers} at once"
+        where = (name_of(recipe.task_of(recipe.last)), name_of(recipe.model.mixer))
+        rows.append([*where, stages, *sizes])
+    asked = sum(len(cell.recipe.stages) for cell in cells)
+    spent = (
+        f"{asked} stages asked for, {len(todo)} different ones: {len(todo) - len(left)} already on disk, "
+        f"{len(left)} to run: {flops:.3g} FLOPs"
+    )
+    here = f"about {duration(seconds / machine.workers)} with {machine.workers} at once on this machine"
+    there = f"; on one {gpu} {duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})" if gpu else ""
+    return rows, f"{spent}, {here}{there}"
 
 
 def _seconds(recipe: Recipe) -> float:
     steps = cost.plan(recipe).steps
     return recipe.last.budget.seconds or 0.0 if steps is None else steps * cost.seconds_per_step(recipe)
-
-
-def _done(job: Job, machine: Machine) -> bool:
-    return Folder(machine.bench.runs / "stages" / job.name).finished
 
 
 def _write_record(
@@ -118,18 +168,27 @@ def _write_record(
     if folder.has("study.json"):
         folder.read("study.json")  # complains if another version wrote it
         return
-    prints = manifest(study.task)
+    prints = manifest(cells[0].recipe.task)
     folder.write("manifest.json", {"format": FORMAT} | prints)
     content = record(study, cells, machine.bench, machine.command, prints)
     folder.write("study.json", content | {"notes": [*content["notes"], *notes]})
 
 
-def _add_baselines(study: Study, folder: Folder) -> None:
-    from .baseline import baselines  # scikit-learn takes a second to import
-
+def _add_baselines(task: Task, folder: Folder, bench: Bench) -> None:
     content = folder.read("study.json")
     if not content["baselines"]:
-        folder.write("study.json", content | {"baselines": baselines(study.task)})
+        folder.write("study.json", content | {"baselines": _baselines(task, bench)})
+
+
+def _baselines(task: Task, bench: Bench) -> dict[str, float]:
+    """What simple methods score on a task, worked out once for all studies of a folder of runs."""
+    from .baseline import baselines  # scikit-learn takes a second to import
+
+    digest = hashlib.sha256(json.dumps([describe(task), task.version()], sort_keys=True).encode()).hexdigest()
+    folder, name = Folder.make(bench.runs / "baselines"), f"{name_of(task)}-{digest[:10]}.json"
+    if not folder.has(name):
+        folder.write(name, {"format": FORMAT, "scores": baselines(task)})
+    return dict(folder.read(name)["scores"])
 
 
 def _device(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -46,8 +46,11 @@ class Model:
     def __post_init__(self) -> None:
         refuse_causal(self.mixer, Place(self.width, 1, self.causal))
 
-    def build(self, form: Form, head: nn.Module) -> "Network":
+    def build(self, form: Form, head: nn.Module, symbols: tuple[str, ...] | None = None) -> "Network":
         """The network, freshly initialised from torch's global random state.
+
+        Args:
+            symbols: how each symbol is written, for mixers that know some; None: by its number.
 
         Raises:
             SpecError: if mixer, width and positions do not fit together.
@@ -57,6 +60,9 @@ class Model:
         if self.encoding == "sinusoidal" and self.width % 2:
             raise SpecError(f"sinusoidal positions need an even width, not {self.width}")
         network = Network(self, form, head)
+        if network.embed.symbol is not None:
+            written = symbols or tuple(map(str, range(network.embed.symbol.num_embeddings)))
+            network.embed.start(self.mixer.rows(written))
         if self.init == "random":
             for parameter in network.parameters():
                 nn.init.normal_(parameter, std=0.1)
@@ -74,9 +80,10 @@ class Embed(nn.Module):
     def __init__(self, spec: Model, form: Form) -> None:
         super().__init__()
         self.signal = form.signal
-        if isinstance(form.signal, Tokens):
-            self.symbol = nn.Embedding(form.signal.vocab, spec.width)
-        else:
+        self.symbol: nn.Embedding | None = None
+        if symbols := _symbols(spec, form):
+            self.symbol = nn.Embedding(symbols, spec.width)
+        elif isinstance(form.signal, Values):
             self.value = nn.Linear(form.signal.channels, spec.width)
         self.hole = nn.Parameter(torch.randn(spec.width) * 0.02)
         if spec.encoding == "learned":
@@ -91,10 +98,10 @@ class Embed(nn.Module):
         Raises:
             SpecError: if a sequence is longer than the positions that were learned or laid out.
         """
-        if isinstance(self.signal, Tokens):
-            x = self.symbol(inputs)
+        if self.symbol is not None:
+            x = self.symbol(self._looked_up(inputs))
             x = x if hidden is None else torch.where(hidden[..., None], self.hole, x)
-        else:
+        elif isinstance(self.signal, Values):
             values = standardise(inputs, self.signal)
             values = values if hidden is None else values.masked_fill(hidden[..., None], 0)
             x = self.value(values)
@@ -105,6 +112,17 @@ class Embed(nn.Module):
             raise SpecError(f"sequence of length {x.shape[1]}, positions for {self.position.shape[0]}")
         return x + self.position[: x.shape[1]]
 
+    @torch.no_grad()
+    def start(self, rows: Float[Tensor, "V D"] | None) -> None:
+        """Let symbols begin as these vectors, if there are any."""
+        if rows is not None and self.symbol is not None:
+            self.symbol.weight.copy_(rows)
+
+    def _looked_up(self, inputs: Inputs) -> Int[Tensor, "B L"]:
+        if isinstance(self.signal, Tokens):
+            return inputs
+        return self.signal.level_of(inputs[..., 0], self.signal.levels or 1)
+
 
 class Block(nn.Module):
     """A mixer across positions and an mlp within them, each on a residual path."""
@@ -113,7 +131,8 @@ class Block(nn.Module):
         super().__init__()
         place = Place(spec.width, length, spec.causal, spec.encoding == "rotary")
         self.pre, self.owns_residual = spec.placement == "pre", spec.mixer.owns_residual
-        self.norm1, self.mixer = make_norm(spec), spec.mixer.build(place)
+        self.norm1 = None if spec.mixer.whole else make_norm(spec)
+        self.mixer = spec.mixer.build(place)
         self.norm2 = make_norm(spec) if spec.expand else None
         self.mlp = Mlp(spec) if spec.expand else None
         self.dropout = nn.Dropout(spec.dropout)
@@ -124,13 +143,18 @@ class Block(nn.Module):
         Args:
             mix: stands in for the mixer, e.g. to go on from where it stopped.
         """
-        u = self.norm1(x, valid) if self.pre else x
-        x = self.mixer(u, valid, x) if self.owns_residual else x + self.dropout((mix or self.mixer)(u, valid))
-        x = x if self.pre else self.norm1(x, valid)
+        x = self._mixed(x, valid, mix or self.mixer)
         if self.mlp is None or self.norm2 is None:
             return x
         x = x + self.dropout(self.mlp(self.norm2(x, valid) if self.pre else x))
         return x if self.pre else self.norm2(x, valid)
+
+    def _mixed(self, x: Vectors, valid: Valid, mix: Mix) -> Vectors:
+        if self.norm1 is None:
+            return mix(x, valid)
+        u = self.norm1(x, valid) if self.pre else x
+        x = self.mixer(u, valid, x) if self.owns_residual else x + self.dropout(mix(u, valid))
+        return x if self.pre else self.norm1(x, valid)
 
 
 class Mlp(nn.Module):
@@ -224,6 +248,14 @@ class BatchNorm(nn.Module):
             self.mean.lerp_(mean, self.momentum)
             self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
         return mean, variance
+
+
+def _symbols(spec: Model, form: Form) -> int:
+    """How many symbols are looked up; 0: values are not."""
+    if isinstance(form.signal, Tokens):
+        return form.signal.vocab
+    looked_up = spec.mixer.looks_up and form.signal.channels == 1
+    return form.signal.levels or 0 if looked_up else 0
 
 
 def make_norm(spec: Model) -> nn.Module:

@@ -40,4 +40,4 @@ def fresh_network(recipe: Recipe) -> Network:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(recipe.seed, "initialise").initial_seed())
         head = stage.objective.head(form, recipe.model.width, recipe.model.pooling)
-        return recipe.model.build(form, head)
+        return recipe.model.build(form, head, recipe.task_of(stage).symbols())

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from .errors import SpecError
 from .model import Model
-from .objectives.base import Objective
+from .objectives.base import Denoise, Objective
 from .optim import Optim
-from .shelf import Count, Positive, Share, explain, spec
+from .shelf import Count, Positive, Share, explain, name_of, spec
 from .tasks.base import Task
 from .transfer import EVERYTHING_BUT_THE_HEAD, Transfer
 
@@ -74,6 +74,11 @@ class Recipe:
             if stage.objective.needs_causal and not self.model.causal:
                 kind = type(stage.objective).__name__
                 raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")
+            if isinstance(stage.objective, Denoise) and not self.model.mixer.denoises:
+                raise SpecError(
+                    f"{name_of(self.model.mixer)} answers once per sequence, not at its positions: leave out "
+                    f"the {name_of(stage.objective)} stage and train it from scratch"
+                )
 
     def upto(self, i: int) -> "Recipe":
         """The recipe that stops after stage ``i``; equal prefixes are run once."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from . import __version__
 from .batch import SPLITS, Classes, Form, Split, Tokens
+from .report.published import look_up
 from .run import Bench
 from .shelf import name_of
 from .store import FORMAT, Json
@@ -22,6 +23,7 @@ Manifest = dict[Split, list[str]]
 
 def record(study: Study, cells: list[Cell], bench: Bench, command: str, prints: Manifest) -> Json:
     """The content of ``study.json``: question, task, metric, and where every cell's stages are."""
+    task = cells[0].recipe.task
     return {
         "format": FORMAT,
         "study": name_of(study),
@@ -29,11 +31,11 @@ def record(study: Study, cells: list[Cell], bench: Bench, command: str, prints: 
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
         "title": sentence(study),
-        "task": card(study.task, prints),
-        "metric": metric(study.task.form),
+        "task": card(task, prints),
+        "metric": metric(task.form),
         "baselines": {},
         "contrasts": [list(pair) for pair in study.contrasts],
-        "cells": [_entry(cell, bench) for cell in cells],
+        "cells": [_entry(cell, bench, study.paper) for cell in cells],
         "notes": study.notes(),
     }
 
@@ -76,9 +78,20 @@ def sentence(thing: object) -> str:
     return text.strip().splitlines()[0]
 
 
-def _entry(cell: Cell, bench: Bench) -> dict[str, Any]:
+def _entry(cell: Cell, bench: Bench, paper: str) -> dict[str, Any]:
     stages = [str(bench.folder(prefix).relative_to(bench.runs)) for prefix in cell.recipe.prefixes()]
-    return {"row": cell.row, "column": cell.column, "seed": cell.recipe.seed, "stages": stages}
+    entry = {"row": cell.row, "column": cell.column, "seed": cell.recipe.seed, "stages": stages}
+    return entry | (_printed(paper, cell.printed) if cell.printed else {})
+
+
+def _printed(paper: str, place: tuple[str, str, str]) -> dict[str, Any]:
+    """The paper's number, in per cent also where it is printed as a fraction."""
+    found = look_up(paper, place)
+    if found.value is None:
+        return {}
+    value = found.value if found.unit else 100 * found.value
+    where = dict(zip(("table", "row", "column"), place, strict=True))
+    return {"printed": {"paper": paper, **where, "value": value, "unit": "%", "remark": found.remark}}
 
 
 def _signal(form: Form) -> str:

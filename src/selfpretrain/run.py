@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from . import cost, evaluate, world
-from .batch import Examples
 from .errors import ForeignRun, SelfPretrainError, StageFailed
 from .model import Network
 from .prepare import fresh_network, training_data
@@ -109,7 +108,7 @@ def _train(recipe: Recipe, bench: Bench, folder: Folder) -> Json:
     result = _result(recipe, plan, state) | {
         "scores": {"val": scores},
         "transfer": describe(moved),
-        "data": {"split": "train", "rows": len(data), "sha256": _manifest(data)},
+        "data": {"split": "train", "rows": len(data), "sha256": seen_by(data.digests())},
     }
     if world.first():
         folder.save(WEIGHTS, network.state_dict())
@@ -123,7 +122,7 @@ def _test(recipe: Recipe, bench: Bench, folder: Folder, result: Json) -> None:
     network = fresh_network(recipe)
     network.load_state_dict(folder.load(WEIGHTS)[0])
     tested = evaluate.test(network.to(bench.device), recipe)
-    result["scores"]["test"] = tested.scores
+    result["scores"] |= {"train": evaluate.fitted(network, recipe).scores, "test": tested.scores}
     if world.first():
         if tested.predictions is not None:
             kind = tested.targets.dtype
@@ -174,5 +173,6 @@ def _stored(recipe: Recipe, folder: Folder) -> Json:
     return result
 
 
-def _manifest(data: Examples) -> str:
-    return hashlib.sha256("\n".join(sorted(data.digests())).encode()).hexdigest()
+def seen_by(digests: list[str]) -> str:
+    """One hash for all examples that a training saw, from theirs, in any order."""
+    return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()

@@ -2,20 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 
 from .batch import SPLITS, Examples, Split
-from .data.alike import RUN, SKETCHES, fingerprints
+from .data.alike import STEP, fingerprints
 from .data.watch import tell
 
 CHUNK = 4_000_000
 """Values that are looked at together."""
 SAMPLE, STRETCHES = 20_000, 32
 """Sequences of a split that are summarised, at most; means in a summary."""
-STEP = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number of scattered bits, by which hashes are multiplied before others are added."""
 
 
 @dataclass(frozen=True)
@@ -43,36 +40,6 @@ class Survey:
 def survey(name: str, splits: dict[Split, Examples]) -> dict[Split, Survey]:
     """Look at every sequence of every split."""
     return {split: _survey(f"{name}: {split} sequences", splits[split]) for split in SPLITS}
-
-
-def candidates(held: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """(pairs, 2) places in ``held`` and ``train``, (m, 4) sketches each, that have two numbers in common."""
-    found = []
-    for a, b in combinations(range(SKETCHES), 2):
-        asked, known = (part[:, a] * STEP + part[:, b] for part in (held, train))
-        order = np.argsort(known)
-        place = np.searchsorted(known[order], asked).clip(max=len(known) - 1)
-        hit = (known[order][place] == asked) & (held != 0).all(1)
-        found.append(np.stack([np.flatnonzero(hit), order[place[hit]]], axis=1))
-    return np.unique(np.concatenate(found), axis=0)
-
-
-def common(a: np.ndarray, b: np.ndarray) -> float:
-    """Share of the different runs of the sequence with fewer of them that occur in the other, in [0, 1]."""
-    first, second = _runs(a), _runs(b)
-    return len(np.intersect1d(first, second, assume_unique=True)) / max(min(len(first), len(second)), 1)
-
-
-def _runs(sequence: np.ndarray) -> np.ndarray:
-    """Numbers of its different runs of 24 positions."""
-    rows = np.ascontiguousarray(sequence).view(np.uint8).reshape(len(sequence), -1)
-    symbols, run = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows) - RUN + 1, dtype=np.uint64)
-    for column in rows.T:
-        symbols = (symbols + column + np.uint64(1)) * STEP
-        symbols ^= symbols >> np.uint64(31)
-    for at in range(RUN):
-        run = (run + symbols[at : at + len(run)]) * STEP
-    return np.unique(run)
 
 
 @dataclass

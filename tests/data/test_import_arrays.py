@@ -10,16 +10,7 @@ from selfpretrain.data.own import save
 from selfpretrain.data.source import Reading
 from selfpretrain.errors import DataError
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def random():
-    return np.random.RandomState(0)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 from scipy.io import wavfile
 
+from imports import bring
 from selfpretrain.batch import SPLITS, Classes, Reals, Tokens, Values
 from selfpretrain.data import arrays, folders, long, own, tables, ts
-from selfpretrain.data.prepared import damage
-from selfpretrain.data.source import Reading
 
 WORDS = ["spam", "eggs", "tö\u0304st"]
 EASY = settings(
@@ -25,16 +24,7 @@ EASY = settings(
 )
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
-    return tmp_path / "data"
-
-
-def bring(origin, **reading):
-    made = own.bring(own.plan(str(origin), Reading(**reading)), "mine")
-    assert damage(own.known()["mine"]) == []
-    return made
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def texts(made):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from imports import bring
 from selfpretrain import cli
 from selfpretrain.data import own, prepared
 from selfpretrain.data.source import Reading
@@ -19,14 +20,7 @@ from selfpretrain.errors import DataError
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
-    return tmp_path / "data"
-
-
-def bring(origin, **reading):
-    return own.bring(own.plan(str(origin), Reading(**reading)), "mine")
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def left_behind(home):

@@ -32,6 +32,8 @@ class Scene:
     )
     notes: tuple[str, ...] = ("All arms were tuned on the same grid of 3 learning rates, with one seed.",)
     title: str = "Does self-pretraining beat training from scratch?"
+    task: str = ""  # where several studies are made up below one folder
+    printed: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # by row and column
 
 
 @pytest.fixture
@@ -40,7 +42,13 @@ def make(tmp_path: Path) -> Callable[[Scene], Path]:
     return lambda scene: write_scene(tmp_path / "runs", scene)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def gather() -> Callable[..., Path]:
+    """Write scenes below a folder of runs, and a sheet.json over them; its folder."""
+    return write_sheet
+
+
+@pytest.fixture(scope="session")
 def scene() -> type[Scene]:
     """The description of a study to be made up."""
     return Scene
@@ -48,7 +56,8 @@ def scene() -> type[Scene]:
 
 def write_scene(runs: Path, scene: Scene) -> Path:
     cells = [
-        {"row": row, "column": column, "seed": seed, "stages": _stages(row, column, seed)}
+        {"row": row, "column": column, "seed": seed, "stages": _stages(scene.task, row, column, seed)}
+        | ({"printed": scene.printed[row, column]} if (row, column) in scene.printed else {})
         for row in scene.rows
         for column in COLUMNS
         for seed in range(scene.seeds)
@@ -56,22 +65,41 @@ def write_scene(runs: Path, scene: Scene) -> Path:
     for cell in cells:
         if (cell["row"], cell["column"], cell["seed"]) not in scene.missing:
             _write_cell(runs, scene, cell)
-    folder = runs / f"compare-{'stdlib' if scene.kind == 'classes' else 'gearbox'}-1a2b3c4d5e"
+    folder = runs / f"compare-{_task(scene)}-1a2b3c4d5e"
     folder.mkdir(parents=True)
     (folder / "study.json").write_text(json.dumps(_plan(scene, cells), indent=1))
     return folder
 
 
-def _stages(row: str, column: str, seed: int) -> list[str]:
-    tag = f"{row}-{column.replace(', ', '-')}-{seed}"
-    scored = f"stages/toy-{tag}-classify"
-    return [f"stages/toy-{tag}-masked", scored] if column == "SPT" else [scored]
+def write_sheet(runs: Path, scenes: list[Scene], labels: list[str], changes: dict[str, Any]) -> Path:
+    parts = [write_scene(runs, scene).name for scene in scenes]
+    content = {
+        "format": 1, "name": "toy-table", "title": "Is it better?", "scale": "small",
+        "about": {"Question": "Is *it*?", "What differs": "All of it.", "Expected": "Yes."},
+        "reading": "It is, a **little**.", "figure": "bars", "parts": parts,
+        "labels": {part: label for part, label in zip(parts, labels, strict=True) if label},
+        "measures": [], "shared": {"asked": 9, "run": 7},
+    } | changes  # fmt: skip
+    folder = runs / f"{content['name']}-{content['scale']}"
+    folder.mkdir(parents=True)
+    (folder / "sheet.json").write_text(json.dumps(content))
+    return folder
+
+
+def _task(scene: Scene) -> str:
+    return scene.task or ("stdlib" if scene.kind == "classes" else "gearbox")
+
+
+def _stages(task: str, row: str, column: str, seed: int) -> list[str]:
+    tag = f"{task or 'toy'}-{row}-{column.replace(', ', '-')}-{seed}"
+    scored = f"stages/{tag}-classify"
+    return [f"stages/{tag}-masked", scored] if column == "SPT" else [scored]
 
 
 def _plan(scene: Scene, cells: list[dict[str, Any]]) -> dict[str, Any]:
     classes = scene.kind == "classes"
     task = {
-        "name": "stdlib" if classes else "gearbox",
+        "name": _task(scene),
         "about": "Which part of the standard library does a line of code come from?"
         if classes
         else "How much is left of a gearbox's life, from its vibration?",

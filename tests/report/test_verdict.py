@@ -1,6 +1,7 @@
 """The sentences claim what the intervals allow, and no more."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,16 @@ from selfpretrain.report.comparison import Analysis, Order, Standing, analyse
 from selfpretrain.report.load import Cell, Cost, Metric, Plan, Stage, Study, TaskCard
 from selfpretrain.report.numbers import MINUS
 from selfpretrain.report.remarks import remarks
-from selfpretrain.report.verdict import verdict
+from selfpretrain.report.verdict import standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]
 TIED, SPT = "scratch, tied", "SPT"
 CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
 
 
-def analysis(scores: Scores, *, tie: float = 0.01, stopped: str = "patience") -> Analysis:
+def analysis(
+    scores: Scores, *, tie: float = 0.01, stopped: str = "patience", simple: float | None = None
+) -> Analysis:
     """A study with these scores, one per seed; None where a cell is missing."""
     cells = tuple(
         _cell(row, column, seed, score, stopped)
@@ -25,6 +28,7 @@ def analysis(scores: Scores, *, tie: float = 0.01, stopped: str = "patience") ->
     )
     metric = Metric("accuracy", "%", 100.0, 1, tie)
     plan = Plan("compare", "0", "", "spt", "?", CARD, metric, ((SPT, TIED),), ({},))
+    plan = replace(plan, baselines={"ridge": simple, "majority": 0.0} if simple is not None else {})
     return analyse(Study(Path("nowhere"), plan, cells))
 
 
@@ -185,3 +189,28 @@ def test_bold_is_the_best_and_its_ties() -> None:
     assert clear.best == {("a", SPT)}
     assert analysis(row("a", [0.5, 0.51, 0.52], [0.1, -0.11, 0.12])).best == {("a", SPT), ("a", TIED)}
     assert analysis(row("a", [0.5], [0.1])).best == frozenset()
+
+
+def test_a_gain_below_the_simple_baseline_says_so_in_the_same_sentence() -> None:
+    scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | row("b", [0.8] * 3, [0.1, 0.11, 0.12])
+    for simple, phrase in {
+        0.4: "",
+        0.602: "; no arm of a is clearly above the simple baseline “ridge” (60.2; best arm 61.0)",
+        0.95: "; no arm is clearly above the simple baseline “ridge” (95.0; best arm 91.0)",
+    }.items():
+        said = verdict(analysis(scores, simple=simple)).gain
+        assert said.startswith("Against training") and "better for a" in said
+        assert said.endswith(f"3 seeds){phrase}.")
+    assert "clearly above" not in verdict(analysis(scores)).gain
+
+
+def test_standings_count_and_name_a_few() -> None:
+    scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12])
+    for name in "bcde":
+        scores |= row(name, [0.5] * 3, [-0.1, 0.1, 0.2])
+    found = analysis(scores, simple=0.9)
+    end = "; 5 of 5 not clearly above a simple baseline"
+    assert standings([found]) == f"SPT against scratch, tied: 1 better (a), 4 unclear{end}"
+    assert standings([found, analysis(scores)]).startswith(
+        "SPT against scratch, tied: 2 better, 8 unclear; 5 of"
+    )

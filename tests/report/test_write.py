@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from selfpretrain.errors import StoreError
-from selfpretrain.report import figures, load, numbers
+from selfpretrain.report import figures, load, numbers, page
 from selfpretrain.report.comparison import analyse
 from selfpretrain.report.latex import escaped
 from selfpretrain.report.load import Metric
@@ -168,6 +168,15 @@ def test_figures_are_svg_and_the_same_each_time(make: Callable, scene: type) -> 
         assert ElementTree.fromstring(svg).tag.endswith("svg")
     ids = [name for svg in drawn for name in re.findall(r'<(?:clipPath|path) id="([^"]+)"', svg)]
     assert len(ids) == len(set(ids)), "figures on one page must not share names"
+
+
+def test_numbers_on_axes_are_whole(make: Callable, scene: type) -> None:
+    """Coordinates are cut to a tenth of a point, letters are not: 0.025 stays 0.025."""
+    rows = {"s4d": (0.70, 0.70, 0.75)}
+    svg = figures.gain_plot(analyse(load.study(make(scene(kind="reals", rows=rows)))))
+    ticks = re.findall(r">([\d.\N{MINUS SIGN}]+)</text>", page.themed(svg))
+    assert "0.025" in ticks and len(ticks) == len(set(ticks))
+    assert not re.search(r'd="[^"]*\d\.\d\d', page.themed(svg))
 
 
 def test_spt_starts_after_its_pretraining(make: Callable, scene: type) -> None:

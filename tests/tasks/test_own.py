@@ -11,16 +11,7 @@ from selfpretrain.data.own import known, save
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.tasks.own import Own
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def random():
-    return np.random.RandomState(0)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def waves(random, n=400, length=600):

@@ -1,5 +1,6 @@
 """Which sequences are equal, and which share most of their content, as overlapping windows do."""
 
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -10,6 +11,13 @@ RUN = 24
 """Positions that are compared at a time."""
 SKETCHES = 4
 """Numbers kept of every sequence: the smallest of its runs, in as many orders."""
+STEP = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number of scattered bits, by which hashes are multiplied before others are added."""
+HALF, LOOKS = 0.5, 20_000
+"""Share of runs in common from which on two sequences are similar; sequences that are looked at, about."""
+
+Sequences = Callable[[int], np.ndarray]
+"""A sequence by its place."""
 
 
 def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -24,15 +32,50 @@ def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.
     return whole, sketch
 
 
-def shared(sketch: np.ndarray, split: np.ndarray) -> int:
-    """How many sequences of val and test have at least two of four numbers in common with one of train."""
-    told = (sketch != 0).all(1)
-    train, held = told & (split == 0), told & (split > 0)
-    found = np.zeros(int(held.sum()), dtype=bool)
+def similar(held: np.ndarray, train: np.ndarray, held_at: Sequences, train_at: Sequences) -> np.ndarray:
+    """Places in ``held`` whose sequences have half of their runs in common with one in ``train``.
+
+    Sketches, (m, 4) each, propose pairs; a look at the sequences decides, for images on one background share
+    runs as well. Of more than 20,000 places every second, third ... is looked at, and speaks for the next.
+    """
+    pairs = _candidates(held, train)
+    places, first = np.unique(pairs[:, 0], return_index=True)
+    edges, every = np.append(first, len(pairs)), 1 + len(places) // LOOKS
+    alike = [
+        any(common(held_at(place), train_at(at)) >= HALF for place, at in pairs[begin:end].tolist())
+        for begin, end in zip(edges[:-1:every], edges[1::every], strict=True)
+    ]
+    return places[np.repeat(np.array(alike, dtype=bool), every)[: len(places)]]
+
+
+def common(a: np.ndarray, b: np.ndarray) -> float:
+    """Share of the different runs of the sequence with fewer of them that occur in the other, in [0, 1]."""
+    first, second = _runs(a), _runs(b)
+    return len(np.intersect1d(first, second, assume_unique=True)) / max(min(len(first), len(second)), 1)
+
+
+def _candidates(held: np.ndarray, train: np.ndarray) -> np.ndarray:
+    """(pairs, 2) places in ``held`` and ``train`` that have at least two of their four numbers in common."""
+    found = [np.zeros((0, 2), dtype=np.int64)]
     for a, b in combinations(range(SKETCHES), 2):
-        both = sketch[:, a] * np.uint64(0x9E3779B97F4A7C15) + sketch[:, b]
-        found |= np.isin(both[held], both[train])
-    return int(found.sum())
+        asked, known = (part[:, a] * STEP + part[:, b] for part in (held, train))
+        order = np.argsort(known)
+        place = np.searchsorted(known[order], asked).clip(max=len(known) - 1)
+        hit = (known[order][place] == asked) & (held != 0).all(1) if len(known) else np.zeros(len(held), bool)
+        found.append(np.stack([np.flatnonzero(hit), order[place[hit]]], axis=1))
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _runs(sequence: np.ndarray) -> np.ndarray:
+    """Numbers of its different runs of 24 positions."""
+    rows = np.ascontiguousarray(sequence).view(np.uint8).reshape(len(sequence), -1)
+    symbols, run = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows) - RUN + 1, dtype=np.uint64)
+    for column in rows.T:
+        symbols = (symbols + column + np.uint64(1)) * STEP
+        symbols ^= symbols >> np.uint64(31)
+    for at in range(RUN):
+        run = (run + symbols[at : at + len(run)]) * STEP
+    return np.unique(run)
 
 
 @compiled

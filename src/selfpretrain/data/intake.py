@@ -1,6 +1,6 @@
 """Parts of somebody's data to one prepared set: checked, stored as small as may be, divided into splits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow as pa
 from ..batch import Classes, Form, Reals, Signal, Tokens, Values
 from ..errors import DataError
 from . import homes
-from .alike import fingerprints, shared
+from .alike import fingerprints, similar
 from .labels import Labels
 from .missing import mended
 from .prepared import PreparedSet, Writer
@@ -17,7 +17,7 @@ from .source import Part, Reading, Source
 
 MOST_TOKENS = 1 << 24
 SUSPICIOUS = 0.02
-"""Share of val and test sequences that resemble one of train from which on people are told."""
+"""Share of val and test sequences similar to one of train from which on people are told."""
 
 
 @dataclass
@@ -146,7 +146,7 @@ class Intake:
         )
         kept = split >= 0
         notes = self._notes(strata, columns["equal"]) + notes + homes.check(split[kept], targets[kept], names)
-        notes += _resembling(columns["sketch"], split, groups)
+        notes += self._resembling(columns["sketch"], lengths, split, groups)
         signal = self._signal(lengths, split == 0)
         starts, lengths, rows = self._windows(lengths, np.flatnonzero(kept))
         if self.reading.window and groups is None:
@@ -177,6 +177,24 @@ class Intake:
             f"sequences are cut to {self.reading.length} positions": self.shortened,
         }
         return [f"{count:,} {what}" for what, count in found.items() if count]
+
+    def _resembling(
+        self, sketch: np.ndarray, lengths: np.ndarray, split: np.ndarray, groups: np.ndarray | None
+    ) -> list[str]:
+        flat, ends = self.out.flat(), lengths.cumsum()
+        train, held = np.flatnonzero(split == 0), np.flatnonzero(split > 0)
+
+        def at(rows: np.ndarray) -> Callable[[int], np.ndarray]:
+            return lambda place: flat[ends[rows[place]] - lengths[rows[place]] : ends[rows[place]]]
+
+        found = len(similar(sketch[held], sketch[train], at(held), at(train)))
+        if found <= SUSPICIOUS * len(held):
+            return []
+        advice = "is the group right?" if groups is not None else "--group COLUMN keeps what belongs together"
+        return [
+            f"{found:,} of {len(held):,} val and test sequences share half of their content with one of "
+            f"train; are they overlapping windows of one recording? {advice}"
+        ]
 
     def _signal(self, lengths: np.ndarray, train: np.ndarray) -> Signal:
         """What positions hold, as measured on the training split; stored smaller where that loses nothing."""
@@ -240,14 +258,3 @@ def _moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarra
 
 def _measured(known: np.ndarray) -> Reals:
     return Reals(centre=float(known.mean(dtype=np.float64)), spread=float(known.std(dtype=np.float64)))
-
-
-def _resembling(sketch: np.ndarray, split: np.ndarray, groups: np.ndarray | None) -> list[str]:
-    held, found = int((split > 0).sum()), shared(sketch, split)
-    if found <= SUSPICIOUS * held:
-        return []
-    advice = "is the group right?" if groups is not None else "--group COLUMN keeps what belongs together"
-    return [
-        f"{found:,} of {held:,} val and test sequences share most of their content with one of train; are "
-        f"they overlapping windows of one recording? {advice}"
-    ]

@@ -147,6 +147,14 @@ class Writer:
             while len(block := np.fromfile(flat, self.dtype, size * max(self.channels, 1))):
                 yield block.reshape(-1, self.channels) if self.channels else block
 
+    def flat(self) -> np.ndarray:
+        """(T,) or (T, C) what has been appended so far; on disk, where it is there."""
+        if self._file is None:
+            return np.concatenate(self._parts)
+        self._file.flush()
+        flat: np.ndarray = np.memmap(self._file.name, self.dtype, mode="r")
+        return flat.reshape(-1, self.channels) if self.channels else flat
+
     def rewrite(self, change: Callable[[np.ndarray], np.ndarray]) -> None:
         """Put what ``change`` makes of each block in its place: as many positions, perhaps another dtype."""
         if self._file is None:

@@ -37,13 +37,17 @@ class Heads(nn.Module, abc.ABC):
 
     def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
         """Mix the real positions of every sequence."""
+        return self.out(join(self.mix(*self.project(x), valid)))
+
+    def project(self, x: Vectors) -> tuple[Headed, Headed, Headed]:
+        """Queries, keys and values of every head, turned by their positions where these are rotary."""
         q, k, v = (split(p(x), self.heads) for p in (self.q, self.k, self.v))
         if self.rotary:
             L = x.shape[1]
             if self.cos.shape[0] < L:
                 self._turn(L)
             q, k = (rotate(y, self.cos[:L].to(y), self.sin[:L].to(y)) for y in (q, k))
-        return self.out(join(self.mix(q, k, v, valid)))
+        return q, k, v
 
     @abc.abstractmethod
     def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:

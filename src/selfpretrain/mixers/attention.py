@@ -5,10 +5,15 @@ y = softmax(q k^T / sqrt(D/H)) v per head, over real positions (and not over lat
 Source: Vaswani et al. (2017), eq. 1; positions by rotation: Su et al. (2021).
 """
 
-import torch.nn.functional as F
-from torch import nn
+import math
+from typing import Literal
 
-from ..shapes import Valid
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from ..shapes import Valid, Vectors
 from ..shelf import Count, spec
 from ._heads import Headed, Heads, key_mask
 from .base import Mixer, Place
@@ -22,10 +27,19 @@ class Attention(Mixer):
     rotates = True
 
     heads: Count = 4
+    start: Literal["independent", "identical"] = "independent"  # identical: all four begin as one matrix
 
     def build(self, place: Place) -> nn.Module:
-        """The attention layer."""
-        return AttentionLayer(place, self.heads)
+        """The attention layer.
+
+        ``start="identical"`` is how the code published with Amos et al. (2024) begins, by a copy: attention
+        then starts out looking at equal content.
+        """
+        layer = AttentionLayer(place, self.heads)
+        if self.start == "identical":
+            for projection in (layer.k, layer.v, layer.out):
+                projection.load_state_dict(layer.q.state_dict())
+        return layer
 
 
 class AttentionLayer(Heads):
@@ -33,10 +47,23 @@ class AttentionLayer(Heads):
 
     def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
         """softmax(q k^T / sqrt(E)) v."""
+        mask = self._mask(valid, q.shape[2])
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and mask is None)
+
+    def weights(self, x: Vectors, valid: Valid = None) -> Float[Tensor, "B H L L"]:
+        """softmax(q k^T / sqrt(E)): what every position attends to; to be looked at, not trained with."""
+        q, k, _ = self.project(x)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        mask = self._mask(valid, x.shape[1])
+        if mask is None and self.causal:
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        return (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
+
+    def _mask(self, valid: Valid, length: int) -> Bool[Tensor, "B 1 _ L"] | None:
         mask = key_mask(valid)
         if mask is not None and self.causal:
-            mask = mask & mask.new_ones(q.shape[2], q.shape[2]).tril()
-        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and mask is None)
+            mask = mask & mask.new_ones(length, length).tril()
+        return mask
 
 
 mixer = Attention

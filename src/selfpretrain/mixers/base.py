@@ -40,6 +40,9 @@ class Mixer(abc.ABC):
     slow_parameters: ClassVar[dict[str, float]] = {}  # name pattern -> highest learning rate; never decayed
     causal: ClassVar[bool] = True  # whether it can be built so that no position sees a later one
     fixed_length: ClassVar[bool] = False  # whether its answers change with the length sequences are padded to
+    whole: ClassVar[bool] = False  # whether it is a network of its own: no norm before it, no path around it
+    denoises: ClassVar[bool] = True  # whether it answers at every position; else scratch only
+    looks_up: ClassVar[bool] = False  # whether quantised values of one channel reach it as symbols do
     published: ClassVar[str] = ""  # what code gave the published numbers of that name, if not this formula
 
     @abc.abstractmethod
@@ -49,6 +52,10 @@ class Mixer(abc.ABC):
         Raises:
             SpecError: if the settings cannot be met at this place.
         """
+
+    def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
+        """Vectors that the embedding of symbols starts from, given how they are written; None: fresh ones."""
+        return None
 
 
 class Recurrence(abc.ABC):
@@ -93,9 +100,10 @@ def refuse_causal(mixer: Mixer, place: Place) -> None:
         SpecError: if the place is causal and the mixer cannot be.
     """
     if place.causal and not mixer.causal:
+        masked = " (`spt compare --objective masked`)" if mixer.denoises else ""
         raise SpecError(
             f"{name_of(mixer)} mixes later positions into earlier ones and cannot be causal; "
-            f"use a bidirectional model (`spt compare --objective masked`) or another mixer"
+            f"use a bidirectional model{masked} or another mixer"
         )
 
 

@@ -5,11 +5,11 @@ y[t] = sum_s phi(q[t]).phi(k[s]) v[s] / sum_s phi(q[t]).phi(k[s]),  phi(x) = elu
 Source: Katharopoulos et al. (2020), Transformers are RNNs, eqs. 5-7. What differs from it: nothing.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from ..ops.linear_attention import causal_linear_attention, linear_attention
 from ..shapes import Valid
@@ -37,15 +37,28 @@ class LinearLayer(Heads):
 
     def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
         """Sum up keys and values, then ask."""
-        q, k = _features(q), _features(k)
+        q, k = (_Features.apply(x.to(torch.promote_types(x.dtype, torch.float32))) for x in (q, k))
         if valid is not None:
             k = k * valid[:, None, :, None]
         attend = causal_linear_attention if self.causal else linear_attention
         return attend(q, k, v.to(q))
 
 
-def _features(x: Headed) -> Tensor:
-    return F.elu(x.to(torch.promote_types(x.dtype, torch.float32))) + 1
+class _Features(torch.autograd.Function):
+    """elu(x) + 1 = exp(min(x, 0)) + max(x, 0) = y, whose derivative is min(y, 1): nothing but y is kept."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        x = x.contiguous()  # heads apart are read several times
+        y = x.clamp(max=0).exp_().add_(x.relu())
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return y.clamp(max=1).mul_(grad)
 
 
 mixer = Linear

@@ -76,9 +76,8 @@ class ReformerLayer(nn.Module):
 
     def _mix(self, q: Headed, v: Headed, real: Bool[Tensor, "B L"]) -> Headed:
         order = self._hash(q, real).argsort(dim=-1, stable=True)
-        q_near, v_near = (_take(x[:, :, None], order) for x in (q, v))
-        real_near = _take(real[:, None, None, :, None], order)
-        y, z = self._attend(*(x.unflatten(3, (-1, self.size)) for x in (q_near, v_near, real_near, order)))
+        found = q[:, :, None], v[:, :, None], real[:, None, None, :, None]
+        y, z = self._attend(*(_take(x, order).unflatten(3, (-1, self.size)) for x in found))
         back = order.argsort(-1)
         y, z = _take(y.flatten(3, 4), back), _take(z.flatten(3, 4), back)
         return (z.softmax(2) * y).sum(2)
@@ -90,15 +89,13 @@ class ReformerLayer(nn.Module):
         bucket = torch.cat([turned, -turned], dim=-1).argmax(-1)
         return bucket.masked_fill(~real[:, None, None], 2 * turned.shape[-1])
 
-    def _attend(self, q: Chunks, v: Chunks, real: Tensor, position: Tensor) -> tuple[Chunks, Tensor]:
+    def _attend(self, q: Chunks, v: Chunks, real: Tensor) -> tuple[Chunks, Tensor]:
         """Inside chunks and to those before, with the log of each softmax's divisor."""
         k, v_near = _with_previous(F.normalize(q, dim=-1)), _with_previous(v)
-        itself = position[..., None] == _with_previous(position)[..., None, :]
-        logits = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
-        logits = logits.masked_fill(itself, ITSELF)
-        logits = logits.masked_fill(~_with_previous(real).transpose(-1, -2), torch.finfo(q.dtype).min)
-        z = logits.logsumexp(-1, keepdim=True)
-        return (logits - z).exp() @ v_near, z
+        unreal = (~_with_previous(real)).to(q.dtype).mT * torch.finfo(q.dtype).min
+        itself = ITSELF * torch.eye(self.size, 2 * self.size).to(q)  # the own chunk comes first
+        logits = (q * q.shape[-1] ** -0.5) @ k.mT + itself + unreal
+        return logits.softmax(-1) @ v_near, logits.logsumexp(-1, keepdim=True)
 
 
 def _take(x: Tensor, order: Int[Tensor, "B H rounds L"]) -> Tensor:

@@ -40,8 +40,7 @@ def truth(inputs: Inputs, form: Form, distance: Distance) -> Int[Tensor, "B L C"
     signal, levels = form.signal, levels_of(form, distance)
     if levels is None:
         return (inputs - inputs.new_tensor(signal.centre)) / inputs.new_tensor(signal.spread)
-    level = (inputs - signal.low) / (signal.high - signal.low) * (levels - 1)
-    return level.round().long().clamp(0, levels - 1)
+    return signal.level_of(inputs, levels)
 
 
 def loss(answers: Tensor, right: Tensor) -> Tensor:

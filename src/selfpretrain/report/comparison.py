@@ -110,7 +110,7 @@ def analyse(study: Study) -> Analysis:
         StoreError: if two runs were tested on different examples.
     """
     means = {
-        (row, column): estimate([_score(cell) for cell in cells.values()])
+        (row, column): estimate([score_of(cell) for cell in cells.values()])
         for row in study.rows
         for column in study.columns
         if (cells := study.at(row, column))
@@ -135,7 +135,7 @@ def difference(study: Study, a: Place, b: Place) -> Difference:
     if not seeds:
         return Difference(a, b, (), (), None, None, Standing.NOTHING)
     ours, theirs = [here[s] for s in seeds], [there[s] for s in seeds]
-    values = tuple(_score(x) - _score(y) for x, y in zip(ours, theirs, strict=True))
+    values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     found = estimate(values, example_error(study, ours, theirs))
     return Difference(a, b, seeds, values, found, sign_flip(values), judge(found, study.plan.metric.tie))
 
@@ -203,7 +203,8 @@ def _side(found: Difference) -> int:
     return {Standing.BETTER: 1, Standing.WORSE: -1}.get(found.standing, 0)
 
 
-def _score(cell: Cell) -> float:
+def score_of(cell: Cell) -> float:
+    """The score of a cell that has one."""
     score = cell.score
     assert score is not None, "cells without a score are left out by Study.at"
     return score
@@ -216,7 +217,7 @@ def _answers(cells: Sequence[Cell], kind: str) -> list[Predictions] | None:
     if len(kept) < len(cells):
         return None
     again = [_score_again(predictions, kind) for predictions in kept]
-    agree = [abs(x - _score(cell)) < 1e-4 for x, cell in zip(again, cells, strict=True)]
+    agree = [abs(x - score_of(cell)) < 1e-4 for x, cell in zip(again, cells, strict=True)]
     return kept if all(agree) else None
 
 

@@ -30,6 +30,8 @@ POINTS = 4000
 """How many points all faint lines of a study may have together: keeps a page of many seeds small."""
 WIDTH = 4.2
 """Inches; readable on a phone and in one column of a paper."""
+LETTER = 4.6
+"""Points that a letter of a legend or a tick takes, on average."""
 
 SETTINGS: Any = {
     "svg.fonttype": "none",
@@ -52,15 +54,18 @@ SETTINGS: Any = {
 }
 
 
-def gain_plot(analysis: Analysis) -> str:
+def gain_plot(analysis: Analysis, title: str = "") -> str:
     """Per row and contrast the paired gain with its combined interval, every seed a dot, and the tie band."""
     from matplotlib import rc_context
 
     rows, contrasts = analysis.study.rows, analysis.study.plan.contrasts
-    with rc_context({**SETTINGS, "svg.hashsalt": "gain"}):
+    with rc_context({**SETTINGS, "svg.hashsalt": f"gain {title}"}):
         arms = [analysis.study.columns.index(control) for _, control in contrasts]  # colours of the curves
+        labels = [f"{treatment} {numbers.MINUS} {control}" for treatment, control in contrasts]
+        columns = min(2, abreast([*labels, "one seed"], rows))
+        lines = -(-(len(labels) + 2) // columns)
         step = 0.24 * len(contrasts) + 0.22
-        figure, axes = _canvas(WIDTH, 1.05 + 0.2 * len(contrasts) + step * len(rows))
+        figure, axes = canvas(WIDTH, 1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
         _zero(axes, analysis.study.plan.metric)
         for at, found in enumerate(analysis.gains):
             contrast, row = divmod(at, len(rows))
@@ -70,9 +75,9 @@ def gain_plot(analysis: Analysis) -> str:
         axes.set_yticks(range(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlabel(f"difference in test {_difference_unit(analysis.study.plan.metric)}")
-        labels = [f"{treatment} {numbers.MINUS} {control}" for treatment, control in contrasts]
-        _contrast_legend(axes, dict(zip(labels, arms, strict=True)))
-        return _svg(figure)
+        _contrast_legend(axes, dict(zip(labels, arms, strict=True)), columns)
+        named(axes, title, lines)
+        return drawn(figure)
 
 
 def learning_curves(analysis: Analysis) -> dict[str, str]:
@@ -86,7 +91,7 @@ def _curves(analysis: Analysis, row: str) -> str:
     study = analysis.study
     flops = all(cell.flops > 0 for cell in study.cells if cell.row == row and cell.finished)
     with rc_context({**SETTINGS, "svg.hashsalt": f"curves {row}"}):
-        figure, axes = _canvas(WIDTH, 3.1)
+        figure, axes = canvas(WIDTH, 3.1)
         axes.grid(axis="y")
         for at, column in enumerate(study.columns):
             cells = [c for c in study.cells if (c.row, c.column) == (row, column) and c.finished]
@@ -99,7 +104,7 @@ def _curves(analysis: Analysis, row: str) -> str:
         axes.set_ylabel(f"validation {numbers.unit(study.plan.metric)}")
         axes.set_title(row, loc="left", fontsize=10, fontweight="bold")
         axes.legend(loc="best", handlelength=3)
-        return _svg(figure)
+        return drawn(figure)
 
 
 def _has_curves(analysis: Analysis, row: str) -> bool:
@@ -121,7 +126,7 @@ def _arm(axes: "Axes", paths: Sequence[Path], arm: tuple[int, str], most: int) -
         return
     colour, style = COLOURS[at % len(COLOURS)], STYLES[at % len(STYLES)]
     for path in paths if len(paths) > 1 else []:
-        faint = _thin(list(path.values()), most)
+        faint = thin(list(path.values()), most)
         axes.plot(*zip(*faint, strict=True), color=colour, linewidth=0.7, alpha=0.4)
     points: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for path in paths:
@@ -132,7 +137,7 @@ def _arm(axes: "Axes", paths: Sequence[Path], arm: tuple[int, str], most: int) -
         for _, there in sorted(points.items())
         if len(there) == len(paths)
     ]
-    mean = _thin(means, 100)
+    mean = thin(means, 100)
     xs, ys = zip(*mean, strict=True) if mean else ((), ())
     marker = MARKERS[at % len(MARKERS)]
     every = max(1, len(mean) // 8)
@@ -142,7 +147,7 @@ def _arm(axes: "Axes", paths: Sequence[Path], arm: tuple[int, str], most: int) -
     )  # fmt: skip
 
 
-def _thin(points: list[T], most: int) -> list[T]:
+def thin(points: list[T], most: int) -> list[T]:
     """Every k-th point, and the last one."""
     k = -(-len(points) // most)
     return points if k <= 1 else [*points[:-1:k], points[-1]]
@@ -173,7 +178,7 @@ def _gain(axes: "Axes", found: Difference, place: tuple[float, int], metric: Met
     axes.plot([mean], [height], marker=marker, markersize=6, color=colour, markerfacecolor=filled)
 
 
-def _contrast_legend(axes: "Axes", arms: dict[str, int]) -> None:
+def _contrast_legend(axes: "Axes", arms: dict[str, int], columns: int) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -183,7 +188,7 @@ def _contrast_legend(axes: "Axes", arms: dict[str, int]) -> None:
     ]
     handles.append(Line2D([], [], color=INK, linestyle="", marker=".", markersize=4, label="one seed"))
     handles.append(Patch(color=BAND, label="tie"))
-    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2)
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
 
 
 def _offset(contrast: int, contrasts: int) -> float:
@@ -194,7 +199,26 @@ def _difference_unit(metric: Metric) -> str:
     return f"{numbers.name(metric)} (points)" if metric.unit == "%" else numbers.unit(metric)
 
 
-def _canvas(width: float, height: float) -> "tuple[Figure, Axes]":
+def named(axes: "Axes", title: str, lines: int) -> None:
+    """A title above a legend of so many lines, which stands above the axes."""
+    axes.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=7 + 12.5 * lines)
+
+
+def abreast(labels: Sequence[str], beside: Sequence[str] = ()) -> int:
+    """How many entries of a legend, three at most, fit above axes with these words at their left side."""
+    room = 72 * WIDTH - 20 - LETTER * max(map(len, beside), default=0)
+    return max(1, min(3, int(room // (28 + LETTER * max(map(len, labels), default=0)))))
+
+
+def on_paper(svg: str) -> str:
+    """The same SVG on white, for a file of its own: its letters are black whatever the page around it."""
+    head, tag, rest = svg.partition("<svg")
+    size, end, body = rest.partition(">")
+    return f'{head}{tag}{size}{end}\n <rect width="100%" height="100%" fill="#ffffff"/>{body}'
+
+
+def canvas(width: float, height: float) -> "tuple[Figure, Axes]":
+    """An empty figure of so many inches, through which the page is seen."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -204,7 +228,8 @@ def _canvas(width: float, height: float) -> "tuple[Figure, Axes]":
     return figure, axes
 
 
-def _svg(figure: "Figure") -> str:
+def drawn(figure: "Figure") -> str:
+    """A figure as SVG, without the date."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return text.getvalue()

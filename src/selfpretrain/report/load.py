@@ -6,7 +6,7 @@ Nothing is computed here. A cell whose stages have not all finished is kept, wit
 import json
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -96,7 +96,7 @@ class Stage:
     def environment(self) -> dict[str, Any]:
         """Versions, device and commit; empty where none was kept."""
         path = self.folder / "environment.json"
-        return _json(path) if path.exists() else {}
+        return json_object(path) if path.exists() else {}
 
     @cached_property
     def predictions(self) -> "Predictions | None":
@@ -118,6 +118,19 @@ class Predictions:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """The number that a paper printed for what a cell measures, and where."""
+
+    paper: str
+    table: str
+    row: str
+    column: str
+    value: float | None  # None: a cross or nothing; the remark says what it means
+    unit: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
 class Cell:
     """One row, column and seed; ``stages`` is empty until all of them have finished."""
 
@@ -126,6 +139,7 @@ class Cell:
     seed: int
     paths: tuple[str, ...]  # stage folders in order, relative to the folder of runs
     stages: tuple[Stage, ...] = ()
+    printed: Printed | None = None
 
     @property
     def finished(self) -> bool:
@@ -215,7 +229,7 @@ def study(folder: Path) -> Study:
     path = folder / "study.json"
     if not path.is_file():
         raise StoreError(f"{folder} holds no study.json; give the folder that a study left below --runs")
-    plan = _parse(Plan, _json(path), path)
+    plan = parsed(Plan, json_object(path), path)
     if not plan.cells or not plan.contrasts:
         raise StoreError(f"{path}: a study needs at least one cell and one contrast; run the study again")
     runs = folder.resolve().parent
@@ -239,22 +253,25 @@ def studies(folder: Path) -> list[Path]:
 
 
 def _cell(entry: Mapping[str, Any], runs: Path, path: Path) -> Cell:
-    plain = _parse(Cell, {**entry, "paths": entry.get("stages"), "stages": ()}, path)
+    plain = parsed(Cell, {**entry, "paths": entry.get("stages"), "stages": ()}, path)
     if not plain.paths:
         raise StoreError(f"{path}: the cell {plain.row}, {plain.column}, seed {plain.seed} has no stages")
     stages = [_stage(runs / where) for where in plain.paths]
     finished = tuple(stage for stage in stages if stage is not None)
-    return Cell(
-        plain.row, plain.column, plain.seed, plain.paths, finished if len(finished) == len(stages) else ()
-    )
+    return replace(plain, stages=finished if len(finished) == len(stages) else ())
 
 
 def _stage(folder: Path) -> Stage | None:
     path = folder / "result.json"
-    return _parse(Stage, {**_json(path), "folder": folder}, path) if path.is_file() else None
+    return parsed(Stage, {**json_object(path), "folder": folder}, path) if path.is_file() else None
 
 
-def _json(path: Path) -> dict[str, Any]:
+def json_object(path: Path) -> dict[str, Any]:
+    """The content of a JSON file.
+
+    Raises:
+        StoreError: if it cannot be read or holds no JSON object.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -266,7 +283,13 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _parse(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
+def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
+    """A dataclass from the content of a file; fields that it does not know are left out.
+
+    Raises:
+        StoreError: if a field is missing or not what it should be.
+        ForeignRun: if the content was written in another format.
+    """
     import pydantic
 
     if content.get("format", FORMAT) != FORMAT:

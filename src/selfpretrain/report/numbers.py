@@ -41,6 +41,11 @@ def points(metric: Metric) -> str:
     return " points" if metric.unit == "%" else f" {metric.unit}".rstrip()
 
 
+def tie(metric: Metric) -> str:
+    """The width of a tie with what it is counted in, e.g. ``1.0 points``."""
+    return f"{score(metric, metric.tie)}{points(metric)}"
+
+
 def unit(metric: Metric) -> str:
     """The name of a metric with its unit, e.g. ``accuracy in %``."""
     return f"{name(metric)} in {metric.unit}" if metric.unit else name(metric)

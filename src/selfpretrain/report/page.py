@@ -3,24 +3,28 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import figures, numbers, table
 from .comparison import Analysis
 from .remarks import remarks
 from .verdict import verdict
 
-TEMPLATE = Path(__file__).with_name("page.html.j2")
+if TYPE_CHECKING:
+    import jinja2
 
 IDLE = {
     r"<metadata>.*?</metadata>": "",
     r'<g id="[^"]*"': "<g",  # the same in every figure, and never referred to
     r" font-family: [^;]*;": "",
     r' transform="rotate\(-0 [^"]*"': "",
-    r"(?<=\d\.\d)\d+": "",  # a tenth of a point is finer than any screen
     r"\s+": " ",
     r"> <": "><",
 }
 """What a figure of the page does without, and what is put there instead."""
+
+FINE = re.compile(r"(?<=\d\.\d)\d+")
+"""Digits of a coordinate that no screen shows: a tenth of a point is fine enough."""
 
 Facts = list[tuple[str, str]]
 """Names and what to say about them, in order."""
@@ -28,15 +32,11 @@ Facts = list[tuple[str, str]]
 
 def document(analysis: Analysis) -> str:
     """The text of the page."""
-    import jinja2
-
-    environ = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    template = environ.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    curves = figures.learning_curves(analysis)
-    return template.render(
-        plan=analysis.study.plan,
+    plan, curves = analysis.study.plan, figures.learning_curves(analysis)
+    return template("page.html.j2").render(
+        version=plan.version,
+        title=f"{plan.title} · {plan.task.name}",
+        plan=plan,
         said=verdict(analysis),
         remarks=remarks(analysis),
         tables={made.name: made for made in table.tables(analysis)},
@@ -49,12 +49,27 @@ def document(analysis: Analysis) -> str:
     )
 
 
+def template(name: str) -> "jinja2.Template":
+    """A template of this folder; what is put into it is escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template(name)
+
+
 def themed(svg: str) -> str:
     """An SVG for use inside the page: colours and letters follow the page, and nothing idle is kept."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r'^<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true">', body)
     for idle, instead in IDLE.items():
         body = re.sub(idle, instead, body, flags=re.DOTALL)
+    body = re.sub(r"<[^>]*>", lambda tag: FINE.sub("", tag[0]), body)  # in tags: letters stay as they are
     names = {figures.INK: "ink", figures.FAINT: "rule", figures.BAND: "band"}
     names |= {colour: f"arm{at}" for at, colour in enumerate(figures.COLOURS)}
     for colour, name in names.items():

@@ -1,4 +1,7 @@
-"""What a reader must know before trusting a study: whatever in its files weakens the comparison."""
+"""What a reader must know before trusting a study: whatever in its files weakens the comparison.
+
+That a simple method does as well is part of the verdict itself.
+"""
 
 from collections.abc import Callable
 
@@ -14,7 +17,7 @@ LATE = 0.9
 def remarks(analysis: Analysis) -> list[str]:
     """Sentences, the gravest first; empty if nothing is wrong."""
     checks: list[Callable[[Analysis], list[str]]] = [
-        _missing, _undefined, _leaks, _below_baseline, _untied, _no_examples, _cut_short, _few, _machines,
+        _missing, _undefined, _leaks, _untied, _no_examples, _cut_short, _few, _machines,
     ]  # fmt: skip
     return [line for check in checks for line in check(analysis)]
 
@@ -37,18 +40,6 @@ def _leaks(analysis: Analysis) -> list[str]:
     shared = {pair: n for pair, n in analysis.study.plan.task.overlap.items() if n}
     found = numbers.listing([f"{pair} {n}" for pair, n in shared.items()]) if shared else ""
     return [f"Splits share equal sequences: {found}."] if shared else []
-
-
-def _below_baseline(analysis: Analysis) -> list[str]:
-    plan = analysis.study.plan
-    if not plan.baselines or not analysis.means:
-        return []
-    name, best = max(plan.baselines.items(), key=lambda item: item[1])
-    top = max(found.mean for found in analysis.means.values())
-    if top > best + plan.metric.tie:
-        return []
-    ours, theirs = numbers.score(plan.metric, top), numbers.score(plan.metric, best)
-    return [f"No arm is clearly above the simple baseline “{name}” ({theirs}; best arm {ours})."]
 
 
 def _untied(analysis: Analysis) -> list[str]:

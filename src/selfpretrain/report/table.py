@@ -6,6 +6,11 @@ from . import numbers
 from .comparison import Analysis, Difference, Order
 from .load import Cell, Metric
 
+INTERVALS = (
+    "95 % intervals: Student's t over seeds; and combined with the choice of test examples, which is "
+    "conservative and decides the verdict."
+)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -42,7 +47,7 @@ def scores(analysis: Analysis) -> Table:
         (
             Entry(found.a[0]),
             _parameters(analysis, found.a[0]),
-            *(_score(analysis, found.a[0], column) for column in columns),
+            *(score(analysis, found.a[0], column) for column in columns),
             _gain(analysis, found),
             _probability(found),
         )
@@ -68,9 +73,7 @@ def gains(analysis: Analysis) -> Table:
         f"Differences in {_counted(analysis)}, paired by seed",
         ("model", "comparison", "seeds", "difference", *intervals, "wins", "sign-flip p"),
         tuple(_contrast(analysis, found) for found in analysis.gains if found.estimate is not None),
-        "95 % intervals: Student's t over seeds; and combined with the choice of test examples, which is "
-        "conservative and decides the verdict. "
-        f"Tie: less than {numbers.score(metric, metric.tie)}{numbers.points(metric)}.",
+        f"{INTERVALS} Tie: less than {numbers.tie(metric)}.",
         words=2,
     )
 
@@ -105,7 +108,7 @@ def costs(analysis: Analysis) -> Table:
     """Compute and time of every arm, mean over seeds."""
     study = analysis.study
     rows = tuple(
-        (Entry(row), *(_cost(list(study.at(row, column).values())) for column in study.columns))
+        (Entry(row), *(cost(list(study.at(row, column).values())) for column in study.columns))
         for row in study.rows
     )
     caption = "Mean over seeds of all stages of an arm, pretraining included, also where stages are shared."
@@ -138,7 +141,8 @@ def seeds(analysis: Analysis) -> Table:
     )
 
 
-def _score(analysis: Analysis, row: str, column: str) -> Entry:
+def score(analysis: Analysis, row: str, column: str) -> Entry:
+    """Mean and interval over seeds, bold if it is the best of its row or cannot be told from it."""
     found = analysis.means.get((row, column))
     if found is None:
         return Entry("missing")
@@ -182,11 +186,16 @@ def _parameters(analysis: Analysis, row: str) -> Entry:
     return Entry(" to ".join(texts) or numbers.NONE, key=float(counts[0]) if counts else None)
 
 
-def _cost(cells: list[Cell]) -> Entry:
+def cost(cells: list[Cell]) -> Entry:
+    """Compute and time of one run, mean over finished cells."""
     if not cells:
         return Entry("missing")
-    flops = sum(cell.flops for cell in cells) / len(cells)
-    seconds = sum(cell.seconds for cell in cells) / len(cells)
+    flops, seconds = sum(cell.flops for cell in cells), sum(cell.seconds for cell in cells)
+    return spent(flops / len(cells), seconds / len(cells))
+
+
+def spent(flops: float, seconds: float) -> Entry:
+    """Compute and time in one entry."""
     return Entry(f"{numbers.flops(flops)}, {numbers.seconds(seconds)}", key=flops)
 
 

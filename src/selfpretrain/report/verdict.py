@@ -1,5 +1,7 @@
 """One sentence on the gain and one on the ranking, which claim no more than the intervals allow."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import numbers
@@ -22,6 +24,9 @@ PHRASES = {
     Standing.NOTHING: "not measured yet for {rows}",
 }
 
+FEW = 3
+"""Rows up to which a short headline names them."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -37,6 +42,24 @@ def verdict(analysis: Analysis) -> Verdict:
     return Verdict(_gain(analysis), ranking)
 
 
+def standings(analyses: Sequence[Analysis]) -> str:
+    """The headlines of some tasks in a few words: ``SPT against scratch: 1 better (s4d), 9 unclear``."""
+    gains = [gain for analysis in analyses for gain in analysis.headline]
+    low = sum(len(_low(analysis)) for analysis in analyses)
+    groups = {standing: [gain for gain in gains if gain.standing is standing] for standing in Standing}
+    found = [
+        _counted(standing, there, named=len(analyses) == 1) for standing, there in groups.items() if there
+    ]
+    heads = dict.fromkeys(" against ".join(analysis.study.headline) for analysis in analyses)
+    but = f"; {low} of {len(gains)} not clearly above a simple baseline" if low else ""
+    return f"{' or '.join(heads)}: {', '.join(found)}{but}"
+
+
+def _counted(standing: Standing, gains: list[Difference], named: bool) -> str:
+    names = f" ({', '.join(gain.a[0] for gain in gains)})" if named and len(gains) <= FEW else ""
+    return f"{len(gains)} {standing.value}{names}"
+
+
 def _gain(analysis: Analysis) -> str:
     treatment, control = analysis.study.headline
     if all(found.estimate is None for found in analysis.headline):
@@ -47,9 +70,35 @@ def _gain(analysis: Analysis) -> str:
         there = [found for found in analysis.headline if found.standing is standing]
         if there:
             rows = numbers.listing([_row(analysis, found) for found in there])
-            phrases.append(PHRASES[standing].format(rows=rows, tie=_tie(analysis)))
-    end = f"; {_unfinished(analysis)}" if analysis.study.missing else ""
-    return f"Against {_named(control)}, {treatment} is {'; '.join(phrases)}{end}."
+            phrases.append(PHRASES[standing].format(rows=rows, tie=numbers.tie(analysis.study.plan.metric)))
+    return f"Against {_named(control)}, {treatment} is {'; '.join(phrases + _but(analysis))}."
+
+
+def _but(analysis: Analysis) -> list[str]:
+    """What a gain must not be told without: arms that a simple method equals, and cells that are missing."""
+    low, metric = _low(analysis), analysis.study.plan.metric
+    said = []
+    if low:
+        name, reached = _reached(analysis)
+        arms = "no arm" if len(low) == len(analysis.study.rows) else f"no arm of {numbers.listing(list(low))}"
+        theirs, ours = numbers.score(metric, reached), numbers.score(metric, max(low.values()))
+        said.append(f"{arms} is clearly above the simple baseline “{name}” ({theirs}; best arm {ours})")
+    return said + ([_unfinished(analysis)] if analysis.study.missing else [])
+
+
+def _low(analysis: Analysis) -> dict[str, float]:
+    """Rows whose best arm is not clearly above the best simple baseline, and how far that arm gets."""
+    best: dict[str, float] = {}
+    for (row, _), found in analysis.means.items():
+        best[row] = max(found.mean, best.get(row, found.mean))
+    _, reached = _reached(analysis)
+    return {row: mean for row, mean in best.items() if mean <= reached + analysis.study.plan.metric.tie}
+
+
+def _reached(analysis: Analysis) -> tuple[str, float]:
+    """The best simple baseline."""
+    known = analysis.study.plan.baselines
+    return max(known.items(), key=lambda item: item[1], default=("", -math.inf))
 
 
 def _row(analysis: Analysis, found: Difference) -> str:
@@ -88,7 +137,8 @@ def _unresolved(analysis: Analysis, ranking: Ranking) -> str:
     sides = {side.standing for pair in ranking.pairs for side in (pair.control, pair.treatment)}
     if Standing.ONE_SEED in sides and sides <= {Standing.ONE_SEED, Standing.NOTHING}:
         return "one seed cannot tell chance from effect"
-    both = f"clearly further apart than the tie of {_tie(analysis)} in both {control} and {treatment}"
+    tie = numbers.tie(analysis.study.plan.metric)
+    both = f"clearly further apart than the tie of {tie} in both {control} and {treatment}"
     if len(ranking.pairs) == 1:
         return f"{numbers.listing(list(ranking.pairs[0].rows))} are not {both}"
     stay = sum(pair.order is Order.STAYS for pair in ranking.pairs)
@@ -103,8 +153,3 @@ def _swap(pair: Pair) -> str:
 
 def _named(column: str) -> str:
     return f"{GLOSS[column]} ({column})" if column in GLOSS else column
-
-
-def _tie(analysis: Analysis) -> str:
-    metric = analysis.study.plan.metric
-    return f"{numbers.score(metric, metric.tie)}{numbers.points(metric)}"

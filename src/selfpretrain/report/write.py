@@ -28,7 +28,7 @@ def write(folder: Path) -> dict[str, Path]:
         "csv": ("results.csv", csvfile.document(study)),
         "html": ("report.html", page.document(analysis)),
     }
-    return {kind: _put(folder / name, text) for kind, (name, text) in made.items()}
+    return {kind: put(folder / name, text) for kind, (name, text) in made.items()}
 
 
 def show(study: Study) -> "RenderableType":
@@ -36,7 +36,7 @@ def show(study: Study) -> "RenderableType":
     return terminal.show(analyse(study))
 
 
-def _put(path: Path, text: str) -> Path:
+def put(path: Path, text: str) -> Path:
     """Write a file so that nobody ever sees half of it."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -7,9 +7,9 @@ that no report uses; the paper's are those of Amos et al. (2024), appendix C, Ta
 import itertools
 from dataclasses import replace
 
+from .. import cost
 from ..batch import Classes, Tokens
 from ..errors import SpecError
-from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..model import Model
 from ..objectives.base import Objective
@@ -18,8 +18,9 @@ from ..objectives.classify import Classify
 from ..objectives.masked import Masked
 from ..objectives.regress import Regress
 from ..optim import Optim
-from ..recipe import Budget, Stage
+from ..recipe import Budget, Recipe, Stage
 from ..shelf import Positive, Rate, amend, name_of, spec
+from ..study import toy
 from ..tasks.base import Task
 
 BATCH = 16
@@ -80,6 +81,28 @@ class Grid:
 GRID = Grid()
 
 
+def tied(task: Task, arms: Arms) -> Stage:
+    """Training from scratch with the compute of pretraining and finetuning together.
+
+    Raises:
+        SpecError: if their budgets are in seconds.
+    """
+    before = arms.pretrain
+    if not arms.model.mixer.denoises:  # it has none: what it would cost is that of as many labelled steps
+        before = replace(before, objective=arms.finetune.objective)
+    spt = Recipe(task, arms.model, (before, arms.finetune))
+    if any(stage.budget.seconds for stage in spt.stages):
+        raise SpecError("compute cannot be tied to a budget in seconds; give steps, epochs or FLOPs")
+    evals = arms.pretrain.evals + arms.finetune.evals
+    return replace(arms.scratch, budget=Budget(flops=cost.total(spt)), evals=evals)
+
+
+def toys(arms: Arms) -> Arms:
+    """The same arms, for seconds: a small network and a few steps."""
+    model = replace(arms.model, width=16, depth=1)
+    return Arms(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
+
+
 def with_settings(arms: Arms, spt: tuple[float, float, float], scratch: tuple[float, float, float]) -> Arms:
     """The same arms with a (learning rate, weight decay, dropout) each."""
     return Arms(
@@ -93,7 +116,9 @@ def with_settings(arms: Arms, spt: tuple[float, float, float], scratch: tuple[fl
 
 def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
     """Minutes on two cores for a few thousand short sequences."""
-    model = Model(mixer, width=64, depth=2, expand=2, causal=denoise.needs_causal)
+    depth, expand = (1, 0) if mixer.whole else (2, 2)
+    causal = denoise.needs_causal and mixer.denoises
+    model = Model(mixer, width=64, depth=depth, expand=expand, causal=causal)
     epoch = len(task.load("train")) / BATCH
     long, short = (
         _between(PRETRAIN_EPOCHS * epoch, PRETRAIN_STEPS),
@@ -106,31 +131,14 @@ def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
 
 
 def paper(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
-    """The printed recipe, for a GPU and days.
+    """The printed recipe of Amos et al. (2024), for a GPU and days.
 
     Raises:
         SpecError: if the paper has none for this task and mixer.
     """
-    if name_of(task) != "listops" or not isinstance(mixer, Attention):
-        raise SpecError(
-            f"no printed recipe for {name_of(mixer)} on {name_of(task)}; use --scale small and -s ..."
-        )
-    causal = isinstance(denoise, Causal)
-    # Table 4, ListOps: rotary masked, and sinusoidal causal; 200 epochs are the most that was allowed.
-    pretrain_lr, finetune_lr = (5e-4, 5e-4) if causal else (1e-3, 1e-4)
-    pretrain_batch, finetune_batch = (32, 128) if causal else (256, 64)
-    decay = 0.1 if causal else 0.05
-    model = Model(replace(mixer, heads=8), 512, 6, 2, positions="rotary", pooling="mean")
-    if causal:
-        model = replace(model, positions="sinusoidal", pooling="last", causal=True)
-    optim = Optim(weight_decay=decay, schedule="constant", warmup=0.01, clip=0.0)
-    stage = Stage(
-        denoise, Budget(epochs=200), replace(optim, lr=pretrain_lr), batch=pretrain_batch, evals=200
-    )
-    finetune = replace(
-        stage, objective=Classify(style="linear"), optim=replace(optim, lr=finetune_lr), batch=finetune_batch
-    )
-    return Arms(model, stage, finetune, model, finetune)
+    from ._recipes import matching  # which needs the arms of this module
+
+    return matching(task, mixer, denoise)
 
 
 def denoiser(task: Task, objective: str) -> Objective:

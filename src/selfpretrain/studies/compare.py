@@ -20,17 +20,18 @@ from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4d import S4D
 from ..prepare import fresh_network
-from ..recipe import Budget, Recipe, Stage
+from ..recipe import Recipe
 from ..shelf import Count, find, name_of, nearest, spec
 from ..store import Folder
-from ..study import Cell, Scale, Study, jobs, toy
+from ..study import Cell, Scale, Study, jobs
 from ..tasks.base import Task
-from ._settings import GRID, Arms, Grid, denoiser, paper, small, with_settings
+from ._settings import GRID, Arms, Grid, denoiser, paper, small, tied, toys, with_settings
 
 TUNING_SEED = 1_000
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """What architectures can be made to have in common, and in words."""
 SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
+ONCE = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
 
 
 @spec
@@ -54,9 +55,8 @@ class Compare(Study):
         """Seed by seed, so that an unfinished study already shows all arms."""
         for seed in range(self.first, self.first + self.seeds):
             for row, arms in zip(self.rows, self.arms, strict=True):
-                yield Cell(row, SCRATCH, Recipe(self.task, arms.scratch_model, (arms.scratch,), seed))
-                yield Cell(row, TIED, Recipe(self.task, arms.scratch_model, (self._tied(arms),), seed))
-                yield Cell(row, SPT, Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), seed))
+                recipes = self._recipes(arms, seed)
+                yield from (Cell(row, column, recipe) for column, recipe in recipes.items())
 
     @property
     def rows(self) -> list[str]:
@@ -70,8 +70,10 @@ class Compare(Study):
 
     def notes(self) -> list[str]:
         """How the arms were trained, in words."""
-        words = [f"{row}: {_words(arms)}" for row, arms in zip(self.rows, self.arms, strict=True)]
-        return words + list(self.remarks)
+        rows = list(zip(self.rows, self.arms, strict=True))
+        words = [f"{row}: {_words(arms)}" for row, arms in rows]
+        scratch = [f"{row}: {ONCE}" for row, arms in rows if not arms.model.mixer.denoises]
+        return [*words, *scratch, *self.remarks]
 
     def amended(self, changes: list[tuple[str, str]]) -> "Compare":
         """The same study with settings changed: ``pretrain.optim.lr``, or ``s4d.pretrain.optim.lr`` for one.
@@ -132,16 +134,27 @@ class Compare(Study):
         scores = {key: _validation_score(recipe, machine) for key, recipe in cells.items()}
         chosen, remarks = [], []
         for i, arms in enumerate(self.arms):
-            best = {c: max(grid.settings(), key=lambda s: scores[i, s, c]) for c in (SPT, TIED)}
-            chosen.append(with_settings(arms, best[SPT], best[TIED]))
+            tried = self._tuning_recipes(arms)
+            best = {c: max(grid.settings(), key=lambda s: scores[i, s, c]) for c in tried}
+            chosen.append(with_settings(arms, best.get(SPT, best[TIED]), best[TIED]))
             remarks.append(
                 f"{self.rows[i]}: {_choice(grid, best, {c: scores[i, s, c] for c, s in best.items()})}"
             )
         return replace(self, arms=tuple(chosen), remarks=(*self.remarks, *remarks))
 
     def _tuning_recipes(self, arms: Arms) -> dict[str, Recipe]:
-        spt = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), TUNING_SEED)
-        return {SPT: spt, TIED: Recipe(self.task, arms.scratch_model, (self._tied(arms),), TUNING_SEED)}
+        made = self._recipes(arms, TUNING_SEED)
+        return {column: made[column] for column in (SPT, TIED) if column in made}
+
+    def _recipes(self, arms: Arms, seed: int) -> dict[str, Recipe]:
+        """Every arm by its column, except what a mixer cannot do."""
+        made = {
+            SCRATCH: Recipe(self.task, arms.scratch_model, (arms.scratch,), seed),
+            TIED: Recipe(self.task, arms.scratch_model, (tied(self.task, arms),), seed),
+        }
+        if arms.model.mixer.denoises:
+            made[SPT] = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), seed)
+        return made
 
     def _fitted(self, arms: Arms, by: str, goal: float) -> Arms:
         def at(width: int) -> Arms:
@@ -164,25 +177,13 @@ class Compare(Study):
             return cost.plan(recipe).flops_per_step
         return float(sum(p.numel() for p in fresh_network(recipe).parameters()))
 
-    def _tied(self, arms: Arms) -> Stage:
-        spt = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune))
-        if any(stage.budget.seconds for stage in spt.stages):
-            raise SpecError("compute cannot be tied to a budget in seconds; give steps, epochs or FLOPs")
-        evals = arms.pretrain.evals + arms.finetune.evals
-        return replace(arms.scratch, budget=Budget(flops=cost.total(spt)), evals=evals)
-
 
 def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale, seeds: int) -> Compare:
     """The comparison of some mixers on a task, with the settings of a scale."""
     settings = paper if scale == "paper" else small
     task = task.tiny() if scale == "smoke" else task
     arms = tuple(settings(task, mixer, denoiser(task, objective)) for mixer in mixers)
-    return Compare(task, tuple(map(_toy, arms)) if scale == "smoke" else arms, seeds)
-
-
-def _toy(arms: Arms) -> Arms:
-    model = replace(arms.model, width=16, depth=1)
-    return Arms(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
+    return Compare(task, tuple(map(toys, arms)) if scale == "smoke" else arms, seeds)
 
 
 def _numbered(names: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ def need(task: Task, *places: str) -> Path:
     found = root.find(*places)
     if found is None:
         name, folder = name_of(task), root.folders()[0]
-        ways = [f"run `spt data get {name}`"] * bool(task.downloads) + [f"place it in {folder}"]
+        release = " --release" if vars(task).get("source") == "lra" else ""
+        ways = [f"run `spt data get {name}{release}`"] * bool(task.downloads) + [f"place it in {folder}"]
         raise DataError(f"task {name} needs {places[0]}: {', or '.join(ways)}")
     return found

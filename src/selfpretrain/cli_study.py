@@ -1,0 +1,103 @@
+"""``spt study``: studies of the papers, one or all, and their pages."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .errors import DataError, SpecError
+from .shelf import find, names
+
+if TYPE_CHECKING:
+    from .execute import Machine
+    from .study import Cell, Scale, Study
+
+
+@dataclass(frozen=True)
+class Order:
+    """What was asked for on the command line."""
+
+    scale: "Scale"
+    seeds: int
+    only: str | None
+    grid: bool
+    results: Path | None
+    fresh: bool
+    gpu: str
+    dry_run: bool
+
+
+def carry_out_all(name: str, order: Order, machine: "Machine") -> None:
+    """Run a study by its name, or every study; those that have nothing at a scale are named and left out."""
+    if name != "all":
+        _carry_out(find("studies", name).at(order.scale, order.seeds), order, machine)
+        return
+    asked, different = 0, set()
+    for each in names("studies"):
+        try:
+            study = find("studies", each).at(order.scale, order.seeds)
+            Console().rule(each)
+            cells = _carry_out(study, order, machine)
+        except (SpecError, DataError) as error:
+            Console().print(Text(f"{each}: left out: {error}"), soft_wrap=True)
+            continue
+        asked += sum(len(cell.recipe.stages) for cell in cells)
+        different |= {machine.bench.folder(p).name for cell in cells for p in cell.recipe.prefixes()}
+    Console().print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
+
+
+def preview(cells: "list[Cell]", machine: "Machine", gpu: str = "") -> None:
+    """Show what would be trained, and what it costs."""
+    from .execute import forecast
+
+    headings = ("task", "mixer", "stages", "times", "steps", "parameters", "FLOPs", "takes")
+    table = Table(*headings, title="Stages to run")
+    rows, total = forecast(cells, machine, gpu)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+    Console().print(total)
+
+
+def show_report(folder: Path) -> None:
+    """Make the reports of a study's folder and print its table."""
+    from .report.load import study
+    from .report.write import show, write
+
+    paths = write(folder)
+    console = Console()
+    console.print(show(study(folder)))
+    console.print(Text(f"report: {paths['html']}"), soft_wrap=True)
+
+
+def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[Cell]":
+    from . import world
+    from .execute import carry_out, together
+    from .grid import Grid, tuned
+    from .publish import SHIPPED, Publication
+    from .report import sheet
+    from .study import chosen
+
+    cells, remarks = list(study.cells()), list[str]()
+    publication = Publication(study, order.scale, cells, machine, order.results or SHIPPED)
+    if not order.fresh and (found := publication.restore()):
+        Console().print(f"{found} stages are taken from {publication.results}; --fresh runs them here")
+    if order.dry_run:
+        preview(chosen(cells, order.only), machine, order.gpu)
+        return cells
+    with together(machine) as here:
+        if order.grid:
+            cells, remarks = tuned(cells, here, Grid())
+        carry_out(study, here, cells, order.only, remarks)
+        if world.first():
+            publication = replace(publication, cells=cells)
+            folder = publication.write()
+            paths = sheet.write(folder)
+            Console().print(sheet.show(folder))
+            Console().print(Text(f"page: {paths['html']}"), soft_wrap=True)
+            if order.results:
+                publication.keep()
+    return cells

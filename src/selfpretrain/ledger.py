@@ -1,0 +1,98 @@
+"""Results that travel: what finished stages left, without their weights, in one small file.
+
+A ledger is compressed JSON lines, one per stage. A later run, on any machine, takes from it what it would
+otherwise train again; what needs weights (a new stage that starts from an old one) is trained anew.
+"""
+
+import base64
+import json
+import lzma
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .errors import StoreError
+from .store import Folder, Json, explained, write_text
+
+FILES = ("recipe.json", "result.json", "environment.json")
+PREDICTIONS, LOG = "predictions.safetensors", "log.jsonl"
+KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
+
+
+def keep(stages: Iterable[Folder], file: Path, extra: Json) -> int:
+    """Write what finished stages left; how many there were.
+
+    Args:
+        extra: anything else to find again, on the first line.
+    """
+    lines = [_line(folder) for folder in stages if folder.finished]
+    text = "\n".join(json.dumps(line, sort_keys=True) for line in [extra, *lines])
+    with explained(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        packed = lzma.compress(text.encode(), preset=9)
+        if not file.exists() or file.read_bytes() != packed:
+            file.write_bytes(packed)
+    return len(lines)
+
+
+def restore(file: Path, stages: dict[str, Path]) -> tuple[int, Json]:
+    """Put back the stages that are wanted and not there; how many, and what else was kept.
+
+    Args:
+        stages: where a stage goes, by its name.
+
+    Raises:
+        StoreError: if the file is damaged.
+    """
+    if not file.exists():
+        return 0, {}
+    lines = _lines(file)
+    extra, found = next(lines), 0
+    for line in lines:
+        place = stages.get(line["stage"])
+        if place is not None and not Folder(place).finished:
+            _put(Folder.make(place), line)
+            found += 1
+    return found, extra
+
+
+def _line(folder: Folder) -> Json:
+    line: Json = {"stage": folder.path.name, "files": {name: folder.read(name) for name in FILES}}
+    log = folder.path / LOG
+    line["log"] = log.read_text(encoding="utf-8") if log.exists() else ""
+    if folder.has(PREDICTIONS):
+        arrays, _ = folder.load(PREDICTIONS)
+        line["predictions"] = {name: _packed(tensor.numpy()) for name, tensor in arrays.items()}
+    return line
+
+
+def _put(folder: Folder, line: Json) -> None:
+    write_text(folder.path / LOG, line["log"])
+    if "predictions" in line:
+        arrays = {name: torch.from_numpy(_unpacked(it)) for name, it in line["predictions"].items()}
+        folder.save(PREDICTIONS, arrays)
+    for name in sorted(FILES, key=lambda name: name == "result.json"):  # the result last: it says "finished"
+        folder.write(name, line["files"][name])
+
+
+def _packed(array: np.ndarray) -> list[str]:
+    whole = np.issubdtype(array.dtype, np.integer)
+    small = whole and array.size and array.min() >= 0 and array.max() < 256
+    stored = array.astype(np.uint8 if small else np.int64 if whole else np.float32)
+    return [str(array.dtype), str(stored.dtype), base64.b64encode(stored.tobytes()).decode()]
+
+
+def _unpacked(it: list[str]) -> np.ndarray:
+    kind, stored, text = it
+    return np.frombuffer(base64.b64decode(text), dtype=KEPT_KINDS[stored]).astype(kind)
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = lzma.decompress(file.read_bytes()).decode().splitlines()
+        yield from map(json.loads, lines)
+    except (OSError, lzma.LZMAError, ValueError) as error:
+        raise StoreError(f"{file} is damaged ({error}); delete it, or use another --results") from error

@@ -1,0 +1,102 @@
+"""Pythia, or another language model of the library transformers, without its tokens: vectors in, vectors out.
+
+y = W_2 backbone(W_1 x);  W_1 and W_2 only where the model is not as wide as the backbone
+
+The backbone is what ``AutoModel`` makes of a checkpoint, as long as it takes vectors for tokens; unless one
+is asked for, a small GPT-NeoX, which is what Pythia is. It is told which positions see which: all real ones,
+or no later ones. Nothing is downloaded. With pretrained weights, a symbol of the task starts as the token
+that it is, or as the mean of those that write it, and a grey value as its number.
+
+Source: Biderman et al. (2023), Pythia. The one of Amos et al. (2024), section 3.5, has the weights of the
+checkpoint or, drawn anew, 6 layers of 8 heads; its model is causal and 512 wide, with one block and no mlp.
+"""
+
+from typing import Annotated, Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from ..errors import SpecError
+from ..shapes import Valid, Vectors
+from ..shelf import Count, spec
+from . import _checkpoint
+from ._heads import head_size
+from .base import Mixer, Place
+
+
+@spec
+class Pythia(Mixer):
+    """A network of its own, norms, mlps and positions included; usual with ``Model(depth=1, expand=0)``."""
+
+    whole = True
+    looks_up = True
+    published: ClassVar[str] = (
+        "The LRA numbers are of a network that was never self-pretrained and always causal; here a "
+        "bidirectional model lifts that mask."
+    )
+
+    checkpoint: str = "EleutherAI/pythia-70m-deduped"  # a name on the Hugging Face hub, or a folder
+    pretrained: bool = False  # whether to start from the checkpoint's weights
+    layers: Annotated[int, Field(ge=0)] = (
+        2  # of a fresh GPT-NeoX; 0: a fresh network of the checkpoint's sizes
+    )
+    heads: Count = 4  # of that GPT-NeoX, which is as wide as the model
+
+    def build(self, place: Place) -> nn.Module:
+        """The backbone, made to fit the model's width."""
+        return PythiaLayer(place, self)
+
+    def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
+        """The checkpoint's own vectors, if its weights are used."""
+        return _checkpoint.written(self.checkpoint, symbols) if self.pretrained else None
+
+    def backbone(self, width: int) -> Any:
+        """The network as the library makes it.
+
+        Raises:
+            SpecError: if it cannot be made.
+        """
+        if self.pretrained:
+            return _checkpoint.trained(self.checkpoint)
+        if not self.layers:
+            return _checkpoint.fresh(self.checkpoint)
+        size = head_size(Place(width, 1), self.heads)
+        if size % 2:
+            raise SpecError(f"width {width} with {self.heads} heads gives heads of {size}: use an even size")
+        return _checkpoint.gpt_neox(width, self.layers, self.heads)
+
+
+class PythiaLayer(nn.Module):
+    """The module of ``Pythia``.
+
+    Raises:
+        SpecError: if pretrained weights and the model differ in width.
+    """
+
+    def __init__(self, place: Place, settings: Pythia) -> None:
+        super().__init__()
+        D, self.causal = place.width, place.causal
+        made = settings.backbone(D)
+        self.backbone, enters, leaves = _checkpoint.without_tokens(made, settings.checkpoint)
+        if settings.pretrained and enters != D:
+            raise SpecError(f"the weights of {settings.checkpoint} need a model of width {enters}, not {D}")
+        self.enter = nn.Identity() if enters == D else nn.Linear(D, enters)  # W_1
+        self.leave = nn.Identity() if leaves == D else nn.Linear(leaves, D)  # W_2
+
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """Through all layers of the backbone."""
+        y = self.backbone(inputs_embeds=self.enter(x), attention_mask=self._seen(x, valid))
+        return self.leave(y.last_hidden_state)
+
+    def _seen(self, x: Vectors, valid: Valid) -> Bool[Tensor, "b 1 L L"]:
+        """Which positions each one sees; itself always, for padding must see something."""
+        seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
+        seen = (seen.tril() if self.causal else seen)[None, None]
+        if valid is None:
+            return seen
+        return seen & valid[:, None, None, :] | torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
+
+
+mixer = Pythia

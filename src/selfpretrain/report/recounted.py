@@ -1,0 +1,61 @@
+"""A recipe in plain words, from its JSON form alone: the classes that it names need not be there."""
+
+from collections.abc import Iterator
+from typing import Any
+
+Plain = dict[str, Any]
+OWN_LINES = ("objective", "budget", "optim", "transfer")
+"""Fields of a stage that are told apart from the others."""
+
+
+def recipe(plain: Plain) -> Iterator[tuple[str, str]]:
+    """Task, model, every stage and the seed: what it is, and what there is to say of it."""
+    yield "task", told(plain["task"])
+    model = plain["model"]
+    yield "model", f"{told(model.get('mixer', {}))}; {_joined(_settings(model, 'mixer'))}"
+    for number, stage in enumerate(plain["stages"], 1):
+        lines = [f"{told(stage.get('objective', {}))} for {_budget(stage.get('budget', {}))}"]
+        lines += [_joined(_settings(stage, *OWN_LINES)), _joined(_settings(stage.get("optim", {})))]
+        if number > 1:
+            lines.append(f"takes over {_joined(_settings(stage.get('transfer', {})))}")
+        yield f"stage {number}", "; ".join(filter(None, lines))
+    yield "seed", str(plain["seed"])
+
+
+def called(plain: Plain) -> str:
+    """The short name of a spec: of its file on a shelf of this package, else of its class."""
+    module, _, kind = str(plain.get("is", "")).partition(":")
+    parts = module.split(".")
+    ours = parts[0] == __package__.partition(".")[0] and len(parts) == 3
+    return parts[2].replace("_", "-") if ours else kind.lower()
+
+
+def told(plain: Plain) -> str:
+    """A spec with its settings, e.g. ``attention (heads 4)``."""
+    settings = _joined(_settings(plain))
+    return f"{called(plain)} ({settings})" if settings else called(plain)
+
+
+def _settings(plain: Plain, *apart: str) -> Iterator[str]:
+    """Settings in words; what is absent, empty or off is not told."""
+    for name, value in plain.items():
+        nothing = value is None or value is False or value in ([], {}, "")
+        if name != "is" and name not in apart and not nothing:
+            word = {"lr": "learning rate"}.get(name, name.replace("_", " "))
+            yield word if value is True else f"{word} {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return told(value)
+    if isinstance(value, list):
+        return " ".join(map(_text, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _budget(plain: Plain) -> str:
+    return next((f"{_text(n)} {unit}" for unit, n in plain.items() if unit != "is" and n), "no budget")
+
+
+def _joined(words: Iterator[str]) -> str:
+    return ", ".join(words)

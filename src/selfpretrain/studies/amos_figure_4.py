@@ -1,0 +1,87 @@
+"""What do the kernels of a state space model look like after self-pretraining?
+
+Source: Amos et al. (2024), Figure 4.
+
+Protocol: S4, bidirectional, started as designed and self-pretrained with the masked objective, before any
+finetuning; the largest |K| of any channel and direction at every lag, in every layer.
+
+Expected: decay that differs between layers and tasks, where the start's is always the same.
+
+What differs: at the small scale lags reach 63, and the paper shows odd layers of six only.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from ..mixers.s4 import S4
+from ..model import Network
+from ..prepare import fresh_network
+from ..shelf import spec
+from ..store import Json
+from ..study import Cell, Finished
+from ..tasks.base import Task
+from ._table import IMAGE, LISTOPS, PATHX, SPT, TEXT, TIED, Table, usual_arms
+
+LAGS = 256
+"""Lags that are shown at most, so that a figure stays legible."""
+
+
+@spec
+class Kernels(Table):
+    """One arm; what counts is what it leaves in the kernels."""
+
+    contrasts = ((SPT, TIED),)
+    tasks = (IMAGE, TEXT, PATHX, LISTOPS)
+
+    def row(self, label: str, task: Task) -> Iterator[Cell]:
+        """The recipes of the study of priors."""
+        if self.scale != "paper" and label != TEXT:
+            return
+        made = usual_arms(task, self.arms(task, S4(), "s4", "masked", share=0.5))
+        yield from (Cell("S4", column, made[column]) for column in (TIED, SPT))
+
+    def measures(self, finished: Finished) -> list[Json]:
+        """Envelopes of the first seed's kernels."""
+        found = []
+        for label, task in self.at_hand().items():
+            for cell in self.row(label, task):
+                if cell.column == SPT:
+                    pretraining = cell.recipe.upto(0)
+                    states = {"HiPPO": fresh_network(pretraining), "SPT": finished.network(pretraining)}
+                    found += _panels(label, states, task.form.length)
+        return found
+
+
+def _panels(label: str, states: dict[str, Network], length: int) -> list[Json]:
+    layers = {
+        name: [envelope(block.get_submodule("mixer"), length) for block in net.blocks]
+        for name, net in states.items()
+    }
+    depth = len(next(iter(layers.values())))
+    return [
+        {
+            "title": f"{label}: largest |K| of any channel, layer {i + 1}",
+            "x": "lag in positions",
+            "y": "largest |K|",
+            "scale": "log",
+            "series": [
+                {"label": name, "x": list(range(len(curves[i]))), "y": curves[i]}
+                for name, curves in layers.items()
+            ],
+        }
+        for i in range(depth)
+    ]
+
+
+@torch.no_grad()
+def envelope(layer: nn.Module, length: int) -> list[float]:
+    """The largest |K| of any channel and direction at every lag, or of every few lags."""
+    kernel: Tensor = layer.kernel(length)  # type: ignore[operator]  # of a convolutional mixer
+    largest = kernel.abs().amax((0, 1))
+    few = -(-length // LAGS)
+    return [float(f"{part.max():.4g}") for part in largest.split(few)]
+
+
+study = Kernels

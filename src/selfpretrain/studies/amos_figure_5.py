@@ -1,0 +1,69 @@
+"""Is the denoising task solved early, and does a pretrained network learn the labels faster?
+
+Source: Amos et al. (2024), Figure 5 and appendix D.
+
+Protocol: the runs of Table 8 with 0 and 40 % of the budget in pretraining: loss while training, from
+scratch, in pretraining and in finetuning, against the step.
+
+Expected: pretraining flattens early; finetuning falls faster than training from scratch.
+
+What differs: the paper draws accuracy on training data, here it is the training loss that was minimised.
+"""
+
+from collections.abc import Iterator
+
+from ..mixers.attention import Attention
+from ..recipe import Recipe
+from ..shelf import spec
+from ..store import Json
+from ..study import Cell, Finished
+from ..tasks.base import Task
+from ._table import IMAGE, TEXT, Table
+
+SCRATCH, SPT = "from scratch", "SPT"
+SHARE = 40
+"""Percent of the budget that goes into pretraining."""
+
+
+@spec
+class Curves(Table):
+    """Two of the shares of Table 8."""
+
+    contrasts = ((SPT, SCRATCH),)
+    tasks = (IMAGE, TEXT)
+
+    def row(self, label: str, task: Task) -> Iterator[Cell]:
+        """The recipes of Table 8."""
+        if self.scale != "paper" and label != TEXT:
+            return
+        arms = self.arms(
+            task, Attention(), "transformer-rotary", "masked" if self.scale == "paper" else "causal"
+        )
+        whole = self.percent(arms.finetune, label, 100)
+        split = (self.percent(arms.pretrain, label, SHARE), self.percent(arms.finetune, label, 100 - SHARE))
+        yield Cell("Transformer", SCRATCH, Recipe(task, arms.model, (whole,)))
+        yield Cell("Transformer", SPT, Recipe(task, arms.model, split))
+
+    def measures(self, finished: Finished) -> list[Json]:
+        """Training loss of the first seed against the step of its stage."""
+        found = []
+        for label, task in self.at_hand().items():
+            cells = {cell.column: cell.recipe for cell in self.row(label, task)}
+            if not cells:
+                continue
+            logs = {
+                "from scratch": finished.log(cells[SCRATCH]),
+                "pretraining": finished.log(cells[SPT].upto(0)),
+                "finetuning": finished.log(cells[SPT]),
+            }
+            series = [{"label": name, **_losses(log)} for name, log in logs.items()]
+            found.append({"title": label, "x": "step", "y": "training loss", "series": series})
+        return found
+
+
+def _losses(log: list[Json]) -> Json:
+    lines = [line for line in log if line["kind"] == "train"]
+    return {"x": [line["step"] for line in lines], "y": [float(f"{line['loss']:.4g}") for line in lines]}
+
+
+study = Curves

@@ -1,0 +1,84 @@
+"""Does self-pretraining make attention look near?
+
+Source: our question, after the proximity that Coser & Orvieto (2025) see in pretrained attention.
+
+Protocol: mean distance between a position and those it attends to, weighted by attention, averaged over
+validation sequences, heads and positions of a layer; freshly started, after pretraining, after finetuning,
+and from scratch.
+
+Expected: pretrained attention looks nearer than a fresh one, and nearer than one trained from scratch.
+
+What differs: one seed; distances are in positions of the sequence, also where it is an image.
+"""
+
+from collections.abc import Iterator
+
+import torch
+
+from ..mixers.attention import Attention
+from ..model import Network
+from ..prepare import fresh_network
+from ..shelf import spec
+from ..store import Json
+from ..study import Cell, Finished
+from ..tasks.base import Task
+from ._table import IMAGE, LISTOPS, SPT, TEXT, TIED, Table, usual_arms
+
+SEQUENCES = 64
+"""Validation sequences that are looked at."""
+
+
+@spec
+class AttentionDistance(Table):
+    """The arms of Table 1, looked into."""
+
+    contrasts = ((SPT, TIED),)
+    tasks = (LISTOPS, TEXT, IMAGE)
+
+    def row(self, label: str, task: Task) -> Iterator[Cell]:
+        """Masked pretraining: attention may look to both sides."""
+        made = usual_arms(task, self.arms(task, Attention(), "transformer-dagger", "masked"))
+        yield from (Cell("Transformer", column, made[column]) for column in (TIED, SPT))
+
+    def measures(self, finished: Finished) -> list[Json]:
+        """A curve over layers per state of training."""
+        found = []
+        for label, task in self.at_hand().items():
+            cells = {cell.column: cell.recipe for cell in self.row(label, task)}
+            networks = {
+                "fresh": fresh_network(cells[TIED]),
+                "from scratch": finished.network(cells[TIED]),
+                "pretrained": finished.network(cells[SPT].upto(0)),
+                "finetuned": finished.network(cells[SPT]),
+            }
+            series = []
+            for name, network in networks.items():
+                distances = attention_distance(network, task)
+                series.append({"label": name, "x": list(range(1, len(distances) + 1)), "y": distances})
+            found.append({"title": label, "x": "layer", "y": "mean distance in positions", "series": series})
+        return found
+
+
+@torch.no_grad()
+def attention_distance(network: Network, task: Task) -> list[float]:
+    """sum_s a[t, s] |t - s| of every layer, averaged over real positions t, heads and some sequences."""
+    data = task.load("val")
+    batch = data.batch(torch.arange(min(SEQUENCES, len(data))))
+    kept: list[torch.Tensor] = []
+    hooks = [
+        block.get_submodule("mixer").register_forward_pre_hook(
+            lambda layer, given: kept.append(layer.weights(*given))
+        )
+        for block in network.blocks
+    ]
+    network.features(batch.inputs, batch.valid)
+    for hook in hooks:
+        hook.remove()
+    at = torch.arange(kept[0].shape[-1], dtype=torch.float32)
+    apart = (at[:, None] - at).abs()
+    real = batch.real()[:, None].float()
+    means = [((w * apart).sum(-1) * real).sum() / (real.sum() * w.shape[1]) for w in kept]
+    return [round(float(mean), 3) for mean in means]
+
+
+study = AttentionDistance

@@ -1,0 +1,63 @@
+"""How often does training never leave chance, from scratch and with self-pretraining?
+
+Source: our question; published runs of Long Range Arena have one seed, and reports of runs that never leave
+chance are common for PathX.
+
+Protocol: the arms of Table 1; a run has failed where its test score is within two standard errors of always
+answering with the commonest class.
+
+Expected: fewer failures with self-pretraining.
+
+What differs: no paper counts them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ..mixers.attention import Attention
+from ..shelf import spec
+from ..store import Json
+from ..study import Cell, Finished
+from ..tasks.base import Task
+from ._table import LRA, SCRATCH, SPT, TIED, Table, usual_arms
+
+
+@spec
+class FailedSeeds(Table):
+    """Three arms per task."""
+
+    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    figure = "bars"
+    tasks = LRA
+
+    def row(self, label: str, task: Task) -> Iterator[Cell]:
+        """The same runs as in Table 1."""
+        for column, recipe in usual_arms(
+            task, self.arms(task, Attention(), "transformer-dagger", "masked")
+        ).items():
+            yield Cell("Transformer", column, recipe)
+
+    def measures(self, finished: Finished) -> list[Json]:
+        """The share of failed seeds, by arm and task."""
+        series: dict[str, list[float]] = {}
+        for task in self.at_hand().values():
+            limit = chance(task)
+            for cell in self.row("", task):
+                runs = [replace(cell.recipe, seed=seed) for seed in range(self.seeds)]
+                scores = [finished.result(recipe)["scores"]["test"]["score"] for recipe in runs]
+                series.setdefault(cell.column, []).append(float(np.mean([s < limit for s in scores])))
+        x = list(self.at_hand())
+        curves = [{"label": column, "x": x, "y": shares} for column, shares in series.items()]
+        return [{"title": "Runs at chance", "x": "", "y": "share of seeds", "series": curves}]
+
+
+def chance(task: Task) -> float:
+    """The accuracy below which a run has learnt nothing: the commonest class, plus two standard errors."""
+    targets = task.load("val").targets.numpy()
+    share = np.bincount(targets[targets >= 0].astype(int)).max() / len(targets)
+    return float(share + 2 * np.sqrt(share * (1 - share) / len(targets)))
+
+
+study = FailedSeeds

@@ -1,0 +1,78 @@
+"""Do the efficient Transformers of Long Range Arena keep their order once all are self-pretrained?
+
+Source: Gu et al. (2022), Table 10, and the upper half of Table 1 of Amos et al. (2024), which quote Tay et
+al. (2021) from scratch only; no paper shows these architectures with self-pretraining.
+
+Protocol: every architecture with the same width, depth, budget and learning rates; from scratch with the
+compute of pretraining and finetuning together, and self-pretrained with the masked objective.
+
+Expected: no more than that differences shrink.
+
+What differs: one small task at the small scale, where windows and blocks are cut to its length; learning
+rates were not tuned for each architecture.
+"""
+
+from collections.abc import Iterator
+
+from ..mixers.attention import Attention
+from ..mixers.base import Mixer
+from ..mixers.bigbird import BigBird
+from ..mixers.fnet import FNet
+from ..mixers.linear import Linear
+from ..mixers.linformer import Linformer
+from ..mixers.local import Local
+from ..mixers.longformer import Longformer
+from ..mixers.luna import Luna
+from ..mixers.mega import Mega
+from ..mixers.nystromformer import Nystromformer
+from ..mixers.performer import Performer
+from ..mixers.reformer import Reformer
+from ..mixers.sinkhorn import Sinkhorn
+from ..mixers.sparse import Sparse
+from ..mixers.synthesizer import Synthesizer
+from ..shelf import spec
+from ..study import Cell
+from ..tasks.base import Task
+from ._table import IMAGE, SPT, TIED, Table, usual_arms
+
+ZOO: dict[str, tuple[Mixer, Mixer]] = {
+    "Transformer": (Attention(), Attention()),
+    "Local Attention": (Local(), Local(size=16)),
+    "Sparse Trans.": (Sparse(), Sparse(size=8, summary=2)),
+    "Longformer": (Longformer(), Longformer(reach=8)),
+    "BigBird": (BigBird(), BigBird(size=8)),
+    "Linformer": (Linformer(), Linformer(rank=16)),
+    "Reformer": (Reformer(), Reformer(size=16)),
+    "Sinkhorn Trans.": (Sinkhorn(), Sinkhorn(size=16)),
+    "Synthesizer": (Synthesizer(), Synthesizer()),
+    "Linear Trans.": (Linear(), Linear()),
+    "Performer": (Performer(), Performer(features=64)),
+    "FNet": (FNet(), FNet()),
+    "Nystromformer": (Nystromformer(), Nystromformer(landmarks=16)),
+    "Luna-256": (Luna(), Luna(slots=16)),
+    "MEGA": (Mega(), Mega(keys=32)),
+}
+"""Each as in the benchmark, and with windows and blocks that divide 64 positions."""
+
+
+@spec
+class Zoo(Table):
+    """Two arms per architecture."""
+
+    contrasts = ((SPT, TIED),)
+    figure = "bars"
+    paper = "gu2022"
+    tasks = (IMAGE,)
+
+    def row(self, label: str, task: Task) -> Iterator[Cell]:
+        """Half of the usual small budget for each."""
+        for name, (whole, small) in ZOO.items():
+            mixer = whole if self.scale == "paper" else small
+            arms = self.arms(task, mixer, "like:transformer-dagger", "masked", share=0.5)
+            made = usual_arms(task, arms)
+            for column in (TIED, SPT):
+                key = ("Table 10", name, label) if column == TIED and name != "MEGA" else None
+                yield Cell(name, column, made[column], printed=key)
+
+
+study = Zoo

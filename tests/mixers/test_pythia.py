@@ -1,0 +1,205 @@
+"""Somebody else's network as a layer: it is the same network, and what is missing is said in one line."""
+
+import json
+import socket
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import toys
+from selfpretrain import cli
+from selfpretrain.batch import Classes, Form, Tokens, Values
+from selfpretrain.contract import check
+from selfpretrain.cost import counted
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers import _checkpoint
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.pythia import Pythia
+from selfpretrain.model import Model
+from selfpretrain.store import Folder
+
+transformers = pytest.importorskip("transformers")
+
+LENGTH, D = 12, 16
+LETTERS = "ab0123456789"
+ALONE = {"depth": 1, "expand": 0}
+SIZES = {"vocab_size": len(LETTERS) + 1, "hidden_size": D, "num_hidden_layers": 2, "num_attention_heads": 2}
+OTHERS = {
+    "bert": {"intermediate_size": 32},
+    "llama": {"intermediate_size": 32, "num_key_value_heads": 1},
+    "gpt2": {},
+    "albert": {"intermediate_size": 32, "embedding_size": 8},
+}
+"""Backbones with learned positions and a pooler, with grouped keys, with other names, with narrow inputs."""
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    """Whoever looks for a network fails at once, and loudly."""
+    toys.settle()
+
+    def refuse(*address, **settings):
+        raise AssertionError("nothing may look for a network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A checkpoint of a tiny Pythia whose tokens are letters."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    config = transformers.GPTNeoXConfig(**SIZES, intermediate_size=32, bos_token_id=0, eos_token_id=0)
+    transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float16).save_pretrained(tmp_path)
+    words = Tokenizer(models.WordLevel({"?": 0} | {c: i for i, c in enumerate(LETTERS, 1)}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def network(mixer, signal=Tokens(3), symbols=None, causal=True, width=D):  # noqa: B008
+    form = Form(signal, LENGTH, Classes(("x", "y")))
+    return Model(mixer, width, **ALONE, causal=causal).build(form, torch.nn.Identity(), symbols).eval()
+
+
+def test_alone_in_a_model_it_is_the_network_that_was_stored(folder):
+    theirs = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    ours = network(Pythia(str(folder), pretrained=True), symbols=("a", "b", "7"))
+    tokens = torch.tensor([[0, 1, 2, 1, 0, 0, 2]])
+    ids = torch.tensor([[1 + LETTERS.index("ab7"[t]) for t in tokens[0].tolist()]])
+    expected = torch.nn.functional.layer_norm(theirs(input_ids=ids).last_hidden_state, (D,))
+    torch.testing.assert_close(ours.features(tokens), expected, atol=1e-5, rtol=1e-4)
+    names = [name for name, _ in ours.named_parameters()]
+    assert "blocks.0.mixer.backbone.layers.0.attention.query_key_value.weight" in names
+    assert not [name for name in names if "norm1" in name or "embed_in" in name or "enter" in name]
+
+
+def test_symbols_start_as_tokens_or_as_the_mean_of_several(folder):
+    table = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).embed_in.weight
+    a, b = table[1], table[2]
+    started = network(Pythia(str(folder), pretrained=True), symbols=("a", "ab", "")).embed.symbol.weight
+    torch.testing.assert_close(started, torch.stack([a, (a + b) / 2, table.mean(0)]))
+
+
+def test_grey_values_start_as_their_numbers(folder):
+    table = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).embed_in.weight
+    net = network(Pythia(str(folder), pretrained=True), Values(levels=11, high=20.0))
+    numbers = [[LETTERS.index(c) + 1 for c in str(level)] for level in range(11)]
+    torch.testing.assert_close(net.embed.symbol.weight, torch.stack([table[ids].mean(0) for ids in numbers]))
+    x = torch.tensor([[[0.0], [6.9], [20.0]]])
+    torch.testing.assert_close(net.embed(x)[0], net.embed.symbol.weight[[0, 3, 10]])
+
+
+def test_fresh_networks_have_fresh_symbols_and_other_mixers_scale_values(folder):
+    fresh = network(Pythia(str(folder), layers=0), symbols=("a", "b", "7")).embed.symbol.weight
+    assert fresh.std() > 0.5  # the checkpoint's are 0.02 wide
+    assert network(Attention(), Values(levels=11)).embed.symbol is None
+    assert network(Pythia(), Values(channels=3, levels=11)).embed.symbol is None
+
+
+@given(place=st.sampled_from([(512, 8, 6), (16, 4, 1), (24, 4, 2), (50, 1, 1)]))
+@settings(max_examples=4, deadline=None)
+def test_the_fresh_network_is_pythia(place):
+    width, heads, layers = place
+    backbone = Pythia(layers=layers, heads=heads).build(Place(width, LENGTH)).backbone
+    per_layer = 12 * width**2 + 13 * width  # two norms, attention and mlp with biases
+    assert sum(p.numel() for p in backbone.parameters()) == layers * per_layer + 2 * width
+    turned = backbone.layers[0].attention.rotary_ndims
+    assert turned == max(2, width // heads // 8 * 2)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_other_backbones_keep_the_contract(kind, causal, tmp_path):
+    transformers.AutoConfig.for_model(kind, **SIZES, **OTHERS[kind]).save_pretrained(tmp_path)
+    found = check(Pythia(str(tmp_path), layers=0), Place(8, 40, causal))
+    assert found.failures == []
+    assert found.objectives == (("masked", "causal") if causal else ("masked",))
+
+
+@pytest.mark.parametrize("kind", ["gpt_neox", *OTHERS])
+def test_weights_survive_a_file(kind, tmp_path):
+    transformers.AutoConfig.for_model(kind, **SIZES, **OTHERS.get(kind, {})).save_pretrained(tmp_path)
+    mixer = Pythia(str(tmp_path), layers=0)
+    here, there = network(mixer), network(mixer)
+    Folder(tmp_path).save("weights.safetensors", here.state_dict())
+    there.load_state_dict(Folder(tmp_path).load("weights.safetensors")[0])
+    tokens = torch.tensor([[0, 1, 2, 1]])
+    torch.testing.assert_close(here.features(tokens), there.features(tokens))
+
+
+def test_flops_are_those_on_paper():
+    L, layers = 64, 2
+    layer, x = Pythia(layers=layers).build(Place(D, L, causal=True)), torch.randn(1, L, D, requires_grad=True)
+    linear, attention = 2 * 12 * D**2 * L, 4 * L**2 * D
+    on_paper = layers * (3 * linear + 3.5 * attention)  # attention is worked out again on the way back
+    assert counted(layer, lambda: layer(x, None).sum()) == pytest.approx(on_paper, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("mixer", "width", "said"),
+    [
+        (Pythia(pretrained=True), 512, "pythia-70m-deduped is not on this machine: run `hf download"),
+        (Pythia(layers=0), 512, "or name a folder"),
+        (Pythia(heads=3), 16, "width 16 does not split into 3 heads"),
+        (Pythia(heads=16), 16, "use an even size"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_a_line(mixer, width, said):
+    with pytest.raises(SpecError, match=said) as refused:
+        mixer.build(Place(width, LENGTH))
+    assert "\n" not in str(refused.value)
+
+
+def test_weights_of_another_width_are_refused(folder):
+    with pytest.raises(SpecError, match=f"need a model of width {D}, not 32"):
+        Pythia(str(folder), pretrained=True).build(Place(32, LENGTH))
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(SpecError, match="cannot be used"):
+        Pythia(str(folder), layers=0).build(Place(D, LENGTH))
+
+
+def test_weights_that_lack_some_are_refused(folder):
+    config = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 3}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(SpecError, match=r"has no weights for layers\.2\."):
+        Pythia(str(folder), pretrained=True).build(Place(D, LENGTH))
+
+
+def test_two_networks_in_one_are_refused(tmp_path):
+    transformers.T5Config(vocab_size=9, d_model=D, d_kv=4, num_layers=1, num_heads=2).save_pretrained(
+        tmp_path
+    )
+    with pytest.raises(SpecError, match="not one network"):
+        Pythia(str(tmp_path), layers=0).build(Place(D, LENGTH))
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch):
+    _checkpoint._library.cache_clear()
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(SpecError, match=r"pip install 'selfpretrain\[hf\]'"):
+        Pythia().build(Place(D, LENGTH))
+
+
+def test_a_missing_checkpoint_ends_a_comparison_at_once(tmp_path, capsys):
+    arguments = [
+        "compare",
+        "--task",
+        "digits",
+        "--mixers",
+        "pythia",
+        "--scale",
+        "smoke",
+        "--runs",
+        str(tmp_path),
+    ]
+    assert cli.run([*arguments, "-s", "pythia.mixer.pretrained=true", "--jobs", "1"]) == 2
+    error = capsys.readouterr().err
+    assert "hf download" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "stages").exists()

@@ -1,0 +1,129 @@
+"""The discriminator: as large as was published, one answer per sequence, training from scratch only."""
+
+import json
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+import toys
+from selfpretrain import cli, cost
+from selfpretrain.cost import counted
+from selfpretrain.errors import SpecError
+from selfpretrain.execute import Machine
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.wavegan import WaveGAN
+from selfpretrain.model import Model
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.recipe import Budget, Recipe, Stage, describe
+from selfpretrain.store import Folder
+from selfpretrain.studies._settings import Grid
+from selfpretrain.studies.compare import SCRATCH, SPT, TIED, prepare
+
+SMALL = WaveGAN(channels=2, stages=2)
+
+
+def test_it_has_the_parameters_that_were_published():
+    with torch.device("meta"):
+        layer = WaveGAN(channels=64).build(Place(1, 16_000))
+    without_answers = sum(p.numel() for name, p in layer.named_parameters() if not name.startswith("out."))
+    assert layer.out.in_features == 16 * 1024
+    assert without_answers + 10 * (16 * 1024 + 1) == 26_286_310
+
+
+def test_flops_are_those_on_paper():
+    layer, x = SMALL.build(Place(3, 64)), torch.randn(1, 64, 3, requires_grad=True)
+    convolutions = 25 * (3 * 3 * 64 + 3 * 2 * 16 + 2 * 2 * 16 + 2 * 4 * 4)
+    on_paper = 3 * 2 * (convolutions + 16 * 3)
+    assert counted(layer, lambda: layer(x, None).sum()) == pytest.approx(on_paper, rel=1e-6)
+
+
+@given(length=st.integers(1, 40), rows=st.integers(1, 3))
+@settings(max_examples=10, deadline=None)
+def test_every_position_has_the_one_answer_whatever_the_padding(length, rows):
+    toys.settle()
+    layer, x = SMALL.build(Place(4, 40)), torch.randn(rows, 40, 4)
+    valid = (torch.arange(40) < length).expand(rows, 40)
+    y = layer(x[:, :length])
+    assert torch.equal(y, y[:, :1].expand_as(y))
+    torch.testing.assert_close(layer(x, valid)[:, :length], y)
+
+
+def test_longer_sequences_are_refused():
+    with pytest.raises(SpecError, match="length 49, the mixer was built for at most 48"):
+        SMALL.build(Place(4, 40))(torch.randn(1, 49, 4))
+
+
+def test_it_stands_in_its_block_alone():
+    form = toys.Majority().form
+    model = Model(SMALL, 4, 1, 0).build(form, Classify().head(form, 4, "mean"))
+    names = {name.rpartition(".")[0] for name, _ in model.named_parameters() if ".mixer." not in name}
+    assert names == {"embed", "embed.symbol", "norm.norm", "head.before", "head.linear"}
+
+
+def test_denoising_and_causality_are_refused():
+    model, one = Model(SMALL, 4, 1, 0), Budget(steps=1)
+    assert Recipe(toys.Majority(), model, (Stage(Classify(), one),)).model == model
+    with pytest.raises(ValidationError, match="once per sequence"):
+        Recipe(toys.Majority(), model, (Stage(Masked(), one), Stage(Classify(), one)))
+    with pytest.raises(ValidationError, match="use a bidirectional model or another mixer"):
+        Model(SMALL, 4, 1, 0, causal=True)
+
+
+@pytest.mark.parametrize("objective", ["masked", "causal"])
+def test_a_comparison_has_its_scratch_arms_and_says_why(objective):
+    study = prepare(toys.Majority(), (Attention(heads=2), SMALL), objective, "smoke", 2)
+    found = {(cell.row, cell.column) for cell in study.cells()}
+    assert found == {("attention", c) for c in (SCRATCH, TIED, SPT)} | {
+        ("wavegan", c) for c in (SCRATCH, TIED)
+    }
+    assert next(line for line in study.notes() if "no SPT" in line).startswith("wavegan: ")
+    models = {cell.recipe.model for cell in study.cells() if cell.row == "wavegan"}
+    assert {(m.depth, m.expand, m.causal) for m in models} == {(1, 0, False)}
+
+
+def test_the_tied_arm_has_the_steps_of_both_stages():
+    study = prepare(toys.Majority(), (SMALL,), "masked", "smoke", 1)
+    short, long = (cost.plan(cell.recipe).steps for cell in study.cells())
+    assert (short, long) == (4, 8)
+
+
+def test_tuning_chooses_for_the_arms_there_are(tmp_path):
+    study = prepare(toys.Majority(), (SMALL,), "masked", "smoke", 1)
+    tuned = study.tuned(Machine.of(tmp_path, "cpu", "1"), Grid((1e-3, 2e-3), (0.0,), (0.0,)))
+    assert tuned.arms[0].scratch.optim.lr in (1e-3, 2e-3)
+    assert "2 settings" in tuned.remarks[0] and "SPT" not in tuned.remarks[0]
+
+
+def test_the_command_compares_it_and_reports(tmp_path, capsys):
+    arguments = ["--task", "toys:Majority", "--mixers", "wavegan", "--seeds", "1", "--jobs", "1", "--quiet"]
+    small = ["-s", "wavegan.mixer.channels=2", "-s", "wavegan.mixer.stages=2"]
+    command = ["compare", "--scale", "smoke", *arguments, *small, "--runs", str(tmp_path)]
+    assert cli.run(command) == 0
+    assert "wavegan" in capsys.readouterr().out
+    (page,) = tmp_path.glob("compare-*/table.md")
+    assert "answers once per sequence" in page.read_text()
+
+
+def test_a_recipe_that_pretrains_it_ends_with_one_line(tmp_path, capsys):
+    stages = (Stage(Masked(), Budget(steps=1)), Stage(Classify(), Budget(steps=1)))
+    plain = describe(Recipe(toys.Majority(), Model(Attention(heads=2), 4, 1, 0), stages))
+    plain["model"]["mixer"] = describe(SMALL)
+    Folder(tmp_path).write("recipe.json", plain)
+    assert cli.run(["run", str(tmp_path / "recipe.json"), "--trust", "toys", "--runs", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "leave out the masked stage and train it from scratch" in error
+    assert error.count("\n") == 1
+
+
+def test_a_check_says_what_it_can_be_asked(capsys):
+    command = ["check", "wavegan", "--width", "4", "--length", "40", "--lengths", ""]
+    assert cli.run(command) == 0
+    assert "no, it answers once per sequence; from scratch: classify, regress" in capsys.readouterr().out
+    assert cli.run([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["checks"][0]["objectives"] == []
+    assert cli.run(["check", "wavegan", "--causal"]) == 2

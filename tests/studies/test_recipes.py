@@ -1,0 +1,428 @@
+"""Printed recipes are those of the papers, can be run, and say where every number stands."""
+
+import dataclasses
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+import toys
+from selfpretrain import shelf
+from selfpretrain.errors import SpecError, UnknownName
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.dlr import DLR
+from selfpretrain.mixers.local import Local
+from selfpretrain.mixers.s4 import S4
+from selfpretrain.mixers.s4d import S4D
+from selfpretrain.prepare import fresh_network
+from selfpretrain.recipe import Recipe, describe, revive
+from selfpretrain.studies._amos_tables import TABLE_4, TABLE_5, TABLE_6
+from selfpretrain.studies._gu import TABLE_11
+from selfpretrain.studies._printed import CODE, DEFAULT, OURS, TASKS, Key
+from selfpretrain.studies._recipes import PAPERS, available, printed, recipe, task_name
+from selfpretrain.studies._settings import denoiser, paper
+from selfpretrain.tasks.bidmc import Bidmc
+from selfpretrain.tasks.image import Image
+from selfpretrain.tasks.listops import ListOps
+from selfpretrain.tasks.pathfinder import Pathfinder
+from selfpretrain.tasks.pathx import PathX
+from selfpretrain.tasks.speech import Speech
+from selfpretrain.tasks.stdlib import Stdlib
+
+CROSS = "\N{MULTIPLICATION SIGN}"
+ROOT = Path(__file__).resolve().parents[2]
+KEYS = [key for name in PAPERS for key in available(name)]
+every_recipe = pytest.mark.parametrize("key", KEYS, ids="-".join)
+
+SIZES = {
+    ("transformer-dagger", "listops"): 12.62e6,
+    ("transformer-dagger", "retrieval"): 0.793e6,
+    ("transformer-dagger", "image"): 0.1005e6,
+    ("transformer-dagger", "pathfinder"): 0.399e6,
+    ("transformer-rotary", "text"): 12.62e6,
+    ("transformer-rotary", "retrieval"): 1.190e6,
+    ("transformer-rotary", "image"): 3.163e6,
+    ("transformer-rotary", "pathfinder"): 1.190e6,
+    ("transformer-rotary", "pathx"): 0.992e6,
+    ("s4", "listops"): 0.596e6,
+    ("s4", "text"): 1.288e6,
+    ("s4", "retrieval"): 1.288e6,
+    ("s4", "image"): 3.560e6,
+    ("s4", "pathfinder"): 1.288e6,
+    ("s4", "pathx"): 1.288e6,
+    ("s4", "speech"): 0.374e6,
+    ("s4", "scifar"): 3.560e6,
+    ("s4", "bidmc-hr"): 0.604e6,
+    ("dlr", "listops"): 4.48e6,
+    ("dlr", "text"): 7.10e6,
+    ("dlr", "image"): 15.76e6,
+    ("dlr", "pathx"): 7.10e6,
+}
+"""Parameters of blocks and final norm in the published code, counted there."""
+
+
+@pytest.fixture
+def papers():
+    folder = ROOT.parent / "shared" / "papers"
+    if not folder.is_dir():
+        pytest.skip("needs the texts of the papers")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    toys.settle()
+
+
+def tiny(key):
+    """The smallest form of the task of a recipe."""
+    plain, _, part = key.task.partition("-")
+    given = {"bidmc": {"target": {"hr": "HR", "rr": "RR", "spo2": "SpO2"}.get(part)}, "speech": {}}
+    options = given.get(plain, {}) | ({"features": "mfcc"} if part == "mfcc" else {})
+    return shelf.find("tasks", plain)(**options).tiny()
+
+
+def leaves(path, plain):
+    if not isinstance(plain, dict):
+        yield path, plain
+        return
+    for name, value in plain.items():
+        yield from leaves(f"{path}.{name}".lstrip("."), value)
+
+
+# ---- what they are
+
+
+@every_recipe
+def test_a_recipe_is_two_recipes_that_can_be_built(key):
+    arms = recipe(*key)
+    assert revive(json.loads(json.dumps(describe(arms)))) == arms
+    small = [
+        dataclasses.replace(model, width=16, depth=1, mixer=narrow(model.mixer))
+        for model in (arms.model, arms.scratch_model)
+    ]
+    if key.family == "pythia":  # its weights are as wide as they are
+        return
+    task = tiny(key)
+    assert task_name(task) == key.task
+    for stages, model in (((arms.pretrain, arms.finetune), small[0]), ((arms.scratch,), small[1])):
+        for prefix in Recipe(task, model, stages).prefixes():
+            fresh_network(prefix)
+
+
+def narrow(mixer):
+    """The same with fewer states and copies, as far as it has them."""
+    fields = {f.name for f in dataclasses.fields(mixer)}
+    smaller = {"states": 8, "copies": None, "heads": 2}
+    return dataclasses.replace(mixer, **{name: value for name, value in smaller.items() if name in fields})
+
+
+@pytest.mark.parametrize(("family", "task"), SIZES)
+def test_networks_are_as_large_as_in_the_published_code(family, task):
+    arms = recipe("amos", task, family)
+    network = arms.model.build(tiny(Key("amos", task, family, "masked")).form, nn.Identity())
+    count = sum(p.numel() for name, p in network.named_parameters() if not name.startswith(("embed", "head")))
+    assert count == pytest.approx(SIZES[family, task], rel=2e-3)
+
+
+@every_recipe
+def test_arms_of_a_recipe_differ_by_dropout_alone(key):
+    arms = recipe(*key)
+    if key.family == "pythia":  # from scratch is its own network without its weights
+        assert arms.model.mixer.pretrained and not arms.scratch_model.mixer.pretrained
+        return
+    assert dataclasses.replace(arms.scratch_model, dropout=arms.model.dropout) == arms.model
+    assert arms.model.causal == (key.objective == "causal")
+
+
+@every_recipe
+def test_every_number_has_a_source(key):
+    made = printed(*key)
+    told = {path: made.source(path) for path, _ in leaves("", describe(made.arms))}
+    for arm in ("pretrain", "finetune", "scratch"):
+        for field in ("optim.lr", "batch", "optim.weight_decay", "budget.epochs", "optim.schedule"):
+            assert told[f"{arm}.{field}"] != DEFAULT
+        assert told[f"{arm}.patience"] == DEFAULT or told[f"{arm}.patience"].startswith(OURS)
+    for field in ("width", "depth", "pooling", "norm", "placement", "causal", "expand"):
+        assert told[f"model.{field}"] != DEFAULT
+        assert told[f"scratch_model.{field}"] == told[f"model.{field}"] or field == "dropout"
+    assert told["finetune.optim.lr"].startswith((*PAPERS.values(), "Table", "appendix")) or key.paper == "gu"
+    assert {path for path, _ in made.sources} <= parents(told), "a source of no field"
+
+
+def parents(paths):
+    found = set()
+    for path in paths:
+        parts = path.split(".")
+        found |= {".".join(parts[:i]) for i in range(1, len(parts) + 1)}
+    return found
+
+
+def test_what_is_ours_is_said():
+    assert "scratch" in printed("amos", "image", "transformer-rotary").ours
+    assert "pretrain.optim.lr" in printed("amos", "text", "s4-random").ours
+    assert "pretrain.optim.lr" in printed("amos", "image", "dlr-random").ours
+    assert printed("amos", "text", "s4").ours == ()
+    assert printed("amos", "image", "s4").ours == ("finetune.optim.schedule",)
+    assert "pretrain" in printed("gu", "text", "s4").ours
+    assert printed("amos", "text", "s4").source("model.width") == CODE
+
+
+# ---- against the papers
+
+
+def test_table_4_is_the_paper_s(papers):
+    text = (papers / "amos-2024-never-train-from-scratch.txt").read_text()
+    lines = [line.split("\t")[-10:] for line in text[: text.index("Table 4:")].splitlines()]
+    found, label = [], ""
+    for line in lines:
+        if line[1:2] == ["Features"]:
+            label = line[0]
+        elif len(line) == 10 and line[0].startswith("Transformer"):
+            found.append((label, *row_of(line)))
+    mine = [
+        (*TASKS[row.task].label.split("-")[:1], *as_printed(row)) for row in TABLE_4 if row.task != "scifar"
+    ]
+    assert sorted(found) == sorted(mine)
+
+
+def row_of(line):
+    """Everything but the name of a row, as numbers; 1e03 is a misprint."""
+    width, depth, heads, hidden = map(int, line[1:5])
+    lr = tuple(float(x.replace("1e03", "1e-3")) for x in line[6].split(","))
+    batch = tuple(int(x) for x in line[7].split(","))
+    kind = ("Rotary" in line[0], width, depth, heads, hidden, line[5].lower())
+    return (*kind, lr, batch, float(line[8]), line[9])
+
+
+def as_printed(row):
+    kind = (row.positions == "rotary", row.width, row.depth, row.heads, row.hidden, row.pooling)
+    return (*kind, row.lr, row.batch, row.weight_decay, TASKS[row.task].loss)
+
+
+def cell_of(text):
+    """Learning rate and batch of finetuning and, unless it was not pretrained or lacks a number, of SPT."""
+    numbers = [float(x) for x in text.split(",")]
+    if len(numbers) == 3:
+        return (numbers[0], numbers[1]), (None, numbers[2])
+    return (numbers[0], numbers[1]), (tuple(numbers[2:]) or None)
+
+
+def test_table_5_is_the_paper_s(papers):
+    rows = table(papers, "Approach\tListops\tText\tRetrival")
+    names = {"s4": "S4", "s4-random": "S4 + Rand Init", "dlr": "DLR", "dlr-random": "DLR + Rand Init"}
+    tasks = ("listops", "text", "retrieval", "image", "pathfinder", "pathx")
+    for family, cells in TABLE_5.items():
+        whole = rows["Pythia" if family == "pythia" else f"{names[family]} + SPT"]
+        told = {task: cell for task, cell in zip(tasks, whole, strict=True) if cell != CROSS}
+        assert list(told) == list(cells)
+        for task, cell in told.items():
+            assert (cells[task].finetune, cells[task].pretrain) == cell_of(cell)
+        scratch = rows.get(names.get(family, ""), [CROSS] * 6)
+        told = {task: cell_of(cell)[0] for task, cell in zip(tasks, scratch, strict=True) if cell != CROSS}
+        assert told == {task: cell.scratch for task, cell in cells.items() if cell.scratch}
+
+
+def test_table_6_is_the_paper_s(papers):
+    rows = table(papers, "Approach\tSC-Causal\tSC-Bi.")
+    columns = [("speech", "causal"), ("speech", "masked"), ("scifar", "masked")]
+    columns += [(f"bidmc-{target}", "masked") for target in ("rr", "hr", "spo2")]
+    for column, spt, scratch in zip(columns, rows["S4 + SPT"], rows["S4"], strict=True):
+        cell = TABLE_6[column]
+        assert (cell.finetune, cell.pretrain) == cell_of(spt)
+        assert cell.scratch == (cell_of(scratch)[0] if "bidmc" in column[0] else None)
+
+
+def test_the_first_cells_of_table_6_from_scratch_repeat_table_5(papers):
+    here, there = (
+        table(papers, "Approach\tSC-Causal\tSC-Bi."),
+        table(papers, "Approach\tListops\tText\tRetrival"),
+    )
+    assert here["S4"][:3] == there["S4 + SPT"][:3]
+
+
+def table(papers, head):
+    text = (papers / "amos-2024-never-train-from-scratch.txt").read_text()
+    lines = text[text.index(head) :].partition("\n\n")[0].splitlines()[1:]
+    return {name: cells for name, *cells in (line.split("\t") for line in lines)}
+
+
+def test_table_11_is_the_paper_s(papers):
+    text = (papers / "gu-2022-s4-appendix-d.txt").read_text()
+    lines = [
+        [c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
+    ]
+    found = {line[0]: line[1:] for line in lines if len(line) == 11 and line[1].isdigit()}
+    assert len(found) == len(TABLE_11)
+    for row in TABLE_11.values():
+        depth, width, norm, prenorm, *numbers = found[row.label]
+        norms = {"BN": "batch", "LN": "layer"}
+        assert (row.depth, row.width, row.norm) == (int(depth), int(width), norms[norm])
+        assert row.prenorm == (prenorm == "True")
+        mine = (row.dropout, row.lr, row.batch, row.epochs, row.weight_decay, row.patience)
+        assert mine == tuple(float(x) for x in numbers)
+
+
+def test_appendix_b_of_coser_is_the_paper_s(papers):
+    text = (papers / "coser-orvieto-2025-understanding-self-pretraining.txt").read_text()
+    text = " ".join(text[text.index("## B. Experimental details") : text.index("## C. Further")].split())
+    names = {
+        "listops": "ListOps",
+        "text": "Text",
+        "retrieval": "Retrieval",
+        "image": "CIFAR10",
+        "pathfinder": "Pathfinder",
+    }
+    for task, name in names.items():
+        said = text[text.index(f"**{name}**") :].partition(" - ")[0]
+        arms = recipe("coser", task, "transformer")
+        rates = [float(f"{a}e{b}") for a, b in re.findall(r"(\d) \\times 10\^\{(-\d)\}", said)]
+        assert rates[0] == arms.finetune.optim.lr
+        assert rates[-1] == arms.pretrain.optim.lr
+        for number in (arms.finetune.batch, arms.pretrain.batch):
+            assert re.search(rf"batch sizes.*\b{number}\b", said)
+        if task != "text":  # "remains similar to ListOps"
+            assert re.search(rf"size of {arms.model.width}\b", said)
+            assert re.search(rf"\b{arms.model.mixer.heads} attention heads", said)
+            assert re.search(rf"size of {arms.model.width * arms.model.expand}\b", said)
+            assert re.search(rf"\b{arms.model.depth} (transformer )?layers", said)
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "value"),
+    [
+        (("amos", "image", "transformer-rotary"), "finetune.batch", 64),
+        (("amos", "image", "transformer-rotary"), "pretrain.objective.distance", "l1"),
+        (("amos", "image", "transformer-rotary"), "pretrain.objective.rate", 0.5),
+        (("amos", "listops", "transformer-dagger", "causal"), "model.pooling", "last"),
+        (("amos", "pathx", "transformer-dagger"), "model.mixer.size", 4096),
+        (("amos", "speech", "transformer-rotary"), "model.mixer.size", 4000),
+        (("amos", "speech", "transformer-rotary"), "pretrain.objective.rate", 0.25),
+        (("amos", "listops", "s4"), "pretrain.objective.rate", 0.1),
+        (("amos", "pathfinder", "s4"), "pretrain.objective.distance", "levels"),
+        (("amos", "pathx256", "s4"), "scratch.optim.lr", 1e-4),
+        (("amos", "pathx256", "s4"), "model.pooling", "max"),
+        (("amos", "bidmc-hr", "s4"), "model.mixer.states", 256),
+        (("amos", "image", "dlr-random"), "model.init", "random"),
+        (("amos", "image", "dlr"), "model.mixer.states", 1024),
+        (("amos", "image", "s4"), "scratch_model.dropout", 0.2),
+        (("amos", "image", "s4"), "model.dropout", 0.1),
+        (("coser", "image", "transformer"), "scratch.budget.epochs", 100),
+        (("coser", "image", "transformer"), "pretrain.optim.schedule", "cosine"),
+        (("gu", "scifar", "s4"), "model.width", 1024),
+        (("gu", "text", "s4"), "scratch.optim.wait", 5),
+    ],
+)
+def test_spot_values(key, path, value):
+    assert dict(leaves("", describe(recipe(*key))))[path] == value
+
+
+def test_warm_up_is_a_share_of_the_stage():
+    arms = recipe("amos", "image", "transformer-rotary")
+    assert arms.pretrain.optim.warmup == pytest.approx(2500 / (200 * 45_000 / 32), rel=0.05)
+
+
+def test_how_many_there_are():
+    assert {name: len(available(name)) for name in PAPERS} == {"amos": 54, "coser": 5, "gu": 9}
+
+
+# ---- asking for one
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (("amos2024", "image", "s4"), "no recipes of a paper called 'amos2024'; did you mean 'amos'?"),
+        (("amos", "imag", "s4"), "no task called 'imag'; did you mean 'image'?"),
+        (("amos", "image", "s4-rand"), "no family called 's4-rand'; did you mean 's4-random'?"),
+        (("amos", "image", "s4", "mask"), "no objective called 'mask'; did you mean 'masked'?"),
+    ],
+)
+def test_an_unknown_word_gets_one_line(key, said):
+    with pytest.raises(UnknownName) as caught:
+        recipe(*key)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ("amos", "retrieval", "dlr"),
+        ("amos", "pathx256", "transformer-rotary"),
+        ("amos", "image", "transformer-rotary", "causal"),
+        ("amos", "pathx", "pythia", "causal"),
+        ("gu", "image", "s4", "causal"),
+    ],
+)
+def test_what_was_not_trained_is_refused(key):
+    with pytest.raises(
+        SpecError, match=r"^\S+ .*\(20\d\d\) print no recipe for .*; there, they have [^\n]+$"
+    ):
+        recipe(*key)
+
+
+@pytest.mark.parametrize(
+    ("task", "mixer", "objective", "key"),
+    [
+        (ListOps(), Attention(), "masked", ("amos", "listops", "transformer-rotary")),
+        (ListOps(), Attention(), "causal", ("amos", "listops", "transformer-dagger", "causal")),
+        (Image(), S4(), "masked", ("amos", "image", "s4")),
+        (Image(), DLR(), "masked", ("amos", "image", "dlr")),
+        (PathX(), Attention(), "masked", ("amos", "pathx", "transformer-rotary")),
+        (PathX(), Local(), "causal", ("amos", "pathx", "transformer-dagger", "causal")),
+        (Speech(), Local(), "causal", ("amos", "speech", "transformer-rotary", "causal")),
+        (Speech(), S4(), "causal", ("amos", "speech", "s4", "causal")),
+        (Bidmc(target="SpO2"), S4(), "masked", ("amos", "bidmc-spo2", "s4")),
+    ],
+)
+def test_the_scale_of_the_paper_is_its_recipe(task, mixer, objective, key):
+    denoise = denoiser(task.tiny(), objective)
+    assert paper(task, mixer, denoise) == recipe(*key)
+
+
+@pytest.mark.parametrize(
+    ("task", "mixer", "objective", "said"),
+    [
+        (
+            Stdlib(),
+            Attention(),
+            "causal",
+            "no printed recipe for attention on stdlib (causal); there are some for",
+        ),
+        (Image(), S4D(), "masked", "no printed recipe for s4d on image (masked); use --scale small"),
+        (
+            Image(),
+            S4(),
+            "causal",
+            "no printed recipe for s4 on image (causal); there are some for speech; use",
+        ),
+        (Pathfinder(), DLR(), "masked", "there are some for listops, text, image, pathx; use"),
+        (
+            Image(),
+            Local(),
+            "masked",
+            "the printed recipe on image attends to all positions; use --mixers attention",
+        ),
+        (
+            Image(),
+            S4(states=32),
+            "masked",
+            "the printed recipe sets s4 itself; name it without settings",
+        ),
+    ],
+)
+def test_what_the_paper_does_not_print_is_refused(task, mixer, objective, said):
+    with pytest.raises(SpecError) as caught:
+        paper(task, mixer, denoiser(task.tiny(), objective))
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_page_is_that_of_the_recipes():
+    tool = ROOT / "tools" / "recipes_page.py"
+    spec = importlib.util.spec_from_file_location("recipes_page", tool)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs" / "recipes.md").read_text() == module.page(), f"run python {tool.name}"

@@ -1,0 +1,34 @@
+"""Blocks in another order: the same content, the same order for all, and refusals."""
+
+import numpy as np
+import pytest
+
+from selfpretrain.batch import SPLITS
+from selfpretrain.errors import SpecError
+from selfpretrain.shelf import name_of
+from selfpretrain.tasks._shuffled import Shuffled
+from selfpretrain.tasks.digits import Digits
+from selfpretrain.tasks.listops import ListOps
+
+
+@pytest.mark.parametrize("block", [1, 8, 64])
+def test_every_block_is_there_once_and_in_the_same_place_for_all(block):
+    plain, moved = Digits(train=50), Shuffled(Digits(train=50), block)
+    for split in SPLITS:
+        before, after = plain.load(split), moved.load(split)
+        x, y = (e.flat.numpy().reshape(len(e), 64 // block, block) for e in (before, after))
+        assert np.array_equal(before.targets, after.targets)
+        order = [int(np.flatnonzero((x == y[:, i : i + 1]).all((0, 2)))[0]) for i in range(64 // block)]
+        assert np.array_equal(y, x[:, order])
+        assert block == 64 or split != "train" or order != sorted(order)
+
+
+def test_named_after_its_task():
+    assert name_of(Shuffled(Digits(), 8)) == "digits-in-blocks-of-8"
+
+
+def test_refuses_what_it_cannot_shuffle():
+    with pytest.raises(SpecError, match="block=7"):
+        Shuffled(Digits(), 7).load("val")
+    with pytest.raises(SpecError, match="one length"):
+        Shuffled(ListOps().tiny(), 1).load("val")

@@ -1,0 +1,71 @@
+"""``spt study`` as people use it: a page, the same command again, kept results, mistakes."""
+
+import shutil
+
+import pytest
+
+import toys
+from selfpretrain import cli
+
+STUDY = ["study", "coser-table-4", "--scale", "smoke", "--seeds", "1", "--jobs", "1", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    toys.settle()
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def said(capsys):
+    """Everything that was printed, without regard to how lines were broken."""
+    captured = capsys.readouterr()
+    return " ".join((captured.out + captured.err).split())
+
+
+def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    kept = tmp_path / "kept"
+    assert cli.run([*STUDY, "--results", str(kept)]) == 0
+    first = said(capsys)
+    folder = tmp_path / "runs" / "coser-table-4-smoke"
+    made = {path.name for path in folder.iterdir()}
+    assert {"page.md", "page.html", "page.tex", "results.csv", "sheet.json"} <= made
+    assert "proves nothing" in first and str(folder.relative_to(tmp_path)) in first
+    page = (folder / "page.md").read_text()
+    assert all(word in page for word in ("Protocol", "What differs", "identical start", "Q and K", "60"))
+    assert (kept / "coser-table-4.smoke.jsonl.xz").stat().st_size < 100_000
+
+    assert cli.run([*STUDY, "--results", str(kept), "--dry-run", "--gpu", "a100"]) == 0
+    again = said(capsys)
+    assert "0 to run" in again and "on one a100" in again
+
+    shutil.rmtree(tmp_path / "runs")
+    assert cli.run([*STUDY, "--results", str(kept)]) == 0
+    assert "20 stages are taken from" in said(capsys)
+    assert (folder / "page.md").read_text() == page
+
+    shutil.rmtree(tmp_path / "runs")
+    assert cli.run([*STUDY, "--results", str(kept), "--fresh", "--dry-run"]) == 0
+    assert "20 to run" in said(capsys)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--only", "identical start/scrach"], "did you mean 'identical start/scratch'?"),
+        (["--dry-run", "--gpu", "a1000"], "did you mean 'a100'?"),
+        (["--scale", "smal"], "did you mean 'small'?"),
+    ],
+)
+def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, more, message):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run([*STUDY, *more]) == 2
+    printed = capsys.readouterr().err.strip()
+    assert message in printed and "\n" not in printed
+
+
+def test_damaged_results_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "coser-table-4.smoke.jsonl.xz").write_bytes(b"damaged")
+    assert cli.run([*STUDY, "--results", str(tmp_path)]) != 0
+    assert "is damaged" in said(capsys)

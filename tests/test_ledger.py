@@ -1,0 +1,75 @@
+"""Kept results: what is put back is what was there, and a damaged file says so."""
+
+import json
+import lzma
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from selfpretrain import ledger
+from selfpretrain.errors import StoreError
+from selfpretrain.store import FORMAT, Folder
+
+
+def finished(path, prediction=(0, 1, 2), target=(0, 1, 1)):
+    folder = Folder.make(path)
+    folder.write("recipe.json", {"format": FORMAT, "a": 1})
+    folder.write("environment.json", {"format": FORMAT, "torch": "2"})
+    arrays = {"prediction": torch.tensor(prediction), "target": torch.tensor(target)}
+    folder.save("predictions.safetensors", arrays)
+    (folder.path / "log.jsonl").write_text('{"kind": "val", "step": 1, "score": 0.5}\n')
+    folder.write("result.json", {"format": FORMAT, "scores": {"test": {"score": 2 / 3}}})
+    return folder
+
+
+def test_put_back_is_what_was_there(tmp_path):
+    one, two = (
+        finished(tmp_path / "a" / "one"),
+        finished(tmp_path / "a" / "two", (0.25, -1.5, 3.0), (0.0, 1.0, 2.0)),
+    )
+    file = tmp_path / "kept.jsonl.xz"
+    assert ledger.keep([one, two, Folder(tmp_path / "unfinished")], file, {"measures": [1]}) == 2
+    places = {name: tmp_path / "b" / name for name in ("one", "two", "three")}
+    assert ledger.restore(file, places) == (2, {"measures": [1]})
+    for folder in (one, two):
+        again = Folder(tmp_path / "b" / folder.path.name)
+        assert all(again.read(name) == folder.read(name) for name in ledger.FILES)
+        assert (again.path / "log.jsonl").read_text() == (folder.path / "log.jsonl").read_text()
+        before, after = folder.load("predictions.safetensors")[0], again.load("predictions.safetensors")[0]
+        assert all(torch.equal(before[k], after[k]) and before[k].dtype == after[k].dtype for k in before)
+    assert ledger.restore(file, places)[0] == 0  # all there
+
+
+def test_only_what_is_wanted_is_put_back(tmp_path):
+    ledger.keep([finished(tmp_path / "a" / "one")], tmp_path / "kept", {})
+    assert ledger.restore(tmp_path / "kept", {"another": tmp_path / "b" / "another"}) == (0, {})
+    assert not (tmp_path / "b").exists()
+
+
+def test_no_file_is_nothing(tmp_path):
+    assert ledger.restore(tmp_path / "nothing", {}) == (0, {})
+
+
+@pytest.mark.parametrize("content", [b"", b"not xz", lzma.compress(b"{not json\n{")])
+def test_damage_is_named(content, tmp_path):
+    (tmp_path / "kept").write_bytes(content)
+    with pytest.raises(StoreError, match="damaged"):
+        ledger.restore(tmp_path / "kept", {"one": tmp_path / "one"})
+
+
+def test_the_same_results_are_the_same_file(tmp_path):
+    folder = finished(tmp_path / "a" / "one")
+    for name in ("x", "y"):
+        ledger.keep([folder], tmp_path / name, {})
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(-5, 300), max_size=20))
+def test_whole_numbers_survive(values):
+    array = np.array(values, dtype=np.int64)
+    packed = json.loads(json.dumps(ledger._packed(array)))
+    assert np.array_equal(ledger._unpacked(packed), array)

@@ -1,0 +1,160 @@
+"""From cells to a page: choosing cells, kept results, the grid, and what needs to run again."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import toys
+from selfpretrain import execute, grid, publish
+from selfpretrain.errors import SpecError
+from selfpretrain.execute import Machine, carry_out, perform, waiting
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.model import Model
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.prepare import fresh_network
+from selfpretrain.publish import Publication
+from selfpretrain.recipe import Budget, Recipe, Stage
+from selfpretrain.report import sheet
+from selfpretrain.run import WEIGHTS
+from selfpretrain.store import Folder
+from selfpretrain.studies.amos_figure_4 import Kernels
+from selfpretrain.studies.attention_distance import attention_distance
+from selfpretrain.studies.coser_table_4 import QueriesAndKeys
+from selfpretrain.study import chosen, jobs
+from selfpretrain.tasks.digits import Digits
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    toys.settle()
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return replace(Machine.of(tmp_path / "runs", "cpu", "1"), quiet=True)
+
+
+@pytest.fixture(scope="module")
+def study():
+    return QueriesAndKeys("smoke", 1)
+
+
+def trained(monkeypatch):
+    """Counts the stages that are really trained from now on."""
+    names, train = [], execute.work
+
+    def counted(todo, bench, workers):
+        before = {job.name for job in todo if Folder(bench.folder(job.recipe)).finished}
+        train(todo, bench, workers)
+        names.extend(job.name for job in todo if job.name not in before)
+
+    monkeypatch.setattr(execute, "work", counted)
+    return names
+
+
+def test_cells_are_chosen_by_row_and_column(study):
+    cells = list(study.cells())
+    assert {c.row for c in chosen(cells, "identical*")} == {"identical start"}
+    assert {c.column for c in chosen(cells, "*/Q and K")} == {"Q and K"}
+    assert chosen(cells, None) == cells
+    with pytest.raises(SpecError, match="did you mean 'identical start/scratch'"):
+        chosen(cells, "identical start/scrach")
+
+
+def test_kept_results_make_the_same_page_without_training(study, machine, tmp_path, monkeypatch):
+    results, cells = tmp_path / "results", list(study.cells())
+    carry_out(study, machine)
+    here = Publication(study, "smoke", cells, machine, results)
+    first = here.write()
+    sheet.write(first)
+    count = here.keep()
+    assert count == len(jobs(cells, machine.bench))
+    elsewhere = replace(Machine.of(tmp_path / "elsewhere", "cpu", "1"), quiet=True)
+    there = replace(here, machine=elsewhere)
+    assert there.restore() == count
+    names = trained(monkeypatch)
+    carry_out(study, elsewhere)
+    assert not names
+    again = there.write()
+    sheet.write(again)
+    assert (again / "page.md").read_text() == (first / "page.md").read_text()
+
+
+def test_a_new_stage_on_kept_pretraining_trains_that_again(study, machine):
+    cells = list(study.cells())
+    cell = next(c for c in cells if c.column == "everything")
+    todo = jobs([cell], machine.bench)
+    perform(todo, machine)
+    assert waiting(todo, machine) == []
+    pretraining = Folder(machine.bench.folder(cell.recipe.upto(0)))
+    pretraining.drop(WEIGHTS)  # as if it came from kept results
+    assert waiting(todo, machine) == []
+    more = jobs([replace(c, recipe=c.recipe) for c in cells if c.row == cell.row], machine.bench)
+    assert todo[0].name in {job.name for job in waiting(more, machine)}
+    perform(more, machine)
+    assert waiting(more, machine) == []
+    assert pretraining.has(WEIGHTS)
+
+
+def test_only_runs_some_and_shows_the_rest_as_missing(study, machine):
+    folders = carry_out(study, machine, only="independent start/scratch")
+    text = (folders[0] / "table.md").read_text()
+    assert "missing" in text
+    stages = [path for path in (machine.bench.runs / "stages").iterdir() if (path / "result.json").exists()]
+    assert len(stages) == len(folders)  # one per task
+
+
+def test_grid_is_equal_for_all_and_does_not_read_test(study, machine):
+    cells = [c for c in study.cells() if c.row == "independent start" and c.label == "Image"]
+    tuned, said = grid.tuned(cells, machine, grid.Grid(lr=(1e-3, 1e-5), batch=(4,)))
+    assert [(c.row, c.column) for c in tuned] == [(c.row, c.column) for c in cells]
+    assert len(said) == len(cells) and all("of 2 settings tried" in line for line in said)
+    for cell in tuned:
+        assert cell.recipe.last.batch == 4 and cell.recipe.last.optim.lr in (1e-3, 1e-5)
+    for path in (machine.bench.runs / "stages").glob("*/result.json"):
+        assert "test" not in json.loads(path.read_text())["scores"]
+
+
+def test_another_batch_sees_as_many_examples(study):
+    recipe = next(iter(study.cells())).recipe
+    changed = grid.with_setting(recipe, (1e-3, recipe.last.batch // 2))
+    assert changed.last.batch * changed.last.budget.steps == recipe.last.batch * recipe.last.budget.steps
+
+
+def test_sections_of_a_docstring(study):
+    sections = publish.about(study)
+    assert sections["Source"] == "Coser & Orvieto (2025), Table 4."
+    assert "identical ones" in sections["Protocol"]
+
+
+def test_what_was_measured_on_weights_is_kept_without_them(machine, tmp_path):
+    study = Kernels("smoke", 1)
+    here = Publication(study, "smoke", list(study.cells()), machine, tmp_path / "results")
+    carry_out(study, machine)
+    measured = json.loads((here.write() / "sheet.json").read_text())["measures"]
+    assert [m["series"][1]["label"] for m in measured] == ["SPT"] * len(measured) and measured
+    here.keep()
+    there = replace(here, machine=replace(Machine.of(tmp_path / "elsewhere", "cpu", "1"), quiet=True))
+    there.restore()
+    assert json.loads((there.write() / "sheet.json").read_text())["measures"] == measured
+    other = replace(there, study=Kernels("smoke", 2), cells=list(Kernels("smoke", 2).cells()))
+    other.restore()
+    assert json.loads((other.write() / "sheet.json").read_text())["measures"] == []  # of other cells
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_distance_of_attention_to_all_alike_is_the_mean_distance(causal):
+    task = Digits(train=20)
+    model = Model(Attention(), width=8, depth=1, causal=causal)
+    recipe = Recipe(task, model, (Stage(Classify(), Budget(steps=1)),))
+    network = fresh_network(recipe)
+    with torch.no_grad():
+        network.blocks[0].mixer.q.weight.zero_()
+        network.blocks[0].mixer.q.bias.zero_()
+    at = np.arange(64)
+    apart = np.abs(at[:, None] - at)
+    expected = np.mean([apart[t, : t + 1].mean() for t in at]) if causal else apart.mean()
+    assert attention_distance(network, task) == pytest.approx([expected], abs=2e-3)

@@ -1,0 +1,313 @@
+"""``spt show`` leads from a printed number to all that made it, and says what it cannot know."""
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import toys
+from selfpretrain import cli
+from selfpretrain.cli_show import BARS, sparkline
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.model import Model
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.recipe import Budget, Recipe, Stage, describe
+from selfpretrain.run import Bench, run
+from selfpretrain.tasks.pathfinder import Pathfinder
+
+TASK = toys.Majority(examples=64)
+PRETRAIN = Stage(Masked(0.5), Budget(steps=8), batch=8, evals=2)
+STAGES = (PRETRAIN, Stage(Classify(), Budget(steps=6), batch=8, evals=3))
+RECIPE = Recipe(TASK, Model(Attention(heads=2), width=8, depth=1), STAGES)
+LONGER = replace(RECIPE, stages=(PRETRAIN, replace(STAGES[1], budget=Budget(steps=7))))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with one pretraining, two finetunings of it, and a study; and the stages' names."""
+    runs = tmp_path_factory.mktemp("made") / "runs"
+    bench = Bench(runs)
+    last, longer = run(RECIPE, bench), run(LONGER, bench)
+    first = bench.folder(RECIPE.upto(0))
+    arguments = ["compare", "--task", "digits", "--mixers", "attention", "--scale", "smoke", "--seeds", "1"]
+    assert cli.run([*arguments, "--runs", str(runs), "--jobs", "1", "--quiet"]) == 0
+    return runs, first.name, last.name, longer.name
+
+
+@pytest.fixture
+def here(made, tmp_path, monkeypatch):
+    """The same folder, in which a test may do as it likes, as ``runs`` of the working folder."""
+    shutil.copytree(made[0], tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path / "runs", *made[1:]
+
+
+@pytest.fixture
+def spt(capsys):
+    def call(*arguments):
+        code = cli.run(["show", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, " ".join(err.split())
+
+    return call
+
+
+@pytest.fixture
+def traced(spt):
+    def call(*arguments):
+        code, out, err = spt(*arguments, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    return call
+
+
+def study_of(runs):
+    return next(path.parent for path in runs.glob("*/study.json"))
+
+
+def reported(runs, column):
+    """The stage that a column of the study prints."""
+    cells = json.loads((study_of(runs) / "study.json").read_text())["cells"]
+    return next(cell["stages"][-1].removeprefix("stages/") for cell in cells if cell["column"] == column)
+
+
+def edit(path, change):
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def test_a_stage_has_many_names(here, traced):
+    runs, _, last, _ = here
+    found = traced(last)
+    assert found["stage"] == last
+    for name in (last.rpartition("-")[2], last[:-2], runs / "stages" / last, f"runs/stages/{last}/log.jsonl"):
+        assert traced(name) == found
+
+
+def test_all_that_is_on_disk_is_told(here, traced):
+    runs, first, last, longer = here
+    folder, found = runs / "stages" / last, traced(last)
+    result = json.loads((folder / "result.json").read_text())
+    assert found["recipe"] == result["recipe"]
+    assert found["result"] == {key: value for key, value in result.items() if key != "recipe"}
+    assert found["environment"] == json.loads((folder / "environment.json").read_text())
+    assert found["curve"] == [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert [link["stage"] for link in found["chain"]] == [first, last]
+    assert set(found["chain"][0]["used_by"]) == {last, longer}
+    assert found["chain"][1]["used_by"] == []
+    assert traced(first)["chain"] == found["chain"][:1]
+
+
+def test_what_training_saw_is_counted_in_val_and_test(here, traced):
+    digests = {split: TASK.load(split).digests() for split in ("train", "val", "test")}
+    expected = {
+        split: [sum(one in set(digests["train"]) for one in digests[split]), len(digests[split])]
+        for split in ("val", "test")
+    }
+    assert expected["val"][0]  # short sequences of two symbols repeat
+    for seen in traced(here[2], "--trust", "toys")["seen"]:
+        assert seen["rows"] == len(digests["train"])
+        assert seen["shared"] == expected
+        assert seen["how"] == "hashed anew from the data"
+
+
+def test_what_cannot_be_checked_is_said(here, traced, spt):
+    runs, _, last, _ = here
+    assert traced(last)["seen"][1]["shared"] == {}
+    assert "--trust toys" in traced(last)["seen"][1]["how"]
+    assert "not checked: toys:Majority comes from outside" in spt(last)[1]
+    edit(runs / "stages" / last / "result.json", lambda result: result["data"].update(sha256="0" * 64))
+    before, after = traced(last, "--trust", "toys")["seen"]
+    assert before["shared"]
+    assert (after["shared"], after["how"]) == ({}, "the data at hand are not those it was trained on")
+
+
+def test_data_that_would_have_to_be_made_are_not(here, traced, home):
+    runs, _, last, _ = here
+    task = describe(Pathfinder(train=20, val=5, test=5))
+    edit(runs / "stages" / last / "result.json", lambda result: result["recipe"].update(task=task))
+    how = traced(last)["seen"][-1]["how"]
+    assert "the data are not at hand; `spt data make pathfinder`" in how
+    assert not home.exists()
+
+
+def test_a_study_keeps_what_is_needed_where_data_are_not(here, traced):
+    runs = here[0]
+    stage, study = reported(runs, "SPT"), study_of(runs)
+    sizes = {
+        split: len(rows)
+        for split, rows in json.loads((study / "manifest.json").read_text()).items()
+        if split in ("val", "test")
+    }
+    clean = {split: [0, n] for split, n in sizes.items()}
+    assert [seen["shared"] for seen in traced(stage)["seen"]] == [clean] * 2
+    unasked = traced(stage, "--no-check")["seen"]
+    assert [seen["shared"] for seen in unasked] == [clean] * 2
+    assert study.name in unasked[0]["how"]
+    edit(study / "manifest.json", lambda prints: prints["test"].__setitem__(0, prints["train"][0]))
+    leaking = clean | {"test": [1, sizes["test"]]}
+    assert [seen["shared"] for seen in traced(stage)["seen"]] == [leaking] * 2
+    (study / "manifest.json").unlink()
+    assert [seen["shared"] for seen in traced(stage, "--no-check")["seen"]] == [{}] * 2
+    assert [seen["shared"] for seen in traced(stage)["seen"]] == [clean] * 2  # from the data alone
+
+
+def test_the_places_of_a_number_are_found(here, traced, spt):
+    runs, study = here[0], study_of(here[0])
+    (found,) = traced(reported(runs, "SPT"))["printed"]
+    assert (found["study"], found["row"], found["column"], found["seed"]) == (
+        study.name, "attention", "SPT", 0,
+    )  # fmt: skip
+    assert found["reported"]
+    pretraining = traced(reported(runs, "SPT"))["chain"][0]["stage"]
+    assert [place["reported"] for place in traced(pretraining)["printed"]] == [False]
+    assert "attention | SPT | seed 0 (a stage before it)" in spt(pretraining)[1]
+    paper = {"paper": "a2024", "table": "Table 8", "value": 84.9, "unit": "%"}
+    edit(study / "study.json", lambda content: [cell.update(printed=paper) for cell in content["cells"]])
+    (runs / "page").mkdir()
+    (runs / "page" / "sheet.json").write_text(json.dumps({"format": 1, "parts": [study.name]}))
+    said = spt(reported(runs, "SPT"))[1]
+    assert "84.9% in a2024, Table 8" in said
+    assert f"{study.name}, on page" in said
+
+
+def test_every_cell_of_a_study_leads_to_a_stage(here, spt, traced):
+    runs, study = here[0], study_of(here[0])
+    cells = traced(study)
+    assert len(cells) == 3
+    for cell in cells:
+        assert cell["stage"] == reported(runs, cell["column"])
+        assert traced(cell["stage"])["result"]["scores"]["test"]["score"] == cell["score"]
+    (runs / "page").mkdir()
+    (runs / "page" / "sheet.json").write_text(json.dumps({"format": 1, "parts": [study.name]}))
+    assert traced("page") == cells
+    out = spt(study.name)[1]
+    assert all(cell["stage"] in out for cell in cells)
+    assert out == spt("runs/page")[1]
+
+
+def test_words_say_what_the_recipe_says(here, spt):
+    out = spt(here[2])[1]
+    for said in (
+        "majority (length 24, examples 64, shortest 9, signal tokens, target classes)",
+        "attention (heads 2",
+        "width 8, depth 1",
+        "masked (rate 0.5",
+        "for 6 steps",
+        "learning rate 0.001",
+        "fresh head.*",
+        "head.linear.weight",
+    ):
+        assert said in out
+
+
+def test_commit_and_changes_are_told(here, spt):
+    file = here[0] / "stages" / here[2] / "environment.json"
+    edit(file, lambda known: known.update(git={"commit": "abc", "dirty": True}))
+    assert "abc, with changes that are not in it" in spt(here[2])[1]
+    edit(file, lambda known: known.update(git=None))
+    assert "not run from a repository" in spt(here[2])[1]
+
+
+def test_the_curve_is_csv(here, spt):
+    runs, _, last, _ = here
+    log = runs / "stages" / last / "log.jsonl"
+    with log.open("a") as file:
+        file.write('{"kind": "train", "step": 7, "loss": NaN}\n{"kind": "tr')
+    code, out, _ = spt(last, "--curve")
+    assert code == 0
+    rows, lines = list(csv.DictReader(io.StringIO(out))), log.read_text().splitlines()[:-1]
+    for row, line in zip(rows, map(json.loads, lines), strict=True):
+        assert {key: row[key] for key in ("kind", "step")} == {
+            "kind": line["kind"],
+            "step": str(line["step"]),
+        }
+    assert "NaN" not in spt(last, "--json")[1]
+    assert "nan" not in spt(last)[1]
+
+
+def test_an_unfinished_stage_is_shown_as_far_as_it_is(here, spt, traced):
+    runs, first, last, _ = here
+    (runs / "stages" / last / "result.json").unlink()
+    found = traced(last)
+    assert found["result"] == {}
+    assert [link["stage"] for link in found["chain"]] == [first, last]
+    assert "not finished" in spt(last)[1]
+
+
+def test_damaged_neighbours_are_named(here, spt):
+    runs, first, last, _ = here
+    (runs / "stages" / first / "result.json").write_text("{")
+    code, out, _ = spt(last)
+    assert code == 0
+    assert "not among these runs" in out
+    assert f"note: not readable: {first}" in out
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("{", "is damaged"),
+        ('{"format": 9}', "was written in format 9"),
+        ("[]", "was written in format None"),
+        ('{"format": 1, "recipe": {}}', "is damaged (no fingerprint in it)"),
+        ('{"format": 1, "fingerprint": "", "recipe": {}}', "is damaged (no recipe.task in it)"),
+    ],
+)
+def test_a_damaged_result_is_named(here, spt, damage, said):
+    (here[0] / "stages" / here[2] / "result.json").write_text(damage)
+    code, _, err = spt(here[2])
+    assert code == 2
+    assert said in err
+    assert here[2] in err
+
+
+def test_a_damaged_study_is_named(here, spt):
+    study = study_of(here[0])
+    (study / "study.json").write_text("{")
+    code, _, err = spt(study)
+    assert code == 2
+    assert "study.json" in err
+    assert spt(here[2])[0] == 0
+
+
+def test_names_that_do_not_fit(here, spt):
+    _, first, last, _ = here
+    code, _, err = spt(last[:-1] + "z")
+    assert code == 2
+    assert f"did you mean {last!r}?" in err
+    code, _, err = spt(last.rpartition("-")[2][:-1] + "z")
+    assert code == 2
+    assert f"did you mean {last.rpartition('-')[2]!r}?" in err
+    code, _, err = spt("majority")
+    assert code == 2
+    assert first in err
+    assert last in err
+    assert "fits 3" in err
+    code, _, err = spt("stages")
+    assert (code, "none of the" in err) == (2, True)
+    code, _, err = spt(last, "--runs", "elsewhere")
+    assert (code, "no stage and no study in elsewhere" in err) == (2, True)
+    code, _, err = spt(study_of(here[0]), "--curve")
+    assert (code, "--curve needs one of its stages" in err) == (2, True)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300), st.integers(1, 60))
+def test_a_sparkline_is_short_and_keeps_the_order(values, width):
+    drawn = sparkline(values, width)
+    assert len(drawn) == min(width, len(values))
+    if len(values) <= width:
+        heights = [BARS.index(bar) for bar in drawn]
+        in_order = [height for _, height in sorted(zip(values, heights, strict=True))]
+        assert in_order == sorted(heights)
+        assert in_order[0] == 0
