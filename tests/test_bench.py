@@ -16,7 +16,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
 
 SETTING = Setting(batch=1)
-FILES = {"bench.json", "bench.csv", "bench.svg", "bench.png"}
+FILES = {"bench.json", "bench.csv", "bench.md", "bench.svg", "bench.png"}
 
 
 def test_known_costs_are_found():

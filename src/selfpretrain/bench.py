@@ -1,9 +1,11 @@
 """What a mixer costs: time and memory of one layer, forward and backward, as length or width grows.
 
 Every reading is made in a process of its own, so that one mixer's memory is never another's, and running out
-of it is a reading too. Rounds go over all cells in turn: what else the machine does meets all of them.
+of memory or time is a reading too. Rounds go over all cells in turn: what else the machine does meets all of
+them.
 """
 
+import contextlib
 import multiprocessing
 import resource
 import signal
@@ -25,7 +27,7 @@ from .launch import keep_memory
 from .mixers.base import Mixer, Place
 from .report import slopes
 from .report.slopes import Reading, Report
-from .shelf import find, name_of, nearest
+from .shelf import find, name_of, names, nearest
 from .store import FORMAT, Folder, environment, explained, write_text
 
 QUESTIONS = {"attention": ("1k,2k,4k", "128"), "lssl": ("1k", "64,128,256")}
@@ -39,6 +41,10 @@ ENOUGH, MOST = 0.5, 20
 """The timed passes of a reading: until they took so many seconds, and at most so many."""
 MEMORY_SHARE = 0.9
 """What a reading may take of the memory that is free."""
+LIMIT = 60.0
+"""Seconds that a reading may take: two passes at least, and what it takes to get ready."""
+LARGE, SLOW = "out of memory", "too slow"
+"""How a reading begins of which nothing better can be expected at a larger size."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class Cell:
     place: Place
     batch: int = 4
     device: str = "cpu"
+    limit: float = LIMIT  # seconds
 
     def layer(self) -> nn.Module:
         """The layer, freshly initialised."""
@@ -62,11 +69,17 @@ class Setting:
     batch: int = 4  # sequences
     causal: bool = False
     device: str = "cpu"
+    limit: float = LIMIT  # seconds for a reading
 
     def cell(self, mixer: Mixer, width: int, length: int) -> Cell:
         """One layer of this width and length."""
         place = Place(width, length, self.causal, rotary=mixer.positions == "rotary")
-        return Cell(mixer, place, self.batch, self.device)
+        return Cell(mixer, place, self.batch, self.device, self.limit)
+
+
+def asked(text: str) -> list[str]:
+    """Names of mixers as they are typed, comma-separated; ``all`` is the whole shelf."""
+    return names("mixers") if text.strip() == "all" else [name.strip() for name in text.split(",")]
 
 
 def plan(
@@ -130,7 +143,7 @@ def by_length(
     if not match:
         return cells
     goal = parameters(setting.cell(find("mixers", "attention")(), width, lengths[0]))
-    return [matched(cell, goal) for cell in cells]
+    return [_matched_if_built(cell, goal) for cell in cells]
 
 
 def by_width(widths: list[int], length: int, setting: Setting) -> list[Cell]:
@@ -154,6 +167,13 @@ def matched(cell: Cell, goal: int) -> Cell:
     return at(fitting(lambda width: parameters(at(width)), float(goal), STEP))
 
 
+def _matched_if_built(cell: Cell, goal: int) -> Cell:
+    try:
+        return matched(cell, goal)
+    except SelfPretrainError:  # its reading will say why
+        return cell
+
+
 def parameters(cell: Cell) -> int:
     """How many parameters the layer has."""
     with torch.random.fork_rng(devices=[]):
@@ -161,7 +181,9 @@ def parameters(cell: Cell) -> int:
 
 
 def measure(cells: list[Cell], repeats: int, folder: Path, tell: Callable[[str], None]) -> Report:
-    """Measure all cells ``repeats`` times in turn, and write bench.json, bench.csv, bench.svg and bench.png.
+    """Measure all cells ``repeats`` times in turn, and write bench.json, .csv, .md, .svg and .png.
+
+    What is too slow or too large is not tried again, nor at any larger size.
 
     Raises:
         Interrupted: on Ctrl-C, after writing what was measured.
@@ -169,12 +191,15 @@ def measure(cells: list[Cell], repeats: int, folder: Path, tell: Callable[[str],
     """
     Folder.make(folder)
     found: list[list[Reading]] = [[] for _ in cells]
+    beyond: list[Cell] = []
     try:
         for turn in range(repeats):
             for cell, readings in zip(cells, found, strict=True):
                 if turn and readings[0].seconds is None:
                     continue  # it would fail again
-                readings.append(read(cell))
+                readings.append(_spared(cell, beyond) or read(cell))
+                if readings[-1].said.startswith((LARGE, SLOW)):
+                    beyond.append(cell)
                 tell(f"{turn + 1}/{repeats}  {readings[-1].line()}")
     except KeyboardInterrupt:
         _write(_report(found), cells[0].device, folder)
@@ -182,6 +207,16 @@ def measure(cells: list[Cell], repeats: int, folder: Path, tell: Callable[[str],
     report = _report(found)
     _write(report, cells[0].device, folder)
     return report
+
+
+def _spared(cell: Cell, beyond: list[Cell]) -> Reading | None:
+    """The reading of a cell that needs no try, for the same layer was too much at a smaller size."""
+    for less in beyond:
+        smaller = less.place.length <= cell.place.length and less.place.width <= cell.place.width
+        if smaller and less.mixer == cell.mixer:
+            size = f"length {less.place.length:,}, width {less.place.width:,}"
+            return _reading(cell, {"said": f"not tried: it was too much at {size}"})
+    return None
 
 
 def read(cell: Cell) -> Reading:
@@ -193,16 +228,20 @@ def read(cell: Cell) -> Reading:
     process.start()
     there.close()
     try:
-        answer = here.recv()
+        slow = not here.poll(cell.limit)
+        answer = {"said": f"{SLOW}: more than {cell.limit:g} s"} if slow else here.recv()
     except EOFError:
         process.join()
         killed = process.exitcode == -signal.SIGKILL
-        answer = {"said": "out of memory" if killed else f"fails: its process ended with {process.exitcode}"}
+        answer = {"said": LARGE if killed else f"fails: its process ended with {process.exitcode}"}
     finally:
         process.kill()
         process.join()
-    place = cell.place
-    return Reading(name_of(cell.mixer), place.length, place.width, cell.batch, **answer)
+    return _reading(cell, answer)
+
+
+def _reading(cell: Cell, answer: dict[str, Any]) -> Reading:
+    return Reading(name_of(cell.mixer), cell.place.length, cell.place.width, cell.batch, **answer)
 
 
 def peak_memory() -> int:
@@ -231,6 +270,7 @@ def _write(report: Report, device: str, folder: Path) -> None:
         "bench.json", {"format": FORMAT, "environment": environment(device), "readings": lines}
     )
     write_text(folder / "bench.csv", slopes.document(report))
+    write_text(folder / "bench.md", slopes.markdown(report))
     for kind, image in slopes.figures(report).items():
         with explained(folder):
             (folder / f"bench.{kind}").write_bytes(image)
@@ -250,18 +290,18 @@ def _child(cell: Cell, answer: Connection) -> None:
     except SelfPretrainError as error:
         answer.send({"said": str(error)})
     except (MemoryError, torch.OutOfMemoryError):
-        answer.send({"said": "out of memory"})
+        answer.send({"said": LARGE})
     except Exception as error:
         said = (str(error).splitlines() or [""])[0]
         full = "memory" in said and "alloc" in said  # the CPU's allocator has no error class of its own
-        answer.send({"said": "out of memory" if full else f"fails: {type(error).__name__}: {said}"})
+        answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {said}"})
 
 
 def _on_cpu(cell: Cell) -> dict[str, Any]:
     keep_memory()
     _bound_memory()
+    _warm(cell)
     layer, x = cell.layer(), _input(cell, cell.place.length)
-    _pass(layer, _input(cell, min(WARM, cell.place.length)))
     before = peak_memory()
     _pass(layer, x)
     grown = peak_memory() - before
@@ -275,8 +315,8 @@ def _on_cpu(cell: Cell) -> dict[str, Any]:
 
 
 def _on_gpu(cell: Cell) -> dict[str, Any]:
+    _warm(cell)
     layer, x = cell.layer().to(cell.device), _input(cell, cell.place.length)
-    _pass(layer, _input(cell, min(WARM, cell.place.length)))
     torch.cuda.synchronize(cell.device)
     torch.cuda.reset_peak_memory_stats(cell.device)
     before = torch.cuda.memory_allocated(cell.device)
@@ -292,6 +332,14 @@ def _on_gpu(cell: Cell) -> dict[str, Any]:
         return start.elapsed_time(end) / 1e3
 
     return {"parameters": _size(layer), "seconds": _typical(once), "bytes": grown}
+
+
+def _warm(cell: Cell) -> None:
+    """Load libraries with a short layer: what the measured one works out in its first pass is its own."""
+    short = min(WARM, cell.place.length)
+    with contextlib.suppress(Exception):  # what fails at this length may do at the one that is asked for
+        layer = cell.mixer.build(replace(cell.place, length=short)).to(cell.device)
+        _pass(layer, _input(cell, short))
 
 
 def _input(cell: Cell, length: int) -> Tensor:
@@ -317,7 +365,10 @@ def _bound_memory() -> None:
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[5])  # data and stack
         limit = pages * resource.getpagesize() + int(MEMORY_SHARE * _free_memory())
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+        )
 
 
 def _free_memory() -> int:

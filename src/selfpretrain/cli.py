@@ -283,12 +283,12 @@ def _carry_out(
     study: "Study", machine: "Machine", dry_run: bool, tuned: "Callable[[Machine], Study] | None" = None
 ) -> None:
     from . import world
-    from .execute import carry_out, together
+    from .execute import carry_out, remembered, together
 
     if dry_run:
         preview(list(study.cells()), machine)
         return
-    with together(machine) as here:
+    with remembered(machine), together(machine) as here:
         folders = carry_out(tuned(here) if tuned else study, here)
         if world.first():
             for folder in folders:

@@ -32,9 +32,16 @@ class Order:
 
 def carry_out_all(name: str, order: Order, machine: "Machine") -> None:
     """Run a study by its name, or every study; those that have nothing at a scale are named and left out."""
-    if name != "all":
-        _carry_out(find("studies", name).at(order.scale, order.seeds), order, machine)
-        return
+    from .execute import remembered
+
+    with remembered(machine):
+        if name == "all":
+            _carry_out_every(order, machine)
+        else:
+            _carry_out(find("studies", name).at(order.scale, order.seeds), order, machine)
+
+
+def _carry_out_every(order: Order, machine: "Machine") -> None:
     asked, different = 0, set()
     for each in names("studies"):
         try:
@@ -88,6 +95,9 @@ def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[Cell]"
     if order.dry_run:
         preview(chosen(cells, order.only), machine, order.gpu)
         return cells
+    if publication.current and not order.grid:
+        _show(publication.folder.path)
+        return cells
     with together(machine) as here:
         if order.grid:
             cells, remarks = tuned(cells, here, Grid())
@@ -95,9 +105,16 @@ def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[Cell]"
         if world.first():
             publication = replace(publication, cells=cells)
             folder = publication.write()
-            paths = sheet.write(folder)
-            Console().print(sheet.show(folder))
-            Console().print(Text(f"page: {paths['html']}"), soft_wrap=True)
+            sheet.write(folder)
+            _show(folder)
             if order.results:
                 publication.keep()
     return cells
+
+
+def _show(folder: Path) -> None:
+    from .publish import PAGE
+    from .report import sheet
+
+    Console().print(sheet.show(folder))
+    Console().print(Text(f"page: {folder / PAGE}"), soft_wrap=True)

@@ -9,6 +9,7 @@ a depthwise kernel as that of a full one, hence the formulas here.
 import bisect
 import contextlib
 import functools
+import json
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -26,9 +27,9 @@ from torch.utils.flop_counter import (
 
 from .batch import Examples, Form, Order, generator
 from .errors import SelfPretrainError, SpecError, StageFailed
-from .objectives.base import Objective
+from .objectives.base import Objective, Question
 from .prepare import fresh_network, training_data
-from .recipe import Budget, Recipe, fingerprint
+from .recipe import Budget, Recipe, describe, fingerprint
 from .shelf import name_of, nearest
 
 aten = torch.ops.aten
@@ -56,29 +57,29 @@ class Plan:
 
 
 def plan(recipe: Recipe) -> Plan:
-    """What the last stage of a recipe will cost, without running it; worked out once.
+    """What the last stage of a recipe will cost, without running it; worked out once, and then ``known``.
 
     Raises:
         SpecError: if the budget is less than one step.
         StageFailed: if the network cannot be built, or its passes fail.
     """
     key = fingerprint(recipe)  # specs from outside need not be hashable
-    if key not in _plans:
-        _plans[key] = _plan(recipe)
-    return _plans[key]
+    if key not in known:
+        known[key] = _plan(recipe)
+    return known[key]
 
 
-_plans: dict[str, Plan] = {}
+known: dict[str, Plan] = {}
+"""By fingerprint."""
 
 
 def _plan(recipe: Recipe) -> Plan:
     stage = recipe.last
     data = training_data(recipe)
-    form = recipe.task_of(stage).form
     order = Order(data.longest, stage.batch, recipe.seed)
     with _blaming(recipe):
         network = fresh_network(recipe)
-        per_step = flops_per_step(network, stage.objective, form, data, order)
+        per_step = _flops_per_step(recipe, network, data, order)
     steps = _steps(stage.budget, order.per_epoch, per_step)
     parameters = sum(p.numel() for p in network.parameters())
     padding = order.padding_share(data.lengths.amax(0))
@@ -132,33 +133,9 @@ def gpu_seconds(flops: float, gpu: str) -> float:
     return flops / (USED * GPUS[name])
 
 
-def flops_per_step(
-    network: nn.Module, objective: Objective, form: Form, data: Examples, order: Order
-) -> float:
-    """Mean FLOPs of a training step over the batches of the first epoch.
-
-    They are counted for one and for two examples at up to four lengths; batch size enters linearly
-    (kernels of state space models do not grow with it), length by interpolation.
-    """
-    padded = order.padded().numpy()
-    lengths = np.unique(np.quantile(padded, [0, 1 / 3, 2 / 3, 1], method="nearest"))
-    counted = []
-    for length in lengths.tolist():
-        one, two = (_count(network, objective, form, data, (int(length), n)) for n in (1, 2))
-        counted.append(one + (two - one) * (order.size - 1))
-    return float(np.interp(padded, lengths, counted).mean())
-
-
 def count(network: nn.Module, objective: Objective, form: Form, data: Examples, rows: torch.Tensor) -> float:
     """FLOPs of one forward and backward pass over the examples at ``rows``."""
-    question = objective.ask(data.batch(rows), form, generator("cost"))
-    batch = question.batch
-
-    def loss() -> torch.Tensor:
-        answers = network(batch.inputs, batch.valid, question.hidden, question.counts)
-        return objective.loss(answers, question, form)
-
-    return counted(network, loss)
+    return _counted(network, objective, form, objective.ask(data.batch(rows), form, generator("cost")))
 
 
 def counted(network: nn.Module, loss: Callable[[], torch.Tensor]) -> float:
@@ -178,12 +155,45 @@ def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
     return step * min((n for n in (first - 1, first) if n), key=lambda n: abs(size(n * step) - goal))
 
 
-def _count(
-    network: nn.Module, objective: Objective, form: Form, data: Examples, size: tuple[int, int]
-) -> float:
-    length, examples = size
-    row = (data.longest - length).abs().argmin()
-    return count(network, objective, form, data, row.repeat(examples))
+def _flops_per_step(recipe: Recipe, network: nn.Module, data: Examples, order: Order) -> float:
+    """Mean FLOPs of a training step over the batches of the first epoch.
+
+    They are counted for one and for two examples at up to four lengths; batch size enters linearly
+    (kernels of state space models do not grow with it), length by interpolation.
+    """
+    padded = order.padded().numpy()
+    lengths = np.unique(np.quantile(padded, [0, 1 / 3, 2 / 3, 1], method="nearest"))
+    found = []
+    for length in lengths.tolist():
+        row = (data.longest - length).abs().argmin()
+        one, two = (_count(recipe, network, data, row.repeat(n)) for n in (1, 2))
+        found.append(one + (two - one) * (order.size - 1))
+    return float(np.interp(padded, lengths, found).mean())
+
+
+def _count(recipe: Recipe, network: nn.Module, data: Examples, rows: torch.Tensor) -> float:
+    """What equal networks do with questions of equal sizes is counted once."""
+    objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
+    question = objective.ask(data.batch(rows), form, generator("cost"))
+    answers = None if question.counts is None else int(question.counts.sum())
+    sizes = (question.batch.inputs.shape, question.batch.valid is None, question.hidden is None, answers)
+    key = json.dumps(describe([recipe.model, objective])), form, sizes
+    if key not in _counts:
+        _counts[key] = _counted(network, objective, form, question)
+    return _counts[key]
+
+
+_counts: dict[tuple[object, ...], float] = {}
+
+
+def _counted(network: nn.Module, objective: Objective, form: Form, question: Question) -> float:
+    batch = question.batch
+
+    def loss() -> torch.Tensor:
+        answers = network(batch.inputs, batch.valid, question.hidden, question.counts)
+        return objective.loss(answers, question, form)
+
+    return counted(network, loss)
 
 
 def _steps(budget: Budget, per_epoch: int, per_step: float) -> int | None:

@@ -4,12 +4,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 
-from . import cost, world
+from . import __version__, cost, world
 from .contract import vet
 from .errors import SpecError
 from .launch import usable_cores
@@ -23,6 +23,8 @@ from .store import FORMAT, Folder
 from .study import Cell, Job, Study, chosen, home, jobs, parts
 from .tasks.base import Task
 from .work import interruptible, work
+
+COSTS = "costs.json"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,22 @@ def together(machine: Machine) -> Iterator[Machine]:
         bench = replace(machine.bench, device=device, stop=stop.is_set)
         workers = 1 if world.size() > 1 else machine.workers
         yield replace(machine, bench=bench, workers=workers, quiet=machine.quiet or not world.first())
+
+
+@contextmanager
+def remembered(machine: Machine) -> Iterator[None]:
+    """With what earlier commands in the same folder of runs found out about costs; new findings are added."""
+    folder, by = Folder(machine.bench.runs), [__version__, torch.__version__]
+    kept = folder.read(COSTS) if folder.has(COSTS) else {}
+    if kept.get("by") == by:
+        cost.known.update({key: cost.Plan(**plan) for key, plan in kept["plans"].items()})
+    before = len(cost.known)
+    try:
+        yield
+    finally:
+        if len(cost.known) > before and world.first():
+            plans = {key: asdict(plan) for key, plan in cost.known.items()}
+            folder.write(COSTS, {"format": FORMAT, "by": by, "plans": plans})
 
 
 def carry_out(
@@ -99,6 +117,8 @@ def report_tables(study: Study, cells: list[Cell], machine: Machine) -> list[Pat
 def perform(todo: list[Job], machine: Machine) -> None:
     """Run the stages that are not on disk yet, showing how far they are."""
     left = waiting(todo, machine)
+    if not left:
+        return
     vet(job.recipe for job in left)
     costs = {job.name: estimate(job).flops for job in left}
     with Watch(costs, len(todo), machine.quiet) as watch:
@@ -112,7 +132,8 @@ def waiting(todo: list[Job], machine: Machine) -> list[Job]:
     for job in reversed(todo):  # a stage comes after the one it starts from
         folder = Folder(machine.bench.runs / "stages" / job.name)
         needed = any(other.after == job.name for other in left.values())
-        tested = folder.finished and (not job.tested or "test" in folder.read("result.json")["scores"])
+        scores = folder.read("result.json")["scores"] if folder.finished else {}
+        tested = folder.finished and (not job.tested or "test" in scores)
         if not tested or (needed and not folder.has(WEIGHTS)):
             if folder.finished and not folder.has(WEIGHTS) and world.first():
                 folder.drop("result.json")

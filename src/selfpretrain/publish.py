@@ -7,9 +7,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import ledger
+from . import __version__, ledger
 from .errors import StoreError
-from .execute import Machine
+from .execute import Machine, waiting
 from .model import Network
 from .prepare import fresh_network
 from .recipe import Recipe
@@ -19,6 +19,7 @@ from .shelf import name_of
 from .store import FORMAT, Folder, Json
 from .study import Cell, Finished, Scale, Study, home, jobs, parts
 
+PAGE = "page.html"
 SHIPPED = Path(__file__).parent / "measured"
 """Results that come with the package, and what their authors read in them."""
 
@@ -64,14 +65,14 @@ class Publication:
         tables = parts(self.cells)
         places = [home(self.study, some, self.machine.bench).path.name for some in tables]
         named = {place: some[0].label for place, some in zip(places, tables, strict=True) if some[0].label}
-        reading = self.results / f"{name_of(self.study)}.{self.scale}.md"
         content = {
             "format": FORMAT,
+            "stamp": self._stamp(),
             "name": name_of(self.study),
             "title": title(self.study),
             "scale": self.scale,
             "about": about(self.study),
-            "reading": reading.read_text(encoding="utf-8").strip() if reading.exists() else "",
+            "reading": self._reading(),
             "figure": self.study.figure,
             "parts": places,
             "labels": named,
@@ -83,6 +84,24 @@ class Publication:
         }
         self.folder.write("sheet.json", content)
         return self.folder.path
+
+    @property
+    def current(self) -> bool:
+        """Whether every cell has finished, and the page has been made of exactly this."""
+        made = self.folder.has("sheet.json") and self.folder.has(PAGE)
+        stamped = made and self.folder.read("sheet.json").get("stamp") == self._stamp()
+        return stamped and not waiting(jobs(self.cells, self.machine.bench), self.machine)
+
+    def _stamp(self) -> str:
+        """Changes when the page would."""
+        cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in self.cells]
+        finished = sorted(name for name, path in self._stages().items() if Folder(path).finished)
+        decides = [__version__, about(self.study), self._reading(), self.study.notes(), cells, finished]
+        return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:10]
+
+    def _reading(self) -> str:
+        file = self.results / f"{name_of(self.study)}.{self.scale}.md"
+        return file.read_text(encoding="utf-8").strip() if file.exists() else ""
 
     @property
     def _measured(self) -> str:

@@ -34,10 +34,18 @@ def record(study: Study, cells: list[Cell], bench: Bench, command: str, prints: 
         "task": card(task, prints),
         "metric": metric(task.form),
         "baselines": {},
-        "contrasts": [list(pair) for pair in study.contrasts],
+        "contrasts": _asked(study, cells),
         "cells": [_entry(cell, bench, study.paper) for cell in cells],
         "notes": study.notes(),
     }
+
+
+def _asked(study: Study, cells: list[Cell]) -> list[list[str]]:
+    """The contrasts of which these cells have both sides; all of them where there is none."""
+    columns = {cell.column for cell in cells}
+    return [list(pair) for pair in study.contrasts if columns.issuperset(pair)] or list(
+        map(list, study.contrasts)
+    )
 
 
 def card(task: Task, prints: Manifest) -> Json:

@@ -183,6 +183,9 @@ def test_letters_of_another_alphabet_late_in_a_file(tmp_path):
 
 def test_the_hub_is_not_waited_for(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("huggingface_hub.constants", "datasets.config"):  # which have read it, if they are imported
+        if name in sys.modules:
+            monkeypatch.setattr(sys.modules[name], "HF_HUB_OFFLINE", True)
     start = time.monotonic()
     with pytest.raises(DataError, match=r"pip install|not downloaded yet"):
         own.plan("hf:nobody/nothing", Reading(label="label"))

@@ -56,11 +56,10 @@ def test_every_cell_has_every_seed(name, cells):
 
 @every_study
 def test_contrasts_name_columns_of_every_task(name, cells):
-    study = STUDIES[name].at("smoke", seeds=1)
-    assert study.contrasts
+    """The headline at least; what a scale does not have, its other contrasts leave out."""
+    headline, *_ = STUDIES[name].at("smoke", seeds=1).contrasts
     for table in parts(cells[name]):
-        columns = {cell.column for cell in table}
-        assert {column for pair in study.contrasts for column in pair} <= columns
+        assert set(headline) <= {cell.column for cell in table}
 
 
 @every_study

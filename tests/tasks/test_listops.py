@@ -306,7 +306,7 @@ def test_longer_expressions_are_refused(release):
 
 def test_a_missing_release_is_asked_for(release):
     (release / "basic_val.tsv").unlink()
-    with pytest.raises(DataError, match=r"basic_val.tsv: run `spt data get listops`"):
+    with pytest.raises(DataError, match=r"basic_val.tsv: run `spt data get listops --release`"):
         ListOps(source="lra").load("val")
 
 

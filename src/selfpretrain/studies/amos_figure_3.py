@@ -41,13 +41,13 @@ class DataScale(Table):
     tasks = (IMAGE, TEXT)
 
     def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """On two cores text alone, with half of the usual budget."""
+        """On two cores text alone."""
         if self.scale != "paper" and label != TEXT:
             return
         paper = self.scale == "paper"
         mixers: dict[str, Mixer] = {"S4": S4()} if paper else {"Transformer": Attention(), "S4D": S4D()}
         for name, mixer in mixers.items():
-            arms = self.arms(task, mixer, "s4", "masked" if paper else "causal", share=0.5)
+            arms = self.arms(task, mixer, "s4", "masked" if paper else "causal")
             for part in PARTS if paper else SMALL_PARTS:
                 made = usual_arms(task, self._on(arms, part, label))
                 for column in (TIED, SPT):

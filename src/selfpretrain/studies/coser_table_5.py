@@ -41,13 +41,13 @@ class DepthAndSource(Table):
     tasks = (LISTOPS, TEXT, IMAGE, PATHFINDER)
 
     def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """Images at the paper's scale; on two cores token tasks, with half of the usual budget."""
+        """Images at the paper's scale; on two cores token tasks."""
         at_hand = self.at_hand()
         if (label in (IMAGE, PATHFINDER)) != (self.scale == "paper") or SWAP[label] not in at_hand:
             return
         other = at_hand[SWAP[label]]
         objective: Denoising = "masked" if self.scale == "paper" else "causal"
-        arms, theirs = (self.arms(t, Attention(), "transformer", objective, share=0.5) for t in (task, other))
+        arms, theirs = (self.arms(t, Attention(), "transformer", objective) for t in (task, other))
         rule = EVERYTHING_BUT_THE_HEAD if task.form.signal == other.form.signal else BODY
         for depth in DEPTHS:
             mine = with_model(arms, replace(arms.model, depth=depth))
