@@ -64,6 +64,12 @@ def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, more, messag
     assert message in printed and "\n" not in printed
 
 
+def test_a_study_without_data_says_what_is_missing(home, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["study", "amos-table-8", "--scale", "paper"]) == 2
+    assert "Image is left out: its data are not here" in said(capsys)
+
+
 def test_damaged_results_are_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "coser-table-4.smoke.jsonl.xz").write_bytes(b"damaged")

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import toys
-from selfpretrain import execute, grid, publish
+from selfpretrain import cost, execute, grid, publish
 from selfpretrain.errors import SpecError
-from selfpretrain.execute import Machine, carry_out, perform, waiting
+from selfpretrain.execute import Machine, carry_out, perform, remembered, waiting
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
@@ -158,3 +158,36 @@ def test_distance_of_attention_to_all_alike_is_the_mean_distance(causal):
     apart = np.abs(at[:, None] - at)
     expected = np.mean([apart[t, : t + 1].mean() for t in at]) if causal else apart.mean()
     assert attention_distance(network, task) == pytest.approx([expected], abs=2e-3)
+
+
+def test_a_page_is_current_until_what_it_says_changes(study, machine, tmp_path):
+    cells = list(study.cells())
+    here = Publication(study, "smoke", cells, machine, tmp_path / "results")
+    assert not here.current
+    carry_out(study, machine)
+    sheet.write(here.write())
+    assert here.current
+    here.results.mkdir()
+    reading = here.results / "coser-table-4.smoke.md"
+    reading.write_text("Less than hoped.")
+    assert not here.current
+    sheet.write(here.write())
+    assert here.current
+    Folder(machine.bench.folder(cells[0].recipe)).drop("result.json")
+    assert not here.current
+
+
+def test_costs_are_worked_out_once_per_folder_of_runs(study, machine, monkeypatch):
+    recipe = next(iter(study.cells())).recipe
+    monkeypatch.setattr(cost, "known", {})
+    with remembered(machine):
+        plan = cost.plan(recipe)
+    monkeypatch.setattr(cost, "known", {})
+    monkeypatch.setattr(cost, "_plan", None)
+    with remembered(machine):
+        assert cost.plan(recipe) == plan
+    costs = machine.bench.runs / "costs.json"
+    costs.write_text(costs.read_text().replace(torch.__version__, "0.0.0"))
+    monkeypatch.setattr(cost, "known", {})
+    with remembered(machine), pytest.raises(TypeError):
+        cost.plan(recipe)

@@ -20,7 +20,6 @@ from selfpretrain.shelf import find, names
 
 DOCS = Path(__file__).parents[1] / "docs" / "studies"
 KEPT = (".md", ".svg", ".csv")
-"""What of a study's page goes into the documentation."""
 
 
 def page(name: str, machine: Machine) -> Publication:
@@ -34,6 +33,11 @@ def page(name: str, machine: Machine) -> Publication:
     return publication
 
 
+def files(publication: Publication) -> list[Path]:
+    """What of a study's page goes into the documentation."""
+    return [file for file in sorted(publication.folder.path.iterdir()) if file.suffix in KEPT]
+
+
 def main() -> None:
     """Write all pages."""
     torch.set_num_threads(1)
@@ -44,15 +48,13 @@ def main() -> None:
             if name == "compare":
                 continue
             publication = page(name, machine)
-            source = publication.folder.path
-            target = DOCS / source.name
+            target = DOCS / publication.folder.path.name
             shutil.rmtree(target, ignore_errors=True)
             if publication.kept.exists():
                 target.mkdir()
-                for file in source.iterdir():
-                    if file.suffix in KEPT:
-                        shutil.copy(file, target)
-                made.append(source)
+                for file in files(publication):
+                    shutil.copy(file, target)
+                made.append(publication.folder.path)
         (DOCS / "table.md").write_text(sheet.index(made), encoding="utf-8")
 
 

@@ -12,8 +12,9 @@ from .errors import DataError, SpecError
 from .shelf import find, names
 
 if TYPE_CHECKING:
+    from . import study  # there are other things called Cell
     from .execute import Machine
-    from .study import Cell, Scale, Study
+    from .study import Scale, Study
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def _carry_out_every(order: Order, machine: "Machine") -> None:
     Console().print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
 
 
-def preview(cells: "list[Cell]", machine: "Machine", gpu: str = "") -> None:
+def preview(cells: "list[study.Cell]", machine: "Machine", gpu: str = "") -> None:
     """Show what would be trained, and what it costs."""
     from .execute import forecast
 
@@ -80,7 +81,7 @@ def show_report(folder: Path) -> None:
     console.print(Text(f"report: {paths['html']}"), soft_wrap=True)
 
 
-def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[Cell]":
+def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[study.Cell]":
     from . import world
     from .execute import carry_out, together
     from .grid import Grid, tuned
@@ -89,6 +90,8 @@ def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[Cell]"
     from .study import chosen
 
     cells, remarks = list(study.cells()), list[str]()
+    if not cells:
+        raise DataError(f"nothing can be run at the {order.scale} scale: {'; '.join(study.notes())}")
     publication = Publication(study, order.scale, cells, machine, order.results or SHIPPED)
     if not order.fresh and (found := publication.restore()):
         Console().print(f"{found} stages are taken from {publication.results}; --fresh runs them here")

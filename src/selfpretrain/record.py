@@ -1,6 +1,7 @@
 """What a study writes down for its report, besides the results of its stages."""
 
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -93,13 +94,12 @@ def _entry(cell: Cell, bench: Bench, paper: str) -> dict[str, Any]:
 
 
 def _printed(paper: str, place: tuple[str, str, str]) -> dict[str, Any]:
-    """The paper's number, in per cent also where it is printed as a fraction."""
+    """The paper's number as it is printed, and where."""
     found = look_up(paper, place)
     if found.value is None:
         return {}
-    value = found.value if found.unit else 100 * found.value
     where = dict(zip(("table", "row", "column"), place, strict=True))
-    return {"printed": {"paper": paper, **where, "value": value, "unit": "%", "remark": found.remark}}
+    return {"printed": {"paper": paper, **where} | asdict(found)}
 
 
 def _signal(form: Form) -> str:

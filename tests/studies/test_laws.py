@@ -3,6 +3,7 @@
 That every one of them runs to its page is a step of its own: ``spt study all --scale smoke``.
 """
 
+import functools
 import json
 from dataclasses import replace
 
@@ -26,10 +27,10 @@ def one_thread():
     toys.settle()
 
 
-@pytest.fixture(scope="module")
-def cells():
-    """The cells of every study at smoke scale, with two seeds."""
-    return {name: list(kind.at("smoke", seeds=2).cells()) for name, kind in STUDIES.items()}
+@functools.cache
+def cells(name):
+    """Those of a study at smoke scale, with two seeds."""
+    return list(STUDIES[name].at("smoke", seeds=2).cells())
 
 
 def place(cell):
@@ -37,8 +38,8 @@ def place(cell):
 
 
 @every_study
-def test_recipes_survive_json_and_differ(name, cells):
-    mine = cells[name]
+def test_recipes_survive_json_and_differ(name):
+    mine = cells(name)
     assert isinstance(STUDIES[name].at("smoke", seeds=2), Study)
     assert len({(c.row, c.column, fingerprint(c.recipe)) for c in mine}) == len(mine)
     for cell in mine:
@@ -46,8 +47,8 @@ def test_recipes_survive_json_and_differ(name, cells):
 
 
 @every_study
-def test_every_cell_has_every_seed(name, cells):
-    for table in parts(cells[name]):
+def test_every_cell_has_every_seed(name):
+    for table in parts(cells(name)):
         seeds = {}
         for cell in table:
             seeds.setdefault((cell.row, cell.column), []).append(cell.recipe.seed)
@@ -55,24 +56,24 @@ def test_every_cell_has_every_seed(name, cells):
 
 
 @every_study
-def test_contrasts_name_columns_of_every_task(name, cells):
+def test_contrasts_name_columns_of_every_task(name):
     """The headline at least; what a scale does not have, its other contrasts leave out."""
     headline, *_ = STUDIES[name].at("smoke", seeds=1).contrasts
-    for table in parts(cells[name]):
+    for table in parts(cells(name)):
         assert set(headline) <= {cell.column for cell in table}
 
 
 @every_study
-def test_printed_numbers_are_where_the_cells_say(name, cells):
-    for cell in cells[name]:
+def test_printed_numbers_are_where_the_cells_say(name):
+    for cell in cells(name):
         if cell.printed:
             look_up(STUDIES[name].paper, cell.printed)
 
 
 @every_study
-def test_arms_of_a_row_differ_in_training_alone(name, cells):
+def test_arms_of_a_row_differ_in_training_alone(name):
     """One architecture per row and task, whatever is done with it (a causal arm is causal throughout)."""
-    for table in parts(cells[name]):
+    for table in parts(cells(name)):
         for row in {cell.row for cell in table}:
             models = {replace(c.recipe.model, causal=False, dropout=0.0) for c in table if c.row == row}
             assert len(models) == 1
@@ -85,10 +86,10 @@ def test_page_says_what_it_must(name):
         assert {"Source", "Protocol", "Expected", "What differs"} <= set(sections)
 
 
-def test_studies_share_their_stages(cells, tmp_path):
+def test_studies_share_their_stages(tmp_path):
     """What one study has trained is not trained again for another."""
     bench = Bench(tmp_path)
-    each = [{job.name for job in jobs(mine, bench)} for mine in cells.values()]
+    each = [{job.name for job in jobs(mine, bench)} for mine in map(cells, STUDIES)]
     assert len(set().union(*each)) < 0.9 * sum(map(len, each))
 
 

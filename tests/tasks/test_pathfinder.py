@@ -159,7 +159,9 @@ def test_images_of_another_size_are_refused(home):
 
 
 def test_a_missing_release_is_asked_for(home):
-    with pytest.raises(DataError, match="pathfinder128/curv_contour_length_14: run `spt data get pathx --release`"):
+    with pytest.raises(
+        DataError, match="pathfinder128/curv_contour_length_14: run `spt data get pathx --release`"
+    ):
         PathX(source="lra").load("train")
 
 

@@ -149,13 +149,15 @@ def curves(measure: Measure) -> str:
         axes.grid(axis="y")
         names = _names(measure)
         for at, series in enumerate(measure.series):
-            xs = [float(names.index(str(x)) if names else x) for x in series.x]
+            aside = 0.1 * (at - (len(measure.series) - 1) / 2)  # equal values are seen side by side
+            xs = [names.index(str(x)) + aside if names else float(x) for x in series.x]
             points = thin(list(zip(xs, series.y, strict=True)), POINTS)
             every = max(1, len(points) // 12)
             pen = _pen(at) | ({"linestyle": ""} if names else {})  # nothing lies between two names
             axes.plot(*_unzipped(points), **pen, markersize=4, markevery=every, label=series.label)
         if names:
             axes.set_xticks(range(len(names)), names)
+            axes.set_ylim(bottom=min(0.0, *(y for series in measure.series for y in series.y)))
         else:
             axes.locator_params(
                 axis="x", integer=all(float(x).is_integer() for s in measure.series for x in s.x)

@@ -54,10 +54,10 @@ class Signals(Table):
                     )
 
 
-def _printed(name: str, column: str, label: str, direction: str) -> tuple[str, str, str] | None:
+def _printed(name: str, column: str, label: str, direction: str) -> tuple[str, str, str]:
     row = {"Transformer": "Transformers"}.get(name, name) + (" + SPT" if column == SPT else "")
     where = {"causal": "SC Causal", "bidirectional": "SC Bi."}[direction] if label == SPEECH else label
-    return None if label in BIDMC else ("Table 3", row, where)
+    return "Table 3", row, where
 
 
 study = Signals

@@ -1,0 +1,217 @@
+"""Layers of the shelf beside public packages for the same model: time and memory of a pass.
+
+    python benchmarks/mixers.py [--only local,bigbird] [--length 4096] [--width 128] [--batch 2]
+
+Forward and backward pass of one layer, one thread, float32, no padding, the settings of the shelf on both
+sides; peers.py says what differs. Packages that are not installed are left out; several for one model get a
+line each.
+
+Times are medians of processor time: all sides of a case take turns in one process, with freed memory kept, as
+``spt`` keeps it. Memory is the growth of the peak of the resident set by a pass, each side in a fresh process
+with the allocator's default. Ratios say how many times as much the package needs; those below 0.95 are red.
+
+Every figure goes to --out at once; the same command goes on from there.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import peers
+import torch
+from peers import Make
+from rich.console import Console
+from rich.table import Table
+from ssm import one_pass
+from torch import Tensor, nn
+
+from selfpretrain import __version__
+from selfpretrain.bench import peak_memory
+from selfpretrain.launch import keep_memory
+from selfpretrain.mixers.base import Place
+from selfpretrain.shelf import find
+
+HEADS, WARM = 4, 1024
+"""Heads of every layer, and positions of the pass that loads libraries, before memory is looked at."""
+FEWEST, MOST = 5, 25
+"""Rounds behind a median."""
+EVEN = 0.95
+"""Ratio below which ours needs more, and not only by chance."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mixer, and who else offers it."""
+
+    mixer: str
+    others: dict[str, Make] = field(default_factory=dict)  # by name of the package
+    causal: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.mixer}-causal" if self.causal else self.mixer
+
+    def sides(self) -> dict[str, Make]:
+        """Ours, and those that are installed."""
+        return {"ours": self.ours} | {
+            package: make for package, make in self.others.items() if there(package)
+        }
+
+    def ours(self, width: int, heads: int, length: int) -> nn.Module:
+        return find("mixers", self.mixer)().build(Place(width, length, self.causal))
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("attention", {"torch (L x L matrix)": peers.squares, "torch": peers.torch_attention}),
+        Case("local", {"local-attention": peers.local}),
+        Case("window", {"transformers": peers.windowed(reach=128, first=0)}),
+        Case("longformer", {"transformers": peers.windowed(reach=256, first=1)}),
+        Case("bigbird", {"transformers": peers.bigbird}),
+        Case("linformer", {"linformer": peers.linformer}),
+        Case("linear", {"linear-attention-transformer": peers.linear}),
+        Case("performer", {"performer-pytorch": peers.performer(causal=False)}),
+        Case("performer", {"performer-pytorch": peers.performer(causal=True)}, causal=True),
+        Case("nystromformer", {"nystrom-attention": peers.nystrom, "transformers": peers.nystrom_hf}),
+        Case("reformer", {"reformer-pytorch": peers.reformer, "transformers": peers.reformer_hf}),
+        Case("sinkhorn", {"sinkhorn-transformer": peers.sinkhorn}),
+        Case("fnet", {"transformers": peers.fnet}),
+        Case("mega", {"mega-pytorch": peers.mega}),
+        Case("mamba2", {"transformers": peers.mamba2}, causal=True),
+    )
+}
+
+
+class Fed(nn.Module):
+    """A layer with its input, which gets a gradient too."""
+
+    def __init__(self, layer: nn.Module, batch: int, length: int, width: int) -> None:
+        super().__init__()
+        self.layer, self.x = layer, nn.Parameter(torch.randn(batch, length, width))
+
+    def forward(self) -> Tensor:
+        return self.layer(self.x)
+
+
+def there(package: str) -> bool:
+    try:
+        return bool(version(package.partition(" ")[0]))
+    except PackageNotFoundError:
+        return False
+
+
+def fed(make: Make, length: int, arguments: argparse.Namespace) -> nn.Module:
+    torch.manual_seed(0)
+    width, batch = arguments.width, arguments.batch
+    return Fed(make(width, HEADS, length).train(), batch, length, width)
+
+
+def times(sides: dict[str, Make], arguments: argparse.Namespace) -> dict[str, float]:
+    """Median processor time of a pass per side, in turns."""
+    keep_memory()
+    modules = {side: fed(make, arguments.length, arguments) for side, make in sides.items()}
+    taken: dict[str, list[float]] = {side: [] for side in modules}
+    for module in modules.values():
+        one_pass(module)
+    start = time.process_time()
+    for turn in range(MOST):
+        if turn >= FEWEST and time.process_time() - start > arguments.seconds:
+            break
+        for side, module in modules.items():
+            begin = time.process_time()
+            one_pass(module)
+            taken[side].append(time.process_time() - begin)
+    return {side: statistics.median(found) for side, found in taken.items()}
+
+
+def memory(make: Make, arguments: argparse.Namespace) -> float:
+    """Growth of the peak of the resident set by a pass, in bytes."""
+    one_pass(fed(make, WARM, arguments))
+    module = fed(make, arguments.length, arguments)
+    before = peak_memory()
+    one_pass(module)
+    return peak_memory() - before
+
+
+def measure(what: str, arguments: argparse.Namespace) -> dict[str, float]:
+    """What a fresh process answers."""
+    torch.set_num_threads(1)
+    name, side = what.split("/")
+    sides = CASES[name].sides()
+    return {side: memory(sides[side], arguments)} if side else times(sides, arguments)
+
+
+def ask(what: str) -> dict[str, float]:
+    """Measure in a fresh process; if it fails, say so and go on."""
+    command = [sys.executable, __file__, *sys.argv[1:], "--child", what]
+    environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        print(f"{what}: {said}", file=sys.stderr)
+        return {}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def collect(arguments: argparse.Namespace) -> Table:
+    """All figures, those in --out as they are."""
+    out = arguments.out
+    known = json.loads(out.read_text()) if out and out.exists() else {}
+    heads = ("mixer", "package", "ms, ours", "package", "ratio", "MB, ours", "package", "ratio")
+    title = f"Forward and backward, L {arguments.length}, D {arguments.width}, B {arguments.batch}"
+    table = Table(*heads, title=title)
+    for name in arguments.only.split(","):
+        sides = CASES[name].sides()
+        for what in (f"{name}/", *(f"{name}/{side}" for side in sides)):
+            if what not in known:
+                known[what] = ask(what)
+                if out:
+                    out.write_text(json.dumps(known, indent=1) + "\n")
+        spent = known[f"{name}/"]
+        needed = {side: value for side in sides for value in known[f"{name}/{side}"].values()}
+        for side in list(sides)[1:]:
+            table.add_row(name, side, *pair(spent, side, 1e3), *pair(needed, side, 1e-6))
+    return table
+
+
+def pair(found: dict[str, float], side: str, factor: float) -> tuple[str, str, str]:
+    """Ours, theirs and how many times as much that is."""
+    if "ours" not in found or side not in found:
+        return "-", "-", "-"
+    ours, theirs = found["ours"], found[side]
+    colour = "red" if theirs < EVEN * ours else "green"
+    return f"{ours * factor:,.0f}", f"{theirs * factor:,.0f}", f"[{colour}]{theirs / ours:.2f}[/]"
+
+
+def main() -> None:
+    """Measure what is asked for, one fresh process per case and per amount of memory, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default=",".join(CASES), help="mixers, comma-separated")
+    parser.add_argument("--length", type=int, default=4096)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=6.0, help="processor time per case")
+    parser.add_argument("--out", type=Path, help="JSON of all figures; those in it are not measured again")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(measure(arguments.child, arguments)))
+        return
+    packages = sorted({p.partition(" ")[0] for case in CASES.values() for p in case.others if there(p)})
+    print(f"selfpretrain {__version__}, {', '.join(f'{p} {version(p)}' for p in packages)}")
+    Console(width=120).print(collect(arguments))
+    print(f"load of this machine: {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
+
+
+if __name__ == "__main__":
+    main()
