@@ -44,7 +44,6 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     assert "20 stages are taken from" in said(capsys)
     assert (folder / "page.md").read_text() == page
 
-    shutil.rmtree(tmp_path / "runs")
     assert cli.run([*STUDY, "--results", str(kept), "--fresh", "--dry-run"]) == 0
     assert "20 to run" in said(capsys)
 

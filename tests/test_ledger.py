@@ -53,7 +53,9 @@ def test_no_file_is_nothing(tmp_path):
     assert ledger.restore(tmp_path / "nothing", {}) == (0, {})
 
 
-@pytest.mark.parametrize("content", [b"", b"not xz", lzma.compress(b"{not json\n{")])
+@pytest.mark.parametrize(
+    "content", [b"", b"not xz", lzma.compress(b"{not json\n{"), lzma.compress(b'{}\n{"stage": "one"}')]
+)
 def test_damage_is_named(content, tmp_path):
     (tmp_path / "kept").write_bytes(content)
     with pytest.raises(StoreError, match="damaged"):

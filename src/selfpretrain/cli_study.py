@@ -93,7 +93,9 @@ def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[study.
     if not cells:
         raise DataError(f"nothing can be run at the {order.scale} scale: {'; '.join(study.notes())}")
     publication = Publication(study, order.scale, cells, machine, order.results or SHIPPED)
-    if not order.fresh and (found := publication.restore()):
+    if order.fresh:
+        publication.forget()
+    elif found := publication.restore():
         Console().print(f"{found} stages are taken from {publication.results}; --fresh runs them here")
     if order.dry_run:
         preview(chosen(cells, order.only), machine, order.gpu)

@@ -10,9 +10,11 @@ from pathlib import Path
 import torch
 
 from . import __version__, cost, world
+from .batch import SPLITS
 from .contract import vet
 from .errors import SpecError
 from .launch import usable_cores
+from .ledger import RESTORED
 from .progress import Watch, duration
 from .recipe import Recipe, describe, fingerprint
 from .record import manifest, record
@@ -120,6 +122,10 @@ def perform(todo: list[Job], machine: Machine) -> None:
     if not left:
         return
     vet(job.recipe for job in left)
+    for folder in (Folder(machine.bench.runs / "stages" / job.name) for job in left):
+        if world.first() and folder.finished and not folder.has(WEIGHTS):  # they are needed now
+            folder.drop("result.json")
+            folder.drop(RESTORED)
     costs = {job.name: estimate(job).flops for job in left}
     with Watch(costs, len(todo), machine.quiet) as watch:
         bench = replace(machine.bench, tell=watch.tell if world.first() else silent)
@@ -135,8 +141,6 @@ def waiting(todo: list[Job], machine: Machine) -> list[Job]:
         scores = folder.read("result.json")["scores"] if folder.finished else {}
         tested = folder.finished and (not job.tested or "test" in scores)
         if not tested or (needed and not folder.has(WEIGHTS)):
-            if folder.finished and not folder.has(WEIGHTS) and world.first():
-                folder.drop("result.json")
             left[job.name] = job
     return list(reversed(left.values()))
 
@@ -186,13 +190,17 @@ def _seconds(recipe: Recipe) -> float:
 def _write_record(
     study: Study, cells: list[Cell], folder: Folder, machine: Machine, notes: list[str]
 ) -> None:
-    if folder.has("study.json"):
-        folder.read("study.json")  # complains if another version wrote it
-        return
-    prints = manifest(cells[0].recipe.task)
-    folder.write("manifest.json", {"format": FORMAT} | prints)
+    before = folder.read("study.json") if folder.has("study.json") else {}
+    if before:
+        prints = {split: folder.read("manifest.json")[split] for split in SPLITS}
+    else:
+        prints = manifest(cells[0].recipe.task)
+        folder.write("manifest.json", {"format": FORMAT} | prints)
     content = record(study, cells, machine.bench, machine.command, prints)
-    folder.write("study.json", content | {"notes": [*content["notes"], *notes]})
+    content["notes"] += notes
+    lasting = {key: before[key] for key in ("created", "command", "baselines") if key in before}
+    if content | lasting != before:
+        folder.write("study.json", content | lasting)
 
 
 def _add_baselines(task: Task, folder: Folder, bench: Bench) -> None:

@@ -7,7 +7,7 @@ otherwise train again; what needs weights (a new stage that starts from an old o
 import base64
 import json
 import lzma
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from .errors import StoreError
 from .store import Folder, Json, explained, write_text
 
 FILES = ("recipe.json", "result.json", "environment.json")
+RESTORED, CHECKPOINT = "restored.json", "checkpoint.safetensors"
+"""Says that a stage was put back; what a stage under way goes on from."""
 PREDICTIONS, LOG = "predictions.safetensors", "log.jsonl"
 KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
 
@@ -49,14 +51,29 @@ def restore(file: Path, stages: dict[str, Path]) -> tuple[int, Json]:
     """
     if not file.exists():
         return 0, {}
-    lines = _lines(file)
-    extra, found = next(lines), 0
-    for line in lines:
-        place = stages.get(line["stage"])
-        if place is not None and not Folder(place).finished:
-            _put(Folder.make(place), line)
-            found += 1
-    return found, extra
+    lines, found = _lines(file), 0
+    try:
+        for line in lines[1:]:
+            place = stages.get(line["stage"])
+            if place is not None and not _begun(Folder(place)):
+                _put(Folder.make(place), line)
+                found += 1
+        return found, lines[0]
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        raise _damaged(file, error) from error
+
+
+def forget(stages: Iterable[Folder]) -> None:
+    """Drop the results that were put back, so that these stages are run here."""
+    for folder in stages:
+        if folder.has(RESTORED):
+            folder.drop("result.json")
+            folder.drop(RESTORED)
+
+
+def _begun(folder: Folder) -> bool:
+    """Whether a stage has finished here, or is under way with a log of its own."""
+    return folder.finished or folder.has(CHECKPOINT)
 
 
 def _line(folder: Folder) -> Json:
@@ -70,6 +87,7 @@ def _line(folder: Folder) -> Json:
 
 
 def _put(folder: Folder, line: Json) -> None:
+    folder.write(RESTORED, {})
     write_text(folder.path / LOG, line["log"])
     if "predictions" in line:
         arrays = {name: torch.from_numpy(_unpacked(it)) for name, it in line["predictions"].items()}
@@ -90,9 +108,14 @@ def _unpacked(it: list[str]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), dtype=KEPT_KINDS[stored]).astype(kind)
 
 
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
+def _lines(file: Path) -> list[dict[str, Any]]:
+    """What was kept besides, and a line per stage."""
     try:
-        lines = lzma.decompress(file.read_bytes()).decode().splitlines()
-        yield from map(json.loads, lines)
-    except (OSError, lzma.LZMAError, ValueError) as error:
-        raise StoreError(f"{file} is damaged ({error}); delete it, or use another --results") from error
+        found = [json.loads(line) for line in lzma.decompress(file.read_bytes()).decode().splitlines()]
+    except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+        raise _damaged(file, error) from error
+    return found or [{}]
+
+
+def _damaged(file: Path, error: Exception) -> StoreError:
+    return StoreError(f"{file} is damaged ({error}); delete it, or use another --results")

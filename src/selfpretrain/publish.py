@@ -51,9 +51,14 @@ class Publication:
             StoreError: if the file of kept results is damaged.
         """
         found, extra = ledger.restore(self.kept, self._stages())
-        if extra.get("measures") and not self.folder.has(extra["of"]):
-            self.folder.write(extra["of"], {"format": FORMAT, "measures": extra["measures"]})
+        if extra.get("of") == self._measured and not self.folder.has(self._measured):
+            self.folder.write(self._measured, {"format": FORMAT, "measures": extra.get("measures", [])})
         return found
+
+    def forget(self) -> None:
+        """Drop what was taken over, so that it is measured here."""
+        ledger.forget(map(Folder, self._stages().values()))
+        self.folder.drop(self._measured)
 
     def keep(self) -> int:
         """Keep what is finished for later runs; how many stages."""

@@ -90,12 +90,15 @@ class Table(Study):
         """What stands in for what, and what is left out."""
         if self.scale == "paper":
             return [f"{label} is left out: its data are not here" for label in self._absent()]
-        instead = [f"{name_of(task)} stands in for {label}" for label, task in self.at_hand().items()]
-        without = [label for label in self.tasks if label not in STAND_INS]
+        shown, absent = {cell.label for cell in self.cells()}, self._absent()
+        instead = [
+            f"{name_of(STAND_INS[label])} stands in for {label}" for label in STAND_INS if label in shown
+        ]
+        without = [label for label in self.tasks if label not in shown and label not in absent]
         return [
             *instead,
-            *([f"{', '.join(without)}: nothing small enough stands in"] if without else []),
-            *(f"{label} is left out: its data are not here (spt data get)" for label in self._absent()),
+            *([f"left out at this scale: {', '.join(without)}"] if without else []),
+            *(f"{label} is left out: its data are not here (spt data get)" for label in absent),
         ]
 
     def arms(self, task: Task, mixer: Mixer, family: str, objective: Denoising, share: float = 1.0) -> Arms:

@@ -2,13 +2,14 @@
 
 Source: Amos et al. (2024), Figure 3 and section 3.4.
 
-Protocol: nested parts of the training split; pretraining and finetuning see the same part, both with as many
-steps as on the whole; the scratch arm has the compute of both together.
+Protocol: nested parts of the training split; pretraining and finetuning see the same part, pretraining with
+as many steps as on the whole; the scratch arm has the compute of both together.
 
 Expected: small gains on all the data, up to 30 % on the smallest part.
 
-What differs: the paper's scratch arm is not tied. S4D stands in for S4 at the small scale, beside a
-Transformer; text is pretrained causally there, and the smallest part holds 100 sequences.
+What differs: the paper's scratch arm is not tied, and its appendix C.1.4 has batches and learning rates of
+its own; here those of Table 5 are taken. S4D stands in for S4 at the small scale, beside a Transformer;
+text is pretrained causally there, and the smallest part holds 100 sequences.
 """
 
 from collections.abc import Iterator

@@ -7,7 +7,8 @@ scratch, in pretraining and in finetuning, against the step.
 
 Expected: pretraining flattens early; finetuning falls faster than training from scratch.
 
-What differs: the paper draws accuracy on training data, here it is the training loss that was minimised.
+What differs: the paper draws accuracy on training data, here it is the training loss that was minimised. At
+the small scale networks are causal and pretrained causally.
 """
 
 from collections.abc import Iterator

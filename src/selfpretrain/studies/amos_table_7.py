@@ -5,7 +5,7 @@ Source: Amos et al. (2024), Table 7 and Figure 2.
 Protocol: S4 and DLR; started as designed, or with every parameter drawn from N(0, 0.1); from scratch with
 the compute of pretraining and finetuning together, and self-pretrained.
 
-Expected: from scratch the random start costs points, after self-pretraining hardly any.
+Expected: from scratch the random start costs points, after self-pretraining two or three on average.
 
 What differs: the paper's random start covers gains of norms as well; so it does here. Its DLR has four to
 seven times the parameters of its S4; here too, at equal width. At the small scale the networks are causal,

@@ -8,7 +8,8 @@ finetuning; schedules are drawn out over each stage.
 Expected: ten points on both tasks for the Transformer, little for S4, and not much between the shares.
 
 What differs: epochs of pretraining and of finetuning cost about the same; learning rates of the stages are
-those of the other studies. S4D stands in for S4 at the small scale.
+those of the other studies. At the small scale networks are causal and pretrained causally, and S4D stands
+in for S4.
 """
 
 from collections.abc import Iterator

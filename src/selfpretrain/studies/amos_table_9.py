@@ -2,12 +2,13 @@
 
 Source: Amos et al. (2024), Table 9 (Image).
 
-Protocol: widths that give the sizes, everything else equal; from scratch with the compute of pretraining and
-finetuning together, and self-pretrained with the masked objective.
+Protocol: widths and depths that give the sizes, everything else equal; from scratch with the compute of
+pretraining and finetuning together, and self-pretrained with the masked objective.
 
 Expected: a gain at every size.
 
-What differs: the paper does not print how its sizes were made; widths here are the ones that fit its labels.
+What differs: the paper does not print how its sizes were made; widths and depths here are ones that fit its
+labels.
 """
 
 from collections.abc import Iterator

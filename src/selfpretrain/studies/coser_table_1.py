@@ -5,7 +5,7 @@ Source: Coser & Orvieto (2025), Table 1, which repeats Amos et al. (2024), Table
 Protocol: the Transformer of the small sizes; from scratch with the budget of finetuning, and self-pretrained
 with the masked objective. The tied arm is ours.
 
-Expected: 10 to 24 points over scratch.
+Expected: 11 to 24 points over scratch.
 
 What differs: the paper's network starts with identical Q, K, V and O and masks no padding; neither is so
 here.

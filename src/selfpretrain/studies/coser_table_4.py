@@ -8,8 +8,8 @@ identical ones, as in the code that the paper used.
 
 Expected: queries and keys alone give most of the gain.
 
-What differs: the second start, and the arm with everything but queries and keys, are ours; so is text, which
-is pretrained causally at the small scale.
+What differs: the independent start, and the arm with everything but queries and keys, are ours; so is text,
+which is pretrained causally at the small scale.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """How often does training never leave chance, from scratch and with self-pretraining?
 
-Source: our question; published runs of Long Range Arena have one seed, and reports of runs that never leave
-chance are common for PathX.
+Source: our question; published runs of Long Range Arena mostly have one seed, and reports of runs that
+never leave chance are common for PathX.
 
 Protocol: the arms of Table 1; a run has failed where its test score is within two standard errors of always
 answering with the commonest class.

@@ -1,7 +1,8 @@
 """Do the efficient Transformers of Long Range Arena keep their order once all are self-pretrained?
 
-Source: Gu et al. (2022), Table 10, and the upper half of Table 1 of Amos et al. (2024), which quote Tay et
-al. (2021) from scratch only; no paper shows these architectures with self-pretraining.
+Source: our question; the rows are those of Gu et al. (2022), Table 10, and the upper half of Table 1 of
+Amos et al. (2024), which quote Tay et al. (2021) from scratch only. But for the Transformer, no paper that
+we know shows these architectures with self-pretraining.
 
 Protocol: every architecture with the same width, depth, budget and learning rates; from scratch with the
 compute of pretraining and finetuning together, and self-pretrained with the masked objective.

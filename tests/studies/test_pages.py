@@ -1,0 +1,57 @@
+"""The pages of the documentation are what the results that ship give."""
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import toys
+from selfpretrain import shelf
+from selfpretrain.execute import Machine
+from selfpretrain.publish import SHIPPED
+
+ROOT = Path(__file__).parents[2]
+NAMES = [name for name in shelf.names("studies") if name != "compare"]
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    """tools/studies.py."""
+    toys.settle()
+    spec = importlib.util.spec_from_file_location("studies_pages", ROOT / "tools" / "studies.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def agree(tool, name, folder):
+    publication = tool.page(name, replace(Machine.of(folder, "cpu", "1"), quiet=True))
+    there = tool.DOCS / publication.folder.path.name
+    assert {file.name for file in there.iterdir()} == {file.name for file in tool.files(publication)}
+    for file in tool.files(publication):
+        assert file.read_bytes() == (there / file.name).read_bytes(), "run python tools/studies.py"
+
+
+def test_a_page_is_what_its_results_give(tool, tmp_path):
+    agree(tool, "amos-table-8", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data("fsdd")
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "amos-table-8"])
+def test_every_page_is_what_its_results_give(tool, name, tmp_path, monkeypatch, needs_data):
+    monkeypatch.setenv("SPT_DATA", str(needs_data))
+    agree(tool, name, tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_study_has_been_run_read_and_listed(name):
+    assert (SHIPPED / f"{name}.small.jsonl.xz").exists()
+    assert len((SHIPPED / f"{name}.small.md").read_text().split()) > 40
+    listed = (ROOT / "docs" / "studies" / "table.md").read_text()
+    assert f"({name}-small/page.md)" in listed
+    page = (ROOT / "docs" / "studies" / f"{name}-small" / "page.md").read_text()
+    assert "missing" not in page
