@@ -21,9 +21,9 @@ T = TypeVar("T")
 Path = dict[int, tuple[float, float]]
 """Step of the scored stage to (compute spent, score)."""
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#4b9cd3")
-STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)))
-MARKERS = ("o", "s", "D", "^", "v", "P")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#4b9cd3", "#6b6b6b")
+STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)))
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT, BAND = "#1c1e21", "#c9ccd1", "#eceef1"
 """Text and axes; grid; tie band. No other part of a figure has these colours, so a page may replace them."""
 POINTS = 4000

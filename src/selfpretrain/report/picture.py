@@ -19,7 +19,7 @@ from .figures import COLOURS, SETTINGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import SubFigure
+    from matplotlib.figure import Figure, SubFigure
 
 WIDTH, HISTOGRAMS = 7.2, 2.4
 """Inches: of the figure, and of the histograms from top to bottom."""
@@ -114,10 +114,20 @@ def save(view: View, path: Path) -> None:
             _labels(labels, view)
             _histogram(lengths, view.lengths)
             lengths.set_xlabel("length")
+        _lay_out(figure)
         try:
             figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
         except OSError as error:
             raise SpecError(f"{path} cannot be written ({error.strerror}); name another file") from error
+
+
+def _lay_out(figure: "Figure") -> None:
+    """For good, and rounded: the last digits that the solver finds for many panels depend on chance."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = axes.get_position().bounds
+        axes.set_position((round(left, 6), round(bottom, 6), round(width, 6), round(height, 6)))
 
 
 def _columns(view: View) -> int:

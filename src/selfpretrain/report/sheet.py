@@ -70,7 +70,7 @@ def index(folders: Iterable[Path]) -> str:
         page = f"{sheet.folder.resolve().name}/page.md"
         words = (
             f"[{markdown.escaped(_named(sheet))}]({page})",
-            markdown.escaped(sheet.plan.title),
+            markdown.escaped(sheet.plan.title.rpartition(": ")[2]),  # the paper stands in the first column
             sheet.plan.scale,
             str(sheet.seeds or ""),
             sheet.state,
