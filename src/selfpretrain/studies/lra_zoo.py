@@ -66,10 +66,10 @@ class Zoo(Table):
     tasks = (IMAGE,)
 
     def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """Half of the usual small budget for each."""
+        """The same budget for each."""
         for name, (whole, small) in ZOO.items():
             mixer = whole if self.scale == "paper" else small
-            arms = self.arms(task, mixer, "like:transformer-dagger", "masked", share=0.5)
+            arms = self.arms(task, mixer, "like:transformer-dagger", "masked")
             made = usual_arms(task, arms)
             for column in (TIED, SPT):
                 key = ("Table 10", name, label) if column == TIED and name != "MEGA" else None
