@@ -17,8 +17,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -31,7 +29,7 @@ import torch
 from peers import Make
 from rich.console import Console
 from rich.table import Table
-from ssm import one_pass
+from ssm import ask, one_pass
 from torch import Tensor, nn
 
 from selfpretrain import __version__
@@ -149,18 +147,6 @@ def measure(what: str, arguments: argparse.Namespace) -> dict[str, float]:
     name, side = what.split("/")
     sides = CASES[name].sides()
     return {side: memory(sides[side], arguments)} if side else times(sides, arguments)
-
-
-def ask(what: str) -> dict[str, float]:
-    """Measure in a fresh process; if it fails, say so and go on."""
-    command = [sys.executable, __file__, *sys.argv[1:], "--child", what]
-    environment = os.environ | {"PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        print(f"{what}: {said}", file=sys.stderr)
-        return {}
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def collect(arguments: argparse.Namespace) -> Table:

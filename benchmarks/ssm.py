@@ -248,14 +248,14 @@ def checkouts(arguments: argparse.Namespace) -> dict[str, Path]:
 KINDS = ("tuned", "default", "memory ours", "memory theirs", "error")
 
 
-def ask(case: Case, what: str, length: int) -> dict:
-    """Measure in a fresh process; if it fails, say so and go on."""
-    command = [sys.executable, __file__, *sys.argv[1:], "--child", f"{case.name}/{what}/{length}"]
+def ask(what: str) -> dict:
+    """Measure with this script in a fresh process; if it fails, say so and go on."""
+    command = [sys.executable, *sys.argv, "--child", what]
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        print(f"{case.name} {length} {what}: {said}", file=sys.stderr)
+        print(f"{what}: {said}", file=sys.stderr)
         return {}
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -338,7 +338,7 @@ def collect(arguments: argparse.Namespace) -> tuple[Table, Table]:
             for what in KINDS:
                 key = f"{case.name}/{what}/{length}"
                 if key not in known and what in arguments.what.split(","):
-                    known[key] = ask(case, what, length)
+                    known[key] = ask(f"{case.name}/{what}/{length}")
                     if arguments.out:
                         arguments.out.write_text(json.dumps(known, indent=1) + "\n")
                 found[what] = known.get(key, {})

@@ -34,6 +34,12 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     page = (folder / "page.md").read_text()
     assert all(word in page for word in ("Protocol", "What differs", "identical start", "Q and K", "60"))
     assert (kept / "coser-table-4.smoke.jsonl.xz").stat().st_size < 100_000
+    made_at = (folder / "page.html").stat().st_mtime_ns
+
+    assert cli.run([*STUDY, "--results", str(tmp_path / "also")]) == 0
+    assert said(capsys).count("page:") == 1
+    assert (folder / "page.html").stat().st_mtime_ns == made_at
+    assert (tmp_path / "also" / "coser-table-4.smoke.jsonl.xz").exists()
 
     assert cli.run([*STUDY, "--results", str(kept), "--dry-run", "--gpu", "a100"]) == 0
     again = said(capsys)

@@ -85,7 +85,7 @@ def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[study.
     from . import world
     from .execute import carry_out, together
     from .grid import Grid, tuned
-    from .publish import SHIPPED, Publication
+    from .publish import PAGE, SHIPPED, Publication
     from .report import sheet
     from .study import chosen
 
@@ -100,26 +100,18 @@ def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[study.
     if order.dry_run:
         preview(chosen(cells, order.only), machine, order.gpu)
         return cells
-    if publication.current and not order.grid:
-        _show(publication.folder.path)
-        return cells
     with together(machine) as here:
         if order.grid:
             cells, remarks = tuned(cells, here, Grid())
-        carry_out(study, here, cells, order.only, remarks)
+        publication = replace(publication, cells=cells)
+        if order.grid or not publication.current:
+            carry_out(study, here, cells, order.only, remarks)
+            if world.first():
+                sheet.write(publication.write())
         if world.first():
-            publication = replace(publication, cells=cells)
-            folder = publication.write()
-            sheet.write(folder)
-            _show(folder)
+            folder = publication.folder.path
+            Console().print(sheet.show(folder))
+            Console().print(Text(f"page: {folder / PAGE}"), soft_wrap=True)
             if order.results:
                 publication.keep()
     return cells
-
-
-def _show(folder: Path) -> None:
-    from .publish import PAGE
-    from .report import sheet
-
-    Console().print(sheet.show(folder))
-    Console().print(Text(f"page: {folder / PAGE}"), soft_wrap=True)

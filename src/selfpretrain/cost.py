@@ -27,7 +27,7 @@ from torch.utils.flop_counter import (
 
 from .batch import Examples, Form, Order, generator
 from .errors import SelfPretrainError, SpecError, StageFailed
-from .objectives.base import Objective, Question
+from .objectives.base import Objective
 from .prepare import fresh_network, training_data
 from .recipe import Budget, Recipe, describe, fingerprint
 from .shelf import name_of, nearest
@@ -135,7 +135,14 @@ def gpu_seconds(flops: float, gpu: str) -> float:
 
 def count(network: nn.Module, objective: Objective, form: Form, data: Examples, rows: torch.Tensor) -> float:
     """FLOPs of one forward and backward pass over the examples at ``rows``."""
-    return _counted(network, objective, form, objective.ask(data.batch(rows), form, generator("cost")))
+    question = objective.ask(data.batch(rows), form, generator("cost"))
+    batch = question.batch
+
+    def loss() -> torch.Tensor:
+        answers = network(batch.inputs, batch.valid, question.hidden, question.counts)
+        return objective.loss(answers, question, form)
+
+    return counted(network, loss)
 
 
 def counted(network: nn.Module, loss: Callable[[], torch.Tensor]) -> float:
@@ -179,21 +186,11 @@ def _count(recipe: Recipe, network: nn.Module, data: Examples, rows: torch.Tenso
     sizes = (question.batch.inputs.shape, question.batch.valid is None, question.hidden is None, answers)
     key = json.dumps(describe([recipe.model, objective])), form, sizes
     if key not in _counts:
-        _counts[key] = _counted(network, objective, form, question)
+        _counts[key] = count(network, objective, form, data, rows)
     return _counts[key]
 
 
 _counts: dict[tuple[object, ...], float] = {}
-
-
-def _counted(network: nn.Module, objective: Objective, form: Form, question: Question) -> float:
-    batch = question.batch
-
-    def loss() -> torch.Tensor:
-        answers = network(batch.inputs, batch.valid, question.hidden, question.counts)
-        return objective.loss(answers, question, form)
-
-    return counted(network, loss)
 
 
 def _steps(budget: Budget, per_epoch: int, per_step: float) -> int | None:

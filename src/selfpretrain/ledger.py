@@ -16,10 +16,11 @@ import torch
 
 from .errors import StoreError
 from .store import Folder, Json, explained, write_text
+from .train import CHECKPOINT
 
 FILES = ("recipe.json", "result.json", "environment.json")
-RESTORED, CHECKPOINT = "restored.json", "checkpoint.safetensors"
-"""Says that a stage was put back; what a stage under way goes on from."""
+RESTORED = "restored.json"
+"""Says that a stage was put back."""
 PREDICTIONS, LOG = "predictions.safetensors", "log.jsonl"
 KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
 
