@@ -30,8 +30,8 @@ from ssm import Fed, distance, one_pass
 from torch import Tensor, nn
 
 from selfpretrain import __version__
-from selfpretrain.mixers.base import Place
-from selfpretrain.shelf import find, names
+from selfpretrain.mixers.base import LayerContext
+from selfpretrain.registry import find, names
 
 WIDTH, SMALL, WARM, PASSES = 256, 16, 3, 20
 PARTS = ("results", "kernels", "layers")
@@ -52,7 +52,7 @@ class KernelOf(nn.Module):
 def layer(mixer: str, width: int, length: int) -> nn.Module:
     torch.manual_seed(0)
     kind = find("mixers", mixer)
-    return kind().build(Place(width, length, rotary=kind.positions == "rotary"))
+    return kind().build(LayerContext(width, length, rotary=kind.positions == "rotary"))
 
 
 def has_kernel(module: nn.Module) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from selfpretrain.batch import Examples
+from selfpretrain.data.examples import Examples
 from selfpretrain.tasks.text import Text
 
 SIZE = 32

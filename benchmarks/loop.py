@@ -19,17 +19,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from selfpretrain.batch import Classes, Examples, Form, Split, Tokens, generator
+from selfpretrain.data.examples import Examples, generator
+from selfpretrain.data.schema import Classes, Form, Split, Tokens
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.prepare import fresh_network
-from selfpretrain.recipe import Budget, Recipe, Stage
-from selfpretrain.shelf import spec
-from selfpretrain.store import Folder
+from selfpretrain.spec import spec
 from selfpretrain.tasks.base import Card, Task
-from selfpretrain.train import Fit, Material
+from selfpretrain.training.build import build_network
+from selfpretrain.training.loop import Fit, Material
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.stage_folder import Folder
 
 
 @spec
@@ -57,7 +58,7 @@ def ours(recipe: Recipe, steps: int) -> float:
     """Seconds per step of the real loop."""
     data = recipe.task.load("train")
     with tempfile.TemporaryDirectory() as folder:
-        material = Material(recipe, fresh_network(recipe), data, data.take(torch.arange(16)), steps)
+        material = Material(recipe, build_network(recipe), data, data.take(torch.arange(16)), steps)
         fit = Fit(material, Folder(Path(folder)), lambda line: None, lambda: False)
         start = time.perf_counter()
         fit.run()
@@ -66,15 +67,17 @@ def ours(recipe: Recipe, steps: int) -> float:
 
 def bare(recipe: Recipe, steps: int) -> float:
     """Seconds per step of forward, backward and optimizer step alone."""
-    stage, form, network = recipe.last, recipe.task.form, fresh_network(recipe)
+    stage, form, network = recipe.last, recipe.task.form, build_network(recipe)
     optimizer = stage.optim.build(network, {})
-    question = stage.objective.ask(recipe.task.load("train").batch(torch.arange(16)), form, generator("bare"))
-    batch = question.batch
+    targets = stage.objective.make_targets(
+        recipe.task.load("train").batch(torch.arange(16)), form, generator("bare")
+    )
+    batch = targets.batch
     start = time.perf_counter()
     for _ in range(steps):
-        answers = network(batch.inputs, batch.valid, question.hidden, question.counts)
+        answers = network(batch.inputs, batch.valid, targets.hidden, targets.counts)
         optimizer.zero_grad(set_to_none=True)
-        (stage.objective.loss(answers, question, form) / question.size).backward()
+        (stage.objective.loss(answers, targets, form) / targets.size).backward()
         optimizer.step()
     return (time.perf_counter() - start) / steps
 

@@ -26,11 +26,11 @@ def measure(mixer: str, length: int, arguments: argparse.Namespace) -> dict[str,
     import torch
     from loop import Noise, ours
 
-    from selfpretrain.launch import keep_memory
-    from selfpretrain.model import Model
     from selfpretrain.objectives.masked import Masked
-    from selfpretrain.recipe import Budget, Recipe, Stage
-    from selfpretrain.shelf import find
+    from selfpretrain.registry import find
+    from selfpretrain.system.startup import keep_memory
+    from selfpretrain.training.model import Model
+    from selfpretrain.training.recipe import Budget, Recipe, Stage
 
     torch.set_num_threads(1)
     keep_memory()

@@ -33,10 +33,10 @@ from ssm import ask, one_pass
 from torch import Tensor, nn
 
 from selfpretrain import __version__
-from selfpretrain.bench import peak_memory
-from selfpretrain.launch import keep_memory
-from selfpretrain.mixers.base import Place
-from selfpretrain.shelf import find
+from selfpretrain.mixers.base import LayerContext
+from selfpretrain.registry import find
+from selfpretrain.system.startup import keep_memory
+from selfpretrain.training.benchmark import peak_memory
 
 HEADS, WARM = 4, 1024
 """Heads of every layer, and positions of the pass that loads libraries, before memory is looked at."""
@@ -65,7 +65,7 @@ class Case:
         }
 
     def ours(self, width: int, heads: int, length: int) -> nn.Module:
-        return find("mixers", self.mixer)().build(Place(width, length, self.causal))
+        return find("mixers", self.mixer)().build(LayerContext(width, length, self.causal))
 
 
 CASES = {

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from selfpretrain.generate.pathfinder import Settings, images, seeds
+from selfpretrain.tasks.generators.pathfinder import Settings, images, seeds
 
 PUBLISHED = {32: 8.1, 128: 0.66, 256: 7.0}
 BATCH = {32: 500, 64: 20, 128: 50, 256: 200}

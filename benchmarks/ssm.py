@@ -38,11 +38,11 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from selfpretrain import __version__
-from selfpretrain.bench import peak_memory
-from selfpretrain.launch import keep_memory
-from selfpretrain.mixers.base import Place
-from selfpretrain.ops.longconv import two_sided_conv
-from selfpretrain.shelf import find
+from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.ops.longconv import two_sided_conv
+from selfpretrain.registry import find
+from selfpretrain.system.startup import keep_memory
+from selfpretrain.training.benchmark import peak_memory
 
 BATCH, SMALL, WARM = 8, 16, 64
 FEWEST, MOST = 2, 15
@@ -91,7 +91,7 @@ class Case:
 class Kernel(nn.Module):
     """A layer of ours, asked for its kernel."""
 
-    def __init__(self, mixer: str, place: Place, states: int) -> None:
+    def __init__(self, mixer: str, place: LayerContext, states: int) -> None:
         super().__init__()
         self.layer, self.length = find("mixers", mixer)(states=states).build(place), place.length
 
@@ -123,11 +123,11 @@ class Convolution(nn.Module):
 
 
 def our_kernel(mixer: str, states: int = 64, rows: int = 1) -> Make:
-    return lambda width, length: Kernel(mixer, Place(width, length, causal=rows == 1), states)
+    return lambda width, length: Kernel(mixer, LayerContext(width, length, causal=rows == 1), states)
 
 
 def our_layer(width: int, length: int) -> nn.Module:
-    return Fed(find("mixers", "s4")().build(Place(width, length)), width, length)
+    return Fed(find("mixers", "s4")().build(LayerContext(width, length)), width, length)
 
 
 def fresh_kernel(width: int, length: int) -> tuple[nn.Parameter, nn.Parameter]:

@@ -9,7 +9,7 @@ import textwrap
 from typing import Any
 
 import selfpretrain
-from selfpretrain import shelf
+from selfpretrain import registry
 
 project = "selfpretrain"
 author = copyright = "the selfpretrain authors"
@@ -52,12 +52,12 @@ def with_cards(app: Any, page: str, source: list[str]) -> None:
     for kind, made in {"tasks": card, "mixers": mixer_card}.items():
         place = f"<!-- {kind} -->"
         if place in source[0]:
-            source[0] = source[0].replace(place, "\n".join(map(made, shelf.names(kind))))
+            source[0] = source[0].replace(place, "\n".join(map(made, registry.names(kind))))
 
 
 def mixer_card(name: str) -> str:
     """What is known of a mixer, as Markdown."""
-    kind = shelf.find("mixers", name)
+    kind = registry.find("mixers", name)
     first, *rest = inspect.getdoc(sys.modules[kind.__module__]).split("\n\n")
     body = [f"```text\n{part}\n```" if LAID_OUT.search(part) else part for part in rest]
     forms = "bidirectional and causal" if kind.causal else "bidirectional only"
@@ -73,10 +73,10 @@ def mixer_card(name: str) -> str:
 
 def card(name: str) -> str:
     """What is known of a task, as Markdown."""
-    kind = shelf.find("tasks", name)
+    kind = registry.find("tasks", name)
     said = [f"- **{what}**: {value}" for what, value in dataclasses.asdict(kind.card).items() if value]
     said += [f"- **download**: <{download.url}>" for download in kind.downloads]
-    return "\n".join([f"## {name}", "", shelf.about("tasks", name), "", *said, ""])
+    return "\n".join([f"## {name}", "", registry.about("tasks", name), "", *said, ""])
 
 
 def readable(app: Any, what: str, name: str, thing: Any, options: object, lines: list[str]) -> None:

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from selfpretrain.errors import SpecError
-from selfpretrain.mixers.base import Mixer, Place
+from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.shapes import Valid, Vectors
-from selfpretrain.shelf import Count, spec
+from selfpretrain.spec import Count, spec
 
 
 @spec
@@ -20,9 +20,9 @@ class Known(Mixer):
     megabytes: Count = 1
     milliseconds: Count = 1
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The layer."""
-        return KnownLayer(place.width, self.megabytes, self.milliseconds)
+        return KnownLayer(context.width, self.megabytes, self.milliseconds)
 
 
 class KnownLayer(nn.Module):
@@ -49,10 +49,10 @@ class Failing(Mixer):
 
     how: str = "raise"
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The layer, or a refusal."""
         if self.how == "refuse":
-            raise SpecError(f"length {place.length} is refused")
+            raise SpecError(f"length {context.length} is refused")
         return FailingLayer(self.how)
 
 

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from selfpretrain.mixers.base import Mixer, Place
+from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.shapes import Valid, Vectors
-from selfpretrain.shelf import spec
+from selfpretrain.spec import spec
 
 TABLE = 64
 
@@ -17,9 +17,9 @@ class Faulty(Mixer):
 
     fault: str = ""
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The layer."""
-        return Means(place.width, self.fault)
+        return Means(context.width, self.fault)
 
 
 @spec

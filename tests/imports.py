@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from selfpretrain.data import own
+from selfpretrain.data.importing import importer
+from selfpretrain.data.importing.source import Reading
 from selfpretrain.data.prepared import PreparedSet, damage
-from selfpretrain.data.source import Reading
 
 
 def bring(origin: str | Path, **reading: object) -> PreparedSet:
     """The data at ``origin``, kept as "mine", and undamaged."""
-    made = own.bring(own.plan(str(origin), Reading(**reading)), "mine")
-    assert damage(own.known()["mine"]) == []
+    made = importer.bring(importer.plan(str(origin), Reading(**reading)), "mine")
+    assert damage(importer.known()["mine"]) == []
     return made

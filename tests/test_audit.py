@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from selfpretrain.audit import audit
-from selfpretrain.batch import SPLITS, Classes, Examples, Form, Reals, Tokens, Values
-from selfpretrain.data.alike import common
+from selfpretrain.data.examples import Examples
+from selfpretrain.data.near_duplicates import common
 from selfpretrain.data.prepared import Writer
-from selfpretrain.shelf import spec
+from selfpretrain.data.schema import SPLITS, Classes, Form, Reals, Tokens, Values
+from selfpretrain.spec import spec
 from selfpretrain.tasks._prepared import Prepared
 from selfpretrain.tasks.base import Card, Task
+from selfpretrain.tasks.inspect.checks import audit
 
 N, LENGTH = 120, 160
 FORM = Form(Tokens(50), LENGTH, Classes(("a", "b", "c")))

@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from selfpretrain import baseline
-from selfpretrain.baseline import baselines
-from selfpretrain.batch import SPLITS, Examples
-from selfpretrain.data.own import save
+from selfpretrain.data.examples import Examples
+from selfpretrain.data.importing.importer import save
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
+from selfpretrain.tasks import inspect
 from selfpretrain.tasks.digits import Digits
+from selfpretrain.tasks.imported import Own
+from selfpretrain.tasks.inspect.baselines import baselines
 from selfpretrain.tasks.listops import ListOps
-from selfpretrain.tasks.own import Own
 from selfpretrain.tasks.stdlib import Stdlib
 
 
@@ -35,8 +36,8 @@ def keep(tmp_path, monkeypatch):
 def test_runs_are_counted_as_by_hand():
     random = np.random.RandomState(0)
     rows = [random.randint(0, 3, n) for n in (1, 2, 3, 9, 5)]
-    known = baseline._known([baseline._codes(rows, 3)])
-    counts = baseline._counts(rows, 3, known, chunk=2).toarray()
+    known = inspect.baselines._known([inspect.baselines._codes(rows, 3)])
+    counts = inspect.baselines._counts(rows, 3, known, chunk=2).toarray()
     edges = np.cumsum([0, *map(len, known)])
     for row, found in zip(rows, counts, strict=True):
         slow = Counter(tuple(row[i : i + n]) for n in range(1, 5) for i in range(len(row) - n + 1))
@@ -48,16 +49,16 @@ def test_runs_are_counted_as_by_hand():
 
 
 def test_only_the_commonest_runs_are_kept(monkeypatch):
-    monkeypatch.setattr(baseline, "FEATURES", 5)
+    monkeypatch.setattr(inspect.baselines, "FEATURES", 5)
     rows = [np.array([0, 0, 0, 0, 1, 2])]
-    known = baseline._known([baseline._codes(rows, 3)])
+    known = inspect.baselines._known([inspect.baselines._codes(rows, 3)])
     assert [k.tolist() for k in known] == [[0], [0], [0], []]
-    assert sparse.issparse(baseline._counts(rows, 3, known))
+    assert sparse.issparse(baselines._counts(rows, 3, known))
 
 
 def test_large_vocabularies_do_not_overflow():
     rows = [np.array([2**20 - 1, 5, 2**20 - 1, 7])]
-    codes = baseline._codes(rows, 2**20)
+    codes = inspect.baselines._codes(rows, 2**20)
     assert all(int(code.min()) >= 0 for code, _ in codes)
     assert len(codes) == 3  # four would not fit into 63 bits
 
@@ -91,7 +92,7 @@ def test_unequal_lengths_are_summarised():
 
 
 def test_long_examples_are_summarised(keep, monkeypatch):
-    monkeypatch.setattr(baseline, "PIXELS", 5)
+    monkeypatch.setattr(inspect.baselines, "PIXELS", 5)
     x, y = np.random.RandomState(0).rand(60, 6), np.arange(60) % 2
     scores = baselines(keep(x + y[:, None], y))
     assert scores["logistic regression on mean, sd, min, max"] == 1
@@ -108,10 +109,10 @@ def test_a_linear_law_is_found_by_ridge_regression(keep):
 
 def test_the_limit_and_missing_labels_are_honoured(monkeypatch):
     task = Stdlib(train=400, val=80, test=80, labels=80)
-    assert len(baseline._labelled(task, "train", 5000)) == 80
-    assert len(baseline._labelled(task, "train", 16)) == 16
-    assert len(baseline._labelled(task, "test", 16)) == 80
-    some = baseline._labelled(Stdlib(), "train", 1000).targets.bincount()
+    assert len(baselines._labelled(task, "train", 5000)) == 80
+    assert len(baselines._labelled(task, "train", 16)) == 16
+    assert len(baselines._labelled(task, "test", 16)) == 80
+    some = inspect.baselines._labelled(Stdlib(), "train", 1000).targets.bincount()
     assert some.min() > 90  # classes come in turn: picking every second one would lose half of them
 
 
@@ -131,7 +132,7 @@ def test_a_split_without_labels_is_refused(monkeypatch):
 
 def test_two_views_are_joined():
     a, b = sparse.csr_matrix(np.eye(3)), sparse.csr_matrix(np.eye(3)[[0, 2, 1]])
-    joined = baseline._joined([a, b]).toarray()
+    joined = inspect.baselines._joined([a, b]).toarray()
     np.testing.assert_array_equal(joined[:, :3], np.diag([1, 0, 0]))
     np.testing.assert_array_equal(joined[:, 3:], abs(np.eye(3) - np.eye(3)[[0, 2, 1]]))
 
@@ -141,8 +142,8 @@ def test_scores_are_those_of_the_test_split():
     task = Digits()
     y = {split: task.load(split).targets.numpy() for split in SPLITS}
     x = {split: torch.nn.functional.one_hot(torch.tensor(y[split])).numpy() for split in SPLITS}
-    assert baseline._neighbour(x, y) == 1
-    assert baseline._neighbour(x, y | {"test": (y["test"] + 1) % 10}) == 0
+    assert inspect.baselines._neighbour(x, y) == 1
+    assert inspect.baselines._neighbour(x, y | {"test": (y["test"] + 1) % 10}) == 0
 
 
 def cuts(flat: torch.Tensor, starts: list[int], lengths: list[int], targets: list[float]) -> Examples:
@@ -156,7 +157,7 @@ windows = st.lists(st.tuples(st.integers(0, 90), st.integers(1, 9)), min_size=1,
 def test_the_overlapping_example_is_the_nearest_by_brute_force(train, test):
     flat = torch.zeros(100)
     ours, theirs = (cuts(flat, *map(list, zip(*w, strict=True)), [0.0] * len(w)) for w in (train, test))
-    for (start, length), found in zip(test, baseline._overlapping(ours, theirs), strict=True):
+    for (start, length), found in zip(test, inspect.baselines._overlapping(ours, theirs), strict=True):
         gaps = [abs(start - other) for other, _ in train]
         near = [i for i, gap in enumerate(gaps) if gap == min(gaps)]
         shared = [i for i in near if max(start, train[i][0]) < min(start + length, sum(train[i]))]
@@ -169,14 +170,14 @@ def test_copies_are_scored_and_the_rest_gets_the_usual_answer():
     flat = torch.zeros(100, 1)
     train = cuts(flat, [0, 10, 40, 41], [10, 10, 10, 10], [1.0, 2.0, 3.0, float("nan")])
     test = cuts(flat, [4, 14, 80], [10, 10, 10], [1.0, 2.0, 2.0])  # copies 1 and 2; the mean of all is 2
-    assert baseline._copying(train, test) == {"copy of an overlapping training example": 1.0}
+    assert inspect.baselines._copying(train, test) == {"copy of an overlapping training example": 1.0}
     classes = cuts(flat, [0, 10, 40], [10, 10, 10], [1, 2, 2])
-    assert baseline._copying(classes, cuts(flat, [4, 80], [10, 10], [1, 0])).popitem()[1] == 0.5
+    assert inspect.baselines._copying(classes, cuts(flat, [4, 80], [10, 10], [1, 0])).popitem()[1] == 0.5
 
 
 def test_nothing_is_copied_where_nothing_is_shared():
     flat = torch.zeros(100)
     train, apart = cuts(flat, [0, 10], [10, 10], [1, 0]), cuts(flat, [20, 30], [10, 10], [1, 0])
-    assert baseline._copying(train, apart) == {}
+    assert inspect.baselines._copying(train, apart) == {}
     elsewhere = cuts(torch.zeros(100), [0, 10], [10, 10], [1, 0])
-    assert baseline._copying(train, elsewhere) == {}
+    assert inspect.baselines._copying(train, elsewhere) == {}

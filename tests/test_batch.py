@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain.batch import Examples, Order, generator
+from selfpretrain.data.examples import Examples, generator
+from selfpretrain.data.sampler import BatchSampler
 from selfpretrain.errors import SpecError
 
 lengths_of = st.lists(st.integers(1, 30), min_size=4, max_size=60)
@@ -45,7 +46,7 @@ def test_evaluation_drops_nothing(lengths):
 @given(lengths=lengths_of, size=st.integers(1, 4), seed=st.integers(0, 9))
 @settings(max_examples=40, deadline=None)
 def test_an_epoch_sees_everything_once_but_the_incomplete_batch(lengths, size, seed):
-    order = Order(torch.tensor(lengths), size, seed, pool=3)
+    order = BatchSampler(torch.tensor(lengths), size, seed, pool=3)
     for epoch in (0, 1):
         seen = torch.cat([order.rows(epoch * order.per_epoch + i) for i in range(order.per_epoch)])
         assert len(seen) == len(lengths) // size * size
@@ -54,21 +55,21 @@ def test_an_epoch_sees_everything_once_but_the_incomplete_batch(lengths, size, s
 
 def test_order_is_a_function_of_seed_and_step():
     lengths = torch.randint(5, 50, (100,))
-    one, two = (Order(lengths, 8, seed=3) for _ in range(2))
+    one, two = (BatchSampler(lengths, 8, seed=3) for _ in range(2))
     backwards = [two.rows(step) for step in reversed(range(40))][::-1]
     assert all(torch.equal(one.rows(step), rows) for step, rows in enumerate(backwards))
-    assert not torch.equal(Order(lengths, 8, seed=4).rows(0), one.rows(0))
+    assert not torch.equal(BatchSampler(lengths, 8, seed=4).rows(0), one.rows(0))
 
 
 def test_similar_lengths_meet():
     lengths = torch.randint(10, 1000, (5000,), generator=generator("lengths"))
-    assert Order(lengths, 32, 0).padding_share(lengths) < 0.05
-    assert Order(lengths, 32, 0, pool=1).padding_share(lengths) > 0.3
+    assert BatchSampler(lengths, 32, 0).padding_share(lengths) < 0.05
+    assert BatchSampler(lengths, 32, 0, pool=1).padding_share(lengths) > 0.3
 
 
 def test_a_batch_larger_than_the_data_is_refused():
     with pytest.raises(SpecError, match="lower the batch size"):
-        Order(torch.ones(5, dtype=torch.int64), 6, 0)
+        BatchSampler(torch.ones(5, dtype=torch.int64), 6, 0)
 
 
 @pytest.mark.parametrize("views", [1, 2])

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bench_toys
-from selfpretrain import bench, cli
-from selfpretrain.bench import Setting
+from selfpretrain.cli import app
 from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
+from selfpretrain.training import benchmark
+from selfpretrain.training.benchmark import Setting
 
 SETTING = Setting(batch=1)
 FILES = {"bench.json", "bench.csv", "bench.md", "bench.svg", "bench.png"}
@@ -21,7 +22,7 @@ FILES = {"bench.json", "bench.csv", "bench.md", "bench.svg", "bench.png"}
 
 def test_known_costs_are_found():
     short, long = (
-        bench.read(SETTING.cell(bench_toys.Known(megabytes=2, milliseconds=1), 8, n)) for n in (150, 200)
+        benchmark.read(SETTING.cell(bench_toys.Known(megabytes=2, milliseconds=1), 8, n)) for n in (150, 200)
     )
     assert short.bytes == pytest.approx(100e6, rel=0.05)
     assert long.bytes == pytest.approx(200e6, rel=0.05)
@@ -40,7 +41,7 @@ def test_known_costs_are_found():
     ],
 )
 def test_a_failure_is_a_reading(how, said):
-    reading = bench.read(SETTING.cell(bench_toys.Failing(how), 8, 64))
+    reading = benchmark.read(SETTING.cell(bench_toys.Failing(how), 8, 64))
     assert (reading.said, reading.seconds, reading.bytes) == (said, None, None)
     assert reading.line().endswith(said)
 
@@ -48,7 +49,7 @@ def test_a_failure_is_a_reading(how, said):
 def test_everything_is_measured_in_turn_and_written(tmp_path):
     cells = [SETTING.cell(mixer, 8, n) for n in (32, 64) for mixer in (bench_toys.Failing(), Attention())]
     told = []
-    report = bench.measure(cells, 2, tmp_path, told.append)
+    report = benchmark.measure(cells, 2, tmp_path, told.append)
     assert [line.split()[1] for line in told] == ["failing", "attention"] * 2 + ["attention"] * 2
     assert [reading.rounds for reading in report.readings] == [1, 2, 1, 2]
     assert {path.name for path in tmp_path.iterdir()} == FILES
@@ -66,48 +67,50 @@ def test_an_interruption_leaves_what_was_measured(tmp_path):
 
     cells = [SETTING.cell(Attention(), 8, n) for n in (32, 64)]
     with pytest.raises(Interrupted, match=str(tmp_path)):
-        bench.measure(cells, 2, tmp_path, stop)
+        benchmark.measure(cells, 2, tmp_path, stop)
     assert {path.name for path in tmp_path.iterdir()} == FILES
     assert [row["length"] for row in csv.DictReader((tmp_path / "bench.csv").open())] == ["32"]
 
 
 def test_parameters_are_matched():
-    goal = bench.parameters(SETTING.cell(Attention(), 64, 32))
+    goal = benchmark.parameters(SETTING.cell(Attention(), 64, 32))
     for mixer in (Attention(), S4D(), bench_toys.Known()):
-        cell = bench.matched(SETTING.cell(mixer, 64, 32), goal)
-        off = abs(bench.parameters(cell) - goal)
-        around = (cell.place.width - bench.STEP, cell.place.width + bench.STEP)
-        assert all(abs(bench.parameters(SETTING.cell(mixer, width, 32)) - goal) >= off for width in around)
-    assert bench.matched(SETTING.cell(Attention(), 8, 32), goal) == SETTING.cell(Attention(), 64, 32)
-    assert bench.matched(SETTING.cell(S4D(), 8, 32), 1).place.width == bench.STEP
+        cell = benchmark.matched(SETTING.cell(mixer, 64, 32), goal)
+        off = abs(benchmark.parameters(cell) - goal)
+        around = (cell.place.width - benchmark.STEP, cell.place.width + benchmark.STEP)
+        assert all(
+            abs(benchmark.parameters(SETTING.cell(mixer, width, 32)) - goal) >= off for width in around
+        )
+    assert benchmark.matched(SETTING.cell(Attention(), 8, 32), goal) == SETTING.cell(Attention(), 64, 32)
+    assert benchmark.matched(SETTING.cell(S4D(), 8, 32), 1).place.width == benchmark.STEP
 
 
 def test_plans():
     both = [Attention(), S4D()]
-    cells = bench.plan("attention", both, ("512,1k", "32"), Setting(2, causal=True))
+    cells = benchmark.plan("attention", both, ("512,1k", "32"), Setting(2, causal=True))
     assert [(type(c.mixer), c.place.length) for c in cells] == [
         (Attention, 512), (S4D, 512), (Attention, 1024), (S4D, 1024),
     ]  # fmt: skip
     assert all((c.place.width, c.place.causal, c.batch) == (32, True, 2) for c in cells)
     assert [c.place.rotary for c in cells] == [True, False] * 2
-    cells = bench.plan("lssl", [], (None, "16,32"), SETTING)
+    cells = benchmark.plan("lssl", [], (None, "16,32"), SETTING)
     assert [(c.mixer.states, c.place.width, c.place.length) for c in cells] == [
         (16, 16, 1024), (16, 16, 1024), (32, 32, 1024), (32, 32, 1024),
     ]  # fmt: skip
-    matched = bench.plan("attention", both, ("64", "64"), SETTING, "params")
+    matched = benchmark.plan("attention", both, ("64", "64"), SETTING, "params")
     assert matched[0].place.width == 64 != matched[1].place.width
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.sampled_from(["", "k", "K", " k"])), min_size=1))
 def test_sizes_are_read(sizes):
     text = " , ".join(f"{number}{unit}" for number, unit in sizes)
-    assert bench.numbers_in(text) == [number * (1024 if unit.strip() else 1) for number, unit in sizes]
+    assert benchmark.numbers_in(text) == [number * (1024 if unit.strip() else 1) for number, unit in sizes]
 
 
 @pytest.mark.parametrize("text", ["", "1m", "k", "0", "-1k", "1.5k", "1k,,2k", "²"])
 def test_other_sizes_are_not(text):
     with pytest.raises(SpecError, match="for example"):
-        bench.numbers_in(text)
+        benchmark.numbers_in(text)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +129,7 @@ def test_other_sizes_are_not(text):
     ],
 )
 def test_mistakes_get_one_line(arguments, said, tmp_path, capsys):
-    assert cli.run(["bench", *arguments, "--out", str(tmp_path)]) == 2
+    assert app.run(["bench", *arguments, "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert said in error
     assert error.startswith("error: ") and error.count("\n") == 1
@@ -134,7 +137,7 @@ def test_mistakes_get_one_line(arguments, said, tmp_path, capsys):
 
 def test_the_command_shows_a_table(tmp_path, capsys):
     small = ["--mixers", "attention", "--lengths", "32,64", "--width", "8", "--batch", "1", "--repeats", "1"]
-    assert cli.run(["bench", "attention", *small, "--out", str(tmp_path)]) == 0
+    assert app.run(["bench", "attention", *small, "--out", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert "slope" in out and str(tmp_path / "bench.svg") in out.replace("\n", "")
     assert err.count("1/1") == 2

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from selfpretrain import cli
+from selfpretrain.cli import app
 
 TESTS = Path(__file__).parent
 # Long enough to be cut in the middle, short enough to be finished in seconds.
@@ -130,7 +130,7 @@ def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, arguments, s
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "foreign.json").write_text('{"is": "os:system"}')
     (tmp_path / "other.json").write_text('{"is": "selfpretrain.objectives.masked:Masked"}')
-    code = cli.run(arguments)
+    code = app.run(arguments)
     err = " ".join(capsys.readouterr().err.split())
     assert said in err
     assert "Traceback" not in err
@@ -277,5 +277,7 @@ def test_results_of_another_version_are_left_alone(tmp_path, undisturbed):
 
 
 def test_help_does_not_wait_for_torch(tmp_path):
-    code = "import sys; from selfpretrain.cli import run; run(['--help']); sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys; from selfpretrain.cli.app import run; run(['--help']); sys.exit('torch' in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, check=True)

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from selfpretrain import cli
-from selfpretrain.audit import Finding
-from selfpretrain.data import fetch
-from selfpretrain.data.fetch import Download
+from selfpretrain.cli import app
+from selfpretrain.data.download import Download
 from selfpretrain.tasks.digits import Digits
+from selfpretrain.tasks.inspect.checks import Finding
 from selfpretrain.tasks.text import Text
 
 TESTS = Path(__file__).parent
@@ -39,7 +38,7 @@ def data(tmp_path, monkeypatch):
 @pytest.fixture
 def spt(capsys):
     def call(*arguments):
-        code = cli.run(["data", *map(str, arguments)])
+        code = app.run(["data", *map(str, arguments)])
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return code, out, " ".join(err.split())
@@ -106,7 +105,7 @@ def test_check_says_what_it_found(spt, monkeypatch):
         "said": "100 train, 300 val, 497 test",
     }
     bad = [Finding("all", "fine", "well"), Finding("but", "wrong", "this")]
-    monkeypatch.setattr("selfpretrain.audit.audit", lambda task, compare: iter(bad))
+    monkeypatch.setattr("selfpretrain.tasks.inspect.checks.audit", lambda task, compare: iter(bad))
     code, out, _ = spt("check", "digits", "--json")
     assert (code, json.loads(out)["fine"]) == (1, False)
     assert spt("check", "digits")[0] == 1
@@ -142,7 +141,7 @@ def test_nothing_to_get_is_said(spt):
 @pytest.mark.parametrize("task", ["listops", "pathfinder"])
 def test_what_is_generated_is_fetched_on_request_only(spt, monkeypatch, task):
     fetched = []
-    monkeypatch.setattr(fetch, "get", lambda download, wait: fetched.append(download.name))
+    monkeypatch.setattr(download, "get", lambda download, wait: fetched.append(download.name))
     code, out, _ = spt("get", task)
     assert (code, fetched) == (0, [])
     assert f"{task} is generated here" in out
@@ -155,7 +154,7 @@ def test_what_is_generated_is_fetched_on_request_only(spt, monkeypatch, task):
 
 
 def test_offline_says_what_to_place_where(spt, data, monkeypatch):
-    monkeypatch.setattr(fetch, "_silence", lambda url, wait: f"nobody answers within {wait:g} s")
+    monkeypatch.setattr(download, "_silence", lambda url, wait: f"nobody answers within {wait:g} s")
     code, _, err = spt("get", "text", "--wait", 2)
     assert code == 2
     assert "nobody answers within 2 s; bring http://ai.stanford.edu/" in err
@@ -211,7 +210,7 @@ def test_ctrl_c_says_how_to_go_on(spt, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fetch, "get", interrupted)
+    monkeypatch.setattr(download, "get", interrupted)
     monkeypatch.setattr(Digits, "downloads", (Download("http://127.0.0.1/x", "x"),))
     code, _, err = spt("get", "digits")
     assert code == 130
@@ -233,7 +232,7 @@ def test_data_root_counts_for_this_call_and_comes_first(spt, data, tmp_path):
 INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from selfpretrain.launch import main
+from selfpretrain.cli.main import main
 main()
 """
 
@@ -256,10 +255,10 @@ def test_ctrl_c_in_a_real_process_keeps_the_images_made_so_far(tmp_path, data):
 
 
 def test_a_card_is_shown(capsys):
-    assert cli.run(["list", "tasks", "bidmc"]) == 0
+    assert app.run(["list", "tasks", "bidmc"]) == 0
     out = capsys.readouterr().out
     assert "licence" in out
     assert "split" in out
-    assert cli.run(["list", "mixers", "s4d"]) == 0
-    assert cli.run(["list", "studies", "compare"]) == 0
-    assert cli.run(["list", "tasks", "bidmk"]) == 2
+    assert app.run(["list", "mixers", "s4d"]) == 0
+    assert app.run(["list", "studies", "compare"]) == 0
+    assert app.run(["list", "tasks", "bidmk"]) == 2

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import toys
-from selfpretrain import cli
+from selfpretrain.cli import app
 
 STUDY = ["study", "coser-table-4", "--scale", "smoke", "--seeds", "1", "--jobs", "1", "--quiet"]
 
@@ -25,7 +25,7 @@ def said(capsys):
 def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     kept = tmp_path / "kept"
-    assert cli.run([*STUDY, "--results", str(kept)]) == 0
+    assert app.run([*STUDY, "--results", str(kept)]) == 0
     first = said(capsys)
     folder = tmp_path / "runs" / "coser-table-4-smoke"
     made = {path.name for path in folder.iterdir()}
@@ -36,21 +36,21 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     assert (kept / "coser-table-4.smoke.jsonl.xz").stat().st_size < 100_000
     made_at = (folder / "page.html").stat().st_mtime_ns
 
-    assert cli.run([*STUDY, "--results", str(tmp_path / "also")]) == 0
+    assert app.run([*STUDY, "--results", str(tmp_path / "also")]) == 0
     assert said(capsys).count("page:") == 1
     assert (folder / "page.html").stat().st_mtime_ns == made_at
     assert (tmp_path / "also" / "coser-table-4.smoke.jsonl.xz").exists()
 
-    assert cli.run([*STUDY, "--results", str(kept), "--dry-run", "--gpu", "a100"]) == 0
+    assert app.run([*STUDY, "--results", str(kept), "--dry-run", "--gpu", "a100"]) == 0
     again = said(capsys)
     assert "0 to run" in again and "on one a100" in again
 
     shutil.rmtree(tmp_path / "runs")
-    assert cli.run([*STUDY, "--results", str(kept)]) == 0
+    assert app.run([*STUDY, "--results", str(kept)]) == 0
     assert "20 stages are taken from" in said(capsys)
     assert (folder / "page.md").read_text() == page
 
-    assert cli.run([*STUDY, "--results", str(kept), "--fresh", "--dry-run"]) == 0
+    assert app.run([*STUDY, "--results", str(kept), "--fresh", "--dry-run"]) == 0
     assert "20 to run" in said(capsys)
 
 
@@ -64,19 +64,19 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
 )
 def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, more, message):
     monkeypatch.chdir(tmp_path)
-    assert cli.run([*STUDY, *more]) == 2
+    assert app.run([*STUDY, *more]) == 2
     printed = capsys.readouterr().err.strip()
     assert message in printed and "\n" not in printed
 
 
 def test_a_study_without_data_says_what_is_missing(home, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert cli.run(["study", "amos-table-8", "--scale", "paper"]) == 2
+    assert app.run(["study", "amos-table-8", "--scale", "paper"]) == 2
     assert "Image is left out: its data are not here" in said(capsys)
 
 
 def test_damaged_results_are_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "coser-table-4.smoke.jsonl.xz").write_bytes(b"damaged")
-    assert cli.run([*STUDY, "--results", str(tmp_path)]) != 0
+    assert app.run([*STUDY, "--results", str(tmp_path)]) != 0
     assert "is damaged" in said(capsys)

@@ -11,29 +11,31 @@ from torch import nn
 
 import toys
 from contract_toys import Faulty, Future
-from selfpretrain import cli, cost
-from selfpretrain.contract import check, vet
+from selfpretrain.cli import app
 from selfpretrain.errors import SpecError
-from selfpretrain.evaluate import evaluate
-from selfpretrain.execute import Machine, carry_out
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.mixers.base import Mixer, Place
+from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.mixers.fnet import FNet
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.model import Model, make_norm
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.prepare import fresh_network, training_data
-from selfpretrain.recipe import Budget, Recipe, Stage
-from selfpretrain.shelf import spec
+from selfpretrain.runner.run import carry_out
+from selfpretrain.runner.workspace import Machine
+from selfpretrain.spec import spec
 from selfpretrain.studies.compare import prepare
+from selfpretrain.training import cost
+from selfpretrain.training.build import build_network, training_data
+from selfpretrain.training.evaluate import evaluate
+from selfpretrain.training.mixer_checks import check, check_recipes
+from selfpretrain.training.model import Model, make_norm
+from selfpretrain.training.recipe import Budget, Recipe, Stage
 
 WIDTH, LENGTH = 8, 40
 
 
 def failed(mixer, causal=False, length=LENGTH):
-    return [line.partition(":")[0] for line in check(mixer, Place(WIDTH, length, causal)).failures]
+    return [line.partition(":")[0] for line in check(mixer, LayerContext(WIDTH, length, causal)).failures]
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -60,7 +62,7 @@ def test_a_planted_fault_is_found_and_no_other(fault, probes):
 
 def test_a_look_ahead_is_found_where_it_is_forbidden():
     assert failed(Faulty("future")) == []
-    found = check(Faulty("future"), Place(WIDTH, LENGTH, causal=True))
+    found = check(Faulty("future"), LayerContext(WIDTH, LENGTH, causal=True))
     probe = found.probes[0]
     assert (probe.name, probe.result, probe.position) == ("causality", "fails", 0)
     assert 1 < probe.by < 100
@@ -80,13 +82,13 @@ def test_noise_in_evaluation_is_found():
 
 
 def test_batches_that_meet_in_training_only_are_told_so():
-    (line,) = check(Faulty("norm"), Place(WIDTH, LENGTH)).failures
+    (line,) = check(Faulty("norm"), LayerContext(WIDTH, LENGTH)).failures
     assert "in training" in line
-    assert "in training" not in check(Faulty("batch"), Place(WIDTH, LENGTH)).failures[0]
+    assert "in training" not in check(Faulty("batch"), LayerContext(WIDTH, LENGTH)).failures[0]
 
 
 def test_a_layer_that_does_not_run_gets_one_reason():
-    found = check(Faulty("table"), Place(WIDTH, 100))
+    found = check(Faulty("table"), LayerContext(WIDTH, 100))
     assert (len(found.failures), found.objectives, found.flops) == (1, (), None)
     assert {probe.result for probe in found.probes} == {"fails", "not applicable"}
 
@@ -94,12 +96,12 @@ def test_a_layer_that_does_not_run_gets_one_reason():
 def test_probing_leaves_no_trace():
     torch.manual_seed(3)
     state = torch.get_rng_state()
-    check(Faulty("noise"), Place(WIDTH, LENGTH))
+    check(Faulty("noise"), LayerContext(WIDTH, LENGTH))
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_flops_of_a_layer_are_those_of_one_sequence():
-    found = check(Faulty(), Place(WIDTH, LENGTH))
+    found = check(Faulty(), LayerContext(WIDTH, LENGTH))
     assert found.flops == 6 * LENGTH * WIDTH * WIDTH
     assert found.parameters == WIDTH * WIDTH + WIDTH
 
@@ -114,12 +116,12 @@ def spt(mixer, objective=None, model=None):
 
 def test_causal_pretraining_of_a_leak_is_refused():
     with pytest.raises(SpecError, match=r"^future must not .*positions from 1 on.*--objective masked$"):
-        vet([spt(Future())])
-    assert vet([spt(Attention()), spt(Faulty())]) == []
+        check_recipes([spt(Future())])
+    assert check_recipes([spt(Attention()), spt(Faulty())]) == []
 
 
 def test_other_faults_are_noted_once():
-    noted = vet([spt(Faulty("dead")), replace(spt(Faulty("dead")), seed=1)])
+    noted = check_recipes([spt(Faulty("dead")), replace(spt(Faulty("dead")), seed=1)])
     assert noted == ["faulty: gradients: parameter dead gets no gradient"]
 
 
@@ -127,9 +129,11 @@ def test_a_batch_norm_under_a_causal_objective_is_noted_once():
     seeing, blind = (
         Model(Attention(), width=WIDTH, depth=1, causal=True, norm=n) for n in ("batch", "layer")
     )
-    (noted,) = vet([spt(Attention(), model=seeing), replace(spt(Attention(), model=seeing), seed=1)])
+    (noted,) = check_recipes(
+        [spt(Attention(), model=seeing), replace(spt(Attention(), model=seeing), seed=1)]
+    )
     assert "batch norm averages over later positions" in noted
-    assert vet([spt(Attention(), model=blind), spt(Attention(), Masked(), seeing)]) == []
+    assert check_recipes([spt(Attention(), model=blind), spt(Attention(), Masked(), seeing)]) == []
 
 
 def test_batch_norm_in_training_does_hear_later_positions():
@@ -148,14 +152,14 @@ def test_a_study_refuses_the_leak_before_it_trains(tmp_path):
 
 def test_a_mixer_that_cannot_be_causal_is_refused_at_once(tmp_path, capsys):
     arguments = ["compare", "--task", "toys:Majority", "--mixers", "fnet", "--runs", str(tmp_path)]
-    assert cli.run([*arguments, "--objective", "causal", "--scale", "smoke"]) == 2
+    assert app.run([*arguments, "--objective", "causal", "--scale", "smoke"]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "fnet" in said
     assert "--objective masked" in said
 
 
 def check_command(capsys, *arguments):
-    code = cli.run(["check", *arguments, "--lengths", "", "--length", str(LENGTH)])
+    code = app.run(["check", *arguments, "--lengths", "", "--length", str(LENGTH)])
     return code, capsys.readouterr()
 
 
@@ -178,7 +182,7 @@ def test_the_command_probes_every_form_and_plain_modules(capsys):
 
 
 def test_the_command_measures(capsys):
-    assert cli.run(["check", "window", "--length", "20", "--lengths", "32,64", "--json"]) == 0
+    assert app.run(["check", "window", "--length", "20", "--lengths", "32,64", "--json"]) == 0
     readings = json.loads(capsys.readouterr().out)["readings"]
     assert [reading["length"] for reading in readings] == [32, 64]
     assert all(reading["seconds"] > 0 for reading in readings)
@@ -194,7 +198,7 @@ def test_batches_of_fixed_length_models_have_one_length():
 
 def test_answers_of_fixed_length_models_do_not_depend_on_the_batch():
     recipe = spt(FNet(), Classify(), Model(FNet(), WIDTH, 1))
-    network, data, form = fresh_network(recipe), training_data(recipe), recipe.task.form
+    network, data, form = build_network(recipe), training_data(recipe), recipe.task.form
     shortest = data.take(data.lengths[0].argsort()[:30])
 
     def loss(examples):
@@ -232,7 +236,7 @@ def test_matched_architectures_are_equally_large(goal, heads, by):
 
 
 def test_a_match_that_is_none_is_refused(capsys, tmp_path):
-    assert cli.run(["compare", "--match", "size", "--scale", "smoke", "--runs", str(tmp_path)]) == 2
+    assert app.run(["compare", "--match", "size", "--scale", "smoke", "--runs", str(tmp_path)]) == 2
     assert "there is no such match" in capsys.readouterr().err
 
 
@@ -299,6 +303,6 @@ class HuggingFaceReformer(Mixer):
     ids=["performer-pytorch", "reformer-pytorch", "transformers"],
 )
 def test_known_faults_of_other_packages_are_found(mixer, causal, faults):
-    found = check(mixer, Place(32, 256, causal))
+    found = check(mixer, LayerContext(32, 256, causal))
     assert faults <= {line.partition(":")[0] for line in found.failures}
     assert found.objectives == ("masked",)

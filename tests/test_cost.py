@@ -8,20 +8,20 @@ import pytest
 import torch
 
 import toys
-from selfpretrain import cost
-from selfpretrain.batch import Order
+from selfpretrain.data.sampler import BatchSampler
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.gru import GRU
 from selfpretrain.mixers.lstm import LSTM
 from selfpretrain.mixers.nystromformer import Nystromformer
+from selfpretrain.mixers.ops.longconv import fast_length
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.ops.longconv import fast_length
-from selfpretrain.prepare import fresh_network, training_data
-from selfpretrain.recipe import Budget, Recipe, Stage
+from selfpretrain.training import cost
+from selfpretrain.training.build import build_network, training_data
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage
 
 CLASSIFY = Classify()
 TASK = toys.Majority(length=128, shortest=128, examples=64)
@@ -112,15 +112,15 @@ def test_denoising_pays_for_hidden_positions_only():
 
 def test_batch_size_enters_exactly():
     r = recipe(S4D(states=16))
-    data, net = training_data(r), fresh_network(r)
+    data, net = training_data(r), build_network(r)
     counted = cost.count(net, r.last.objective, r.task.form, data, torch.arange(8))
     assert cost.plan(r).flops_per_step == pytest.approx(counted, rel=1e-6)
 
 
 def test_unequal_lengths_are_averaged():
     r = replace(recipe(Attention()), task=toys.Majority(length=200, shortest=20, examples=256))
-    data, net = training_data(r), fresh_network(r)
-    order = Order(data.longest, 8, 0)
+    data, net = training_data(r), build_network(r)
+    order = BatchSampler(data.longest, 8, 0)
     plain = [
         cost.count(net, r.last.objective, r.task.form, data, order.rows(s)) for s in range(order.per_epoch)
     ]

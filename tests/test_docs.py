@@ -18,7 +18,7 @@ import typer.core
 import typer.main
 
 import selfpretrain
-from selfpretrain import shelf
+from selfpretrain import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -59,7 +59,7 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
     monkeypatch.syspath_prepend(tmp_path)
-    for package in [selfpretrain, *(importlib.import_module(f"selfpretrain.{s}") for s in shelf.SHELVES)]:
+    for package in [selfpretrain, *(importlib.import_module(f"selfpretrain.{s}") for s in registry.SHELVES)]:
         dropped = tmp_path / OUR_FOLDER / package.__name__.partition(".")[2]
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(dropped)])
     yield tmp_path
@@ -114,7 +114,7 @@ def exists(words: list[str]) -> bool:
 
 
 def _is_verb(verb: str, rest: list[str]) -> bool:
-    from selfpretrain.cli import app
+    from selfpretrain.cli.app import app
 
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from selfpretrain.shelf import SHELVES
+from selfpretrain.registry import SHELVES
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from selfpretrain import doctor, launch
+from selfpretrain.system import doctor, startup
 
 PROBE = """
 import ctypes
-from selfpretrain.launch import keep_memory
+from selfpretrain.system.startup import keep_memory
 {kept}
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
@@ -53,10 +53,10 @@ def test_doctor_tells(tmp_path, monkeypatch):
 
 
 def test_elsewhere_nothing_changes(monkeypatch):
-    monkeypatch.setattr(launch.sys, "platform", "darwin")
-    assert launch.keep_memory() is False
+    monkeypatch.setattr(startup.sys, "platform", "darwin")
+    assert startup.keep_memory() is False
 
 
 def test_another_c_library(monkeypatch):
-    monkeypatch.setattr(launch.ctypes, "CDLL", lambda name: object())
-    assert launch.keep_memory() is False
+    monkeypatch.setattr(startup.ctypes, "CDLL", lambda name: object())
+    assert startup.keep_memory() is False

@@ -9,9 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfpretrain import ledger
 from selfpretrain.errors import StoreError
-from selfpretrain.store import FORMAT, Folder
+from selfpretrain.runner import archive
+from selfpretrain.system.files import FORMAT
+from selfpretrain.training.stage_folder import Folder
 
 
 def finished(path, prediction=(0, 1, 2), target=(0, 1, 1)):
@@ -31,26 +32,26 @@ def test_put_back_is_what_was_there(tmp_path):
         finished(tmp_path / "a" / "two", (0.25, -1.5, 3.0), (0.0, 1.0, 2.0)),
     )
     file = tmp_path / "kept.jsonl.xz"
-    assert ledger.keep([one, two, Folder(tmp_path / "unfinished")], file, {"measures": [1]}) == 2
+    assert archive.keep([one, two, Folder(tmp_path / "unfinished")], file, {"measures": [1]}) == 2
     places = {name: tmp_path / "b" / name for name in ("one", "two", "three")}
-    assert ledger.restore(file, places) == (2, {"measures": [1]})
+    assert archive.restore(file, places) == (2, {"measures": [1]})
     for folder in (one, two):
         again = Folder(tmp_path / "b" / folder.path.name)
-        assert all(again.read(name) == folder.read(name) for name in ledger.FILES)
+        assert all(again.read(name) == folder.read(name) for name in archive.FILES)
         assert (again.path / "log.jsonl").read_text() == (folder.path / "log.jsonl").read_text()
         before, after = folder.load("predictions.safetensors")[0], again.load("predictions.safetensors")[0]
         assert all(torch.equal(before[k], after[k]) and before[k].dtype == after[k].dtype for k in before)
-    assert ledger.restore(file, places)[0] == 0  # all there
+    assert archive.restore(file, places)[0] == 0  # all there
 
 
 def test_only_what_is_wanted_is_put_back(tmp_path):
-    ledger.keep([finished(tmp_path / "a" / "one")], tmp_path / "kept", {})
-    assert ledger.restore(tmp_path / "kept", {"another": tmp_path / "b" / "another"}) == (0, {})
+    archive.keep([finished(tmp_path / "a" / "one")], tmp_path / "kept", {})
+    assert archive.restore(tmp_path / "kept", {"another": tmp_path / "b" / "another"}) == (0, {})
     assert not (tmp_path / "b").exists()
 
 
 def test_no_file_is_nothing(tmp_path):
-    assert ledger.restore(tmp_path / "nothing", {}) == (0, {})
+    assert archive.restore(tmp_path / "nothing", {}) == (0, {})
 
 
 @pytest.mark.parametrize(
@@ -59,13 +60,13 @@ def test_no_file_is_nothing(tmp_path):
 def test_damage_is_named(content, tmp_path):
     (tmp_path / "kept").write_bytes(content)
     with pytest.raises(StoreError, match="damaged"):
-        ledger.restore(tmp_path / "kept", {"one": tmp_path / "one"})
+        archive.restore(tmp_path / "kept", {"one": tmp_path / "one"})
 
 
 def test_the_same_results_are_the_same_file(tmp_path):
     folder = finished(tmp_path / "a" / "one")
     for name in ("x", "y"):
-        ledger.keep([folder], tmp_path / name, {})
+        archive.keep([folder], tmp_path / name, {})
     assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
 
 
@@ -73,5 +74,5 @@ def test_the_same_results_are_the_same_file(tmp_path):
 @given(st.lists(st.integers(-5, 300), max_size=20))
 def test_whole_numbers_survive(values):
     array = np.array(values, dtype=np.int64)
-    packed = json.loads(json.dumps(ledger._packed(array)))
-    assert np.array_equal(ledger._unpacked(packed), array)
+    packed = json.loads(json.dumps(archive._packed(array)))
+    assert np.array_equal(archive._unpacked(packed), array)

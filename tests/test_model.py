@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.batch import Classes, Form, Tokens, Values
+from selfpretrain.data.schema import Classes, Form, Tokens, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.model import Model, sinusoids
 from selfpretrain.objectives.classify import Classify
-from selfpretrain.optim import Optim
+from selfpretrain.training.model import Model, sinusoids
+from selfpretrain.training.optim import Optim
 
 FORM = Form(Tokens(vocab=5), 10, Classes(("a", "b", "c")))
 GRAMMAR = ("embed.*", "blocks.*.mixer.*", "blocks.*.mlp.*", "blocks.*.norm[12].*", "norm.*", "head.*")

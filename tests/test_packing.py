@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfpretrain import packing
+from selfpretrain.data import packing
 
 
 @given(st.integers(1, 5), st.integers(1, 700), st.floats(0, 1), st.integers(0, 99))

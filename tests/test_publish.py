@@ -9,23 +9,24 @@ import pytest
 import torch
 
 import toys
-from selfpretrain import cost, execute, grid, publish
 from selfpretrain.errors import SpecError
-from selfpretrain.execute import Machine, carry_out, perform, remembered, waiting
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
-from selfpretrain.prepare import fresh_network
-from selfpretrain.publish import Publication
-from selfpretrain.recipe import Budget, Recipe, Stage
 from selfpretrain.report import sheet
-from selfpretrain.run import WEIGHTS
-from selfpretrain.store import Folder
+from selfpretrain.runner import publish, run, tuning
+from selfpretrain.runner.plan import chosen, jobs, remembered, waiting
+from selfpretrain.runner.publish import Publication
+from selfpretrain.runner.run import carry_out, perform
+from selfpretrain.runner.workspace import Machine
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
 from selfpretrain.studies.coser_table_4 import QueriesAndKeys
-from selfpretrain.study import chosen, jobs
 from selfpretrain.tasks.digits import Digits
+from selfpretrain.training import cost
+from selfpretrain.training.build import build_network
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.stage_folder import WEIGHTS, Folder
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +55,7 @@ def done(study, tmp_path_factory):
 
 def trained(monkeypatch):
     """Counts the stages that are really trained from now on."""
-    names, train = [], execute.work
+    names, train = [], run.work
 
     def counted(todo, bench, workers):
         before = {job.name for job in todo if Folder(bench.folder(job.recipe)).finished}
@@ -118,7 +119,7 @@ def test_only_runs_some_and_shows_the_rest_as_missing(study, machine):
 
 def test_grid_is_equal_for_all_and_does_not_read_test(study, machine):
     cells = [c for c in study.cells() if c.row == "independent start" and c.label == "Image"]
-    tuned, said = grid.tuned(cells, machine, grid.Grid(lr=(1e-3, 1e-5), batch=(4,)))
+    tuned, said = tuning.tuned(cells, machine, tuning.Grid(lr=(1e-3, 1e-5), batch=(4,)))
     assert [(c.row, c.column) for c in tuned] == [(c.row, c.column) for c in cells]
     assert len(said) == len(cells) and all("of 2 settings tried" in line for line in said)
     for cell in tuned:
@@ -129,7 +130,7 @@ def test_grid_is_equal_for_all_and_does_not_read_test(study, machine):
 
 def test_another_batch_sees_as_many_examples(study):
     recipe = next(iter(study.cells())).recipe
-    changed = grid.with_setting(recipe, (1e-3, recipe.last.batch // 2))
+    changed = tuning.with_setting(recipe, (1e-3, recipe.last.batch // 2))
     assert changed.last.batch * changed.last.budget.steps == recipe.last.batch * recipe.last.budget.steps
 
 
@@ -159,7 +160,7 @@ def test_distance_of_attention_to_all_alike_is_the_mean_distance(causal):
     task = Digits(train=20)
     model = Model(Attention(), width=8, depth=1, causal=causal)
     recipe = Recipe(task, model, (Stage(Classify(), Budget(steps=1)),))
-    network = fresh_network(recipe)
+    network = build_network(recipe)
     with torch.no_grad():
         network.blocks[0].mixer.q.weight.zero_()
         network.blocks[0].mixer.q.bias.zero_()

@@ -9,17 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain import recipe as recipes
 from selfpretrain.errors import SpecError, UnknownName
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.model import Model
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.optim import Optim
-from selfpretrain.recipe import Budget, Recipe, Stage, describe, fingerprint, revive
-from selfpretrain.shelf import amend, explain, find, name_of
-from selfpretrain.transfer import QUERIES_AND_KEYS
+from selfpretrain.registry import find, name_of
+from selfpretrain.spec import amend, describe, explain, revive
+from selfpretrain.training import recipe as recipes
+from selfpretrain.training.model import Model
+from selfpretrain.training.optim import Optim
+from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
+from selfpretrain.training.transfer import QUERIES_AND_KEYS
 
 RECIPE = Recipe(
     toys.Majority(),
@@ -82,7 +83,7 @@ def test_only_trusted_packages_come_back():
     ("plain", "said"),
     [
         ({"is": "selfpretrain.mixers.attention:Nothing"}, "cannot be found"),
-        ({"is": "selfpretrain.store:write_text"}, "not a spec"),
+        ({"is": "selfpretrain.system.files:write_text"}, "not a spec"),
         ({"is": "os:system", "command": "true"}, "comes from outside"),
         ({"is": "selfpretrain.objectives.masked:Masked", "rate": 1.5}, "rate=1.5"),
         ({"is": "selfpretrain.objectives.masked:Masked", "rat": 0.5}, "rat"),

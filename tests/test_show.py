@@ -11,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain import cli
-from selfpretrain.cli_show import BARS, sparkline
+from selfpretrain.cli import app
+from selfpretrain.cli.show import BARS, sparkline
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.recipe import Budget, Recipe, Stage, describe
-from selfpretrain.run import Bench, run
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Bench
+from selfpretrain.spec import describe
 from selfpretrain.tasks.pathfinder import Pathfinder
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage
 
 TASK = toys.Majority(examples=64)
 PRETRAIN = Stage(Masked(0.5), Budget(steps=8), batch=8, evals=2)
@@ -36,7 +38,7 @@ def made(tmp_path_factory):
     last, longer = run(RECIPE, bench), run(LONGER, bench)
     first = bench.folder(RECIPE.upto(0))
     arguments = ["compare", "--task", "digits", "--mixers", "attention", "--scale", "smoke", "--seeds", "1"]
-    assert cli.run([*arguments, "--runs", str(runs), "--jobs", "1", "--quiet"]) == 0
+    assert app.run([*arguments, "--runs", str(runs), "--jobs", "1", "--quiet"]) == 0
     return runs, first.name, last.name, longer.name
 
 
@@ -52,7 +54,7 @@ def here(made, tmp_path, monkeypatch):
 @pytest.fixture
 def spt(capsys):
     def call(*arguments):
-        code = cli.run(["show", *map(str, arguments)])
+        code = app.run(["show", *map(str, arguments)])
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return code, out, " ".join(err.split())

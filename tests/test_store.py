@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from selfpretrain import store
 from selfpretrain.errors import ForeignRun, StoreError
-from selfpretrain.store import Folder, Log, explained, read_json, write_text
+from selfpretrain.system.files import explained, read_json, write_text
+from selfpretrain.training import stage_folder
+from selfpretrain.training.stage_folder import Folder, Log
 
 
 def test_tensors_and_json_come_back(tmp_path):
@@ -88,7 +89,7 @@ def test_a_log_can_be_cut_back(tmp_path):
 
 
 def test_environment_says_with_what():
-    found = store.environment("cpu")
+    found = stage_folder.environment("cpu")
     assert found["torch"] == torch.__version__
     assert found["threads"] >= 1
     json.dumps(found)

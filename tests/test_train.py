@@ -12,17 +12,18 @@ import torch
 from safetensors.torch import load_file
 
 import toys
-from selfpretrain import run as running
-from selfpretrain import train
 from selfpretrain.errors import Interrupted, SpecError, StoreError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.optim import Optim
-from selfpretrain.recipe import Budget, Recipe, Stage
-from selfpretrain.run import Bench, run
+from selfpretrain.runner import stage as running
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Bench
+from selfpretrain.training import loop
+from selfpretrain.training.model import Model
+from selfpretrain.training.optim import Optim
+from selfpretrain.training.recipe import Budget, Recipe, Stage
 
 SPT = Recipe(
     toys.Majority(),
@@ -103,10 +104,10 @@ def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeyp
     folder = Bench(tmp_path / "cut").folder(SPT.upto(0))
     with pytest.raises(Interrupted):
         run(SPT, Bench(tmp_path / "cut", stop=StopAfter(5)))
-    kept = (folder / train.CHECKPOINT).read_bytes()
+    kept = (folder / loop.CHECKPOINT).read_bytes()
     with pytest.raises(Interrupted):
         run(SPT, Bench(tmp_path / "cut", stop=StopAfter(4)))
-    (folder / train.CHECKPOINT).write_bytes(kept)
+    (folder / loop.CHECKPOINT).write_bytes(kept)
     assert equal(weights(run(SPT, Bench(tmp_path / "cut"))), weights(undisturbed))
     assert lines(folder) == lines(Bench(tmp_path / "undisturbed").folder(SPT.upto(0)))
 
@@ -114,7 +115,7 @@ def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeyp
 def test_a_truncated_checkpoint_is_named_with_what_to_do(tmp_path):
     with pytest.raises(Interrupted):
         run(SPT, Bench(tmp_path, stop=StopAfter(5)))
-    checkpoint = Bench(tmp_path).folder(SPT.upto(0)) / train.CHECKPOINT
+    checkpoint = Bench(tmp_path).folder(SPT.upto(0)) / loop.CHECKPOINT
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(StoreError, match=r"damaged.*delete .* and run again"):
         run(SPT, Bench(tmp_path))
@@ -124,7 +125,7 @@ def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):
     run(SPT, Bench(tmp_path))
     monkeypatch.setattr(running, "Fit", None)
     folder = run(SPT, Bench(tmp_path))
-    assert not (folder / train.CHECKPOINT).exists()
+    assert not (folder / loop.CHECKPOINT).exists()
 
 
 def test_the_best_validation_score_decides(tmp_path):
@@ -179,10 +180,11 @@ import sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from selfpretrain import world
-from selfpretrain.run import Bench, run
+from selfpretrain.system import distributed
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Bench
 from tests_ddp import RECIPES
-with world.joined("cpu") as device:
+with distributed.process_group("cpu") as device:
     for recipe in RECIPES:
         run(recipe, Bench(Path(sys.argv[1]), device))
 """
@@ -191,10 +193,10 @@ from dataclasses import replace
 import toys
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.model import Model
+from selfpretrain.training.model import Model
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage
 stages = (Stage(Masked(0.5), Budget(steps=8), evals=2), Stage(Classify(), Budget(steps=8), evals=2))
 model = Model(Attention(heads=2), width=16, depth=1)
 RECIPES = [

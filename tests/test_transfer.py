@@ -7,10 +7,10 @@ from torch import nn
 import toys
 from selfpretrain.errors import TransferError
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer, freeze, move
+from selfpretrain.training.model import Model
+from selfpretrain.training.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer, freeze, move
 
 
 def network(objective, placement="pre"):

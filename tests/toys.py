@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from selfpretrain.batch import SPLITS, Classes, Examples, Form, Reals, Split, Tokens, Values
-from selfpretrain.mixers.base import Mixer, Place
+from selfpretrain.data.examples import Examples
+from selfpretrain.data.schema import SPLITS, Classes, Form, Reals, Split, Tokens, Values
+from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.shapes import Valid, Vectors
-from selfpretrain.shelf import Count, spec
+from selfpretrain.spec import Count, spec
 from selfpretrain.tasks.base import Card, Task
 
 
@@ -49,9 +50,9 @@ class Majority(Task):
 class Careless(Mixer):
     """Mean over everything: sees the future and mixes padding in."""
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The leaking layer."""
-        return Leak(place.width)
+        return Leak(context.width)
 
 
 class Leak(nn.Module):
@@ -70,7 +71,7 @@ class Leak(nn.Module):
 class Broken(Mixer):
     """A mixer whose forward pass raises."""
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The failing layer."""
         return Raises()
 

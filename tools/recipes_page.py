@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from selfpretrain.recipe import describe
-from selfpretrain.studies._printed import CODE, DEFAULT, OURS, Printed
-from selfpretrain.studies._recipes import PAPERS, available, printed
+from selfpretrain.spec import describe
+from selfpretrain.studies.recipes.lookup import PAPERS, available, printed
+from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, Printed
 
 PAGE = Path(__file__).parent.parent / "docs/recipes.md"
 ARMS = ("model", "pretrain", "finetune", "scratch_model", "scratch")

@@ -25,7 +25,6 @@ Python {version}, white space squeezed, otherwise unchanged. Packages:
 {packages}.
 Copyright (c) Python Software Foundation; All Rights Reserved. The windows are distributed under the
 Python Software Foundation License Version 2, whose text follows after the notices that single files carry.
-
 """
 
 

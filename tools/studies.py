@@ -1,6 +1,7 @@
 """Make docs/studies from the results that ship: the page of every study, and the index of all.
 
-Nothing is trained. Run it after ``spt study NAME --results src/selfpretrain/measured`` has kept new results:
+Nothing is trained. Run it after new results were kept
+(``spt study NAME --results src/selfpretrain/studies/results``):
 
     python tools/studies.py [--data-root FOLDER]
 """
@@ -13,10 +14,11 @@ from pathlib import Path
 
 import torch
 
-from selfpretrain.execute import Machine, plan_tables, report_tables
-from selfpretrain.publish import SHIPPED, Publication
+from selfpretrain.registry import find, names
 from selfpretrain.report import sheet
-from selfpretrain.shelf import find, names
+from selfpretrain.runner.publish import SHIPPED, Publication
+from selfpretrain.runner.run import plan_tables, report_tables
+from selfpretrain.runner.workspace import Machine
 
 DOCS = Path(__file__).parents[1] / "docs" / "studies"
 KEPT = (".md", ".svg", ".csv")

@@ -1,6 +1,6 @@
 """``python -m selfpretrain`` is ``spt``; torchrun needs it so."""
 
-from .launch import main
+from .cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from selfpretrain.data import alike
+from selfpretrain.data import near_duplicates
 from selfpretrain.tasks.pathfinder import Pathfinder
 
 
 def sketches(sequences):
     flat, lengths = np.concatenate(sequences), np.array([len(s) for s in sequences])
-    return alike.fingerprints(flat, lengths)[1]
+    return near_duplicates.fingerprints(flat, lengths)[1]
 
 
 def similar(held, train):
-    found = alike.similar(sketches(held), sketches(train), lambda i: held[i], lambda i: train[i])
+    found = near_duplicates.similar(sketches(held), sketches(train), lambda i: held[i], lambda i: train[i])
     return found.tolist()
 
 
@@ -31,7 +31,9 @@ def test_what_is_found_is_alike(random):
     held, train = some[::3], some[1::3] + some[2::3]
     found = similar(held, train)
     assert len(found) > 0.9 * len(held)  # neighbours share 85 % of their positions
-    assert all(any(alike.common(held[i], other) >= alike.HALF for other in train) for i in found)
+    assert all(
+        any(near_duplicates.common(held[i], other) >= near_duplicates.HALF for other in train) for i in found
+    )
     strangers = windows(random, 40, 500)
     assert similar(strangers, train) == []
 
@@ -40,7 +42,9 @@ def test_images_on_one_background_are_not(home):
     images = Pathfinder(train=600, val=5, test=5).load("train")
     rows = [images.sequence(row) for row in range(len(images))]
     held, train = rows[:150], rows[150:]
-    assert len(alike._candidates(sketches(held), sketches(train))) > 0  # runs of background are shared
+    assert (
+        len(near_duplicates._candidates(sketches(held), sketches(train))) > 0
+    )  # runs of background are shared
     assert similar(held, train) == []
 
 
@@ -49,9 +53,9 @@ def test_of_many_some_speak_for_the_others(random, monkeypatch, looks):
     some = windows(random, 300, 30)
     held, train = some[::3] + windows(random, 100, 500), some[1::3]
     everything = similar(held, train)
-    monkeypatch.setattr(alike, "LOOKS", looks)
+    monkeypatch.setattr(near_duplicates, "LOOKS", looks)
     looked = []
-    monkeypatch.setattr(alike, "common", lambda a, b: looked.append(1) or 1.0)
+    monkeypatch.setattr(near_duplicates, "common", lambda a, b: looked.append(1) or 1.0)
     guessed = similar(held, train)
     assert len(looked) <= looks
     assert abs(len(guessed) - len(everything)) <= 5
@@ -60,6 +64,6 @@ def test_of_many_some_speak_for_the_others(random, monkeypatch, looks):
 def test_short_sequences_and_empty_splits_have_nothing_in_common(random):
     short = [random.rand(10) for _ in range(5)]
     assert similar(short, short) == []
-    none, some = np.zeros((0, alike.SKETCHES), np.uint64), sketches(windows(random, 5, 30))
-    assert alike.similar(some, none, nobody, nobody).tolist() == []
-    assert alike.similar(none, some, nobody, nobody).tolist() == []
+    none, some = np.zeros((0, near_duplicates.SKETCHES), np.uint64), sketches(windows(random, 5, 30))
+    assert near_duplicates.similar(some, none, nobody, nobody).tolist() == []
+    assert near_duplicates.similar(none, some, nobody, nobody).tolist() == []

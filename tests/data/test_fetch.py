@@ -13,10 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from selfpretrain import shelf
-from selfpretrain.data import fetch, root, watch
-from selfpretrain.data.fetch import Download
+from selfpretrain import registry
+from selfpretrain.data import download, paths
+from selfpretrain.data.download import Download
 from selfpretrain.errors import DataError
+from selfpretrain.system import watch
 
 DATA = bytes(itertools.islice(itertools.cycle(range(251)), 400_000))
 SHA256, MD5 = hashlib.sha256(DATA).hexdigest(), hashlib.md5(DATA).hexdigest()
@@ -105,8 +106,8 @@ def unknown(server):
     return known(server, size=0, sha256="")
 
 
-def fetched(download, pauses=PAUSES):
-    return fetch.fetch(download, pauses=pauses)
+def fetched(wanted, pauses=PAUSES):
+    return download.fetch(wanted, pauses=pauses)
 
 
 def left(home):
@@ -277,7 +278,7 @@ def test_a_web_page_is_not_taken_for_the_file(server, home):
 
 
 def test_a_silent_server_is_given_up(server, monkeypatch):
-    monkeypatch.setattr(fetch, "TIMEOUT", (1.0, 0.05))
+    monkeypatch.setattr(download, "TIMEOUT", (1.0, 0.05))
     server.slow = 0.3
     with pytest.raises(DataError, match="connection was lost"):
         fetched(known(server), pauses=(0.0,))
@@ -295,7 +296,7 @@ def test_bytes_come_as_they_are(server):
 
 
 def test_a_full_disk_is_noticed_before_anything_comes(server, home, monkeypatch):
-    monkeypatch.setattr(fetch.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000}))
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000}))
     with pytest.raises(DataError, match=r"400,000 bytes are to come and .* has room for 1,000"):
         fetched(known(server))
 
@@ -307,7 +308,7 @@ def test_offline_is_said_within_a_second(server, monkeypatch):
         with pytest.raises(
             DataError, match=r"cannot be reached .* bring http.* from elsewhere and place it as"
         ):
-            fetch.get(known(server))
+            download.get(known(server))
         assert time.monotonic() - begin < 2
     assert server.asked == []
 
@@ -341,19 +342,19 @@ def archive():
 
 def test_an_archive_is_opened_once(server, home):
     server.data = archive()
-    download = Download(server.url.replace("file.bin", "set.tar.gz"), "set")
-    assert fetch.get(download) == home / "set"
+    wanted = Download(server.url.replace("file.bin", "set.tar.gz"), "set")
+    assert download.get(wanted) == home / "set"
     assert (home / "set" / "one.txt").read_text() == "one"
     (home / "set.tar.gz").unlink()
-    assert fetch.get(download) == home / "set"
+    assert download.get(wanted) == home / "set"
     assert len(server.asked) == 1
-    assert root.find("set/one.txt") == home / "set" / "one.txt"
+    assert paths.find("set/one.txt") == home / "set" / "one.txt"
 
 
 def test_an_archive_placed_by_hand_is_opened(server, home):
     home.mkdir(parents=True)
     (home / "file.bin").write_bytes(archive())
-    assert (fetch.get(Download(server.url, "set")) / "one.txt").read_text() == "one"
+    assert (download.get(Download(server.url, "set")) / "one.txt").read_text() == "one"
     assert server.asked == []
 
 
@@ -367,15 +368,15 @@ def test_two_calls_at_once_fetch_once(server):
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("name", shelf.names("tasks"))
+@pytest.mark.parametrize("name", registry.names("tasks"))
 def test_downloads_of_tasks_make_sense(name):
-    downloads = shelf.find("tasks", name).downloads
-    for download in downloads:
-        assert download.url.startswith(("https://", "http://"))
-        assert download.name
-        assert not download.into.startswith("/")
-        assert len(download.sha256) in (0, 64)
-        assert len(download.md5) in (0, 32)
-    opened = [download.into for download in downloads if download.unpack]
+    downloads = registry.find("tasks", name).downloads
+    for each in downloads:
+        assert each.url.startswith(("https://", "http://"))
+        assert each.name
+        assert not each.into.startswith("/")
+        assert len(each.sha256) in (0, 64)
+        assert len(each.md5) in (0, 32)
+    opened = [each.into for each in downloads if each.unpack]
     assert len(opened) == len(set(opened))
-    assert not set(opened) & {download.into for download in downloads if not download.unpack}
+    assert not set(opened) & {each.into for each in downloads if not each.unpack}

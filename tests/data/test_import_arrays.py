@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from selfpretrain.batch import SPLITS, Classes, Reals, Tokens, Values
-from selfpretrain.data import own
-from selfpretrain.data.own import save
-from selfpretrain.data.source import Reading
+from selfpretrain.data.importing import importer
+from selfpretrain.data.importing.importer import save
+from selfpretrain.data.importing.source import Reading
+from selfpretrain.data.schema import SPLITS, Classes, Reals, Tokens, Values
 from selfpretrain.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("home")
 def bring(tmp_path):
     def bring(settings=None, **arrays):
         np.savez(tmp_path / "mine.npz", **arrays)
-        return own.bring(own.plan(str(tmp_path / "mine.npz"), Reading(**settings or {})), "mine")
+        return importer.bring(importer.plan(str(tmp_path / "mine.npz"), Reading(**settings or {})), "mine")
 
     return bring
 
@@ -222,9 +222,9 @@ def test_an_npy_file_with_labels_beside_it(tmp_path, random):
     path = tmp_path / "waves.npy"
     np.save(path, arrays["x"])
     with pytest.raises(DataError, match=r"save the array 'y' as waves\.y\.npy"):
-        own.plan(str(path))
+        importer.plan(str(path))
     np.save(tmp_path / "waves.y.npy", arrays["y"])
-    made = own.bring(own.plan(str(path)), "mine")
+    made = importer.bring(importer.plan(str(path)), "mine")
     assert made.whole.targets.tolist() == arrays["y"].tolist()
 
 
@@ -311,7 +311,7 @@ def test_every_mistake_has_one_clear_message(name, bring, random, home):
     with pytest.raises(DataError, match=advice) as caught:
         bring(**spoil(sound(random)))
     assert "\n" not in str(caught.value)
-    assert own.known() == {}
+    assert importer.known() == {}
     assert [p.name for p in home.glob("own/*") if not p.name.endswith(".lock")] == []
 
 
@@ -335,7 +335,7 @@ def test_settings_that_contradict_the_arrays(settings, spoil, advice, bring, ran
 def test_files_that_cannot_be_read(tmp_path, random, bring):
     bring(**sound(random))
     with pytest.raises(DataError, match=r"there is no .*mine\.npy; did you mean 'mine\.npz'"):
-        own.plan(str(tmp_path / "mine.npy"))
+        importer.plan(str(tmp_path / "mine.npy"))
     for name, content in (
         ("bad.npz", b"PK"),
         ("empty.npz", b""),
@@ -344,7 +344,7 @@ def test_files_that_cannot_be_read(tmp_path, random, bring):
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=r"cannot be read|Python objects"):
-            own.plan(str(tmp_path / name))
+            importer.plan(str(tmp_path / name))
 
 
 def test_nothing_is_saved_that_could_not_be_read():
@@ -358,7 +358,7 @@ def test_nothing_is_saved_that_could_not_be_read():
     for name in ("Mine", "my data", "../mine", "", "stdlib"):
         with pytest.raises(DataError, match=r"no name for data|already"):
             save(name, np.random.rand(30, 3), np.arange(30) % 2)
-    assert own.known() == {}
+    assert importer.known() == {}
 
 
 def test_saved_arrays_are_read(random):

@@ -12,8 +12,8 @@ from pyarrow import feather, parquet
 from scipy.io import wavfile
 
 from imports import bring
-from selfpretrain.batch import SPLITS, Classes, Reals, Tokens, Values
-from selfpretrain.data import arrays, folders, long, own, tables, ts
+from selfpretrain.data.importing import arrays, importer, long_tables, media_files, table_files, ts_files
+from selfpretrain.data.schema import SPLITS, Classes, Reals, Tokens, Values
 
 WORDS = ["spam", "eggs", "tö\u0304st"]
 EASY = settings(
@@ -68,8 +68,8 @@ cell = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size
 @EASY
 @given(st.lists(cell, min_size=40, max_size=60, unique=True), st.integers(1, 60))
 def test_texts_come_out_as_they_went_in(name, tmp_path, monkeypatch, said, piece):
-    monkeypatch.setattr(tables, "ROWS", piece)
-    monkeypatch.setattr(tables, "PIECE", 64 * piece)
+    monkeypatch.setattr(table_files, "ROWS", piece)
+    monkeypatch.setattr(table_files, "PIECE", 64 * piece)
     y = [WORDS[i % 3] for i in range(len(said))]
     made = bring(
         write(tmp_path / name, {"id": range(len(y)), "say": said, "label": y}), sequence="say", kind="text"
@@ -87,7 +87,7 @@ real = st.floats(-1e6, 1e6, width=32)
 @EASY
 @given(st.lists(st.lists(real, min_size=4, max_size=4), min_size=40, max_size=50), st.integers(1, 60))
 def test_wide_tables_come_out_as_they_went_in(name, tmp_path, monkeypatch, rows, piece):
-    monkeypatch.setattr(tables, "ROWS", piece)
+    monkeypatch.setattr(table_files, "ROWS", piece)
     x = np.array(rows, dtype=np.float64) + np.arange(len(rows))[:, None] + 0.5
     columns = {f"t{i}": x[:, i] for i in range(4)}
     made = bring(write(tmp_path / name, columns | {"label": [WORDS[i % 2] for i in range(len(x))]}))
@@ -145,7 +145,7 @@ def test_numbers_written_in_a_cell(tmp_path, style):
 @EASY
 @given(st.permutations(range(120)), st.integers(1, 50))
 def test_long_tables_are_sorted(tmp_path, monkeypatch, order, piece):
-    monkeypatch.setattr(long, "AT_ONCE", piece)
+    monkeypatch.setattr(long_tables, "AT_ONCE", piece)
     rows = [(f"p{i % 20:02d}", i // 20, i / 4, i / 8, "ab"[i % 2]) for i in range(120)]
     who, time, a, b, label = zip(*(rows[i] for i in order), strict=True)
     path = write(tmp_path / "t.csv", {"who": who, "time": time, "a": a, "b": b, "label": label})
@@ -192,7 +192,7 @@ def series(path, lengths=(5, 9), target=False, missing=False):
 @pytest.mark.parametrize("target", [False, True])
 @pytest.mark.parametrize("at_once", [1, 256])
 def test_time_series_files(tmp_path, monkeypatch, lengths, target, at_once):
-    monkeypatch.setattr(ts, "AT_ONCE", at_once)
+    monkeypatch.setattr(ts_files, "AT_ONCE", at_once)
     x = series(tmp_path / "waves.ts", lengths, target)
     made = bring(tmp_path / "waves.ts")
     assert numbers(made) == x
@@ -209,7 +209,7 @@ def test_time_series_of_train_and_test(tmp_path):
 
 def test_missing_values_of_time_series(tmp_path):
     series(tmp_path / "waves.ts", missing=True)
-    with pytest.raises(own.DataError, match=r"waves\.ts, line 14: dimension 1, position 3 is missing"):
+    with pytest.raises(importer.DataError, match=r"waves\.ts, line 14: dimension 1, position 3 is missing"):
         bring(tmp_path / "waves.ts")
     assert len(bring(tmp_path / "waves.ts", missing="drop").split) == 39
     assert bring(tmp_path / "waves.ts", missing="mask").form.signal.channels == 4
@@ -231,7 +231,7 @@ def recordings(root, suffix=".wav"):
 
 @pytest.mark.parametrize("suffix", [".wav", ".flac"])
 def test_folders_of_recordings(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(folders, "AT_ONCE", 5)
+    monkeypatch.setattr(media_files, "AT_ONCE", 5)
     kept = recordings(tmp_path / "speech", suffix)
     made = bring(tmp_path / "speech", group=r"/([a-z]+)_")
     assert [np.ravel(x).tolist() for x in numbers(made)] == [kept[name].tolist() for name in sorted(kept)]
@@ -243,13 +243,13 @@ def test_folders_of_recordings(tmp_path, monkeypatch, suffix):
 def test_bad_recordings_are_named_or_left_out(tmp_path):
     recordings(tmp_path / "speech")
     (tmp_path / "speech" / "no" / "broken.wav").write_bytes(b"RIFFnothing")
-    with pytest.raises(own.DataError, match=r"no/broken\.wav cannot be read.*--skip-bad"):
+    with pytest.raises(importer.DataError, match=r"no/broken\.wav cannot be read.*--skip-bad"):
         bring(tmp_path / "speech")
     made = bring(tmp_path / "speech", skip_bad=True)
     assert len(made.split) == 24
     assert "1 files cannot be read and are left out" in made.meta["about"]["notes"]
     wavfile.write(tmp_path / "speech" / "no" / "broken.wav", 16000, np.zeros(9, np.int16))
-    with pytest.raises(own.DataError, match="16000 samples per second, others 8000"):
+    with pytest.raises(importer.DataError, match="16000 samples per second, others 8000"):
         bring(tmp_path / "speech", skip_bad=True)
 
 
@@ -285,7 +285,7 @@ def test_arrays_come_out_as_they_went_in(lengths, piece):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "AT_ONCE", piece)
         x = [np.arange(i, i + n) for i, n in enumerate(lengths)]
-        made = own.save("mine", x, [i % 2 for i in range(len(x))])
+        made = importer.save("mine", x, [i % 2 for i in range(len(x))])
     assert numbers(made) == [row.tolist() for row in x]
 
 

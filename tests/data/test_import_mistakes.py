@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from imports import bring
-from selfpretrain import cli
-from selfpretrain.data import own, prepared
-from selfpretrain.data.source import Reading
+from selfpretrain.cli import app
+from selfpretrain.data import prepared
+from selfpretrain.data.importing import importer
+from selfpretrain.data.importing.source import Reading
 from selfpretrain.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,7 +189,7 @@ def test_the_hub_is_not_waited_for(monkeypatch):
             monkeypatch.setattr(sys.modules[name], "HF_HUB_OFFLINE", True)
     start = time.monotonic()
     with pytest.raises(DataError, match=r"pip install|not downloaded yet"):
-        own.plan("hf:nobody/nothing", Reading(label="label"))
+        importer.plan("hf:nobody/nothing", Reading(label="label"))
     assert time.monotonic() - start < 20
 
 
@@ -204,14 +205,17 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
         bring(tmp_path / "t.csv")
     monkeypatch.undo()
     monkeypatch.setenv("SPT_DATA", str(home))
-    assert prepared.open_set(own.known()["mine"]).digest == first
+    assert prepared.open_set(importer.known()["mine"]).digest == first
     assert left_behind(home) == ["mine"]
 
 
 def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
     rows = "".join(f"{'text ' * 40} {i},{'ab'[i % 2]}\n" for i in range(200_000))
     (tmp_path / "t.csv").write_text("text,label\n" + rows)
-    program = f"from selfpretrain.data import own; own.bring(own.plan({str(tmp_path / 't.csv')!r}), 'mine')"
+    program = (
+        "from selfpretrain.data.importing import importer as own;"
+        f"own.bring(own.plan({str(tmp_path / 't.csv')!r}), 'mine')"
+    )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     process = subprocess.Popen([sys.executable, "-c", program], env=environment)
     while process.poll() is None and not list(home.glob("own/mine.part/flat.bin")):
@@ -219,7 +223,7 @@ def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert left_behind(home) == ["mine.part"]
-    assert own.known() == {}
+    assert importer.known() == {}
     (tmp_path / "t.csv").write_text(table())
     bring(tmp_path / "t.csv")
     assert left_behind(home) == ["mine"]
@@ -229,7 +233,8 @@ def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kB on Linux")
 def test_memory_does_not_grow_with_the_file(tmp_path, home):
     program = (
-        "import resource, sys; from selfpretrain.data import own; own.bring(own.plan(sys.argv[1]), 'mine');"
+        "import resource, sys; from selfpretrain.data.importing import importer as own;"
+        "own.bring(own.plan(sys.argv[1]), 'mine');"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )
     peaks = []
@@ -245,19 +250,19 @@ def test_memory_does_not_grow_with_the_file(tmp_path, home):
 
 
 def spt(*arguments):
-    return cli.run(["data", "import", *map(str, arguments)])
+    return app.run(["data", "import", *map(str, arguments)])
 
 
 def test_the_command_shows_what_it_found_and_did(tmp_path, capsys, home):
     (tmp_path / "My Own.csv").write_text(table())
     assert spt(tmp_path / "My Own.csv", "--dry-run") == 0
     assert "text (as bytes of UTF-8)" in capsys.readouterr().out
-    assert own.known() == {}
+    assert importer.known() == {}
     assert spt(tmp_path / "My Own.csv") == 0
     out = capsys.readouterr().out
     assert "28 train, 6 val, 6 test" in out
     assert "spt compare --task my-own" in out
-    assert list(own.known()) == ["my-own"]
+    assert list(importer.known()) == ["my-own"]
 
 
 def test_the_command_replaces_nothing_unasked(tmp_path, capsys):

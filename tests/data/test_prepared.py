@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from selfpretrain.batch import Classes, Form, Tokens, Values
-from selfpretrain.data import prepared, root
+from selfpretrain.data import paths, prepared
 from selfpretrain.data.prepared import Writer, open_set, writing
+from selfpretrain.data.schema import Classes, Form, Tokens, Values
 from selfpretrain.errors import DataError
 
 FORM = Form(Tokens(9), 5, Classes(("a", "b")))
@@ -116,5 +116,5 @@ def test_data_are_found_in_every_folder_and_written_to_the_first(tmp_path, monke
     (tmp_path / "b" / "raw").mkdir(parents=True)
     (tmp_path / "b" / "raw" / "x.txt").touch()
     monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
-    assert root.find("nothing", "x.txt") == tmp_path / "b" / "raw" / "x.txt"
-    assert root.home("sets", "one") == tmp_path / "a" / "sets" / "one"
+    assert paths.find("nothing", "x.txt") == tmp_path / "b" / "raw" / "x.txt"
+    assert paths.home("sets", "one") == tmp_path / "a" / "sets" / "one"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import ndimage, stats
 
 from selfpretrain.errors import SpecError
-from selfpretrain.generate import _draw, pathfinder
-from selfpretrain.generate.pathfinder import Settings, contours, images, markers, seeds
+from selfpretrain.tasks.generators import _draw, pathfinder
+from selfpretrain.tasks.generators.pathfinder import Settings, contours, images, markers, seeds
 
 EACH = [Settings(side, 14, quirks) for side in (32, 64, 128, 256) for quirks in ("lra", "none")]
 ALL = [*EACH, Settings(32, 9), Settings(32, 6)]

@@ -8,11 +8,11 @@ from torch import nn
 import toys
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers._heads import join, split
-from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.luna import Luna
 from selfpretrain.mixers.mega import Mega
 from selfpretrain.mixers.spade import Spade
-from selfpretrain.model import Model
+from selfpretrain.training.model import Model
 
 D, L = 8, 20
 both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
@@ -21,7 +21,7 @@ LAPLACE = torch.distributions.Normal(0.5**0.5, (4 * torch.pi) ** -0.5)
 
 def build(mixer, causal=False, rotary=False, length=L):
     toys.settle()
-    return mixer.build(Place(D, length, causal, rotary)).double()
+    return mixer.build(LayerContext(D, length, causal, rotary)).double()
 
 
 def padded():

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import toys
-from selfpretrain import shelf
+from selfpretrain import registry
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers._convolution import Convolution
 from selfpretrain.mixers._hippo import legs, legs_matrix
 from selfpretrain.mixers._profile import kernel_layers, profiles
-from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.dss import DSS
 from selfpretrain.mixers.ema import EMA
@@ -44,7 +44,7 @@ every_recurrence = pytest.mark.parametrize("mixer", [m for m in VARIANTS if m.re
 
 def build(mixer, width=4, length=64, causal=False):
     toys.settle()
-    return mixer.build(Place(width, length, causal))
+    return mixer.build(LayerContext(width, length, causal))
 
 
 def modes(pairs):
@@ -56,7 +56,7 @@ def error(x, truth):
 
 
 def test_every_long_kernel_is_tested_here():
-    kinds = [shelf.find("mixers", name) for name in shelf.names("mixers")]
+    kinds = [registry.find("mixers", name) for name in registry.names("mixers")]
     convolutions = {kind for kind in kinds if isinstance(build(kind(), width=8), Convolution)}
     assert convolutions == {type(mixer) for mixer in VARIANTS}
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain import shelf
-from selfpretrain.contract import check
+from selfpretrain import registry
 from selfpretrain.errors import SpecError
-from selfpretrain.mixers.base import Mixer, Place, Recurrent
-from selfpretrain.recipe import describe, revive
+from selfpretrain.mixers.base import LayerContext, Mixer, Recurrent
+from selfpretrain.spec import describe, revive
+from selfpretrain.training.mixer_checks import check
 
 L, D = 12, 8
-MIXERS = {name: shelf.find("mixers", name) for name in shelf.names("mixers")}
+MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
 RECURRENT = [name for name, kind in MIXERS.items() if kind.recurrent]
 every_mixer = pytest.mark.parametrize("name", MIXERS)
 WAYS = [(name, causal) for name, kind in MIXERS.items() for causal in {False, kind.causal}]
@@ -30,7 +30,7 @@ every_way = pytest.mark.parametrize(
 def build(kind, causal=False, length=L):
     toys.settle()
     mixer = kind()
-    return mixer.build(Place(D, length, causal, mixer.positions == "rotary")).double().eval()
+    return mixer.build(LayerContext(D, length, causal, mixer.positions == "rotary")).double().eval()
 
 
 def sequences(*shape):
@@ -59,7 +59,7 @@ def test_keeps_shape_and_type_at_any_length(name, causal, batch, length):
 def test_keeps_the_contract(name, causal):
     mixer = MIXERS[name]()
     length = 150  # more than a block of sparse patterns
-    found = check(mixer, Place(D, length, causal, mixer.positions == "rotary"))
+    found = check(mixer, LayerContext(D, length, causal, mixer.positions == "rotary"))
     assert found.failures == []
     possible = ("masked", "causal") if causal else ("masked",)
     assert found.objectives == (possible if mixer.denoises else ())
@@ -148,5 +148,7 @@ def test_a_bidirectional_layer_is_no_recurrence(name):
 
 
 def test_a_careless_mixer_is_caught():
-    failed = [line.partition(":")[0] for line in check(toys.Careless(), Place(D, L, causal=True)).failures]
+    failed = [
+        line.partition(":")[0] for line in check(toys.Careless(), LayerContext(D, L, causal=True)).failures
+    ]
     assert failed == ["causality", "padding content", "padding length"]

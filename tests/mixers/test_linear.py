@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 import toys
 from selfpretrain.mixers._heads import join, split
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.linear import Linear
+from selfpretrain.mixers.ops.linear_attention import causal_linear_attention, linear_attention
 from selfpretrain.mixers.performer import Performer
-from selfpretrain.ops.linear_attention import causal_linear_attention, linear_attention
 
 both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
 
@@ -41,7 +41,7 @@ def random_features(layer):
 @both_ways
 def test_equals_the_formula(mixer, causal):
     toys.settle()
-    layer = mixer.build(Place(8, 20, causal)).double()
+    layer = mixer.build(LayerContext(8, 20, causal)).double()
     features = (lambda x: F.elu(x) + 1) if isinstance(mixer, Linear) else random_features(layer)
     x, valid = torch.randn(2, 20, 8, dtype=torch.double), torch.ones(2, 20, dtype=torch.bool)
     valid[0, 13:] = False
@@ -67,7 +67,7 @@ def test_the_last_position_sees_what_all_see():
 
 
 def test_nothing_is_divided_by_zero_where_no_key_is_real():
-    layer = Linear().build(Place(8, 6, causal=True))
+    layer = Linear().build(LayerContext(8, 6, causal=True))
     x = torch.randn(1, 6, 8, requires_grad=True)
     y = layer(x, torch.tensor([[False, False, True, True, True, True]]))
     y.square().sum().backward()
@@ -78,8 +78,8 @@ def test_nothing_is_divided_by_zero_where_no_key_is_real():
 @both_ways
 def test_many_features_come_near_softmax(causal):
     toys.settle()
-    performer = Performer(heads=2, features=16_384).build(Place(16, 48, causal))
-    attention = Attention(heads=2).build(Place(16, 48, causal))
+    performer = Performer(heads=2, features=16_384).build(LayerContext(16, 48, causal))
+    attention = Attention(heads=2).build(LayerContext(16, 48, causal))
     attention.load_state_dict({k: v for k, v in performer.state_dict().items() if k != "directions"})
     x = torch.randn(2, 48, 16)
     difference = performer(x, None) - attention(x, None)
@@ -89,7 +89,7 @@ def test_many_features_come_near_softmax(causal):
 @both_ways
 def test_large_queries_and_keys_do_not_overflow(causal):
     toys.settle()
-    layer = Performer(heads=1).build(Place(64, 30, causal))
+    layer = Performer(heads=1).build(LayerContext(64, 30, causal))
     y = layer(30 * torch.randn(1, 30, 64), None)
     y.sum().backward()
     assert y.isfinite().all()
@@ -98,7 +98,7 @@ def test_large_queries_and_keys_do_not_overflow(causal):
 
 def test_directions_are_orthogonal_and_as_long_as_gaussian_ones():
     toys.settle()
-    directions = Performer(heads=2, features=2000).build(Place(16, 4)).directions.view(-1, 8, 8)
+    directions = Performer(heads=2, features=2000).build(LayerContext(16, 4)).directions.view(-1, 8, 8)
     products = directions @ directions.transpose(-1, -2)
     lengths = products.diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(products, torch.diag_embed(lengths), atol=1e-4, rtol=0)

@@ -11,14 +11,14 @@ from selfpretrain.errors import SpecError
 from selfpretrain.mixers import _pairs
 from selfpretrain.mixers._heads import join, split
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.bigbird import BigBird
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.longformer import Longformer
+from selfpretrain.mixers.ops.flex import flex, lay_out
+from selfpretrain.mixers.ops.rotary import rotate
 from selfpretrain.mixers.sparse import Sparse
 from selfpretrain.mixers.window import Window
-from selfpretrain.ops.flex import flex, lay_out
-from selfpretrain.ops.rotary import rotate
 
 LONGEST, D, HEADS, BLOCK = 30, 8, 2, 4
 PATTERNS = {
@@ -46,7 +46,7 @@ def build(name, causal, length=LONGEST):
     """A layer whose sequences have several blocks."""
     toys.settle()
     mixer = BigBird(heads=HEADS, size=BLOCK, random=2) if name == "bigbird" else PATTERNS[name][0]
-    layer = mixer.build(Place(D, length, causal, rotary=True)).double()
+    layer = mixer.build(LayerContext(D, length, causal, rotary=True)).double()
     if not layer.even:
         layer.block = BLOCK
     return layer
@@ -123,7 +123,7 @@ def test_the_kernel_for_cuda_sees_the_same_when_it_is_not_compiled(name, causal,
 
 @pytest.mark.parametrize("mixer", [Window(reach=40), Local(size=40), Longformer(first=40), Sparse(size=40)])
 def test_sees_all_where_the_pattern_is_wide_enough(mixer):
-    wide, full = (m.build(Place(D, LONGEST, rotary=True)).double() for m in (mixer, Attention()))
+    wide, full = (m.build(LayerContext(D, LONGEST, rotary=True)).double() for m in (mixer, Attention()))
     full.load_state_dict(wide.state_dict())
     x = torch.randn(2, LONGEST, D, dtype=torch.double)
     torch.testing.assert_close(wide(x, None), full(x, None))
@@ -153,7 +153,7 @@ def test_bigbird_refuses_what_it_drew_no_blocks_for():
 @both_ways
 def test_bigbird_draws_as_many_blocks_as_it_says(causal):
     toys.settle()
-    talks = BigBird(heads=4, size=2, random=3).build(Place(8, 40, causal)).talks
+    talks = BigBird(heads=4, size=2, random=3).build(LayerContext(8, 40, causal)).talks
     block = torch.arange(20)
     sure = (block[:, None] - block).abs() <= 1
     sure[0], sure[-1], sure[:, 0], sure[:, -1] = True, True, True, True
@@ -166,7 +166,7 @@ def test_bigbird_draws_as_many_blocks_as_it_says(causal):
 
 def test_bigbird_sees_the_blocks_that_were_loaded():
     toys.settle()
-    a, b = (BigBird(heads=HEADS, size=2, random=1).build(Place(D, 40)).double() for _ in range(2))
+    a, b = (BigBird(heads=HEADS, size=2, random=1).build(LayerContext(D, 40)).double() for _ in range(2))
     x = torch.randn(1, 40, D, dtype=torch.double)
     before = b(x, None)
     b.load_state_dict(a.state_dict())
@@ -176,4 +176,4 @@ def test_bigbird_sees_the_blocks_that_were_loaded():
 
 def test_sparse_says_what_does_not_fit():
     with pytest.raises(SpecError, match="no 9 summary positions"):
-        Sparse(pattern="fixed", size=8, summary=9).build(Place(8, 16))
+        Sparse(pattern="fixed", size=8, summary=9).build(LayerContext(8, 16))

@@ -5,7 +5,7 @@ import torch
 
 import toys
 from selfpretrain.mixers._heads import split
-from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.bigbird import BigBird
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.longformer import Longformer
@@ -19,7 +19,7 @@ L, D, H = 64, 16, 2
 
 def build(mixer, causal=False):
     toys.settle()
-    return mixer.build(Place(D, L, causal))
+    return mixer.build(LayerContext(D, L, causal))
 
 
 def without_output(layer):

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain import cli
-from selfpretrain.batch import Classes, Form, Tokens, Values
-from selfpretrain.contract import check
-from selfpretrain.cost import counted
+from selfpretrain.cli import app
+from selfpretrain.data.schema import Classes, Form, Tokens, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers import _checkpoint
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.pythia import Pythia
-from selfpretrain.model import Model
-from selfpretrain.store import Folder
+from selfpretrain.training.flops import counted
+from selfpretrain.training.mixer_checks import check
+from selfpretrain.training.model import Model
+from selfpretrain.training.stage_folder import Folder
 
 transformers = pytest.importorskip("transformers")
 
@@ -102,11 +102,11 @@ def test_fresh_networks_have_fresh_symbols_and_other_mixers_scale_values(folder)
     assert network(Pythia(), Values(channels=3, levels=11)).embed.symbol is None
 
 
-@given(place=st.sampled_from([(512, 8, 6), (16, 4, 1), (24, 4, 2), (50, 1, 1)]))
+@given(context=st.sampled_from([(512, 8, 6), (16, 4, 1), (24, 4, 2), (50, 1, 1)]))
 @settings(max_examples=4, deadline=None)
-def test_the_fresh_network_is_pythia(place):
-    width, heads, layers = place
-    backbone = Pythia(layers=layers, heads=heads).build(Place(width, LENGTH)).backbone
+def test_the_fresh_network_is_pythia(context):
+    width, heads, layers = context
+    backbone = Pythia(layers=layers, heads=heads).build(LayerContext(width, LENGTH)).backbone
     per_layer = 12 * width**2 + 13 * width  # two norms, attention and mlp with biases
     assert sum(p.numel() for p in backbone.parameters()) == layers * per_layer + 2 * width
     turned = backbone.layers[0].attention.rotary_ndims
@@ -117,7 +117,7 @@ def test_the_fresh_network_is_pythia(place):
 @pytest.mark.parametrize("causal", [False, True])
 def test_other_backbones_keep_the_contract(kind, causal, tmp_path):
     transformers.AutoConfig.for_model(kind, **SIZES, **OTHERS[kind]).save_pretrained(tmp_path)
-    found = check(Pythia(str(tmp_path), layers=0), Place(8, 40, causal))
+    found = check(Pythia(str(tmp_path), layers=0), LayerContext(8, 40, causal))
     assert found.failures == []
     assert found.objectives == (("masked", "causal") if causal else ("masked",))
 
@@ -135,7 +135,10 @@ def test_weights_survive_a_file(kind, tmp_path):
 
 def test_flops_are_those_on_paper():
     L, layers = 64, 2
-    layer, x = Pythia(layers=layers).build(Place(D, L, causal=True)), torch.randn(1, L, D, requires_grad=True)
+    layer, x = (
+        Pythia(layers=layers).build(LayerContext(D, L, causal=True)),
+        torch.randn(1, L, D, requires_grad=True),
+    )
     linear, attention = 2 * 12 * D**2 * L, 4 * L**2 * D
     on_paper = layers * (3 * linear + 3.5 * attention)  # attention is worked out again on the way back
     assert counted(layer, lambda: layer(x, None).sum()) == pytest.approx(on_paper, rel=0.02)
@@ -152,23 +155,23 @@ def test_flops_are_those_on_paper():
 )
 def test_what_cannot_be_made_is_refused_in_a_line(mixer, width, said):
     with pytest.raises(SpecError, match=said) as refused:
-        mixer.build(Place(width, LENGTH))
+        mixer.build(LayerContext(width, LENGTH))
     assert "\n" not in str(refused.value)
 
 
 def test_weights_of_another_width_are_refused(folder):
     with pytest.raises(SpecError, match=f"need a model of width {D}, not 32"):
-        Pythia(str(folder), pretrained=True).build(Place(32, LENGTH))
+        Pythia(str(folder), pretrained=True).build(LayerContext(32, LENGTH))
     (folder / "config.json").write_text("{}")
     with pytest.raises(SpecError, match="cannot be used"):
-        Pythia(str(folder), layers=0).build(Place(D, LENGTH))
+        Pythia(str(folder), layers=0).build(LayerContext(D, LENGTH))
 
 
 def test_weights_that_lack_some_are_refused(folder):
     config = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 3}
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(SpecError, match=r"has no weights for layers\.2\."):
-        Pythia(str(folder), pretrained=True).build(Place(D, LENGTH))
+        Pythia(str(folder), pretrained=True).build(LayerContext(D, LENGTH))
 
 
 def test_two_networks_in_one_are_refused(tmp_path):
@@ -176,14 +179,14 @@ def test_two_networks_in_one_are_refused(tmp_path):
         tmp_path
     )
     with pytest.raises(SpecError, match="not one network"):
-        Pythia(str(tmp_path), layers=0).build(Place(D, LENGTH))
+        Pythia(str(tmp_path), layers=0).build(LayerContext(D, LENGTH))
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     _checkpoint._library.cache_clear()
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(SpecError, match=r"pip install 'selfpretrain\[hf\]'"):
-        Pythia().build(Place(D, LENGTH))
+        Pythia().build(LayerContext(D, LENGTH))
 
 
 def test_a_missing_checkpoint_ends_a_comparison_at_once(tmp_path, capsys):
@@ -198,7 +201,7 @@ def test_a_missing_checkpoint_ends_a_comparison_at_once(tmp_path, capsys):
         "--runs",
         str(tmp_path),
     ]
-    assert cli.run([*arguments, "-s", "pythia.mixer.pretrained=true", "--jobs", "1"]) == 2
+    assert app.run([*arguments, "-s", "pythia.mixer.pretrained=true", "--jobs", "1"]) == 2
     error = capsys.readouterr().err
     assert "hf download" in error
     assert error.count("\n") == 1

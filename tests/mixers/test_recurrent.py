@@ -7,10 +7,10 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import toys
-from selfpretrain import shelf
+from selfpretrain import registry
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers._cells import Directions
-from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.exprnn import ExpRNN
 from selfpretrain.mixers.gla import GLA
 from selfpretrain.mixers.gru import GRU
@@ -21,12 +21,12 @@ from selfpretrain.mixers.mamba2 import Mamba2
 
 D, L = 8, 30
 CELLED = [ExpRNN(), GLA(), GRU(), Lipschitz(), LRU(), LSTM(), Mamba2()]
-every_cell = pytest.mark.parametrize("mixer", CELLED, ids=shelf.name_of)
+every_cell = pytest.mark.parametrize("mixer", CELLED, ids=registry.name_of)
 
 
 def build(mixer, causal=False, width=D, length=L):
     toys.settle()
-    return mixer.build(Place(width, length, causal)).double()
+    return mixer.build(LayerContext(width, length, causal)).double()
 
 
 def sequences(length=L, width=D):
@@ -38,7 +38,7 @@ def heads(x, count=4):
 
 
 def test_every_mixer_made_of_cells_is_tested_here():
-    kinds = [shelf.find("mixers", name) for name in shelf.names("mixers")]
+    kinds = [registry.find("mixers", name) for name in registry.names("mixers")]
     assert {kind for kind in kinds if isinstance(build(kind()), Directions)} == {type(m) for m in CELLED}
 
 

@@ -9,7 +9,7 @@ import toys
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers._heads import join, split
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.fnet import FNet
 from selfpretrain.mixers.linformer import Linformer
 from selfpretrain.mixers.nystromformer import Nystromformer, _segments
@@ -22,7 +22,7 @@ L, D, H = 12, 8, 2
 
 def build(mixer, length=L, causal=False):
     toys.settle()
-    return mixer.build(Place(D, length, causal)).double()
+    return mixer.build(LayerContext(D, length, causal)).double()
 
 
 def sequences(length=L):

@@ -13,16 +13,16 @@ import torch
 from torch import nn
 
 import toys
-from selfpretrain import shelf
-from selfpretrain.batch import Batch
-from selfpretrain.contract import Plain
+from selfpretrain import registry
+from selfpretrain.data.examples import Batch
 from selfpretrain.mixers.base import Mixer
-from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
-from selfpretrain.optim import Optim, set_rate
 from selfpretrain.tasks.base import Task
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
+from selfpretrain.training.mixer_checks import Plain
+from selfpretrain.training.model import Model
+from selfpretrain.training.optim import Optim, set_lr_factor
 
 pytestmark = pytest.mark.slow
 
@@ -73,23 +73,23 @@ def learned(mixer: Mixer, lesson: Lesson) -> float:
     network = model.build(form, objective.head(form, WIDTH, model.pooling))
     optimizer = optim.build(network, mixer.slow_parameters)
     batch = examples(lesson.task)
-    question = objective.ask(batch, form, torch.Generator())
+    targets = objective.make_targets(batch, form, torch.Generator())
     found = []
     for step in range(STEPS):
-        loss = objective.loss(network(batch.inputs, batch.valid), question, form) / question.size
+        loss = objective.loss(network(batch.inputs, batch.valid), targets, form) / targets.size
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(network.parameters(), optim.clip)
-        set_rate(optimizer, optim.shape((step + 1) / STEPS))
+        set_lr_factor(optimizer, optim.shape((step + 1) / STEPS))
         optimizer.step()
         found.append(loss.item())
     return sum(found[-LAST:]) / LAST
 
 
 @every_lesson
-@pytest.mark.parametrize("name", shelf.names("mixers"))
+@pytest.mark.parametrize("name", registry.names("mixers"))
 def test_learns(name, lesson):
-    mixer = shelf.find("mixers", name)(**SHORT.get((name, lesson), {}))
+    mixer = registry.find("mixers", name)(**SHORT.get((name, lesson), {}))
     assert learned(mixer, LESSONS[lesson]) < LESSONS[lesson].enough
 
 

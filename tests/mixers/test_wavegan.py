@@ -9,34 +9,36 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import toys
-from selfpretrain import cli, cost
-from selfpretrain.cost import counted
+from selfpretrain.cli import app
 from selfpretrain.errors import SpecError
-from selfpretrain.execute import Machine
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.mixers.base import Place
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.wavegan import WaveGAN
-from selfpretrain.model import Model
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.recipe import Budget, Recipe, Stage, describe
-from selfpretrain.store import Folder
-from selfpretrain.studies._settings import Grid
+from selfpretrain.runner.workspace import Machine
+from selfpretrain.spec import describe
 from selfpretrain.studies.compare import SCRATCH, SPT, TIED, prepare
+from selfpretrain.studies.recipes.defaults import Grid
+from selfpretrain.training import cost
+from selfpretrain.training.flops import counted
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.stage_folder import Folder
 
 SMALL = WaveGAN(channels=2, stages=2)
 
 
 def test_it_has_the_parameters_that_were_published():
     with torch.device("meta"):
-        layer = WaveGAN(channels=64).build(Place(1, 16_000))
+        layer = WaveGAN(channels=64).build(LayerContext(1, 16_000))
     without_answers = sum(p.numel() for name, p in layer.named_parameters() if not name.startswith("out."))
     assert layer.out.in_features == 16 * 1024
     assert without_answers + 10 * (16 * 1024 + 1) == 26_286_310
 
 
 def test_flops_are_those_on_paper():
-    layer, x = SMALL.build(Place(3, 64)), torch.randn(1, 64, 3, requires_grad=True)
+    layer, x = SMALL.build(LayerContext(3, 64)), torch.randn(1, 64, 3, requires_grad=True)
     convolutions = 25 * (3 * 3 * 64 + 3 * 2 * 16 + 2 * 2 * 16 + 2 * 4 * 4)
     on_paper = 3 * 2 * (convolutions + 16 * 3)
     assert counted(layer, lambda: layer(x, None).sum()) == pytest.approx(on_paper, rel=1e-6)
@@ -46,7 +48,7 @@ def test_flops_are_those_on_paper():
 @settings(max_examples=10, deadline=None)
 def test_every_position_has_the_one_answer_whatever_the_padding(length, rows):
     toys.settle()
-    layer, x = SMALL.build(Place(4, 40)), torch.randn(rows, 40, 4)
+    layer, x = SMALL.build(LayerContext(4, 40)), torch.randn(rows, 40, 4)
     valid = (torch.arange(40) < length).expand(rows, 40)
     y = layer(x[:, :length])
     assert torch.equal(y, y[:, :1].expand_as(y))
@@ -55,7 +57,7 @@ def test_every_position_has_the_one_answer_whatever_the_padding(length, rows):
 
 def test_longer_sequences_are_refused():
     with pytest.raises(SpecError, match="length 49, the mixer was built for at most 48"):
-        SMALL.build(Place(4, 40))(torch.randn(1, 49, 4))
+        SMALL.build(LayerContext(4, 40))(torch.randn(1, 49, 4))
 
 
 def test_it_stands_in_its_block_alone():
@@ -103,7 +105,7 @@ def test_the_command_compares_it_and_reports(tmp_path, capsys):
     arguments = ["--task", "toys:Majority", "--mixers", "wavegan", "--seeds", "1", "--jobs", "1", "--quiet"]
     small = ["-s", "wavegan.mixer.channels=2", "-s", "wavegan.mixer.stages=2"]
     command = ["compare", "--scale", "smoke", *arguments, *small, "--runs", str(tmp_path)]
-    assert cli.run(command) == 0
+    assert app.run(command) == 0
     assert "wavegan" in capsys.readouterr().out
     (page,) = tmp_path.glob("compare-*/table.md")
     assert "answers once per sequence" in page.read_text()
@@ -114,7 +116,7 @@ def test_a_recipe_that_pretrains_it_ends_with_one_line(tmp_path, capsys):
     plain = describe(Recipe(toys.Majority(), Model(Attention(heads=2), 4, 1, 0), stages))
     plain["model"]["mixer"] = describe(SMALL)
     Folder(tmp_path).write("recipe.json", plain)
-    assert cli.run(["run", str(tmp_path / "recipe.json"), "--trust", "toys", "--runs", str(tmp_path)]) == 2
+    assert app.run(["run", str(tmp_path / "recipe.json"), "--trust", "toys", "--runs", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "leave out the masked stage and train it from scratch" in error
     assert error.count("\n") == 1
@@ -122,8 +124,8 @@ def test_a_recipe_that_pretrains_it_ends_with_one_line(tmp_path, capsys):
 
 def test_a_check_says_what_it_can_be_asked(capsys):
     command = ["check", "wavegan", "--width", "4", "--length", "40", "--lengths", ""]
-    assert cli.run(command) == 0
+    assert app.run(command) == 0
     assert "no, it answers once per sequence; from scratch: classify, regress" in capsys.readouterr().out
-    assert cli.run([*command, "--json"]) == 0
+    assert app.run([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["checks"][0]["objectives"] == []
-    assert cli.run(["check", "wavegan", "--causal"]) == 2
+    assert app.run(["check", "wavegan", "--causal"]) == 2

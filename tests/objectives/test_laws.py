@@ -7,16 +7,16 @@ import pytest
 import torch
 
 import toys
-from selfpretrain import shelf
-from selfpretrain.batch import Batch, generator
+from selfpretrain import registry
+from selfpretrain.data.examples import Batch, generator
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.model import Model
 from selfpretrain.objectives.base import Objective
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.recipe import describe, revive
+from selfpretrain.spec import describe, revive
+from selfpretrain.training.model import Model
 
-NAMES = shelf.names("objectives")
-OBJECTIVES = {name: shelf.find("objectives", name) for name in NAMES}
+NAMES = registry.names("objectives")
+OBJECTIVES = {name: registry.find("objectives", name) for name in NAMES}
 every_objective = pytest.mark.parametrize("name", NAMES)
 TASKS = [toys.Majority(signal=s, target=t) for s in ("tokens", "values") for t in ("classes", "reals")]
 
@@ -45,8 +45,8 @@ def network(objective, task):
     return model.build(task.form, head).eval()
 
 
-def answers(net, question):
-    return net(question.batch.inputs, question.batch.valid, question.hidden, question.counts)
+def answers(net, targets):
+    return net(targets.batch.inputs, targets.batch.valid, targets.hidden, targets.counts)
 
 
 @every_case
@@ -56,8 +56,8 @@ def test_answers_do_not_see_what_they_must_tell(objective, task):
         pytest.skip("labels are not among the inputs")
     data, net = task.load("train"), network(objective, task)
     batch = data.batch(torch.arange(8))
-    question = objective.ask(batch, task.form, generator("test"))
-    wanted = question.counts.roll(1, 1) if objective.needs_causal else question.counts
+    targets = objective.make_targets(batch, task.form, generator("test"))
+    wanted = targets.counts.roll(1, 1) if objective.needs_causal else targets.counts
     if objective.needs_causal:  # change only the very last answer of each sequence: nothing later may use it
         last = wanted & ~wanted.roll(-1, 1)
         wanted = last
@@ -65,28 +65,28 @@ def test_answers_do_not_see_what_they_must_tell(objective, task):
         wanted.view(*wanted.shape, *[1] * (batch.inputs.ndim - 2)), 1 - batch.inputs, batch.inputs
     )
     other = Batch(flipped, batch.valid, batch.targets)
-    changed = objective.ask(other, task.form, generator("test"))
-    torch.testing.assert_close(answers(net, question), answers(net, changed))
-    assert not torch.equal(question.answer[question.counts], changed.answer[changed.counts])
+    changed = objective.make_targets(other, task.form, generator("test"))
+    torch.testing.assert_close(answers(net, targets), answers(net, changed))
+    assert not torch.equal(targets.answer[targets.counts], changed.answer[changed.counts])
 
 
 @every_case
 def test_padding_is_never_asked(objective, task):
     batch = task.load("train").batch(torch.arange(16))
-    question = objective.ask(batch, task.form, generator("test"))
-    if question.counts is not None:
-        assert not (question.counts & ~batch.real()).any()
-        assert question.size == question.counts.sum()
+    targets = objective.make_targets(batch, task.form, generator("test"))
+    if targets.counts is not None:
+        assert not (targets.counts & ~batch.real()).any()
+        assert targets.size == targets.counts.sum()
 
 
 @every_case
 def test_tallies_add_up_over_batches(objective, task):
     data, net = task.load("train"), network(objective, task)
-    whole = objective.ask(data.batch(torch.arange(16)), task.form, generator("test"))
+    whole = objective.make_targets(data.batch(torch.arange(16)), task.form, generator("test"))
     parts = [whole.part(rank, 4) for rank in range(4)]
     with torch.no_grad():
-        total = objective.tally(answers(net, whole), whole, task.form)
-        sums = [objective.tally(answers(net, part), part, task.form) for part in parts]
+        total = objective.metric_sums(answers(net, whole), whole, task.form)
+        sums = [objective.metric_sums(answers(net, part), part, task.form) for part in parts]
         loss = objective.loss(answers(net, whole), whole, task.form)
         losses = sum(objective.loss(answers(net, part), part, task.form) for part in parts)
     torch.testing.assert_close(losses, loss)
@@ -100,10 +100,12 @@ def test_tallies_add_up_over_batches(objective, task):
 @every_case
 def test_scores_have_score_and_loss(objective, task):
     data, net = task.load("train"), network(objective, task)
-    question = objective.ask(data.batch(torch.arange(16)), task.form, generator("test"))
+    targets = objective.make_targets(data.batch(torch.arange(16)), task.form, generator("test"))
     with torch.no_grad():
-        tally = {k: float(v) for k, v in objective.tally(answers(net, question), question, task.form).items()}
-    scores = objective.scores(tally)
+        metric_sums = {
+            k: float(v) for k, v in objective.metric_sums(answers(net, targets), targets, task.form).items()
+        }
+    scores = objective.scores(metric_sums)
     assert {"score", "loss"} <= set(scores)
     assert all(math.isfinite(value) for value in scores.values())
 
@@ -111,8 +113,8 @@ def test_scores_have_score_and_loss(objective, task):
 @every_case
 def test_loss_reaches_every_trained_parameter(objective, task):
     data, net = task.load("train"), network(objective, task)
-    question = objective.ask(data.batch(torch.arange(16)), task.form, generator("test"))
-    objective.loss(answers(net, question), question, task.form).backward()
+    targets = objective.make_targets(data.batch(torch.arange(16)), task.form, generator("test"))
+    objective.loss(answers(net, targets), targets, task.form).backward()
     missing = {n for n, p in net.named_parameters() if p.grad is None}
     assert missing <= (set() if objective.hides else {"embed.hole"})
 
@@ -129,9 +131,9 @@ def test_a_uniform_guess_costs_the_logarithm_of_the_choices(name):
     objective, task = OBJECTIVES[name](), toys.Majority()
     if not suits(objective, task):
         pytest.skip("not a choice")
-    question = objective.ask(task.load("train").batch(torch.arange(16)), task.form, generator("test"))
-    count = int(question.size)
-    loss = objective.loss(torch.zeros(count, 2), question, task.form) / count
+    targets = objective.make_targets(task.load("train").batch(torch.arange(16)), task.form, generator("test"))
+    count = int(targets.size)
+    loss = objective.loss(torch.zeros(count, 2), targets, task.form) / count
     assert float(loss) == pytest.approx(math.log(2), rel=1e-5)
 
 
@@ -139,6 +141,6 @@ def test_a_uniform_guess_costs_the_logarithm_of_the_choices(name):
 def test_masking_rate_is_kept(rate):
     task = toys.Majority(length=200, shortest=100, examples=64)
     batch = task.load("train").batch(torch.arange(64))
-    question = Masked(rate).ask(batch, task.form, generator("test"))
+    targets = Masked(rate).make_targets(batch, task.form, generator("test"))
     n = int(batch.real().sum())
-    assert abs(int(question.size) - rate * n) <= 4 * (rate * (1 - rate) * n) ** 0.5
+    assert abs(int(targets.size) - rate * n) <= 4 * (rate * (1 - rate) * n) ** 0.5

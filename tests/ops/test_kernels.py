@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 import toys
-from selfpretrain.ops._exact import exact
-from selfpretrain.ops._modes import powers
-from selfpretrain.ops.discretize import bilinear_dense, bilinear_dplr, bilinear_modes, held_modes
-from selfpretrain.ops.dlr import shared_kernel
-from selfpretrain.ops.powers import powers_kernel
-from selfpretrain.ops.vandermonde import modal_kernel
+from selfpretrain.mixers.ops._exact import exact
+from selfpretrain.mixers.ops._modes import powers
+from selfpretrain.mixers.ops.discretize import bilinear_dense, bilinear_dplr, bilinear_modes, held_modes
+from selfpretrain.mixers.ops.dlr import shared_kernel
+from selfpretrain.mixers.ops.powers import powers_kernel
+from selfpretrain.mixers.ops.vandermonde import modal_kernel
 
 LENGTHS = [1, 2, 3, 7, 64, 97]
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 import toys
-from selfpretrain.ops import longconv
-from selfpretrain.ops.longconv import causal_conv, fast_length, two_sided_conv
-from selfpretrain.ops.rotary import angles, rotate
+from selfpretrain.mixers.ops import longconv
+from selfpretrain.mixers.ops.longconv import causal_conv, fast_length, two_sided_conv
+from selfpretrain.mixers.ops.rotary import angles, rotate
 
 
 def plain_conv(u, past, future=None):

@@ -3,7 +3,7 @@
 import torch
 
 import toys
-from selfpretrain.ops.pseudoinverse import pseudoinverse
+from selfpretrain.mixers.ops.pseudoinverse import pseudoinverse
 
 
 def test_is_the_pseudoinverse():

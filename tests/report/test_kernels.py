@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from selfpretrain.report.kernels import kernel_plot, thin
+from selfpretrain.report.figures.kernels import kernel_plot, thin
 
 
 def test_one_panel_per_layer_and_one_curve_per_state():

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from selfpretrain.errors import SpecError
-from selfpretrain.report import glance, picture
-from selfpretrain.report.picture import Shown, View
+from selfpretrain.tasks.inspect import preview_figure, preview_terminal
+from selfpretrain.tasks.inspect.preview_figure import Shown, View
 
 RANDOM = np.random.RandomState(0)
 CLASSES = {"train": np.array([0, 0, 0, 1]), "val": np.array([1]), "test": np.array([0, 1])}
@@ -40,7 +40,7 @@ VIEWS = {
 def test_everything_can_be_drawn_and_gives_the_same_bytes(tmp_path, name, suffix):
     paths = [tmp_path / f"{i}{suffix}" for i in range(2)]
     for path in paths:
-        picture.save(VIEWS[name], path)
+        preview_figure.save(VIEWS[name], path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert paths[0].stat().st_size > 3000
 
@@ -48,7 +48,7 @@ def test_everything_can_be_drawn_and_gives_the_same_bytes(tmp_path, name, suffix
 @pytest.mark.parametrize("name", VIEWS)
 def test_everything_can_be_printed(name):
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(glance.show(VIEWS[name]))
+    console.print(preview_terminal.show(VIEWS[name]))
     lines = console.export_text().splitlines()
     assert lines[0] == "a task"
     assert max(map(len, lines)) <= 80
@@ -75,7 +75,7 @@ def test_an_image_is_upright():
     values = np.zeros((9, 1))
     values[1] = 255  # first row, second column
     assert VIEWS["image"].image(values).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
-    rows = glance._image(VIEWS["image"], values)
+    rows = preview_terminal._image(VIEWS["image"], values)
     assert rows == ["  @@  ", "      ", "      "]
 
 
@@ -87,7 +87,7 @@ def test_tokens_are_written_in_one_line():
 
 
 def test_the_svg_names_what_it_shows(tmp_path):
-    picture.save(VIEWS["text"], tmp_path / "x.svg")
+    preview_figure.save(VIEWS["text"], tmp_path / "x.svg")
     svg = (tmp_path / "x.svg").read_text()
     for word in ("a task", "example 1", "left", "right", "train", "val", "test", "length"):
         assert f">{word}<" in svg
@@ -97,8 +97,8 @@ def test_the_svg_names_what_it_shows(tmp_path):
 @given(st.lists(st.integers(0, 10**6), min_size=1), st.booleans())
 def test_every_value_is_in_one_bin(values, real):
     values = np.array(values, dtype=np.float64 if real else np.int64)
-    edges = picture.bins(values)
-    assert len(edges) <= picture.BINS + 1
+    edges = preview_figure.bins(values)
+    assert len(edges) <= preview_figure.BINS + 1
     assert np.histogram(values, edges)[0].sum() == len(values)
     if not real:
         assert len(set(np.diff(edges))) == 1
@@ -108,7 +108,7 @@ def test_every_value_is_in_one_bin(values, real):
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(1, 50))
 def test_the_envelope_keeps_peaks(values, points):
     values = np.array(values)
-    at, thin = picture.envelope(values, points)
+    at, thin = preview_figure.envelope(values, points)
     assert len(at) == len(thin) <= max(2 * points, len(values))
     assert (thin.min(), thin.max()) == (values.min(), values.max())
     assert (np.diff(at) >= 0).all()
@@ -116,6 +116,6 @@ def test_the_envelope_keeps_peaks(values, points):
 
 def test_what_cannot_be_written_is_said(tmp_path):
     with pytest.raises(SpecError, match=r"neither \.png nor \.svg"):
-        picture.save(VIEWS["text"], tmp_path / "x.gif")
+        preview_figure.save(VIEWS["text"], tmp_path / "x.gif")
     with pytest.raises(SpecError, match="cannot be written"):
-        picture.save(VIEWS["text"], tmp_path / "nowhere" / "x.png")
+        preview_figure.save(VIEWS["text"], tmp_path / "nowhere" / "x.png")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from selfpretrain.errors import UnknownName
-from selfpretrain.report.published import FOLDER, PAPERS, Number, look_up, published
+from selfpretrain.report.paper_numbers import FOLDER, PAPERS, Number, look_up, published
 
 TEXTS = {
     "amos2024": "amos-2024-never-train-from-scratch.txt",

@@ -16,8 +16,9 @@ import pytest
 from rich.console import Console
 
 from selfpretrain.errors import ForeignRun, StoreError
-from selfpretrain.report import forms, load, numbers, sheet, sheet_page, sheet_statistics, sheet_table
-from selfpretrain.report.load import Metric, Printed
+from selfpretrain.report import certainty, format, results, sheet, sheet_page, sheet_table
+from selfpretrain.report.figures import charts
+from selfpretrain.report.results import Metric, Printed
 from selfpretrain.report.statistics import holm
 
 GOLDEN = Path(__file__).with_name("golden") / "sheet.md"
@@ -131,7 +132,7 @@ def test_the_paper_stands_beside(whole: Path) -> None:
     assert found.headings == headings
     rows = {row[:2]: row for row in texts(found)}
     assert [rows[name, "SPT"][3] for name in TWO] == ["84.95", "87.72"]
-    assert rows["s4d", "scratch"][3] == rows["attention", "scratch"][3] == numbers.NONE
+    assert rows["s4d", "scratch"][3] == rows["attention", "scratch"][3] == format.NONE
     assert rows["s4d", "SPT"][5] == "1.31 breaths"
     assert found.caption.endswith("Paper: Amos et al. (2024), Table 8.")
 
@@ -148,8 +149,8 @@ def test_the_paper_stands_beside(whole: Path) -> None:
 )
 def test_units_of_papers(value: float | None, unit: str, metric: str, shown: float | None) -> None:
     ours = Metric("accuracy", metric, 100.0, 1, 0.01)
-    assert forms.comparable(Printed("amos2024", "Table 1", "a", "b", value, unit), ours) == shown
-    assert forms.comparable(None, ours) is None
+    assert charts.comparable(Printed("amos2024", "Table 1", "a", "b", value, unit), ours) == shown
+    assert charts.comparable(None, ours) is None
 
 
 def test_missing_cells_are_named(whole: Path) -> None:
@@ -195,7 +196,7 @@ def test_terminal_shows_the_table(whole: Path) -> None:
 
 def test_p_values_are_corrected_over_rows_and_tasks(whole: Path) -> None:
     found = sheet.read(whole)
-    table = sheet_statistics.gains(found)
+    table = certainty.gains(found)
     every = [gain for part in found.parts for gain in part.analysis.gains]
     assert table.headings[-2:] == ("sign-flip p", "Holm p") and len(table.rows) == len(every) == 8
     for control in ("scratch", "scratch, tied"):
@@ -204,7 +205,7 @@ def test_p_values_are_corrected_over_rows_and_tasks(whole: Path) -> None:
 
 
 def test_probability_of_an_improvement(whole: Path) -> None:
-    rows = texts(sheet_statistics.certainty(sheet.read(whole)))
+    rows = texts(certainty.certainty(sheet.read(whole)))
     assert [row[:2] for row in rows][-2:] == [("all tasks", "attention"), ("all tasks", "s4d")]
     assert rows[0][-1] == "1.00, no interval", "every run of SPT is above every run from scratch"
     means = [float(row[-1][:4]) for row in rows]
@@ -212,7 +213,7 @@ def test_probability_of_an_improvement(whole: Path) -> None:
 
 
 def test_two_seeds_give_no_probability_and_one_no_spread(small: Callable) -> None:
-    assert texts(sheet_statistics.certainty(sheet.read(small(TWO, seeds=2)))) == []
+    assert texts(certainty.certainty(sheet.read(small(TWO, seeds=2)))) == []
 
 
 def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:
@@ -234,14 +235,14 @@ def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:
 
 def test_rows_are_ranked_over_tasks_or_seeds(small: Callable, tmp_path: Path) -> None:
     found = sheet.read(small(ROWS, tasks=3))
-    ranks = sheet_statistics.rankings(found)
+    ranks = certainty.rankings(found)
     assert list(ranks) == ["SPT, over tasks", "scratch, tied, over tasks"]
     assert ranks["scratch, tied, over tasks"].sorted == [("s4d", 1.0), ("attention", 2.0), ("lstm", 3.0)]
     one = replace(found, parts=found.parts[:1])
-    assert [r.blocks for r in sheet_statistics.rankings(one).values()] == [3, 3]
-    assert texts(sheet_statistics.ranks(ranks))[0][0] == "attention"
+    assert [r.blocks for r in certainty.rankings(one).values()] == [3, 3]
+    assert texts(certainty.ranks(ranks))[0][0] == "attention"
     for title, of_title in ranks.items():
-        svg = forms.ladder(of_title, title)
+        svg = charts.ladder(of_title, title)
         words = "".join(ElementTree.fromstring(svg).itertext())
         assert "critical difference 1.91" in words and all(row in words for row in ROWS)
 
@@ -252,13 +253,13 @@ def settings() -> dict[str, tuple[float, float, float]]:
 
 def test_lines_have_a_panel_per_group(small: Callable) -> None:
     found = sheet.read(small(settings(), figure="lines", seeds=2))
-    panels = forms.panels(found.parts[0].analysis, found.parts[0].label, grouped=True)
+    panels = charts.panels(found.parts[0].analysis, found.parts[0].label, grouped=True)
     assert [panel.title for panel in panels] == ["task 0 · attention", "task 0 · s4d"]
     assert all(panel.places == ("1 %", "10 %", "100 %") for panel in panels)
     assert panels[0].limits == panels[1].limits
-    assert sheet_statistics.rankings(found) == {}, "settings of a model do not compete"
+    assert certainty.rankings(found) == {}, "settings of a model do not compete"
     assert re.search(r"SPT against scratch, tied: \d", markdown(found))
-    words = "".join(ElementTree.fromstring(forms.lines(panels[0])).itertext())
+    words = "".join(ElementTree.fromstring(charts.lines(panels[0])).itertext())
     assert all(word in words for word in ("1 %", "100 %", "scratch, tied", "test accuracy in %"))
     assert "paper" not in words
 
@@ -268,26 +269,26 @@ def test_colours_stay_with_their_arms(small: Callable) -> None:
     for result in folder.parent.glob("stages/*s4d*-scratch-0-classify/result.json"):
         result.unlink()
     part = sheet.read(folder).parts[0]
-    whole, gap = forms.panels(part.analysis, part.label, grouped=True)
+    whole, gap = charts.panels(part.analysis, part.label, grouped=True)
     assert [line.arm for line in whole.lines] == [0, 1, 2] and [line.arm for line in gap.lines] == [1, 2]
 
 
 def test_bars_start_at_zero_and_name_the_paper(whole: Path) -> None:
     part = sheet.read(whole).parts[0]
-    (panel,) = forms.panels(part.analysis, part.label, grouped=False)
+    (panel,) = charts.panels(part.analysis, part.label, grouped=False)
     assert panel.lines[2].printed == (84.95, pytest.approx(87.72))
-    words = "".join(ElementTree.fromstring(forms.bars(panel)).itertext())
+    words = "".join(ElementTree.fromstring(charts.bars(panel)).itertext())
     assert "paper" in words and "020" in words.replace("\n", "").replace(" ", "")
 
 
 def test_curves_along_names_or_numbers() -> None:
-    by_name = forms.Measure(
-        "Runs at chance", "", "share", (forms.Series("a", ("Text", "Image"), (1.0, 0.5)),)
+    by_name = charts.Measure(
+        "Runs at chance", "", "share", (charts.Series("a", ("Text", "Image"), (1.0, 0.5)),)
     )
-    words = "".join(ElementTree.fromstring(forms.curves(by_name)).itertext())
+    words = "".join(ElementTree.fromstring(charts.curves(by_name)).itertext())
     assert "Text" in words and "Image" in words
-    blocks = forms.Measure("Distance", "block", "positions", (forms.Series("a", (0.0, 2.0), (1.0, 5.0)),))
-    ticks = re.findall(r">(\d[\d.]*)</text>", forms.curves(blocks))
+    blocks = charts.Measure("Distance", "block", "positions", (charts.Series("a", (0.0, 2.0), (1.0, 5.0)),))
+    ticks = re.findall(r">(\d[\d.]*)</text>", charts.curves(blocks))
     assert ticks[:3] == ["0", "1", "2"]
 
 
@@ -308,9 +309,9 @@ def test_long_names_leave_room_for_the_figure(small: Callable, edit: Callable) -
 
 def test_single_runs_have_no_band(small: Callable) -> None:
     part = sheet.read(small(TWO, seeds=1)).parts[0]
-    (panel,) = forms.panels(part.analysis, part.label, grouped=True)
+    (panel,) = charts.panels(part.analysis, part.label, grouped=True)
     assert all(line.halves == (None, None) for line in panel.lines)
-    assert forms.bars(panel) and forms.lines(panel)
+    assert charts.bars(panel) and charts.lines(panel)
 
 
 def test_index_lists_every_study(whole: Path, small: Callable) -> None:
@@ -352,11 +353,11 @@ def test_no_sheet(tmp_path: Path) -> None:
 
 def test_printed_numbers_are_read_and_checked(make: Callable, scene: type, edit: Callable) -> None:
     folder = make(scene(printed={("s4d", "SPT"): printed("S4", 87.72)}))
-    cells = load.study(folder).cells
+    cells = results.study(folder).cells
     assert {cell.printed.value for cell in cells if cell.printed} == {87.72}
     edit(folder / "study.json", lambda content: content["cells"][-1]["printed"].pop("table"))
     with pytest.raises(StoreError, match=r"printed\.table: Field required"):
-        load.study(folder)
+        results.study(folder)
 
 
 def test_names_cannot_break_a_page(small: Callable) -> None:

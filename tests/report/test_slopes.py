@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from selfpretrain.report import slopes
-from selfpretrain.report.slopes import Reading, Report
+from selfpretrain.report.figures import scaling
+from selfpretrain.report.figures.scaling import Reading, Report
 
 
 def power(mixer, exponent, sizes=(256, 512, 1024), along="length"):
@@ -27,18 +27,18 @@ REPORT = Report((*power("attention", 2), FAILED, *power("s4", 1)))
 
 def shown(report):
     console = Console(file=io.StringIO(), width=120)
-    console.print(slopes.table(report))
+    console.print(scaling.table(report))
     return console.file.getvalue()
 
 
 @given(st.floats(-3, 3), st.floats(1e-6, 1e6), st.lists(st.integers(1, 10**6), min_size=2, unique=True))
 def test_slope_of_a_power_law(exponent, factor, sizes):
-    assert slopes.slope([(x, factor * x**exponent) for x in sizes]) == pytest.approx(exponent, abs=1e-6)
+    assert scaling.slope([(x, factor * x**exponent) for x in sizes]) == pytest.approx(exponent, abs=1e-6)
 
 
 def test_no_slope_of_one_size():
-    assert slopes.slope([]) is None
-    assert slopes.slope([(8, 1.0), (8, 2.0)]) is None
+    assert scaling.slope([]) is None
+    assert scaling.slope([(8, 1.0), (8, 2.0)]) is None
 
 
 def test_table_tells_slopes_and_failures():
@@ -55,7 +55,7 @@ def test_width_may_grow_instead():
     report = Report(tuple(power("lssl", 3, (64, 128), "width")))
     assert report.along == "width"
     assert report.points("lssl", "seconds") == [(64, 1e-6 * 64**3), (128, 1e-6 * 128**3)]
-    assert "width" in slopes.figures(report)["svg"].decode()
+    assert "width" in scaling.figures(report)["svg"].decode()
 
 
 def test_widths_that_were_matched_do_not_grow():
@@ -64,14 +64,14 @@ def test_widths_that_were_matched_do_not_grow():
 
 
 def test_csv_holds_everything():
-    rows = list(csv.DictReader(io.StringIO(slopes.document(REPORT))))
+    rows = list(csv.DictReader(io.StringIO(scaling.document(REPORT))))
     assert [row["said"] for row in rows].count("out of memory [says libc]") == 1
     assert [float(row["seconds"] or -1) for row in rows] == [r.seconds or -1 for r in REPORT.readings]
 
 
 def test_figures_are_images_and_the_same_each_time():
-    drawn = slopes.figures(REPORT)
-    assert drawn == slopes.figures(REPORT)
+    drawn = scaling.figures(REPORT)
+    assert drawn == scaling.figures(REPORT)
     assert drawn["png"].startswith(b"\x89PNG")
     text = "".join(ElementTree.fromstring(drawn["svg"]).itertext())
     assert text.count("attention, slope 2.00") == text.count("s4, slope 1.00") == 2
@@ -81,7 +81,7 @@ def test_figures_are_images_and_the_same_each_time():
 
 @pytest.mark.parametrize("readings", [(), (FAILED,), tuple(power("s4", 1, (64,)))])
 def test_little_is_drawn_too(readings):
-    assert set(slopes.figures(Report(readings))) == {"svg", "png"}
+    assert set(scaling.figures(Report(readings))) == {"svg", "png"}
     assert "mixer" in shown(Report(readings))
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from selfpretrain.report.comparison import Analysis, Order, Standing, analyse
-from selfpretrain.report.load import Cell, Cost, Metric, Plan, Stage, Study, TaskCard
-from selfpretrain.report.numbers import MINUS
-from selfpretrain.report.remarks import remarks
+from selfpretrain.report.analysis import Analysis, Order, Standing, analyse
+from selfpretrain.report.caveats import remarks
+from selfpretrain.report.format import MINUS
+from selfpretrain.report.results import Cell, Cost, Metric, Plan, Stage, Study, TaskCard
 from selfpretrain.report.verdict import standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]

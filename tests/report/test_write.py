@@ -14,10 +14,11 @@ import pytest
 from rich.console import Console
 
 from selfpretrain.errors import StoreError
-from selfpretrain.report import figures, load, numbers, page
-from selfpretrain.report.comparison import analyse
-from selfpretrain.report.latex import escaped
-from selfpretrain.report.load import Metric
+from selfpretrain.report import format, page, results
+from selfpretrain.report.analysis import analyse
+from selfpretrain.report.figures import style
+from selfpretrain.report.render.latex import escaped
+from selfpretrain.report.results import Metric
 from selfpretrain.report.write import show, write
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -54,7 +55,7 @@ def test_csv_comes_back(make: Callable, scene: type) -> None:
     folder = make(scenes(scene)["three"])
     with write(folder)["csv"].open(newline="") as file:
         lines = list(csv.DictReader(file))
-    study = load.study(folder)
+    study = results.study(folder)
     assert len(lines) == len(study.cells)
     for line, cell in zip(lines, study.cells, strict=True):
         assert (line["row"], line["column"], int(line["seed"])) == (cell.row, cell.column, cell.seed)
@@ -151,19 +152,19 @@ def test_nothing_finished_still_reports(make: Callable, scene: type) -> None:
 
 @pytest.mark.parametrize("width", [60, 120])
 def test_terminal_shows_every_number(make: Callable, scene: type, width: int) -> None:
-    study = load.study(make(scenes(scene)["three"]))
+    study = results.study(make(scenes(scene)["three"]))
     console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(show(study))
     text = console.export_text()
     gain = analyse(study).headline[0].estimate
-    assert numbers.signed(study.plan.metric, gain.mean) in text
+    assert format.signed(study.plan.metric, gain.mean) in text
     assert "1 of 18 cells" in " ".join(text.split()) and "…" not in text
 
 
 def test_figures_are_svg_and_the_same_each_time(make: Callable, scene: type) -> None:
-    analysis = analyse(load.study(make(scene())))
-    drawn = [figures.gain_plot(analysis), *figures.learning_curves(analysis).values()]
-    assert drawn == [figures.gain_plot(analysis), *figures.learning_curves(analysis).values()]
+    analysis = analyse(results.study(make(scene())))
+    drawn = [style.gain_plot(analysis), *style.learning_curves(analysis).values()]
+    assert drawn == [style.gain_plot(analysis), *style.learning_curves(analysis).values()]
     for svg in drawn:
         assert ElementTree.fromstring(svg).tag.endswith("svg")
     ids = [name for svg in drawn for name in re.findall(r'<(?:clipPath|path) id="([^"]+)"', svg)]
@@ -173,19 +174,19 @@ def test_figures_are_svg_and_the_same_each_time(make: Callable, scene: type) -> 
 def test_numbers_on_axes_are_whole(make: Callable, scene: type) -> None:
     """Coordinates are cut to a tenth of a point, letters are not: 0.025 stays 0.025."""
     rows = {"s4d": (0.70, 0.70, 0.75)}
-    svg = figures.gain_plot(analyse(load.study(make(scene(kind="reals", rows=rows)))))
+    svg = style.gain_plot(analyse(results.study(make(scene(kind="reals", rows=rows)))))
     ticks = re.findall(r">([\d.\N{MINUS SIGN}]+)</text>", page.themed(svg))
     assert "0.025" in ticks and len(ticks) == len(set(ticks))
     assert not re.search(r'd="[^"]*\d\.\d\d', page.themed(svg))
 
 
 def test_spt_starts_after_its_pretraining(make: Callable, scene: type) -> None:
-    study = load.study(make(scene(seeds=1)))
-    spt = figures._path(study.at("s4d", "SPT")[0], True, 1.0)
-    scratch = figures._path(study.at("s4d", "scratch")[0], True, 1.0)
+    study = results.study(make(scene(seeds=1)))
+    spt = style._path(study.at("s4d", "SPT")[0], True, 1.0)
+    scratch = style._path(study.at("s4d", "scratch")[0], True, 1.0)
     assert spt[30][0] - scratch[30][0] == pytest.approx(0.9e12)
     assert spt[600][0] == pytest.approx(2.3e12)
-    assert figures._path(study.at("s4d", "SPT")[0], False, 1.0)[30][0] == 430
+    assert style._path(study.at("s4d", "SPT")[0], False, 1.0)[30][0] == 430
 
 
 @pytest.mark.parametrize(
@@ -193,25 +194,25 @@ def test_spt_starts_after_its_pretraining(make: Callable, scene: type) -> None:
     [(0, "0"), (999, "999"), (1000, "1 k"), (84232, "84.2 k"), (999_999, "1 M"), (1.2e12, "1.2 T")],
 )
 def test_quantities(value: float, text: str) -> None:
-    assert numbers.quantity(float(value)) == text
+    assert format.quantity(float(value)) == text
 
 
 def test_numbers() -> None:
     metric = Metric("accuracy", "%", 100.0, 1, 0.01)
-    assert [numbers.signed(metric, x) for x in (0.061, -0.061, -0.0001, 0.0)] == [
+    assert [format.signed(metric, x) for x in (0.061, -0.061, -0.0001, 0.0)] == [
         "+6.1",
-        f"{numbers.MINUS}6.1",
+        f"{format.MINUS}6.1",
         "0.0",
         "0.0",
     ]
-    assert [numbers.seconds(x) for x in (3.21, 31.4, 303.0, 7440.0)] == [
+    assert [format.seconds(x) for x in (3.21, 31.4, 303.0, 7440.0)] == [
         "3.2 s",
         "31 s",
         "5 min 3 s",
         "2 h 4 min",
     ]
-    assert [numbers.flops(x) for x in (0.0, 12.0, 1.2e12)] == [numbers.NONE, "12 FLOP", "1.2 TFLOP"]
-    assert numbers.listing(["a", "b", "c"]) == "a, b and c"
+    assert [format.flops(x) for x in (0.0, 12.0, 1.2e12)] == [format.NONE, "12 FLOP", "1.2 TFLOP"]
+    assert format.listing(["a", "b", "c"]) == "a, b and c"
     assert escaped("50 % ± 2 & [x]") == r"50 \% $\pm$ 2 \& {[}x{]}"
 
 

@@ -10,15 +10,17 @@ from dataclasses import replace
 import pytest
 
 import toys
-from selfpretrain import shelf
-from selfpretrain.execute import Machine, carry_out
-from selfpretrain.publish import about
-from selfpretrain.recipe import describe, fingerprint, revive
-from selfpretrain.report.published import look_up
-from selfpretrain.run import Bench
-from selfpretrain.study import Study, jobs, parts
+from selfpretrain import registry
+from selfpretrain.report.paper_numbers import look_up
+from selfpretrain.runner.plan import jobs, parts
+from selfpretrain.runner.publish import about
+from selfpretrain.runner.run import carry_out
+from selfpretrain.runner.workspace import Bench, Machine
+from selfpretrain.spec import describe, revive
+from selfpretrain.studies.base import Study
+from selfpretrain.training.recipe import fingerprint
 
-STUDIES = {name: shelf.find("studies", name) for name in shelf.names("studies")}
+STUDIES = {name: registry.find("studies", name) for name in registry.names("studies")}
 every_study = pytest.mark.parametrize("name", STUDIES)
 
 

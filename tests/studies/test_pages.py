@@ -8,12 +8,12 @@ from types import ModuleType
 import pytest
 
 import toys
-from selfpretrain import shelf
-from selfpretrain.execute import Machine
-from selfpretrain.publish import SHIPPED
+from selfpretrain import registry
+from selfpretrain.runner.publish import SHIPPED
+from selfpretrain.runner.workspace import Machine
 
 ROOT = Path(__file__).parents[2]
-NAMES = [name for name in shelf.names("studies") if name != "compare"]
+NAMES = [name for name in registry.names("studies") if name != "compare"]
 
 
 @pytest.fixture(scope="module")

@@ -10,20 +10,19 @@ import pytest
 from torch import nn
 
 import toys
-from selfpretrain import shelf
+from selfpretrain import registry
 from selfpretrain.errors import SpecError, UnknownName
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.prepare import fresh_network
-from selfpretrain.recipe import Recipe, describe, revive
-from selfpretrain.studies._amos_tables import TABLE_4, TABLE_5, TABLE_6
-from selfpretrain.studies._gu import TABLE_11
-from selfpretrain.studies._printed import CODE, DEFAULT, OURS, TASKS, Key
-from selfpretrain.studies._recipes import PAPERS, available, printed, recipe, task_name
-from selfpretrain.studies._settings import denoiser, paper
+from selfpretrain.spec import describe, revive
+from selfpretrain.studies.recipes.amos2024_tables import TABLE_4, TABLE_5, TABLE_6
+from selfpretrain.studies.recipes.defaults import denoiser, paper
+from selfpretrain.studies.recipes.gu2022 import TABLE_11
+from selfpretrain.studies.recipes.lookup import PAPERS, available, printed, recipe, task_name
+from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, TASKS, Key
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.image import Image
 from selfpretrain.tasks.listops import ListOps
@@ -31,6 +30,8 @@ from selfpretrain.tasks.pathfinder import Pathfinder
 from selfpretrain.tasks.pathx import PathX
 from selfpretrain.tasks.speech import Speech
 from selfpretrain.tasks.stdlib import Stdlib
+from selfpretrain.training.build import build_network
+from selfpretrain.training.recipe import Recipe
 
 CROSS = "\N{MULTIPLICATION SIGN}"
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +83,7 @@ def tiny(key):
     plain, _, part = key.task.partition("-")
     given = {"bidmc": {"target": {"hr": "HR", "rr": "RR", "spo2": "SpO2"}.get(part)}, "speech": {}}
     options = given.get(plain, {}) | ({"features": "mfcc"} if part == "mfcc" else {})
-    return shelf.find("tasks", plain)(**options).tiny()
+    return registry.find("tasks", plain)(**options).tiny()
 
 
 def leaves(path, plain):
@@ -110,7 +111,7 @@ def test_a_recipe_is_two_recipes_that_can_be_built(key):
     assert task_name(task) == key.task
     for stages, model in (((arms.pretrain, arms.finetune), small[0]), ((arms.scratch,), small[1])):
         for prefix in Recipe(task, model, stages).prefixes():
-            fresh_network(prefix)
+            build_network(prefix)
 
 
 def narrow(mixer):

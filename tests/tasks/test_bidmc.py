@@ -8,12 +8,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from selfpretrain import baseline
-from selfpretrain.baseline import baselines
-from selfpretrain.batch import SPLITS, Reals
+from selfpretrain.data.schema import SPLITS, Reals
 from selfpretrain.errors import DataError
-from selfpretrain.tasks import _recordings
+from selfpretrain.tasks import _recordings, inspect
 from selfpretrain.tasks.bidmc import Bidmc
+from selfpretrain.tasks.inspect.baselines import baselines
 
 COPY = "copy of an overlapping training example"
 SECONDS = 481
@@ -21,7 +20,7 @@ LENGTH = 60_001
 
 
 def copying(task: Bidmc) -> dict[str, float]:
-    return baseline._copying(task.load("train"), task.load("test"))
+    return inspect.baselines._copying(task.load("train"), task.load("test"))
 
 
 def recordings(number: int = 6) -> list[dict]:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image as Pillow
 from pyarrow import parquet as pq
 
-from selfpretrain.batch import SPLITS
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks import _images, fashion_mnist
 from selfpretrain.tasks._unpickle import read_batch

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from selfpretrain.batch import SPLITS
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks import imdb_pairs
 from selfpretrain.tasks._text_imdb import Reviews

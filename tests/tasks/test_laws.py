@@ -6,16 +6,16 @@ import json
 import pytest
 import torch
 
-from selfpretrain import shelf
-from selfpretrain.batch import SPLITS, Classes, Tokens, Values
+from selfpretrain import registry
+from selfpretrain.data.schema import SPLITS, Classes, Tokens, Values
 from selfpretrain.tasks.base import Task
 
 
 def tiny(name: str) -> Task:
-    return shelf.find("tasks", name)().tiny()
+    return registry.find("tasks", name)().tiny()
 
 
-@pytest.fixture(scope="module", params=shelf.names("tasks"))
+@pytest.fixture(scope="module", params=registry.names("tasks"))
 def task(request):
     return tiny(request.param)
 
@@ -44,7 +44,7 @@ def test_splits_are_disjoint(task):
 
 
 def test_splits_are_reproducible(task):
-    again = tiny(shelf.name_of(task))
+    again = tiny(registry.name_of(task))
     for split in SPLITS:
         assert task.load(split).digests() == again.load(split).digests()
         assert torch.equal(task.load(split).targets.nan_to_num(-9), again.load(split).targets.nan_to_num(-9))

@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from selfpretrain import shelf
-from selfpretrain.batch import SPLITS
-from selfpretrain.data.own import known, save
+from selfpretrain import registry
+from selfpretrain.data.importing.importer import known, save
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError, SpecError
-from selfpretrain.tasks.own import Own
+from selfpretrain.tasks.imported import Own
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -20,12 +20,12 @@ def waves(random, n=400, length=600):
 
 def test_a_name_works_like_that_of_a_task(random):
     save("waves", **waves(random))
-    task = shelf.find("tasks", "waves")()
+    task = registry.find("tasks", "waves")()
     assert task == Own("waves")
-    assert shelf.name_of(task) == "waves"
+    assert registry.name_of(task) == "waves"
     assert [len(task.load(split)) for split in SPLITS] == [280, 60, 60]
     with pytest.raises(SpecError, match="did you mean 'waves'"):
-        shelf.find("tasks", "wave")
+        registry.find("tasks", "wave")
 
 
 def test_the_tiny_task_is_a_part_of_the_whole(random):

@@ -7,11 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from selfpretrain.batch import SPLITS, Examples
-from selfpretrain.data import watch
+from selfpretrain.data.examples import Examples
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
-from selfpretrain.generate import pathfinder as generator
+from selfpretrain.system import watch
 from selfpretrain.tasks import _pathfinder
+from selfpretrain.tasks.generators import pathfinder as generator
 from selfpretrain.tasks.pathfinder import Pathfinder
 from selfpretrain.tasks.pathx import PathX
 from selfpretrain.tasks.pathx256 import PathX256

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from selfpretrain.batch import SPLITS
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import SpecError
-from selfpretrain.shelf import name_of
+from selfpretrain.registry import name_of
 from selfpretrain.tasks._shuffled import Shuffled
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfpretrain.batch import SPLITS
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks import _audio
 from selfpretrain.tasks.speech import ALL, RATE, TEN, Speech

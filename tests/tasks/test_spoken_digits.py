@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from selfpretrain.baseline import baselines
-from selfpretrain.batch import SPLITS
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
+from selfpretrain.tasks.inspect.baselines import baselines
 from selfpretrain.tasks.spoken_digits import ARCHIVE, SpokenDigits
 
 SPEAKERS = ("ann", "bob", "cleo")

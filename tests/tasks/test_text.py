@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from selfpretrain.batch import SPLITS
 from selfpretrain.data.prepared import Writer
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks import _text
 from selfpretrain.tasks.text import Text

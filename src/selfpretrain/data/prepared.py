@@ -30,9 +30,10 @@ import torch
 from filelock import FileLock
 from pydantic import TypeAdapter
 
-from .. import packing
-from ..batch import SPLITS, Examples, Form, Split
 from ..errors import DataError
+from . import packing
+from .examples import Examples
+from .schema import SPLITS, Form, Split
 
 FORMAT = 1
 COLUMNS = ("starts", "lengths", "targets", "split", "groups")

@@ -22,8 +22,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ..errors import DataError
+from ..system.watch import tell
 from .prepared import unwritable
-from .watch import tell
 
 CHUNK = 1 << 20
 HEADER = 1 << 20

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..ops.vandermonde import modal_kernel
+from .ops.vandermonde import modal_kernel
 
 
 class Averages(nn.Module):

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from ..errors import SpecError
 from ..shapes import Valid, Vectors
-from .base import Place, Recurrence, Recurrent, State
+from .base import LayerContext, Recurrence, Recurrent, State
 
 
-class Cell(nn.Module, abc.ABC):
+class RecurrentCell(nn.Module, abc.ABC):
     """A causal layer from one vector per position, and the state before them, to the same."""
 
     @abc.abstractmethod
@@ -27,9 +27,9 @@ class Cell(nn.Module, abc.ABC):
 class Directions(nn.Module, Recurrent):
     """A cell and, unless causal, a second one that comes from the end; their answers add up."""
 
-    def __init__(self, place: Place, make: Callable[[], Cell]) -> None:
+    def __init__(self, context: LayerContext, make: Callable[[], RecurrentCell]) -> None:
         super().__init__()
-        self.past, self.future = make(), None if place.causal else make()
+        self.past, self.future = make(), None if context.causal else make()
 
     def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
         """Mix the real positions of every sequence."""
@@ -47,7 +47,7 @@ class Directions(nn.Module, Recurrent):
         return _Steps(self.past)
 
 
-def _travel(cell: Cell, x: Vectors, valid: Valid, way: int) -> Vectors:
+def _travel(cell: RecurrentCell, x: Vectors, valid: Valid, way: int) -> Vectors:
     """The cell's answers when it meets real positions first, in the order of its way."""
     at = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
     order = (way * at if valid is None else torch.where(valid, way * at, x.shape[1])).argsort(stable=True)
@@ -58,7 +58,7 @@ def _travel(cell: Cell, x: Vectors, valid: Valid, way: int) -> Vectors:
 class _Steps(Recurrence):
     """A cell, a position or a chunk at a time."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: RecurrentCell) -> None:
         self.cell = cell
 
     def state(self, batch: int) -> State:

@@ -15,20 +15,20 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import SpecError
-from ..ops._exact import exact
-from ..ops.longconv import causal_conv, two_sided_conv
 from ..shapes import Valid, Vectors
 from ._recurrence import System
-from .base import Place, Recurrence, Recurrent, State
+from .base import LayerContext, Recurrence, Recurrent, State
+from .ops._exact import exact
+from .ops.longconv import causal_conv, two_sided_conv
 
 
 class Convolution(nn.Module, abc.ABC):
     """A layer made of one or two long kernels per channel, which its subclass makes from parameters."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, context: LayerContext) -> None:
         super().__init__()
-        H = place.width
-        self.causal, self.directions = place.causal, 1 if place.causal else 2
+        H = context.width
+        self.causal, self.directions = context.causal, 1 if context.causal else 2
         self.D = nn.Parameter(torch.randn(H))
         self.out = nn.Linear(H, 2 * H)
 

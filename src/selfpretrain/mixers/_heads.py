@@ -6,9 +6,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ..errors import SpecError
-from ..ops.rotary import angles, rotate
 from ..shapes import Valid, Vectors
-from .base import Place
+from .base import LayerContext
+from .ops.rotary import angles, rotate
 
 Headed = Float[Tensor, "B H L E"]
 """Queries, keys or values: a vector of size E = D/H per head and position."""
@@ -24,16 +24,16 @@ class Heads(nn.Module, abc.ABC):
     cos: Tensor
     sin: Tensor
 
-    def __init__(self, place: Place, heads: int) -> None:
+    def __init__(self, context: LayerContext, heads: int) -> None:
         super().__init__()
-        D = place.width
-        self.heads, self.causal, self.rotary = heads, place.causal, place.rotary
-        size = head_size(place, heads)
+        D = context.width
+        self.heads, self.causal, self.rotary = heads, context.causal, context.rotary
+        size = head_size(context, heads)
         if self.rotary and size % 2:
             raise SpecError(f"rotary positions need an even head size, not {size}")
         self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(4))
         if self.rotary:
-            self._turn(place.length)
+            self._turn(context.length)
 
     def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
         """Mix the real positions of every sequence."""
@@ -59,15 +59,15 @@ class Heads(nn.Module, abc.ABC):
         self.register_buffer("sin", theta.sin().float(), persistent=False)
 
 
-def head_size(place: Place, heads: int) -> int:
+def head_size(context: LayerContext, heads: int) -> int:
     """E = D/H.
 
     Raises:
         SpecError: if the width does not split into so many heads.
     """
-    if place.width % heads:
-        raise SpecError(f"width {place.width} does not split into {heads} heads")
-    return place.width // heads
+    if context.width % heads:
+        raise SpecError(f"width {context.width} does not split into {heads} heads")
+    return context.width // heads
 
 
 def split(x: Vectors, heads: int) -> Headed:

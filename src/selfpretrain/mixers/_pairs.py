@@ -9,10 +9,10 @@ from jaxtyping import Bool
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
-from ..ops.flex import flex, flexible, lay_out
 from ..shapes import Valid
 from ._heads import Headed, Heads
-from .base import Place
+from .base import LayerContext
+from .ops.flex import flex, flexible, lay_out
 
 BLOCK = 128
 """Positions of a block, where the pattern is not made of blocks itself."""
@@ -38,9 +38,9 @@ class Pairs(Heads):
         block: positions of the blocks that the pattern is made of: of two blocks, all pairs talk or none.
     """
 
-    def __init__(self, place: Place, heads: int, block: int | None = None) -> None:
-        super().__init__(place, heads)
-        self.longest, self.block, self.even = place.length, block or BLOCK, block is not None
+    def __init__(self, context: LayerContext, heads: int, block: int | None = None) -> None:
+        super().__init__(context, heads)
+        self.longest, self.block, self.even = context.length, block or BLOCK, block is not None
         self._plan: list[Near] = []
         self._plan_of: tuple[object, ...] = ()
         self._layout: BlockMask | None = None

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from ..ops._modes import as_modes, as_real, powers
+from .ops._modes import as_modes, as_real, powers
 
 BLOCK = 64
 """Positions of a block; about as many as states, so that neither products nor leaps outweigh the other."""
@@ -101,7 +101,7 @@ class DenseSystem(System):
         return self.B.new_zeros(batch, *self.B.shape)
 
     def step(self, u: Float[Tensor, "B H"], z: States) -> tuple[Float[Tensor, "B H"], States]:
-        """z' = A z + B u, y = C z'."""
+        """Z' = A z + B u, y = C z'."""
         after = (z.transpose(0, 1) @ self.A.mT).transpose(0, 1) + self.B * u[..., None]
         return (self.C * after).sum(-1), after
 

@@ -14,9 +14,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ..shapes import Valid, Vectors
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._heads import Headed, Heads, key_mask
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
 
 
 @spec
@@ -29,13 +29,13 @@ class Attention(Mixer):
     heads: Count = 4
     start: Literal["independent", "identical"] = "independent"  # identical: all four begin as one matrix
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer.
 
         ``start="identical"`` is how the code published with Amos et al. (2024) begins, by a copy: attention
         then starts out looking at equal content.
         """
-        layer = AttentionLayer(place, self.heads)
+        layer = AttentionLayer(context, self.heads)
         if self.start == "identical":
             for projection in (layer.k, layer.v, layer.out):
                 projection.load_state_dict(layer.q.state_dict())

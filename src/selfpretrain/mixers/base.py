@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import SpecError
+from ..registry import name_of
 from ..shapes import Vectors
-from ..shelf import name_of
 
 Positions = Literal["none", "sinusoidal", "learned", "rotary"]
 State = tuple[Tensor, ...]
@@ -17,7 +17,7 @@ State = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerContext:
     """Where in a network a mixer will stand."""
 
     width: int
@@ -46,11 +46,11 @@ class Mixer(abc.ABC):
     published: ClassVar[str] = ""  # what code gave the published numbers of that name, if not this formula
 
     @abc.abstractmethod
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The layer, freshly initialised from torch's global random state.
 
         Raises:
-            SpecError: if the settings cannot be met at this place.
+            SpecError: if the settings cannot be met there.
         """
 
     def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
@@ -93,13 +93,13 @@ class Recurrent(abc.ABC):
         """
 
 
-def refuse_causal(mixer: Mixer, place: Place) -> None:
-    """Refuse a place where positions must not see later ones, for mixers that cannot do without.
+def refuse_causal(mixer: Mixer, context: LayerContext) -> None:
+    """Refuse a network whose positions must not see later ones, for mixers that cannot do without.
 
     Raises:
-        SpecError: if the place is causal and the mixer cannot be.
+        SpecError: if the network is causal and the mixer cannot be.
     """
-    if place.causal and not mixer.causal:
+    if context.causal and not mixer.causal:
         masked = " (`spt compare --objective masked`)" if mixer.denoises else ""
         raise SpecError(
             f"{name_of(mixer)} mixes later positions into earlier ones and cannot be causal; "

@@ -15,10 +15,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ..shapes import Valid
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._heads import Headed
 from ._pairs import Pairs
-from .base import Mixer, Place, check_length
+from .base import LayerContext, Mixer, check_length
 
 
 @spec
@@ -35,9 +35,9 @@ class BigBird(Mixer):
     size: Count = 64  # positions of a block
     random: Annotated[int, Field(ge=0)] = 3  # random blocks that each block sees, for each head its own
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        return BigBirdLayer(place, self)
+        return BigBirdLayer(context, self)
 
 
 class BigBirdLayer(Pairs):
@@ -45,9 +45,9 @@ class BigBirdLayer(Pairs):
 
     talks: Bool[Tensor, "H n n"]
 
-    def __init__(self, place: Place, settings: BigBird) -> None:
-        super().__init__(place, settings.heads, block=settings.size)
-        self.register_buffer("talks", _blocks(-(-place.length // settings.size), settings, place.causal))
+    def __init__(self, context: LayerContext, settings: BigBird) -> None:
+        super().__init__(context, settings.heads, block=settings.size)
+        self.register_buffer("talks", _blocks(-(-context.length // settings.size), settings, context.causal))
 
     def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
         """Softmax attention over the pairs that talk.

@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
-from ..ops.dlr import shared_kernel
-from ..shelf import Count, Positive, spec
+from ..spec import Count, Positive, spec
 from ._convolution import StateSpace, log_uniform
 from ._recurrence import ModalSystem, System
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
+from .ops.dlr import shared_kernel
 
 
 @spec
@@ -32,22 +32,22 @@ class DLR(Mixer):
     shortest: Positive = 1e-4  # Re rate is -dt/2 at the start, with dt between these two
     longest: Positive = 1e-1
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""
-        return DLRLayer(place, self)
+        return DLRLayer(context, self)
 
 
 class DLRLayer(StateSpace):
     """The module of ``DLR``."""
 
-    def __init__(self, place: Place, settings: DLR) -> None:
-        super().__init__(place)
+    def __init__(self, context: LayerContext, settings: DLR) -> None:
+        super().__init__(context)
         N = settings.states
         dt = log_uniform(N, settings.shortest, settings.longest).exp()
         self.root_decay = nn.Parameter(torch.sqrt(dt / 2))  # -Re rate = root_decay^2
         even = 2 * math.pi * torch.arange(N) / N
         self.frequency = nn.Parameter(even if settings.init == "structured" else torch.randn(N))  # Im rate
-        self.W = nn.Parameter(torch.randn(self.directions, place.width, N, 2) / N)
+        self.W = nn.Parameter(torch.randn(self.directions, context.width, N, 2) / N)
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """K of the module's docstring."""

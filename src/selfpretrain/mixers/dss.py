@@ -17,12 +17,12 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
-from ..ops.discretize import held_modes
-from ..ops.vandermonde import modal_kernel
-from ..shelf import Count, Positive, spec
+from ..spec import Count, Positive, spec
 from ._convolution import StateSpace, log_uniform
 from ._recurrence import ModalSystem, System
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
+from .ops.discretize import held_modes
+from .ops.vandermonde import modal_kernel
 
 
 @spec
@@ -43,18 +43,18 @@ class DSS(Mixer):
     shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest step dt at the start
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""
-        return DSSLayer(place, self)
+        return DSSLayer(context, self)
 
 
 class DSSLayer(StateSpace):
     """The module of ``DSS``."""
 
-    def __init__(self, place: Place, settings: DSS) -> None:
-        super().__init__(place)
-        H, N = place.width, settings.states
-        self.softmax_over = place.length if settings.variant == "softmax" else None
+    def __init__(self, context: LayerContext, settings: DSS) -> None:
+        super().__init__(context)
+        H, N = context.width, settings.states
+        self.softmax_over = context.length if settings.variant == "softmax" else None
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
         self.log_decay = nn.Parameter(torch.full((N,), math.log(0.5)))  # -Re A = exp(log_decay)
         frequency = math.pi * torch.arange(N) if settings.init == "lin" else torch.randn(N)

@@ -12,11 +12,11 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._averages import Averages
 from ._convolution import StateSpace
 from ._recurrence import ModalSystem, System
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
 
 
 @spec
@@ -28,17 +28,17 @@ class EMA(Mixer):
 
     states: Count = 16  # N averages per channel and direction
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""
-        return EMALayer(place, self)
+        return EMALayer(context, self)
 
 
 class EMALayer(StateSpace):
     """The module of ``EMA``."""
 
-    def __init__(self, place: Place, settings: EMA) -> None:
-        super().__init__(place)
-        self.averages = Averages(self.directions, place.width, settings.states)
+    def __init__(self, context: LayerContext, settings: EMA) -> None:
+        super().__init__(context)
+        self.averages = Averages(self.directions, context.width, settings.states)
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """K of the module's docstring."""

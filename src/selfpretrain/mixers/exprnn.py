@@ -13,11 +13,11 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from ..ops._exact import exact
 from ..shapes import Vectors
-from ..shelf import Count, spec
-from ._cells import Cell, Directions
-from .base import Mixer, Place, State
+from ..spec import Count, spec
+from ._cells import Directions, RecurrentCell
+from .base import LayerContext, Mixer, State
+from .ops._exact import exact
 
 
 @spec
@@ -33,12 +33,12 @@ class ExpRNN(Mixer):
 
     states: Count = 128  # size of h
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The recurrent layer."""
-        return Directions(place, lambda: ExpCell(place.width, self.states))
+        return Directions(context, lambda: ExpCell(context.width, self.states))
 
 
-class ExpCell(Cell):
+class ExpCell(RecurrentCell):
     """One direction of ``ExpRNN``."""
 
     def __init__(self, width: int, states: int) -> None:

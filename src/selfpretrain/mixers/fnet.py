@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from ..shapes import Valid, Vectors
-from ..shelf import spec
-from .base import Mixer, Place, refuse_causal
+from ..spec import spec
+from .base import LayerContext, Mixer, refuse_causal
 
 
 @spec
@@ -27,9 +27,9 @@ class FNet(Mixer):
         "Those who measured it on LRA say that the settings of the benchmark were incomplete."
     )
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The layer."""
-        refuse_causal(self, place)
+        refuse_causal(self, context)
         return FNetLayer()
 
 

@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..errors import SpecError
-from ..ops.decayed_attention import decayed_attention
 from ..shapes import Vectors
-from ..shelf import Count, Positive, spec
-from ._cells import Cell, Directions
+from ..spec import Count, Positive, spec
+from ._cells import Directions, RecurrentCell
 from ._heads import head_size, join, split
-from .base import Mixer, Place, State
+from .base import LayerContext, Mixer, State
+from .ops.decayed_attention import decayed_attention
 
 
 @spec
@@ -29,14 +29,14 @@ class GLA(Mixer):
     rank: Count = 16  # of W_2 W_1
     tau: Positive = 16.0  # the larger, the slower sums fade
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The recurrent layer."""
-        if head_size(place, self.heads) % 2:
-            raise SpecError(f"gla halves its heads of {place.width // self.heads}, which must be even")
-        return Directions(place, lambda: GLACell(place.width, self))
+        if head_size(context, self.heads) % 2:
+            raise SpecError(f"gla halves its heads of {context.width // self.heads}, which must be even")
+        return Directions(context, lambda: GLACell(context.width, self))
 
 
-class GLACell(Cell):
+class GLACell(RecurrentCell):
     """One direction of ``GLA``; queries and keys have half the size of values."""
 
     def __init__(self, width: int, settings: GLA) -> None:

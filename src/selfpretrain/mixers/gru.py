@@ -9,11 +9,11 @@ the reset gate r multiplies after U_n and z and 1 - z trade places, as in PyTorc
 
 from torch import nn
 
-from ..ops._exact import exact
 from ..shapes import Vectors
-from ..shelf import Count, spec
-from ._cells import Cell, Directions
-from .base import Mixer, Place, State
+from ..spec import Count, spec
+from ._cells import Directions, RecurrentCell
+from .base import LayerContext, Mixer, State
+from .ops._exact import exact
 
 
 @spec
@@ -24,12 +24,12 @@ class GRU(Mixer):
 
     states: Count = 128  # size of h
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The recurrent layer."""
-        return Directions(place, lambda: GRUCell(place.width, self.states))
+        return Directions(context, lambda: GRUCell(context.width, self.states))
 
 
-class GRUCell(Cell):
+class GRUCell(RecurrentCell):
     """One direction of ``GRU``."""
 
     def __init__(self, width: int, states: int) -> None:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..ops.linear_attention import causal_linear_attention, linear_attention
 from ..shapes import Valid
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._heads import Headed, Heads
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
+from .ops.linear_attention import causal_linear_attention, linear_attention
 
 
 @spec
@@ -27,9 +27,9 @@ class Linear(Mixer):
 
     heads: Count = 4
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        return LinearLayer(place, self.heads)
+        return LinearLayer(context, self.heads)
 
 
 class LinearLayer(Heads):

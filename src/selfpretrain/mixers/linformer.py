@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..shapes import Valid
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._heads import Headed, Heads
-from .base import Mixer, Place, check_length, refuse_causal
+from .base import LayerContext, Mixer, check_length, refuse_causal
 
 
 @spec
@@ -31,19 +31,19 @@ class Linformer(Mixer):
     heads: Count = 4
     rank: Count = 256  # rows of E and F
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        refuse_causal(self, place)
-        return LinformerLayer(place, self)
+        refuse_causal(self, context)
+        return LinformerLayer(context, self)
 
 
 class LinformerLayer(Heads):
     """The module of ``Linformer``."""
 
-    def __init__(self, place: Place, settings: Linformer) -> None:
-        super().__init__(place, settings.heads)
-        size = settings.rank, place.length
-        self.sum_k, self.sum_v = (nn.Parameter(torch.randn(size) * place.length**-0.5) for _ in range(2))
+    def __init__(self, context: LayerContext, settings: Linformer) -> None:
+        super().__init__(context, settings.heads)
+        size = settings.rank, context.length
+        self.sum_k, self.sum_v = (nn.Parameter(torch.randn(size) * context.length**-0.5) for _ in range(2))
 
     def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
         """Sum up keys and values, then attend to the sums.

@@ -10,11 +10,11 @@ share ``skew`` and ``damping``, as in the code behind the speech commands number
 import torch
 from torch import Tensor, nn
 
-from ..ops._exact import exact
 from ..shapes import Vectors
-from ..shelf import Count, Positive, Share, spec
-from ._cells import Cell, Directions
-from .base import Mixer, Place, State
+from ..spec import Count, Positive, Share, spec
+from ._cells import Directions, RecurrentCell
+from .base import LayerContext, Mixer, State
+from .ops._exact import exact
 
 
 @spec
@@ -28,12 +28,12 @@ class Lipschitz(Mixer):
     damping: Positive = 0.001
     step: Positive = 0.03
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The recurrent layer."""
-        return Directions(place, lambda: LipschitzCell(place.width, self))
+        return Directions(context, lambda: LipschitzCell(context.width, self))
 
 
-class LipschitzCell(Cell):
+class LipschitzCell(RecurrentCell):
     """One direction of ``Lipschitz``."""
 
     def __init__(self, width: int, settings: Lipschitz) -> None:

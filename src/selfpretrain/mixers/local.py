@@ -12,9 +12,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._pairs import Pairs
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
 
 Blocks = Annotated[int, Field(ge=0)]
 
@@ -35,16 +35,16 @@ class Local(Mixer):
     before: Blocks = 1  # blocks seen before one's own
     after: Blocks = 1  # blocks seen after one's own, unless causal
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        return LocalLayer(place, self)
+        return LocalLayer(context, self)
 
 
 class LocalLayer(Pairs):
     """The module of ``Local``."""
 
-    def __init__(self, place: Place, settings: Local) -> None:
-        super().__init__(place, settings.heads, block=settings.size)
+    def __init__(self, context: LayerContext, settings: Local) -> None:
+        super().__init__(context, settings.heads, block=settings.size)
         self.before, self.after = settings.before, settings.after
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..shelf import spec
+from ..spec import spec
 from ._convolution import Convolution
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
 
 
 @spec
@@ -25,17 +25,17 @@ class LongConv(Mixer):
 
     slow_parameters: ClassVar[dict[str, float]] = {"taps": 1e-3}
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""
-        return LongConvLayer(place)
+        return LongConvLayer(context)
 
 
 class LongConvLayer(Convolution):
     """The module of ``LongConv``."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        H, T = place.width, place.length
+    def __init__(self, context: LayerContext) -> None:
+        super().__init__(context)
+        H, T = context.width, context.length
         memory = T ** torch.linspace(0, 1, H)[:, None]
         taps = torch.randn(self.directions, H, T) * torch.exp(-torch.arange(T) / memory)
         self.taps = nn.Parameter(F.normalize(taps, dim=-1))

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._pairs import Pairs
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
 
 
 @spec
@@ -27,16 +27,16 @@ class Longformer(Mixer):
     reach: Count = 256  # positions seen to either side: a window of 512
     first: Count = 1  # positions at the start that are global
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        return LongformerLayer(place, self)
+        return LongformerLayer(context, self)
 
 
 class LongformerLayer(Pairs):
     """The module of ``Longformer``."""
 
-    def __init__(self, place: Place, settings: Longformer) -> None:
-        super().__init__(place, settings.heads)
+    def __init__(self, context: LayerContext, settings: Longformer) -> None:
+        super().__init__(context, settings.heads)
         self.reach, self.first = settings.reach, settings.first
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:

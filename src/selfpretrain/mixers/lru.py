@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..ops._modes import as_real
-from ..ops.modal_scan import modal_scan
 from ..shapes import Vectors
-from ..shelf import Count, Positive, Rate, spec
-from ._cells import Cell, Directions
-from .base import Mixer, Place, State
+from ..spec import Count, Positive, Rate, spec
+from ._cells import Directions, RecurrentCell
+from .base import LayerContext, Mixer, State
+from .ops._modes import as_real
+from .ops.modal_scan import modal_scan
 
 
 @spec
@@ -36,12 +36,12 @@ class LRU(Mixer):
     largest: Rate = 0.999
     turn: Positive = 2 * math.pi  # largest angle of exp(rate) at the start
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The recurrent layer."""
-        return Directions(place, lambda: LRUCell(place.width, self))
+        return Directions(context, lambda: LRUCell(context.width, self))
 
 
-class LRUCell(Cell):
+class LRUCell(RecurrentCell):
     """One direction of ``LRU``."""
 
     def __init__(self, width: int, settings: LRU) -> None:

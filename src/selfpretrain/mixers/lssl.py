@@ -16,14 +16,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..ops._exact import chain_dtype
-from ..ops.discretize import bilinear_dense
-from ..ops.powers import powers_kernel
-from ..shelf import Count, Positive, spec
+from ..spec import Count, Positive, spec
 from ._convolution import StateSpace, log_uniform
 from ._hippo import legs_matrix
 from ._recurrence import DenseSystem, System
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
+from .ops._exact import chain_dtype
+from .ops.discretize import bilinear_dense
+from .ops.powers import powers_kernel
 
 
 @spec
@@ -38,17 +38,17 @@ class LSSL(Mixer):
     shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest step dt at the start
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""
-        return LSSLLayer(place, self)
+        return LSSLLayer(context, self)
 
 
 class LSSLLayer(StateSpace):
     """The module of ``LSSL``."""
 
-    def __init__(self, place: Place, settings: LSSL) -> None:
-        super().__init__(place)
-        H, N = place.width, settings.states
+    def __init__(self, context: LayerContext, settings: LSSL) -> None:
+        super().__init__(context)
+        H, N = context.width, settings.states
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
         if settings.init == "legs":
             A, B = legs_matrix(N)

@@ -9,11 +9,11 @@ What differs from it: two bias vectors per gate and no peepholes, as in PyTorch;
 
 from torch import nn
 
-from ..ops._exact import exact
 from ..shapes import Vectors
-from ..shelf import Count, spec
-from ._cells import Cell, Directions
-from .base import Mixer, Place, State
+from ..spec import Count, spec
+from ._cells import Directions, RecurrentCell
+from .base import LayerContext, Mixer, State
+from .ops._exact import exact
 
 
 @spec
@@ -24,12 +24,12 @@ class LSTM(Mixer):
 
     states: Count = 128  # size of c and h
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The recurrent layer."""
-        return Directions(place, lambda: LSTMCell(place.width, self.states))
+        return Directions(context, lambda: LSTMCell(context.width, self.states))
 
 
-class LSTMCell(Cell):
+class LSTMCell(RecurrentCell):
     """One direction of ``LSTM``."""
 
     def __init__(self, width: int, states: int) -> None:

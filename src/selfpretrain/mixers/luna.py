@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..ops.linear_attention import causal_sums
 from ..shapes import Valid, Vectors
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._heads import Headed, head_size, join, key_mask, split
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
+from .ops.linear_attention import causal_sums
 
 
 @spec
@@ -34,21 +34,21 @@ class Luna(Mixer):
     heads: Count = 4
     slots: Count = 256  # of the memory
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        head_size(place, self.heads)
-        return LunaLayer(place, self)
+        head_size(context, self.heads)
+        return LunaLayer(context, self)
 
 
 class LunaLayer(nn.Module):
     """The module of ``Luna``."""
 
-    def __init__(self, place: Place, settings: Luna) -> None:
+    def __init__(self, context: LayerContext, settings: Luna) -> None:
         super().__init__()
-        D, self.heads, self.causal = place.width, settings.heads, place.causal
+        D, self.heads, self.causal = context.width, settings.heads, context.causal
         self.memory = nn.Parameter(torch.randn(1, settings.slots, D))
         self.p, self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(5))
-        self.k_memory, self.v_memory = (None if place.causal else nn.Linear(D, D) for _ in range(2))
+        self.k_memory, self.v_memory = (None if context.causal else nn.Linear(D, D) for _ in range(2))
 
     def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
         """Pack the sequence into the memory, and unpack what each position asks for."""

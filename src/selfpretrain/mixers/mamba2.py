@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..ops.decayed_attention import decayed_attention
 from ..shapes import Vectors
-from ..shelf import Count, Positive, spec
-from ._cells import Cell, Directions
+from ..spec import Count, Positive, spec
+from ._cells import Directions, RecurrentCell
 from ._convolution import log_uniform
 from ._heads import head_size, join, split
-from .base import Mixer, Place, State
+from .base import LayerContext, Mixer, State
+from .ops.decayed_attention import decayed_attention
 
 
 @spec
@@ -36,13 +36,13 @@ class Mamba2(Mixer):
     shortest: Positive = 1e-3  # smallest step dt at the start
     longest: Positive = 1e-1  # largest step dt at the start
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The recurrent layer."""
-        head_size(place, self.heads)
-        return Directions(place, lambda: Mamba2Cell(place.width, self))
+        head_size(context, self.heads)
+        return Directions(context, lambda: Mamba2Cell(context.width, self))
 
 
-class Mamba2Cell(Cell):
+class Mamba2Cell(RecurrentCell):
     """One direction of ``Mamba2``."""
 
     def __init__(self, width: int, settings: Mamba2) -> None:

@@ -19,13 +19,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ..errors import SpecError
-from ..ops._exact import exact
-from ..ops.longconv import causal_conv, two_sided_conv
-from ..ops.rotary import angles, rotate
 from ..shapes import Valid, Vectors
-from ..shelf import Count, Rate, spec
+from ..spec import Count, Rate, spec
 from ._averages import Averages
-from .base import Mixer, Place, check_length
+from .base import LayerContext, Mixer, check_length
+from .ops._exact import exact
+from .ops.longconv import causal_conv, two_sided_conv
+from .ops.rotary import angles, rotate
 
 Chunks = Float[Tensor, "B n T z"]
 
@@ -47,28 +47,28 @@ class Mega(Mixer):
     weigh: Literal["softmax", "laplace"] = "softmax"  # f
     dropout: Rate = 0.0  # on H; that of the model does not reach inside
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The layer, residual path included."""
-        if place.rotary and self.keys % 2:
+        if context.rotary and self.keys % 2:
             raise SpecError(f"rotary positions need an even number of keys, not {self.keys}")
-        return MegaLayer(place, self)
+        return MegaLayer(context, self)
 
 
 class MegaLayer(nn.Module):
     """The module of ``Mega``."""
 
-    def __init__(self, place: Place, settings: Mega) -> None:
+    def __init__(self, context: LayerContext, settings: Mega) -> None:
         super().__init__()
-        D, E, z = place.width, settings.expand * place.width, settings.keys
-        self.causal, self.chunk = place.causal, settings.chunk
-        self.softmax, self.longest = settings.weigh == "softmax", settings.chunk or place.length
-        self.averages = Averages(1 if place.causal else 2, D, settings.states)
+        D, E, z = context.width, settings.expand * context.width, settings.keys
+        self.causal, self.chunk = context.causal, settings.chunk
+        self.softmax, self.longest = settings.weigh == "softmax", settings.chunk or context.length
+        self.averages = Averages(1 if context.causal else 2, D, settings.states)
         self.skip = nn.Parameter(torch.randn(D))  # w
         self.z, self.v, self.reset = nn.Linear(D, z), nn.Linear(D, E), nn.Linear(D, E)
         self.update, self.h, self.out = nn.Linear(D, D), nn.Linear(D, D), nn.Linear(E, D, bias=False)
         self.gain = nn.Parameter(0.02 * torch.randn(2, z))  # of queries and of keys
         self.shift = nn.Parameter(torch.zeros(2, z))
-        self.near = None if place.rotary else nn.Parameter(0.02 * torch.randn(2 * self.longest - 1))  # b
+        self.near = None if context.rotary else nn.Parameter(0.02 * torch.randn(2 * self.longest - 1))  # b
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, x: Vectors, valid: Valid = None, residual: Vectors | None = None) -> Vectors:

@@ -16,12 +16,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ..errors import SpecError
-from ..ops._exact import exact
-from ..ops.pseudoinverse import pseudoinverse
 from ..shapes import Valid
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._heads import Headed, Heads, key_mask
-from .base import Mixer, Place, refuse_causal
+from .base import LayerContext, Mixer, refuse_causal
+from .ops._exact import exact
+from .ops.pseudoinverse import pseudoinverse
 
 
 @spec
@@ -40,19 +40,19 @@ class Nystromformer(Mixer):
     steps: Count = 6  # of the iteration for the inverse
     kernel: Annotated[int, Field(ge=0)] = 35  # width of the convolution, an odd number; 0: none
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        refuse_causal(self, place)
+        refuse_causal(self, context)
         if self.kernel and self.kernel % 2 == 0:
             raise SpecError(f"a convolution around a position has an odd width, not {self.kernel}")
-        return NystromformerLayer(place, self)
+        return NystromformerLayer(context, self)
 
 
 class NystromformerLayer(Heads):
     """The module of ``Nystromformer``."""
 
-    def __init__(self, place: Place, settings: Nystromformer) -> None:
-        super().__init__(place, settings.heads)
+    def __init__(self, context: LayerContext, settings: Nystromformer) -> None:
+        super().__init__(context, settings.heads)
         self.landmarks, self.steps = settings.landmarks, settings.steps
         width, H = settings.kernel, settings.heads
         self.near = (

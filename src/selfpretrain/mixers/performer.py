@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..ops._exact import exact
-from ..ops.linear_attention import causal_linear_attention, linear_attention
 from ..shapes import Valid
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._heads import Headed, Heads
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
+from .ops._exact import exact
+from .ops.linear_attention import causal_linear_attention, linear_attention
 
 STEEPEST = 60.0
 """Largest exponent of a key where those of later ones must not be known: the sum of e^60 still fits."""
@@ -41,9 +41,9 @@ class Performer(Mixer):
     kind: Literal["favor", "relu"] = "favor"
     features: Count = 256  # M
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        return PerformerLayer(place, self)
+        return PerformerLayer(context, self)
 
 
 class PerformerLayer(Heads):
@@ -51,10 +51,10 @@ class PerformerLayer(Heads):
 
     directions: Float[Tensor, "M E"]
 
-    def __init__(self, place: Place, settings: Performer) -> None:
-        super().__init__(place, settings.heads)
+    def __init__(self, context: LayerContext, settings: Performer) -> None:
+        super().__init__(context, settings.heads)
         self.kind = settings.kind
-        self.register_buffer("directions", _orthogonal(settings.features, place.width // settings.heads))
+        self.register_buffer("directions", _orthogonal(settings.features, context.width // settings.heads))
 
     def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
         """Sum up the features of keys and their values, then ask."""

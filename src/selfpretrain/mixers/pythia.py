@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from ..errors import SpecError
 from ..shapes import Valid, Vectors
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from . import _checkpoint
 from ._heads import head_size
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
 
 
 @spec
@@ -44,9 +44,9 @@ class Pythia(Mixer):
     )
     heads: Count = 4  # of that GPT-NeoX, which is as wide as the model
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The backbone, made to fit the model's width."""
-        return PythiaLayer(place, self)
+        return PythiaLayer(context, self)
 
     def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """The checkpoint's own vectors, if its weights are used."""
@@ -62,7 +62,7 @@ class Pythia(Mixer):
             return _checkpoint.trained(self.checkpoint)
         if not self.layers:
             return _checkpoint.fresh(self.checkpoint)
-        size = head_size(Place(width, 1), self.heads)
+        size = head_size(LayerContext(width, 1), self.heads)
         if size % 2:
             raise SpecError(f"width {width} with {self.heads} heads gives heads of {size}: use an even size")
         return _checkpoint.gpt_neox(width, self.layers, self.heads)
@@ -75,9 +75,9 @@ class PythiaLayer(nn.Module):
         SpecError: if pretrained weights and the model differ in width.
     """
 
-    def __init__(self, place: Place, settings: Pythia) -> None:
+    def __init__(self, context: LayerContext, settings: Pythia) -> None:
         super().__init__()
-        D, self.causal = place.width, place.causal
+        D, self.causal = context.width, context.causal
         made = settings.backbone(D)
         self.backbone, enters, leaves = _checkpoint.without_tokens(made, settings.checkpoint)
         if settings.pretrained and enters != D:

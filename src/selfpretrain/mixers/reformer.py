@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from ..ops._exact import exact
 from ..shapes import Valid, Vectors
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._heads import Headed, head_size, join, split
-from .base import Mixer, Place, refuse_causal
+from .base import LayerContext, Mixer, refuse_causal
+from .ops._exact import exact
 
 Chunks = Float[Tensor, "B H rounds n T E"]
 
@@ -44,10 +44,10 @@ class Reformer(Mixer):
     size: Count = 64  # positions of a chunk, and of a bucket on average
     rounds: Count = 2  # of hashing
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        refuse_causal(self, place)
-        return ReformerLayer(place, self)
+        refuse_causal(self, context)
+        return ReformerLayer(context, self)
 
 
 class ReformerLayer(nn.Module):
@@ -55,13 +55,13 @@ class ReformerLayer(nn.Module):
 
     rotations: Float[Tensor, "H rounds E half"]
 
-    def __init__(self, place: Place, settings: Reformer) -> None:
+    def __init__(self, context: LayerContext, settings: Reformer) -> None:
         super().__init__()
-        D, H = place.width, settings.heads
+        D, H = context.width, settings.heads
         self.heads, self.size = H, settings.size
         self.q, self.v, self.out = (nn.Linear(D, D) for _ in range(3))
-        half = -(-place.length // (2 * settings.size))
-        self.register_buffer("rotations", torch.randn(H, settings.rounds, head_size(place, H), half))
+        half = -(-context.length // (2 * settings.size))
+        self.register_buffer("rotations", torch.randn(H, settings.rounds, head_size(context, H), half))
 
     def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
         """Mix the real positions of every sequence."""

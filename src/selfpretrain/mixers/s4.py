@@ -18,14 +18,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ..errors import SpecError
-from ..ops._exact import chain_dtype
-from ..ops.discretize import bilinear_dplr
-from ..ops.powers import powers_kernel
-from ..shelf import Count, Positive, spec
+from ..spec import Count, Positive, spec
 from ._convolution import StateSpace, log_uniform
 from ._hippo import legs
 from ._recurrence import DenseSystem, System
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
+from .ops._exact import chain_dtype
+from .ops.discretize import bilinear_dplr
+from .ops.powers import powers_kernel
 
 Pairs = Float[Tensor, "S N 2"]
 """Real and imaginary part of one of each conjugate pair, in so many copies."""
@@ -47,19 +47,19 @@ class S4(Mixer):
     shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest step dt at the start
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""
-        if self.copies and place.width % self.copies:
-            raise SpecError(f"copies={self.copies} does not divide the width {place.width}")
-        return S4Layer(place, self)
+        if self.copies and context.width % self.copies:
+            raise SpecError(f"copies={self.copies} does not divide the width {context.width}")
+        return S4Layer(context, self)
 
 
 class S4Layer(StateSpace):
     """The module of ``S4``."""
 
-    def __init__(self, place: Place, settings: S4) -> None:
-        super().__init__(place)
-        H, pairs = place.width, settings.states // 2
+    def __init__(self, context: LayerContext, settings: S4) -> None:
+        super().__init__(context)
+        H, pairs = context.width, settings.states // 2
         w, P, B = _start(settings.init, settings.copies or H, pairs)
         B = B if settings.b_clip is None else B.clamp(-settings.b_clip, settings.b_clip)
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))

@@ -15,13 +15,13 @@ from jaxtyping import Complex, Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..ops.discretize import bilinear_modes, held_modes
-from ..ops.vandermonde import modal_kernel
-from ..shelf import Positive, spec
+from ..spec import Positive, spec
 from ._convolution import StateSpace, log_uniform
 from ._hippo import legs
 from ._recurrence import ModalSystem, System
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
+from .ops.discretize import bilinear_modes, held_modes
+from .ops.vandermonde import modal_kernel
 
 
 @spec
@@ -38,17 +38,17 @@ class S4D(Mixer):
     shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest step dt at the start
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""
-        return S4DLayer(place, self)
+        return S4DLayer(context, self)
 
 
 class S4DLayer(StateSpace):
     """The module of ``S4D``."""
 
-    def __init__(self, place: Place, settings: S4D) -> None:
-        super().__init__(place)
-        H, pairs = place.width, settings.states // 2
+    def __init__(self, context: LayerContext, settings: S4D) -> None:
+        super().__init__(context)
+        H, pairs = context.width, settings.states // 2
         self.rule = held_modes if settings.rule == "zoh" else bilinear_modes
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
         self.log_decay = nn.Parameter(torch.full((H, pairs), math.log(0.5)))  # -Re A = exp(log_decay)

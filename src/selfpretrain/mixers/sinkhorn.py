@@ -14,11 +14,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from ..ops._exact import exact
 from ..shapes import Valid
-from ..shelf import Count, Positive, spec
+from ..spec import Count, Positive, spec
 from ._heads import Headed, Heads
-from .base import Mixer, Place, check_length, refuse_causal
+from .base import LayerContext, Mixer, check_length, refuse_causal
+from .ops._exact import exact
 
 Blocks = Float[Tensor, "B H n T E"]
 
@@ -39,21 +39,21 @@ class Sinkhorn(Mixer):
     iterations: Count = 8  # of balancing rows and columns
     temperature: Positive = 0.75
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        refuse_causal(self, place)
-        return SinkhornLayer(place, self)
+        refuse_causal(self, context)
+        return SinkhornLayer(context, self)
 
 
 class SinkhornLayer(Heads):
     """The module of ``Sinkhorn``."""
 
-    def __init__(self, place: Place, settings: Sinkhorn) -> None:
-        super().__init__(place, settings.heads)
+    def __init__(self, context: LayerContext, settings: Sinkhorn) -> None:
+        super().__init__(context, settings.heads)
         self.size, self.iterations = settings.size, settings.iterations
         self.temperature = settings.temperature
-        self.longest = -(-place.length // settings.size) * settings.size
-        self.sort = nn.Linear(place.width // settings.heads, self.longest // settings.size)
+        self.longest = -(-context.length // settings.size) * settings.size
+        self.sort = nn.Linear(context.width // settings.heads, self.longest // settings.size)
 
     def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
         """Sort the blocks, then attend inside each pair of blocks.

@@ -12,9 +12,10 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from ..registry import find
 from ..shapes import Valid, Vectors
-from ..shelf import Count, find, spec
-from .base import Mixer, Place
+from ..spec import Count, spec
+from .base import LayerContext, Mixer
 
 
 @spec
@@ -32,20 +33,20 @@ class Spade(Mixer):
     heads: Count = 4  # of attention
     size: Count = 128  # positions of a block, which sees those next to it
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """Both layers and what joins them."""
-        return SpadeLayer(place, self)
+        return SpadeLayer(context, self)
 
 
 class SpadeLayer(nn.Module):
     """The module of ``Spade``."""
 
-    def __init__(self, place: Place, settings: Spade) -> None:
+    def __init__(self, context: LayerContext, settings: Spade) -> None:
         super().__init__()
-        self.far = find("mixers", "s4")(states=settings.states).build(place)
-        self.near = find("mixers", "local")(heads=settings.heads, size=settings.size).build(place)
-        self.norm_far, self.norm_near = nn.LayerNorm(place.width), nn.LayerNorm(place.width)
-        self.out = nn.Linear(2 * place.width, place.width)
+        self.far = find("mixers", "s4")(states=settings.states).build(context)
+        self.near = find("mixers", "local")(heads=settings.heads, size=settings.size).build(context)
+        self.norm_far, self.norm_near = nn.LayerNorm(context.width), nn.LayerNorm(context.width)
+        self.out = nn.Linear(2 * context.width, context.width)
 
     def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
         """Mix the real positions of every sequence twice."""

@@ -14,9 +14,9 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from ..errors import SpecError
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._pairs import Pairs
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
 
 
 @spec
@@ -34,18 +34,18 @@ class Sparse(Mixer):
     size: Count = 64  # the stride, or the positions of a block
     summary: Count = 8  # positions at the end of a block that all others see, for the fixed pattern
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
         if self.pattern == "fixed" and self.summary > self.size:
             raise SpecError(f"a block of {self.size} positions has no {self.summary} summary positions")
-        return SparseLayer(place, self)
+        return SparseLayer(context, self)
 
 
 class SparseLayer(Pairs):
     """The module of ``Sparse``."""
 
-    def __init__(self, place: Place, settings: Sparse) -> None:
-        super().__init__(place, settings.heads)
+    def __init__(self, context: LayerContext, settings: Sparse) -> None:
+        super().__init__(context, settings.heads)
         self.pattern, self.size, self.summary = settings.pattern, settings.size, settings.summary
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:

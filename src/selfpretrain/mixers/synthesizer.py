@@ -17,9 +17,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..shapes import Valid, Vectors
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._heads import head_size, join, key_mask, split
-from .base import Mixer, Place, check_length
+from .base import LayerContext, Mixer, check_length
 
 Logits = Float[Tensor, "B H L L"] | Float[Tensor, "H L L"]
 
@@ -39,26 +39,31 @@ class Synthesizer(Mixer):
     rank: Count = 8  # of factorised weights
     dot_product: bool = False  # whether queries are compared with keys as well
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        return SynthesizerLayer(place, self)
+        return SynthesizerLayer(context, self)
 
 
 class SynthesizerLayer(nn.Module):
     """The module of ``Synthesizer``."""
 
-    def __init__(self, place: Place, settings: Synthesizer) -> None:
+    def __init__(self, context: LayerContext, settings: Synthesizer) -> None:
         super().__init__()
-        D, H = place.width, settings.heads
-        self.heads, self.size, self.longest, self.causal = H, head_size(place, H), place.length, place.causal
+        D, H = context.width, settings.heads
+        self.heads, self.size, self.longest, self.causal = (
+            H,
+            head_size(context, H),
+            context.length,
+            context.causal,
+        )
         self.made: Dense | Random | Factorised
         match settings.kind:
             case "dense":
-                self.made = Dense(place, H)
+                self.made = Dense(context, H)
             case "random":
-                self.made = Random(place, H)
+                self.made = Random(context, H)
             case "factorised":
-                self.made = Factorised(place, H, settings.rank)
+                self.made = Factorised(context, H, settings.rank)
         self.q, self.k = (nn.Linear(D, D) if settings.dot_product else None for _ in range(2))
         self.v, self.out = nn.Linear(D, D), nn.Linear(D, D)
 
@@ -89,11 +94,11 @@ class SynthesizerLayer(nn.Module):
 class Dense(nn.Module):
     """Every position says how it looks at each place in the sequence."""
 
-    def __init__(self, place: Place, heads: int) -> None:
+    def __init__(self, context: LayerContext, heads: int) -> None:
         super().__init__()
-        size = place.width // heads
-        self.heads, self.up = heads, nn.Linear(place.width, place.width)
-        self.down = nn.Parameter(torch.randn(heads, size, place.length) * size**-0.5)
+        size = context.width // heads
+        self.heads, self.up = heads, nn.Linear(context.width, context.width)
+        self.down = nn.Parameter(torch.randn(heads, size, context.length) * size**-0.5)
 
     def forward(self, x: Vectors) -> Float[Tensor, "B H L L"]:
         """A of the module's docstring."""
@@ -103,9 +108,9 @@ class Dense(nn.Module):
 class Random(nn.Module):
     """Every place looks at each other one as it has learned to, whatever stands there."""
 
-    def __init__(self, place: Place, heads: int) -> None:
+    def __init__(self, context: LayerContext, heads: int) -> None:
         super().__init__()
-        L = place.length
+        L = context.length
         self.table = nn.Parameter(torch.randn(heads, L, L) * L**-0.5)
 
     def forward(self, x: Vectors) -> Float[Tensor, "H L L"]:
@@ -116,9 +121,9 @@ class Random(nn.Module):
 class Factorised(nn.Module):
     """The same with a table of low rank."""
 
-    def __init__(self, place: Place, heads: int, rank: int) -> None:
+    def __init__(self, context: LayerContext, heads: int, rank: int) -> None:
         super().__init__()
-        size, scale = (heads, place.length, rank), (rank * place.length) ** -0.25
+        size, scale = (heads, context.length, rank), (rank * context.length) ** -0.25
         self.left, self.right = (nn.Parameter(torch.randn(size) * scale) for _ in range(2))
 
     def forward(self, x: Vectors) -> Float[Tensor, "H L L"]:

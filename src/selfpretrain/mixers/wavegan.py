@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..shapes import Valid, Vectors
-from ..shelf import Count, spec
-from .base import Mixer, Place, check_length, refuse_causal
+from ..spec import Count, spec
+from .base import LayerContext, Mixer, check_length, refuse_causal
 
 REACH, STRIDE, SLOPE = 25, 4, 0.2
 """Positions under a kernel, positions from one to the next, and slope of the leaky ReLU below zero."""
@@ -40,22 +40,22 @@ class WaveGAN(Mixer):
     channels: Count = 16  # behind the first of its strides, doubled by each of the others
     stages: Count = 5  # strides
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The discriminator, without its verdict."""
-        refuse_causal(self, place)
-        return WaveGANLayer(place, self)
+        refuse_causal(self, context)
+        return WaveGANLayer(context, self)
 
 
 class WaveGANLayer(nn.Module):
     """The module of ``WaveGAN``."""
 
-    def __init__(self, place: Place, settings: WaveGAN) -> None:
+    def __init__(self, context: LayerContext, settings: WaveGAN) -> None:
         super().__init__()
         step = STRIDE**settings.stages
-        self.longest = -(-place.length // step) * step
-        widths = [place.width, *(settings.channels * 2**i for i in range(settings.stages))]
+        self.longest = -(-context.length // step) * step
+        widths = [context.width, *(settings.channels * 2**i for i in range(settings.stages))]
         self.stages = nn.ModuleList(Stride(C, E) for C, E in itertools.pairwise(widths))
-        self.out = nn.Linear(widths[-1] * (self.longest // step), place.width)
+        self.out = nn.Linear(widths[-1] * (self.longest // step), context.width)
 
     def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
         """The answer, once per position.

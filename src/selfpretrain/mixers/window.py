@@ -7,9 +7,9 @@ Source: Beltagy et al. (2020), Longformer, section 3.1. What differs from it: no
 
 from torch import Tensor, nn
 
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from ._pairs import Pairs
-from .base import Mixer, Place
+from .base import LayerContext, Mixer
 
 
 @spec
@@ -22,16 +22,16 @@ class Window(Mixer):
     heads: Count = 4
     reach: Count = 128  # positions seen to either side, or before only when causal
 
-    def build(self, place: Place) -> nn.Module:
+    def build(self, context: LayerContext) -> nn.Module:
         """The attention layer."""
-        return WindowLayer(place, self)
+        return WindowLayer(context, self)
 
 
 class WindowLayer(Pairs):
     """The module of ``Window``."""
 
-    def __init__(self, place: Place, settings: Window) -> None:
-        super().__init__(place, settings.heads)
+    def __init__(self, context: LayerContext, settings: Window) -> None:
+        super().__init__(context, settings.heads)
         self.reach = settings.reach
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:

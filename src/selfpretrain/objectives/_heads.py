@@ -15,9 +15,9 @@ Style = Literal["linear", "norm", "mlp"]
 class PerPosition(nn.Module):
     """A linear layer at every position that counts."""
 
-    def __init__(self, width: int, answers: int) -> None:
+    def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(width, answers)
+        self.linear = nn.Linear(width, outputs)
 
     def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Float[Tensor, "answers K"]:
         """Answers of the counted positions, in reading order."""
@@ -31,7 +31,7 @@ class Pooled(nn.Module):
     Source: Amos et al. (2024), appendix C (Retrieval), after Tay et al. (2021).
     """
 
-    def __init__(self, width: int, answers: int, pooling: Pooling, style: Style, views: int = 1) -> None:
+    def __init__(self, width: int, outputs: int, pooling: Pooling, style: Style, views: int = 1) -> None:
         super().__init__()
         self.pooling, self.views = pooling, views
         D = {1: width, 2: 4 * width}.get(views, views * width)
@@ -41,7 +41,7 @@ class Pooled(nn.Module):
             "mlp": nn.Sequential(nn.Linear(D, width), nn.GELU()),
         }
         self.before = before[style]
-        self.linear = nn.Linear(width if style == "mlp" else D, answers)
+        self.linear = nn.Linear(width if style == "mlp" else D, outputs)
 
     def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Float[Tensor, "answers K"]:
         """Answers of the examples, in order."""

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..batch import Form, Tokens, Values
+from ..data.schema import Form, Tokens, Values
 from ..shapes import Inputs
 
 Distance = Literal["auto", "l1", "levels"]
@@ -27,13 +27,15 @@ def levels_of(form: Form, distance: Distance) -> int | None:
     return form.signal.levels or LEVELS
 
 
-def answers_of(form: Form, distance: Distance) -> int:
+def outputs_of(form: Form, distance: Distance) -> int:
     """How many numbers a head must give per position."""
     channels = form.signal.channels if isinstance(form.signal, Values) else 1
     return channels * (levels_of(form, distance) or 1)
 
 
-def truth(inputs: Inputs, form: Form, distance: Distance) -> Int[Tensor, "B L C"] | Float[Tensor, "B L C"]:
+def reconstruction_target(
+    inputs: Inputs, form: Form, distance: Distance
+) -> Int[Tensor, "B L C"] | Float[Tensor, "B L C"]:
     """What the answers are compared with: symbols, levels, or standardised values."""
     if isinstance(form.signal, Tokens):
         return inputs[..., None]
@@ -43,19 +45,19 @@ def truth(inputs: Inputs, form: Form, distance: Distance) -> Int[Tensor, "B L C"
     return signal.level_of(inputs, levels)
 
 
-def loss(answers: Tensor, right: Tensor) -> Tensor:
+def loss(outputs: Tensor, right: Tensor) -> Tensor:
     """Sum over positions of the loss, averaged over channels."""
     channels = right.shape[-1]
     if right.is_floating_point():
-        return F.l1_loss(answers, right, reduction="sum") / channels
-    return F.cross_entropy(answers.view(right.numel(), -1), right.flatten(), reduction="sum") / channels
+        return F.l1_loss(outputs, right, reduction="sum") / channels
+    return F.cross_entropy(outputs.view(right.numel(), -1), right.flatten(), reduction="sum") / channels
 
 
-def tally(answers: Tensor, right: Tensor) -> dict[str, Tensor]:
+def metric_sums(outputs: Tensor, right: Tensor) -> dict[str, Tensor]:
     """Sums of positions, losses and, where there are classes, right answers."""
-    sums = {"positions": torch.tensor(float(len(right))), "loss": loss(answers, right)}
+    sums = {"positions": torch.tensor(float(len(right))), "loss": loss(outputs, right)}
     if not right.is_floating_point():
-        best = answers.view(right.numel(), -1).argmax(-1)
+        best = outputs.view(right.numel(), -1).argmax(-1)
         sums["right"] = (best == right.flatten()).sum() / right.shape[-1]
     return sums
 

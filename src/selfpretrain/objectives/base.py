@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..batch import Batch, Form
+from ..data.examples import Batch
+from ..data.schema import Form
 from ..errors import SpecError
 from ..shapes import Hidden
 from . import _rebuild
@@ -16,7 +17,7 @@ from ._rebuild import Distance
 
 
 @dataclass(frozen=True)
-class Question:
+class Targets:
     """A batch turned into what the network sees and what it is scored on."""
 
     batch: Batch
@@ -25,7 +26,7 @@ class Question:
     hidden: Hidden = None  # positions that the network sees as holes
     counts: Hidden = None  # positions where an answer is wanted; None: one answer per example
 
-    def part(self, rank: int, world: int) -> "Question":
+    def part(self, rank: int, world: int) -> "Targets":
         """The share of one of several processes; ``size`` still counts the whole."""
         batch = self.batch.part(rank, world)
         if self.counts is None:
@@ -49,25 +50,25 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
-        """The last layer: ``(x, valid, counts) -> answers``."""
+        """The last layer: ``(x, valid, counts) -> outputs``."""
 
     @abc.abstractmethod
-    def ask(self, batch: Batch, form: Form, random: torch.Generator) -> Question:
+    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """What the network sees of a batch, and what is right."""
 
     @abc.abstractmethod
-    def loss(self, answers: Tensor, question: Question, form: Form) -> Tensor:
-        """The sum of the losses of all answers; training minimises its ratio to ``question.size``."""
+    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
+        """The sum of the losses of all answers; training minimises its ratio to ``targets.size``."""
 
     @abc.abstractmethod
-    def tally(self, answers: Tensor, question: Question, form: Form) -> dict[str, Tensor]:
+    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Sums from which the scores of any number of batches can be computed."""
 
     @abc.abstractmethod
-    def scores(self, tally: dict[str, float]) -> dict[str, float]:
+    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Named metrics; ``score`` (larger is better) is for selection and reports, ``loss`` is the mean."""
 
-    def predict(self, answers: Tensor) -> Tensor:
+    def predict(self, outputs: Tensor) -> Tensor:
         """One class or value per example, in the user's units.
 
         Raises:
@@ -77,7 +78,7 @@ class Objective(abc.ABC):
 
 
 class Denoise(Objective):
-    """An objective that rebuilds inputs: a spec of it says which positions (``ask``) and adds its settings.
+    """An objective that rebuilds inputs: its specs say which positions (``make_targets``) and add settings.
 
     ``distance`` says how values are told: by "levels" (cross-entropy), by "l1", or "auto": levels where they
     are quantised.
@@ -89,20 +90,20 @@ class Denoise(Objective):
 
     def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
         """One linear layer per position."""
-        return PerPosition(width, _rebuild.answers_of(form, self.distance))
+        return PerPosition(width, _rebuild.outputs_of(form, self.distance))
 
-    def truth(self, batch: Batch, form: Form) -> Tensor:
+    def reconstruction_target(self, batch: Batch, form: Form) -> Tensor:
         """(B, L, C) what stands at every position: symbols, levels, or standardised values."""
-        return _rebuild.truth(batch.inputs, form, self.distance)
+        return _rebuild.reconstruction_target(batch.inputs, form, self.distance)
 
-    def loss(self, answers: Tensor, question: Question, form: Form) -> Tensor:
+    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum over the positions that count, averaged over channels."""
-        return _rebuild.loss(answers, question.answer[question.counts])
+        return _rebuild.loss(outputs, targets.answer[targets.counts])
 
-    def tally(self, answers: Tensor, question: Question, form: Form) -> dict[str, Tensor]:
+    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Sums over the positions that count."""
-        return _rebuild.tally(answers, question.answer[question.counts])
+        return _rebuild.metric_sums(outputs, targets.answer[targets.counts])
 
-    def scores(self, tally: dict[str, float]) -> dict[str, float]:
+    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Loss per position and, for classes, accuracy; the score is minus the loss."""
-        return _rebuild.scores(tally)
+        return _rebuild.scores(metric_sums)

@@ -8,10 +8,11 @@ Source: Amos et al. (2024), section 2.
 
 import torch
 
-from ..batch import Batch, Form
-from ..shelf import spec
+from ..data.examples import Batch
+from ..data.schema import Form
+from ..spec import spec
 from ._rebuild import Distance
-from .base import Denoise, Question
+from .base import Denoise, Targets
 
 
 @spec
@@ -22,12 +23,14 @@ class Causal(Denoise):
 
     distance: Distance = "auto"  # of values: levels (cross-entropy) where they are quantised, l1 elsewhere
 
-    def ask(self, batch: Batch, form: Form, random: torch.Generator) -> Question:
+    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """Ask every position that has a successor for it."""
         real = batch.real()
         counts = torch.zeros_like(real)
         counts[:, :-1] = real[:, :-1] & real[:, 1:]
-        return Question(batch, self.truth(batch, form).roll(-1, dims=1), counts.sum(), counts=counts)
+        return Targets(
+            batch, self.reconstruction_target(batch, form).roll(-1, dims=1), counts.sum(), counts=counts
+        )
 
 
 objective = Causal

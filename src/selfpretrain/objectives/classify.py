@@ -4,11 +4,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..batch import Batch, Classes, Form
+from ..data.examples import Batch
+from ..data.schema import Classes, Form
 from ..errors import SpecError
-from ..shelf import spec
+from ..spec import spec
 from ._heads import Pooled, Pooling, Style
-from .base import Objective, Question
+from .base import Objective, Targets
 
 
 @spec
@@ -25,27 +26,31 @@ class Classify(Objective):
             raise SpecError("classify needs classes, but this task's targets are real numbers; use regress")
         return Pooled(width, len(form.target.names), pooling, self.style, form.views)
 
-    def ask(self, batch: Batch, form: Form, random: torch.Generator) -> Question:
+    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """The sequences as they are."""
-        return Question(batch, batch.targets, torch.tensor(len(batch.targets), device=batch.targets.device))
+        return Targets(batch, batch.targets, torch.tensor(len(batch.targets), device=batch.targets.device))
 
-    def loss(self, answers: Tensor, question: Question, form: Form) -> Tensor:
+    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of the cross-entropies, in nats."""
-        return F.cross_entropy(answers, question.answer, reduction="sum")
+        return F.cross_entropy(outputs, targets.answer, reduction="sum")
 
-    def tally(self, answers: Tensor, question: Question, form: Form) -> dict[str, Tensor]:
+    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Sums of examples, losses and right answers."""
-        right = (answers.argmax(-1) == question.answer).sum()
-        return {"examples": question.size, "loss": self.loss(answers, question, form), "right": right}
+        right = (outputs.argmax(-1) == targets.answer).sum()
+        return {"examples": targets.size, "loss": self.loss(outputs, targets, form), "right": right}
 
-    def scores(self, tally: dict[str, float]) -> dict[str, float]:
+    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Accuracy in [0, 1] and mean loss."""
-        accuracy = tally["right"] / tally["examples"]
-        return {"score": accuracy, "accuracy": accuracy, "loss": tally["loss"] / tally["examples"]}
+        accuracy = metric_sums["right"] / metric_sums["examples"]
+        return {
+            "score": accuracy,
+            "accuracy": accuracy,
+            "loss": metric_sums["loss"] / metric_sums["examples"],
+        }
 
-    def predict(self, answers: Tensor) -> Tensor:
+    def predict(self, outputs: Tensor) -> Tensor:
         """The most probable class."""
-        return answers.argmax(-1)
+        return outputs.argmax(-1)
 
 
 objective = Classify

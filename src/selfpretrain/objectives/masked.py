@@ -8,10 +8,11 @@ Source: Amos et al. (2024), section 2; appendix C.3 for rates.
 
 import torch
 
-from ..batch import Batch, Form
-from ..shelf import Share, spec
+from ..data.examples import Batch
+from ..data.schema import Form
+from ..spec import Share, spec
 from ._rebuild import Distance
-from .base import Denoise, Question
+from .base import Denoise, Targets
 
 
 @spec
@@ -23,11 +24,13 @@ class Masked(Denoise):
     rate: Share = 0.15
     distance: Distance = "auto"  # of values: levels (cross-entropy) where they are quantised, l1 elsewhere
 
-    def ask(self, batch: Batch, form: Form, random: torch.Generator) -> Question:
+    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """Hide positions; the random numbers are drawn on the CPU, so that all devices hide the same ones."""
         chance = torch.rand(batch.inputs.shape[:2], generator=random).to(batch.inputs.device)
         hidden = (chance < self.rate) & batch.real()
-        return Question(batch, self.truth(batch, form), hidden.sum(), hidden=hidden, counts=hidden)
+        return Targets(
+            batch, self.reconstruction_target(batch, form), hidden.sum(), hidden=hidden, counts=hidden
+        )
 
 
 objective = Masked

@@ -6,12 +6,13 @@ Targets are standardised by the training labels inside; scores are in the user's
 import torch
 from torch import Tensor, nn
 
-from ..batch import Batch, Form, Reals
+from ..data.examples import Batch
+from ..data.schema import Form, Reals
 from ..errors import SpecError
 from ..shapes import Hidden, Valid, Vectors
-from ..shelf import spec
+from ..spec import spec
 from ._heads import Pooled, Pooling, Style
-from .base import Objective, Question
+from .base import Objective, Targets
 
 
 @spec
@@ -27,38 +28,44 @@ class Regress(Objective):
         target = reals(form)
         return Rescaled(Pooled(width, 1, pooling, self.style, form.views), target)
 
-    def ask(self, batch: Batch, form: Form, random: torch.Generator) -> Question:
+    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """The sequences as they are."""
-        return Question(batch, batch.targets, torch.tensor(len(batch.targets), device=batch.targets.device))
+        return Targets(batch, batch.targets, torch.tensor(len(batch.targets), device=batch.targets.device))
 
-    def loss(self, answers: Tensor, question: Question, form: Form) -> Tensor:
+    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of squared errors, in squared standard deviations of the training targets."""
-        return (((answers[:, 0] - question.answer) / reals(form).spread) ** 2).sum()
+        return (((outputs[:, 0] - targets.answer) / reals(form).spread) ** 2).sum()
 
-    def tally(self, answers: Tensor, question: Question, form: Form) -> dict[str, Tensor]:
+    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Sums of examples, errors and centred targets, from which R2 over the whole split follows."""
-        error = (answers[:, 0] - question.answer).double()
-        centred = (question.answer - reals(form).centre).double()
+        error = (outputs[:, 0] - targets.answer).double()
+        centred = (targets.answer - reals(form).centre).double()
         return {
-            "examples": question.size,
-            "loss": self.loss(answers, question, form),
+            "examples": targets.size,
+            "loss": self.loss(outputs, targets, form),
             "absolute": error.abs().sum(),
             "squared": (error**2).sum(),
             "target": centred.sum(),
             "target squared": (centred**2).sum(),
         }
 
-    def scores(self, tally: dict[str, float]) -> dict[str, float]:
+    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """R2, mean absolute error and root mean squared error, the latter two in the user's units."""
-        n = tally["examples"]
-        total = tally["target squared"] - tally["target"] ** 2 / n
-        r2 = 1 - tally["squared"] / total if total > 0 else float("nan")
-        rmse = (tally["squared"] / n) ** 0.5
-        return {"score": r2, "r2": r2, "mae": tally["absolute"] / n, "rmse": rmse, "loss": tally["loss"] / n}
+        n = metric_sums["examples"]
+        total = metric_sums["target squared"] - metric_sums["target"] ** 2 / n
+        r2 = 1 - metric_sums["squared"] / total if total > 0 else float("nan")
+        rmse = (metric_sums["squared"] / n) ** 0.5
+        return {
+            "score": r2,
+            "r2": r2,
+            "mae": metric_sums["absolute"] / n,
+            "rmse": rmse,
+            "loss": metric_sums["loss"] / n,
+        }
 
-    def predict(self, answers: Tensor) -> Tensor:
+    def predict(self, outputs: Tensor) -> Tensor:
         """The value, in the user's units."""
-        return answers[:, 0]
+        return outputs[:, 0]
 
 
 class Rescaled(nn.Module):

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import figures, numbers, table
-from .comparison import Analysis
-from .remarks import remarks
+from . import format, tables
+from .analysis import Analysis
+from .caveats import remarks
+from .figures import style
 from .verdict import verdict
 
 if TYPE_CHECKING:
@@ -32,16 +33,16 @@ Facts = list[tuple[str, str]]
 
 def document(analysis: Analysis) -> str:
     """The text of the page."""
-    plan, curves = analysis.study.plan, figures.learning_curves(analysis)
+    plan, curves = analysis.study.plan, style.learning_curves(analysis)
     return template("page.html.j2").render(
         version=plan.version,
         title=f"{plan.title} · {plan.task.name}",
         plan=plan,
         said=verdict(analysis),
         remarks=remarks(analysis),
-        tables={made.name: made for made in table.tables(analysis)},
-        seeds=table.seeds(analysis),
-        gain_plot=themed(figures.gain_plot(analysis)),
+        tables={made.name: made for made in tables.tables(analysis)},
+        seeds=tables.seeds(analysis),
+        gain_plot=themed(style.gain_plot(analysis)),
         curves={row: themed(svg) for row, svg in curves.items()},
         data=data_card(analysis),
         selection=selection(analysis),
@@ -54,7 +55,7 @@ def template(name: str) -> "jinja2.Template":
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -70,8 +71,8 @@ def themed(svg: str) -> str:
     for idle, instead in IDLE.items():
         body = re.sub(idle, instead, body, flags=re.DOTALL)
     body = re.sub(r"<[^>]*>", lambda tag: FINE.sub("", tag[0]), body)  # in tags: letters stay as they are
-    names = {figures.INK: "ink", figures.FAINT: "rule", figures.BAND: "band"}
-    names |= {colour: f"arm{at}" for at, colour in enumerate(figures.COLOURS)}
+    names = {style.INK: "ink", style.FAINT: "rule", style.BAND: "band"}
+    names |= {colour: f"arm{at}" for at, colour in enumerate(style.COLOURS)}
     for colour, name in names.items():
         body = body.replace(colour, f"var(--{name})")
     return body
@@ -129,4 +130,4 @@ def _counts(words: Iterable[str]) -> dict[str, int]:
 
 def _range(values: Iterable[int]) -> str:
     found = sorted(set(values))
-    return str(found[0]) if len(found) == 1 else f"{found[0]}{numbers.NONE}{found[-1]}"
+    return str(found[0]) if len(found) == 1 else f"{found[0]}{format.NONE}{found[-1]}"

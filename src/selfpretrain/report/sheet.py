@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import csvfile, figures, markdown, sheet_page, sheet_table
+from . import sheet_page, sheet_table
+from .figures import style
+from .render import csv_long, markdown
+from .render.terminal import Fitting
 from .sheet_load import Sheet, read
-from .terminal import Fitting
 from .verdict import standings
 from .write import put
 
@@ -28,9 +30,9 @@ def write(folder: Path) -> dict[str, Path]:
         "markdown": ("page.md", sheet_page.as_markdown(sheet, sections)),
         "html": ("page.html", sheet_page.as_html(sheet, sections)),
         "latex": ("page.tex", sheet_page.as_latex(sheet, sections)),
-        "csv": ("results.csv", csvfile.document(*(part.analysis.study for part in sheet.parts))),
+        "csv": ("results.csv", csv_long.document(*(part.analysis.study for part in sheet.parts))),
     }
-    made |= {p.file: (p.file, figures.on_paper(p.svg)) for section in sections for p in section.pictures}
+    made |= {p.file: (p.file, style.on_paper(p.svg)) for section in sections for p in section.pictures}
     return {kind: put(folder / name, text) for kind, (name, text) in made.items()}
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import StoreError
-from .comparison import Analysis, analyse
-from .forms import Measure
-from .load import Printed, json_object, parsed, study
-from .published import PAPERS
+from .analysis import Analysis, analyse
+from .figures.charts import Measure
+from .paper_numbers import PAPERS
+from .results import Printed, json_object, parsed, study
 
 
 @dataclass(frozen=True)

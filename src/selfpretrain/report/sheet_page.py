@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from . import figures, forms, latex, markdown, numbers, page, sheet_statistics, sheet_table
+from . import certainty, format, page, sheet_table
+from .caveats import remarks
+from .figures import charts, style
 from .ranks import Ranks
-from .remarks import remarks
+from .render import latex, markdown
 from .sheet_load import Sheet
-from .table import Table
+from .tables import Table
 from .verdict import standings, verdict
 
 FEW_ROWS = 4
@@ -66,7 +68,7 @@ class Section:
 
 def sections(sheet: Sheet) -> list[Section]:
     """The page from top to bottom; sections with nothing in them are left out."""
-    plan, ranks = sheet.plan, sheet_statistics.rankings(sheet)
+    plan, ranks = sheet.plan, certainty.rankings(sheet)
     above = [Section(title, text) for title, text in plan.about.items() if title != BELOW]
     scores, caption = (sheet_table.results(sheet),), CAPTIONS[plan.figure] + HOLLOW * bool(sheet.printed)
     below = [
@@ -76,11 +78,9 @@ def sections(sheet: Sheet) -> list[Section]:
         Section(BELOW, plan.about.get(BELOW, "")),
         Section("Missing", points=tuple(missing(sheet))),
         Section("Before you trust this", points=_merged(sheet, [remarks(p.analysis) for p in sheet.parts])),
-        Section("Gain", pictures=_gains(sheet), tables=(sheet_statistics.gains(sheet),)),
-        Section(
-            "How sure is that?", tables=(sheet_statistics.certainty(sheet), sheet_statistics.needed(sheet))
-        ),
-        Section("Ranks", pictures=_ladders(ranks), tables=(sheet_statistics.ranks(ranks),)),
+        Section("Gain", pictures=_gains(sheet), tables=(certainty.gains(sheet),)),
+        Section("How sure is that?", tables=(certainty.certainty(sheet), certainty.needed(sheet))),
+        Section("Ranks", pictures=_ladders(ranks), tables=(certainty.ranks(ranks),)),
         Section("Also measured", pictures=_measures(sheet)),
         Section("Cost", tables=(sheet_table.costs(sheet),)),
         Section("Simple baselines", tables=(sheet_table.baselines(sheet),)),
@@ -105,7 +105,7 @@ def outcomes(sheet: Sheet) -> list[str]:
             lines.append(f"{before}{standings([part.analysis])}.")
             continue
         said = verdict(part.analysis)
-        ranking = said.ranking if said.ranking and not sheet_statistics.settings(sheet) else ""
+        ranking = said.ranking if said.ranking and not certainty.settings(sheet) else ""
         lines.append(f"{before}{said.gain} {ranking}".strip())
     return lines
 
@@ -116,14 +116,14 @@ def missing(sheet: Sheet) -> list[str]:
     for part in sheet.parts:
         study = part.analysis.study
         if study.missing == len(study.cells):
-            lines.append(f"{part.label}: nothing has been run, {numbers.plural(study.missing, 'cell')}.")
+            lines.append(f"{part.label}: nothing has been run, {format.plural(study.missing, 'cell')}.")
             continue
         places: dict[str, list[int]] = {}
         for cell in study.cells:
             if not cell.finished:
                 places.setdefault(f"{cell.row}, {cell.column}", []).append(cell.seed)
         lines += [
-            f"{part.label}: {place}: seed{'s' * (len(seeds) > 1)} {numbers.listing(list(map(str, seeds)))}."
+            f"{part.label}: {place}: seed{'s' * (len(seeds) > 1)} {format.listing(list(map(str, seeds)))}."
             for place, seeds in places.items()
         ]
     return lines
@@ -165,7 +165,7 @@ def as_latex(sheet: Sheet, made: list[Section]) -> str:
 def state(sheet: Sheet) -> str:
     """Name, progress, scale, seeds and version in a line."""
     versions = _distinct(part.analysis.study.plan.version for part in sheet.parts)
-    seeds = f"; {numbers.plural(sheet.seeds, 'seed')}" if sheet.seeds else ""
+    seeds = f"; {format.plural(sheet.seeds, 'seed')}" if sheet.seeds else ""
     by = f"; selfpretrain {', '.join(versions)}" if versions else ""
     return f"{sheet.plan.name}: {sheet.state}; {sheet.plan.scale} scale{seeds}{by}"
 
@@ -174,8 +174,8 @@ def _scores(sheet: Sheet) -> tuple[Picture, ...]:
     if sheet.plan.figure == "none":
         return ()
     lined = sheet.plan.figure == "lines"
-    panels = [panel for part in sheet.parts for panel in forms.panels(part.analysis, part.label, lined)]
-    draw = forms.lines if lined else forms.bars
+    panels = [panel for part in sheet.parts for panel in charts.panels(part.analysis, part.label, lined)]
+    draw = charts.lines if lined else charts.bars
     return _numbered(
         "page", [(f"{panel.title}: test {panel.unit}", draw(panel)) for panel in panels if panel.lines]
     )
@@ -183,18 +183,18 @@ def _scores(sheet: Sheet) -> tuple[Picture, ...]:
 
 def _gains(sheet: Sheet) -> tuple[Picture, ...]:
     found = [part for part in sheet.parts if any(gain.estimate for gain in part.analysis.gains)]
-    drawn = [(f"{part.label}: paired gains", figures.gain_plot(part.analysis, part.label)) for part in found]
+    drawn = [(f"{part.label}: paired gains", style.gain_plot(part.analysis, part.label)) for part in found]
     return _numbered("gain", drawn)
 
 
 def _ladders(ranks: dict[str, Ranks]) -> tuple[Picture, ...]:
     return _numbered(
-        "ranks", [(f"Average ranks, {title}", forms.ladder(r, title)) for title, r in ranks.items()]
+        "ranks", [(f"Average ranks, {title}", charts.ladder(r, title)) for title, r in ranks.items()]
     )
 
 
 def _measures(sheet: Sheet) -> tuple[Picture, ...]:
-    drawn = [(f"{m.title}: {m.y} against {m.x}", forms.curves(m)) for m in sheet.plan.measures if m.series]
+    drawn = [(f"{m.title}: {m.y} against {m.x}", charts.curves(m)) for m in sheet.plan.measures if m.series]
     return _numbered("measure", drawn)
 
 
@@ -216,7 +216,7 @@ def _merged(sheet: Sheet, said: Iterable[Iterable[str]]) -> tuple[str, ...]:
         for line in lines:
             where.setdefault(line, []).append(part.label)
     return tuple(
-        line if len(labels) == len(sheet.parts) else f"{numbers.listing(labels)}: {line}"
+        line if len(labels) == len(sheet.parts) else f"{format.listing(labels)}: {line}"
         for line, labels in where.items()
     )
 

@@ -3,20 +3,20 @@
 from dataclasses import replace
 from itertools import chain
 
-from . import numbers, table
-from .comparison import Place
-from .forms import comparable, printed_at
-from .load import Cell, Printed
+from . import format, tables
+from .analysis import Place
+from .figures.charts import comparable, printed_at
+from .results import Cell, Printed
 from .sheet_load import Part, Sheet
-from .table import Entry, Table
+from .tables import Entry, Table
 
 
 def results(sheet: Sheet) -> Table:
     """Every row and column, task by task, with the paper's number beside ours."""
-    units = {numbers.unit(part.analysis.study.plan.metric) for part in sheet.parts}
+    units = {format.unit(part.analysis.study.plan.metric) for part in sheet.parts}
     headings: list[str] = []
     for part in sheet.parts:
-        unit = "" if len(units) == 1 else f", {numbers.unit(part.analysis.study.plan.metric)}"
+        unit = "" if len(units) == 1 else f", {format.unit(part.analysis.study.plan.metric)}"
         headings += [f"{part.label}{unit}", *(["paper"] if _has_paper(part) else [])]
     rows = [
         (
@@ -26,7 +26,7 @@ def results(sheet: Sheet) -> Table:
         )
         for row, column in places(sheet)
     ]
-    source = f" Paper: {numbers.listing(sheet.tables)}." if sheet.tables else ""
+    source = f" Paper: {format.listing(sheet.tables)}." if sheet.tables else ""
     return Table(
         "results",
         f"Test {units.pop()}" if len(units) == 1 else "Test scores",
@@ -44,11 +44,11 @@ def costs(sheet: Sheet) -> Table:
     for column in dict.fromkeys(column for _, column in places(sheet)):
         cells = [[c for c in finished(part) if c.column == column] for part in sheet.parts]
         every = list(chain.from_iterable(cells))
-        total = table.spent(sum((c.flops for c in every), 0.0), sum((c.seconds for c in every), 0.0))
-        rows.append((Entry(column), *map(table.cost, cells), total))
+        total = tables.spent(sum((c.flops for c in every), 0.0), sum((c.seconds for c in every), 0.0))
+        rows.append((Entry(column), *map(tables.cost, cells), total))
     stages = {stage.folder: stage.cost for part in sheet.parts for c in finished(part) for stage in c.stages}
     once = stages.values()
-    total = table.spent(sum((c.flops for c in once), 0.0), sum((c.seconds for c in once), 0.0))
+    total = tables.spent(sum((c.flops for c in once), 0.0), sum((c.seconds for c in once), 0.0))
     rows.append((Entry("spent, each stage once"), *(Entry("") for _ in sheet.parts), total))
     shared = sheet.plan.shared
     asked = f" The cells ask for {shared.asked} stages, {shared.run} of them different." if shared else ""
@@ -64,10 +64,10 @@ def costs(sheet: Sheet) -> Table:
 
 def baselines(sheet: Sheet) -> Table:
     """Simple references of every task."""
-    made = [(part, table.baselines(part.analysis)) for part in sheet.parts]
+    made = [(part, tables.baselines(part.analysis)) for part in sheet.parts]
     rows = tuple((Entry(part.label), *row) for part, found in made for row in found.rows)
-    units = list(dict.fromkeys(numbers.unit(part.analysis.study.plan.metric) for part in sheet.parts))
-    title = f"Without a network, test {numbers.listing(units) if units else 'score'}"
+    units = list(dict.fromkeys(format.unit(part.analysis.study.plan.metric) for part in sheet.parts))
+    title = f"Without a network, test {format.listing(units) if units else 'score'}"
     return by_task(sheet, Table("baselines", title, ("task", "baseline", "score"), rows, words=2))
 
 
@@ -100,13 +100,13 @@ def _has_paper(part: Part) -> bool:
 def _beside(part: Part, place: Place) -> list[Entry]:
     """Our number, and the paper's where the task has any."""
     planned = any((cell.row, cell.column) == place for cell in part.analysis.study.cells)
-    ours = table.score(part.analysis, *place) if planned else Entry(numbers.NONE)
+    ours = tables.score(part.analysis, *place) if planned else Entry(format.NONE)
     return [ours, *([_paper(part, printed_at(part.analysis, *place))] if _has_paper(part) else [])]
 
 
 def _paper(part: Part, found: Printed | None) -> Entry:
     if found is None or found.value is None:
-        return Entry(numbers.NONE)
+        return Entry(format.NONE)
     value = comparable(found, part.analysis.study.plan.metric)
     text = f"{found.value:g} {found.unit}" if value is None else f"{value:g}"
-    return Entry(text.replace("-", numbers.MINUS), key=value)
+    return Entry(text.replace("-", format.MINUS), key=value)

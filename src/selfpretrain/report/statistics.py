@@ -107,7 +107,7 @@ def bootstrap_bounds(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """p values corrected for how many there are; those that are None were not tested and do not count.
+    """P values corrected for how many there are; those that are None were not tested and do not count.
 
     The i-th smallest of m becomes max over j <= i of min(1, (m - j + 1) * p[j]).
 

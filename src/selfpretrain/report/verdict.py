@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import numbers
-from .comparison import Analysis, Difference, Order, Pair, Ranking, Standing
+from . import format
+from .analysis import Analysis, Difference, Order, Pair, Ranking, Standing
 
 GLOSS = {
     "scratch": "training from scratch with the same finetuning budget",
@@ -69,8 +69,8 @@ def _gain(analysis: Analysis) -> str:
     for standing in Standing:
         there = [found for found in analysis.headline if found.standing is standing]
         if there:
-            rows = numbers.listing([_row(analysis, found) for found in there])
-            phrases.append(PHRASES[standing].format(rows=rows, tie=numbers.tie(analysis.study.plan.metric)))
+            rows = format.listing([_row(analysis, found) for found in there])
+            phrases.append(PHRASES[standing].format(rows=rows, tie=format.tie(analysis.study.plan.metric)))
     return f"Against {_named(control)}, {treatment} is {'; '.join(phrases + _but(analysis))}."
 
 
@@ -80,8 +80,8 @@ def _but(analysis: Analysis) -> list[str]:
     said = []
     if low:
         name, reached = _reached(analysis)
-        arms = "no arm" if len(low) == len(analysis.study.rows) else f"no arm of {numbers.listing(list(low))}"
-        theirs, ours = numbers.score(metric, reached), numbers.score(metric, max(low.values()))
+        arms = "no arm" if len(low) == len(analysis.study.rows) else f"no arm of {format.listing(list(low))}"
+        theirs, ours = format.score(metric, reached), format.score(metric, max(low.values()))
         said.append(f"{arms} is clearly above the simple baseline “{name}” ({theirs}; best arm {ours})")
     return said + ([_unfinished(analysis)] if analysis.study.missing else [])
 
@@ -105,11 +105,11 @@ def _row(analysis: Analysis, found: Difference) -> str:
     if found.estimate is None:
         return found.a[0]
     metric = analysis.study.plan.metric
-    size = f"{numbers.signed(metric, found.estimate.mean)}{numbers.points(metric)}"
+    size = f"{format.signed(metric, found.estimate.mean)}{format.points(metric)}"
     if found.estimate.bounds is None:
         return f"{found.a[0]} ({size})"
-    low, high = (numbers.signed(metric, bound) for bound in found.estimate.bounds)
-    return f"{found.a[0]} ({size}, 95 % interval {low} to {high}, {numbers.plural(found.estimate.n, 'seed')})"
+    low, high = (format.signed(metric, bound) for bound in found.estimate.bounds)
+    return f"{found.a[0]} ({size}, 95 % interval {low} to {high}, {format.plural(found.estimate.n, 'seed')})"
 
 
 def _unfinished(analysis: Analysis) -> str:
@@ -117,7 +117,7 @@ def _unfinished(analysis: Analysis) -> str:
     if not study.missing:
         return "no seed has a score in both"
     verb = "is" if study.missing == 1 else "are"
-    return f"{study.missing} of {numbers.plural(len(study.cells), 'cell')} {verb} missing"
+    return f"{study.missing} of {format.plural(len(study.cells), 'cell')} {verb} missing"
 
 
 def _ranking(analysis: Analysis, ranking: Ranking) -> str:
@@ -127,7 +127,7 @@ def _ranking(analysis: Analysis, ranking: Ranking) -> str:
         return f"The ranking changes from {control} to {treatment}: {'; '.join(swaps)}."
     if ranking.order is Order.STAYS:
         means = {row: analysis.means[row, control].mean for row in analysis.study.rows}
-        order = numbers.listing(sorted(means, key=lambda row: -means[row]))
+        order = format.listing(sorted(means, key=lambda row: -means[row]))
         return f"The ranking does not change: {order}, best first, in {control} and in {treatment}."
     return f"Whether the ranking changes is not resolved: {_unresolved(analysis, ranking)}."
 
@@ -137,10 +137,10 @@ def _unresolved(analysis: Analysis, ranking: Ranking) -> str:
     sides = {side.standing for pair in ranking.pairs for side in (pair.control, pair.treatment)}
     if Standing.ONE_SEED in sides and sides <= {Standing.ONE_SEED, Standing.NOTHING}:
         return "one seed cannot tell chance from effect"
-    tie = numbers.tie(analysis.study.plan.metric)
+    tie = format.tie(analysis.study.plan.metric)
     both = f"clearly further apart than the tie of {tie} in both {control} and {treatment}"
     if len(ranking.pairs) == 1:
-        return f"{numbers.listing(list(ranking.pairs[0].rows))} are not {both}"
+        return f"{format.listing(list(ranking.pairs[0].rows))} are not {both}"
     stay = sum(pair.order is Order.STAYS for pair in ranking.pairs)
     return f"of {len(ranking.pairs)} pairs of models, {stay or 'none'} {'is' if stay < 2 else 'are'} {both}"
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import StoreError
-from . import csvfile, latex, load, markdown, page, terminal
-from .comparison import analyse
-from .load import Study
+from . import page, results
+from .analysis import analyse
+from .render import csv_long, latex, markdown, terminal
+from .results import Study
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,12 +21,12 @@ def write(folder: Path) -> dict[str, Path]:
     Raises:
         StoreError: if the study cannot be read or the folder cannot be written.
     """
-    study = load.study(folder)
+    study = results.study(folder)
     analysis = analyse(study)
     made = {
         "markdown": ("table.md", markdown.document(analysis)),
         "latex": ("table.tex", latex.document(analysis)),
-        "csv": ("results.csv", csvfile.document(study)),
+        "csv": ("results.csv", csv_long.document(study)),
         "html": ("report.html", page.document(analysis)),
     }
     return {kind: put(folder / name, text) for kind, (name, text) in made.items()}

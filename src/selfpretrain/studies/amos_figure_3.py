@@ -19,12 +19,12 @@ from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4 import S4
 from ..mixers.s4d import S4D
-from ..recipe import Budget, Stage
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._settings import Arms
-from ._table import IMAGE, SPT, TEXT, TIED, Table, usual_arms
+from ..training.recipe import Budget, Stage
+from ._table_study import IMAGE, SPT, TEXT, TIED, Table, usual_arms
+from .recipes.arms import Arms
 
 PARTS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 SMALL_PARTS = (0.05, 0.2, 0.5, 1.0)

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from ..mixers.s4 import S4
-from ..model import Network
-from ..prepare import fresh_network
-from ..shelf import spec
-from ..store import Json
-from ..study import Cell, Finished
+from ..runner.plan import Cell, Finished
+from ..spec import spec
+from ..system.files import Json
 from ..tasks.base import Task
-from ._table import IMAGE, LISTOPS, PATHX, SPT, TEXT, TIED, Table, usual_arms
+from ..training.build import build_network
+from ..training.model import Network
+from ._table_study import IMAGE, LISTOPS, PATHX, SPT, TEXT, TIED, Table, usual_arms
 
 LAGS = 256
 """Lags that are shown at most, so that a figure stays legible."""
@@ -49,7 +49,7 @@ class Kernels(Table):
             for cell in self.row(label, task):
                 if cell.column == SPT:
                     pretraining = cell.recipe.upto(0)
-                    states = {"HiPPO": fresh_network(pretraining), "SPT": finished.network(pretraining)}
+                    states = {"HiPPO": build_network(pretraining), "SPT": finished.network(pretraining)}
                     found += _panels(label, states, task.form.length)
         return found
 

@@ -14,12 +14,12 @@ the small scale networks are causal and pretrained causally.
 from collections.abc import Iterator
 
 from ..mixers.attention import Attention
-from ..recipe import Recipe
-from ..shelf import spec
-from ..store import Json
-from ..study import Cell, Finished
+from ..runner.plan import Cell, Finished
+from ..spec import spec
+from ..system.files import Json
 from ..tasks.base import Task
-from ._table import IMAGE, TEXT, Table
+from ..training.recipe import Recipe
+from ._table_study import IMAGE, TEXT, Table
 
 SCRATCH, SPT = "from scratch", "SPT"
 SHARE = 40

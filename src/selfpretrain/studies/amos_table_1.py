@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._table import LRA, SCRATCH, SPEECH, SPT, TIED, Table, usual_arms
+from ._table_study import LRA, SCRATCH, SPEECH, SPT, TIED, Table, usual_arms
 
 MASKED, CAUSAL = "SPT, masked", "SPT, causal"
 PRINTED = {SCRATCH: "Transformer", MASKED: "Transformers + Masked SPT", CAUSAL: "Transformers + Causal SPT"}

@@ -22,10 +22,10 @@ from ..mixers.mega import Mega
 from ..mixers.pythia import Pythia
 from ..mixers.s4 import S4
 from ..mixers.spade import Spade
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._table import (
+from ._table_study import (
     IMAGE,
     LISTOPS,
     PATHFINDER,

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4 import S4
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._printed import Denoising
-from ._table import BIDMC, SPEECH, SPT, TIED, Table, usual_arms
+from ._table_study import BIDMC, SPEECH, SPT, TIED, Table, usual_arms
+from .recipes.printed import Denoising
 
 MODELS: dict[str, tuple[Mixer, str]] = {
     "Transformer": (Attention(), "transformer-rotary"),

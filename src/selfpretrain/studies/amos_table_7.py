@@ -17,11 +17,11 @@ from dataclasses import replace
 
 from ..mixers.dlr import DLR
 from ..mixers.s4 import S4
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._printed import Denoising
-from ._table import IMAGE, LISTOPS, PATHX, SCRATCH, SPT, TEXT, TIED, Table, usual_arms, with_model
+from ._table_study import IMAGE, LISTOPS, PATHX, SCRATCH, SPT, TEXT, TIED, Table, usual_arms, with_model
+from .recipes.printed import Denoising
 
 
 @spec

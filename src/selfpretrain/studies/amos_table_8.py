@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4d import S4D
-from ..recipe import Recipe
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._printed import Denoising
-from ._table import IMAGE, TEXT, Table
+from ..training.recipe import Recipe
+from ._table_study import IMAGE, TEXT, Table
+from .recipes.printed import Denoising
 
 SHARES = (0, 20, 40, 60)
 MODELS: dict[str, tuple[Mixer, str]] = {

@@ -17,10 +17,10 @@ from dataclasses import replace
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4 import S4
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._table import IMAGE, SPT, TIED, Table, usual_arms, with_model
+from ._table_study import IMAGE, SPT, TIED, Table, usual_arms, with_model
 
 Sizes = dict[str, tuple[int, int]]
 """Width and depth by the label of the size."""

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 import torch
 
 from ..mixers.attention import Attention
-from ..model import Network
-from ..prepare import fresh_network
-from ..shelf import spec
-from ..store import Json
-from ..study import Cell, Finished
+from ..runner.plan import Cell, Finished
+from ..spec import spec
+from ..system.files import Json
 from ..tasks.base import Task
-from ._table import IMAGE, LISTOPS, SPT, TEXT, TIED, Table, usual_arms
+from ..training.build import build_network
+from ..training.model import Network
+from ._table_study import IMAGE, LISTOPS, SPT, TEXT, TIED, Table, usual_arms
 
 SEQUENCES = 64
 """Validation sequences that are looked at."""
@@ -46,7 +46,7 @@ class AttentionDistance(Table):
         for label, task in self.at_hand().items():
             cells = {cell.column: cell.recipe for cell in self.row(label, task)}
             networks = {
-                "fresh": fresh_network(cells[TIED]),
+                "fresh": build_network(cells[TIED]),
                 "from scratch": finished.network(cells[TIED]),
                 "pretrained": finished.network(cells[SPT].upto(0)),
                 "finetuned": finished.network(cells[SPT]),

@@ -13,19 +13,23 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .. import cost
 from ..errors import SpecError
-from ..execute import Machine, perform
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4d import S4D
-from ..prepare import fresh_network
-from ..recipe import Recipe
-from ..shelf import Count, find, name_of, nearest, spec
-from ..store import Folder
-from ..study import Cell, Scale, Study, jobs
+from ..registry import find, name_of
+from ..runner.plan import Cell, jobs
+from ..runner.run import perform
+from ..runner.workspace import Machine
+from ..spec import Count, nearest, spec
 from ..tasks.base import Task
-from ._settings import GRID, Arms, Grid, denoiser, paper, small, tied, toys, with_settings
+from ..training import cost
+from ..training.build import build_network
+from ..training.recipe import Recipe
+from ..training.stage_folder import Folder
+from .base import Scale, Study
+from .recipes.arms import Arms, tied
+from .recipes.defaults import GRID, Grid, denoiser, paper, small, toys, with_settings
 
 TUNING_SEED = 1_000
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
@@ -166,7 +170,7 @@ class Compare(Study):
 
     def _fits(self, arms: Arms) -> bool:
         try:
-            fresh_network(Recipe(self.task, arms.scratch_model, (arms.scratch,)))
+            build_network(Recipe(self.task, arms.scratch_model, (arms.scratch,)))
         except Exception:  # mixers from outside may refuse a width in any way
             return False
         return True
@@ -175,7 +179,7 @@ class Compare(Study):
         recipe = Recipe(self.task, arms.scratch_model, (arms.scratch,))
         if by == "flops":
             return cost.plan(recipe).flops_per_step
-        return float(sum(p.numel() for p in fresh_network(recipe).parameters()))
+        return float(sum(p.numel() for p in build_network(recipe).parameters()))
 
 
 def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale, seeds: int) -> Compare:

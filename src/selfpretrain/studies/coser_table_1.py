@@ -14,10 +14,10 @@ here.
 from collections.abc import Iterator
 
 from ..mixers.attention import Attention
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._table import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, SCRATCH, SPT, TEXT, Table, usual_arms
+from ._table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, SCRATCH, SPT, TEXT, Table, usual_arms
 
 NAMES = {IMAGE: "CIFAR10"}
 PRINTED = {SCRATCH: "from scratch", SPT: "SPT, reproduced"}

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..recipe import Budget, Recipe
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._printed import Denoising
-from ._settings import Arms, tied
-from ._table import IMAGE, LISTOPS, PATHFINDER, TEXT, TIED, Table
+from ..training.recipe import Budget, Recipe
+from ._table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, TIED, Table
+from .recipes.arms import Arms, tied
+from .recipes.printed import Denoising
 
 NAMES = {IMAGE: "CIFAR10"}
 EPOCHS = (0, 1, 10, 50, 100, 150, 200)

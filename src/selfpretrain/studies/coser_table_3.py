@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..recipe import Recipe
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._settings import tied
-from ._table import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, Table
+from ..training.recipe import Recipe
+from ._table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, Table
+from .recipes.arms import tied
 
 TRAINED = "all trained"
 FROZEN = {

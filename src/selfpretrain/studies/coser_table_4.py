@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..recipe import Recipe
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ..transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer
-from ._printed import Denoising
-from ._table import IMAGE, PATHFINDER, SCRATCH, TEXT, Table, with_model
+from ..training.recipe import Recipe
+from ..training.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer
+from ._table_study import IMAGE, PATHFINDER, SCRATCH, TEXT, Table, with_model
+from .recipes.printed import Denoising
 
 QK, REST, ALL = "Q and K", "all but Q and K", "everything"
 MOVED: dict[str, Transfer] = {

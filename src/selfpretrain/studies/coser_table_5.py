@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..recipe import Recipe
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ..transfer import EVERYTHING_BUT_THE_HEAD, Transfer
-from ._printed import Denoising
-from ._table import IMAGE, LISTOPS, PATHFINDER, SCRATCH, TEXT, TIED, Table, usual_arms, with_model
+from ..training.recipe import Recipe
+from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
+from ._table_study import IMAGE, LISTOPS, PATHFINDER, SCRATCH, TEXT, TIED, Table, usual_arms, with_model
+from .recipes.printed import Denoising
 
 OWN, OTHER = "SPT, own data", "SPT, other data"
 DEPTHS = (1, 2, 3)

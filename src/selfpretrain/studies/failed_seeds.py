@@ -17,11 +17,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..mixers.attention import Attention
-from ..shelf import spec
-from ..store import Json
-from ..study import Cell, Finished
+from ..runner.plan import Cell, Finished
+from ..spec import spec
+from ..system.files import Json
 from ..tasks.base import Task
-from ._table import LRA, SCRATCH, SPT, TIED, Table, usual_arms
+from ._table_study import LRA, SCRATCH, SPT, TIED, Table, usual_arms
 
 
 @spec

@@ -15,10 +15,10 @@ attention``.
 from collections.abc import Iterator
 
 from ..mixers.s4 import S4
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._table import IMAGE, LRA, SCRATCH, TEXT, TIED, Table, usual_arms
+from ._table_study import IMAGE, LRA, SCRATCH, TEXT, TIED, Table, usual_arms
 
 
 @spec

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._printed import Denoising
-from ._table import IMAGE, SCRATCH, SPT, TEXT, TIED, Table, usual_arms, with_model
+from ._table_study import IMAGE, SCRATCH, SPT, TEXT, TIED, Table, usual_arms, with_model
+from .recipes.printed import Denoising
 
 
 @spec

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.window import Window
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks._shuffled import Shuffled
 from ..tasks.base import Task
-from ._table import IMAGE, SPT, TIED, Table, usual_arms
+from ._table_study import IMAGE, SPT, TIED, Table, usual_arms
 
 MIXERS: dict[str, Mixer] = {
     "attention to all": Attention(),

@@ -31,10 +31,10 @@ from ..mixers.reformer import Reformer
 from ..mixers.sinkhorn import Sinkhorn
 from ..mixers.sparse import Sparse
 from ..mixers.synthesizer import Synthesizer
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._table import IMAGE, SPT, TIED, Table, usual_arms
+from ._table_study import IMAGE, SPT, TIED, Table, usual_arms
 
 ZOO: dict[str, tuple[Mixer, Mixer]] = {
     "Transformer": (Attention(), Attention()),

@@ -18,10 +18,10 @@ from ..mixers.base import Mixer
 from ..mixers.gru import GRU
 from ..mixers.linear import Linear
 from ..mixers.s4d import S4D
-from ..shelf import spec
-from ..study import Cell
+from ..runner.plan import Cell
+from ..spec import spec
 from ..tasks.base import Task
-from ._table import LRA, SPT, TIED, Table, usual_arms
+from ._table_study import LRA, SPT, TIED, Table, usual_arms
 
 MIXERS: dict[str, Mixer] = {
     "Transformer": Attention(),

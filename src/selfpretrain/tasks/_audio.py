@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int16
 
-from ..batch import Classes, Form
 from ..data.prepared import Writer
-from ..data.watch import tell
+from ..data.schema import Classes, Form
 from ..errors import DataError
+from ..system.watch import tell
 from ._moments import Moments
 
 Features = Literal["raw", "mfcc"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..data.fetch import Download
+from ..data.download import Download
 from ..errors import DataError
 from . import _images
 from ._images import Block

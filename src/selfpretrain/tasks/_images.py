@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..batch import Classes, Form
 from ..data.prepared import Writer
-from ..data.split import stratified
-from ..data.watch import tell
+from ..data.schema import Classes, Form
+from ..data.splits import stratified
+from ..system.watch import tell
 from ._moments import Moments
 
 VAL = 5000

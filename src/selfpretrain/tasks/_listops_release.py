@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..batch import Examples
-from ..data.watch import tell
+from ..data.examples import Examples
 from ..errors import DataError
+from ..system.watch import tell
 
 UNKNOWN = 255
 NUMBERS = np.full(256, UNKNOWN, dtype=np.uint8)

@@ -1,6 +1,6 @@
 """The files of Long Range Arena's release: where they come from, and where they lie once unpacked."""
 
-from ..data.fetch import Download
+from ..data.download import Download
 
 RELEASE = Download("https://storage.googleapis.com/long-range-arena/lra_release.gz", into="lra_release")
 """About 8 GB, 19 GB unpacked; its makers publish no checksum."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..compiled import compiled
+from ..system.jit import compiled
 
 BRIGHT = 200
 """Markers are at least as bright as this everywhere but at their edge."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..batch import Values
+from ..data.schema import Values
 
 
 @dataclass

@@ -14,13 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..batch import Classes, Examples, Form, Values
+from ..data.examples import Examples
 from ..data.prepared import Writer
-from ..data.split import Seed
-from ..data.watch import tell
+from ..data.schema import Classes, Form, Values
+from ..data.splits import Seed
 from ..errors import DataError
-from ..launch import usable_cores
-from ..shelf import Count, name_of, spec
+from ..registry import name_of
+from ..spec import Count, spec
+from ..system.hardware import usable_cores
+from ..system.watch import tell
 from . import _lra
 from ._moments import Moments
 from ._prepared import Prepared
@@ -115,7 +117,7 @@ class Generated(Images):
     """Images of the generator; every split has a stream of its own, so that fewer are a part of more."""
 
     def __init__(self, task: PathfinderTask) -> None:
-        from ..generate import pathfinder
+        from .generators import pathfinder
 
         self.side = task.side
         self.settings = pathfinder.Settings(task.side, DASHES[task.difficulty], task.quirks)
@@ -126,7 +128,7 @@ class Generated(Images):
 
     def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Draw these images with all cores."""
-        from ..generate import pathfinder
+        from .generators import pathfinder
 
         images, labels, _ = pathfinder.images(self.seeds[rows], self.settings, threads=usable_cores())
         return images, labels

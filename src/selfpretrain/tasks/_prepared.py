@@ -8,11 +8,13 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
-from ..batch import Examples, Form, Split
-from ..data import root
+from ..data import paths
+from ..data.examples import Examples
 from ..data.prepared import PreparedSet, Writer, locked, open_set, writing
-from ..data.split import budget
-from ..shelf import Count, name_of, spec
+from ..data.schema import Form, Split
+from ..data.splits import budget
+from ..registry import name_of
+from ..spec import Count, spec
 from .base import Task
 
 
@@ -69,7 +71,7 @@ class Prepared(Task):
             [dataclasses.asdict(dataclasses.replace(self, labels=None)), self.edition], default=str
         )
         name = f"{name_of(self)}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
-        return root.folders()[0] / "prepared" / name
+        return paths.folders()[0] / "prepared" / name
 
 
 @functools.lru_cache(maxsize=8)

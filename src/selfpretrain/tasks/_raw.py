@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ..data import root
+from ..data import paths
 from ..errors import DataError
-from ..shelf import name_of
+from ..registry import name_of
 from .base import Task
 
 
@@ -14,9 +14,9 @@ def need(task: Task, *places: str) -> Path:
     Raises:
         DataError: if none does; the message says what to place where, or which command brings it.
     """
-    found = root.find(*places)
+    found = paths.find(*places)
     if found is None:
-        name, folder = name_of(task), root.folders()[0]
+        name, folder = name_of(task), paths.folders()[0]
         release = " --release" if vars(task).get("source") == "lra" else ""
         ways = [f"run `spt data get {name}{release}`"] * bool(task.downloads) + [f"place it in {folder}"]
         raise DataError(f"task {name} needs {places[0]}: {', or '.join(ways)}")

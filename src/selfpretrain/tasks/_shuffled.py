@@ -10,9 +10,11 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from ..batch import Examples, Form, Split
+from ..data.examples import Examples
+from ..data.schema import Form, Split
 from ..errors import SpecError
-from ..shelf import Count, name_of, spec
+from ..registry import name_of
+from ..spec import Count, spec
 from .base import Task
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from ..data.prepared import Writer
-from ..data.watch import tell
+from ..system.watch import tell
 
 Unit = Literal["characters", "bytes"]
 """What a position holds: a Unicode character, or a byte of UTF-8."""

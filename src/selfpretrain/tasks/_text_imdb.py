@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from ..data.fetch import Download
-from ..data.watch import tell
+from ..data.download import Download
 from ..errors import DataError
+from ..system.watch import tell
 from . import _text
 from ._prepared import Prepared
 from ._raw import need

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ..batch import Examples, Form, Split
-from ..data.fetch import Download
+from ..data.download import Download
+from ..data.examples import Examples
+from ..data.schema import Form, Split
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from typing import Literal
 
 import numpy as np
 
-from ..batch import Form, Reals
-from ..data.fetch import Download
+from ..data.download import Download
 from ..data.prepared import Writer
-from ..data.split import Seed, divide
-from ..data.watch import tell
+from ..data.schema import Form, Reals
+from ..data.splits import Seed, divide
 from ..errors import DataError
-from ..shelf import spec
+from ..spec import spec
+from ..system.watch import tell
 from . import _recordings
 from ._moments import Moments
 from ._prepared import Prepared

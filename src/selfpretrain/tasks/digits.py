@@ -8,10 +8,11 @@ import functools
 
 import numpy as np
 
-from ..batch import Classes, Examples, Form, Split, Values
-from ..data.split import Seed, budget, stratified
+from ..data.examples import Examples
+from ..data.schema import Classes, Form, Split, Values
+from ..data.splits import Seed, budget, stratified
 from ..errors import SpecError
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from .base import Card, Task
 
 POOL, VAL = 1000, 300

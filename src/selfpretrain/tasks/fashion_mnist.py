@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..batch import Form
-from ..data.fetch import Download
+from ..data.download import Download
 from ..data.prepared import Writer
-from ..data.split import Seed
+from ..data.schema import Form
+from ..data.splits import Seed
 from ..errors import DataError
-from ..shelf import spec
+from ..spec import spec
 from . import _images
 from ._prepared import Prepared
 from ._raw import need

@@ -7,10 +7,10 @@ pixel can partly be told from the others of its block, which changes what self-p
 from collections.abc import Iterator
 from typing import Literal
 
-from ..batch import Form
 from ..data.prepared import Writer
-from ..data.split import Seed
-from ..shelf import spec
+from ..data.schema import Form
+from ..data.splits import Seed
+from ..spec import spec
 from . import _cifar, _images
 from ._prepared import Prepared
 from ._raw import need

@@ -11,12 +11,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from ..batch import SPLITS, Classes, Form, Split, Tokens
-from ..data import root
+from ..data import paths
 from ..data.prepared import Writer
-from ..data.split import Seed
+from ..data.schema import SPLITS, Classes, Form, Split, Tokens
+from ..data.splits import Seed
 from ..errors import DataError
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from . import _text, _text_imdb
 from ._prepared import Prepared
 from .base import Card
@@ -85,10 +85,10 @@ class ImdbPairs(Prepared):
 
 
 def _listed(split: Split, reviews: int) -> tuple[np.ndarray, np.ndarray]:
-    file = root.find(f"imdb_pairs/{split}.parquet")
+    file = paths.find(f"imdb_pairs/{split}.parquet")
     if file is None:
         raise DataError(
-            f"imdb_pairs/{split}.parquet is not there; place it in {root.folders()[0]}, or leave source out"
+            f"imdb_pairs/{split}.parquet is not there; place it in {paths.folders()[0]}, or leave source out"
         )
     table = _text_imdb.columns(file, "a", "b", "label")
     rows, labels = np.stack([table["a"].to_numpy(), table["b"].to_numpy()]), table["label"].to_numpy()

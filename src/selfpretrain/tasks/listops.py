@@ -17,9 +17,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..batch import SPLITS, Classes, Examples, Form, Split, Tokens
+from ..data.examples import Examples
+from ..data.schema import SPLITS, Classes, Form, Split, Tokens
 from ..errors import DataError, SpecError
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from . import _lra
 from ._raw import need
 from .base import Card, Task
@@ -145,7 +146,7 @@ def _longest(depth: int, args: int, stop: int) -> int:
 @functools.lru_cache(maxsize=2)
 def _whole(task: ListOps) -> Examples:
     """Test, val and train in this order, so that the first two do not depend on the size of the last."""
-    from ..generate import listops as trees
+    from .generators import listops as trees
 
     wanted = task.train + task.val + task.test
     limit, block = _limit(task, wanted), max(BLOCK // task.max_length, 1)

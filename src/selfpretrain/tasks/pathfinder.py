@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ..shelf import spec
+from ..spec import spec
 from . import _lra, _pathfinder
 
 

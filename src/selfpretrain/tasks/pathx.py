@@ -1,6 +1,6 @@
 """Do both markers lie on the same contour: PathX, 128x128 pixels, 16,384 positions read row by row."""
 
-from ..shelf import spec
+from ..spec import spec
 from . import _lra, _pathfinder
 
 

@@ -1,6 +1,6 @@
 """Do both markers lie on the same contour: PathX-256, 256x256 pixels, 65,536 positions read row by row."""
 
-from ..shelf import spec
+from ..spec import spec
 from . import _lra, _pathfinder
 
 

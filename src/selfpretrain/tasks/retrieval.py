@@ -11,11 +11,11 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from ..batch import SPLITS, Classes, Form, Split, Tokens
 from ..data.prepared import Writer
-from ..data.watch import tell
+from ..data.schema import SPLITS, Classes, Form, Split, Tokens
 from ..errors import DataError
-from ..shelf import spec
+from ..spec import spec
+from ..system.watch import tell
 from . import _lra, _text
 from ._prepared import Prepared
 from ._raw import need

@@ -1,9 +1,9 @@
 """Which object is in the picture, in colour: CIFAR-10, 1,024 pixels of three channels read row by row."""
 
-from ..batch import Form
 from ..data.prepared import Writer
-from ..data.split import Seed
-from ..shelf import spec
+from ..data.schema import Form
+from ..data.splits import Seed
+from ..spec import spec
 from . import _cifar, _images
 from ._prepared import Prepared
 from .base import Card

@@ -12,12 +12,12 @@ from typing import Literal
 
 import numpy as np
 
-from ..batch import Form
-from ..data.fetch import Download
+from ..data.download import Download
 from ..data.prepared import Writer
-from ..data.split import Seed, divide
+from ..data.schema import Form
+from ..data.splits import Seed, divide
 from ..errors import DataError
-from ..shelf import spec
+from ..spec import spec
 from . import _audio
 from ._prepared import Prepared
 from ._raw import need

@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from ..batch import SPLITS, Classes, Examples, Form, Split, Tokens
-from ..data.split import budget
+from ..data.examples import Examples
+from ..data.schema import SPLITS, Classes, Form, Split, Tokens
+from ..data.splits import budget
 from ..errors import SpecError
-from ..shelf import Count, spec
+from ..spec import Count, spec
 from .base import Card, Task
 
 SNAPSHOT = Path(__file__).with_name("_stdlib.npz")

@@ -9,10 +9,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from ..batch import Classes, Form, Tokens
 from ..data.prepared import Writer
-from ..data.split import Seed
-from ..shelf import spec
+from ..data.schema import Classes, Form, Tokens
+from ..data.splits import Seed
+from ..spec import spec
 from . import _text, _text_imdb
 from ._prepared import Prepared
 from .base import Card

@@ -1,0 +1,106 @@
+"""The verb ``spt check``: whether a mixer does what it owes, and what it costs."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import SpecError
+from ..registry import find
+from .options import named
+
+if TYPE_CHECKING:
+    from ..mixers.base import Mixer
+    from ..report.figures.scaling import Report
+    from ..training.mixer_checks import Check
+
+app = typer.Typer()
+COLOURS = {"ok": "green", "fails": "red", "not applicable": "dim"}
+
+
+@app.command()
+def check(
+    mixer: Annotated[
+        str, typer.Argument(help="A mixer of `spt list mixers`, or package.module:Class.", metavar="MIXER")
+    ],
+    width: Annotated[int, typer.Option(min=1, help="Channels.")] = 32,
+    length: Annotated[int, typer.Option(min=2, help="Positions of the probes.")] = 256,
+    causal: Annotated[
+        bool, typer.Option("--causal", help="Its causal form; else every form it has.")
+    ] = False,
+    lengths: Annotated[
+        str, typer.Option(help="Positions to measure at, comma-separated; empty for none.")
+    ] = "256,512,1k",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Probe a mixer for leaks and limits, and measure it; exit code 1 if it fails a probe.
+
+    The class may also be a torch module that is made from its width and called with (x, valid), where valid
+    is None or a boolean mask of real positions.
+    """
+    from ..mixers.base import LayerContext
+    from ..training import mixer_checks
+
+    made = _mixer(mixer, causal)
+    forms = [True] if causal else [False, True] if made.causal else [False]
+    found = [
+        mixer_checks.check(made, LayerContext(width, length, form, made.positions == "rotary"))
+        for form in forms
+    ]
+    measured = _measured(made, lengths, width, causal)
+    if as_json:
+        checks = [asdict(it) | {"objectives": it.objectives} for it in found]
+        readings = [asdict(reading) for reading in measured.readings]
+        typer.echo(json.dumps({"checks": checks, "readings": readings}, indent=1))
+    else:
+        _show(made, found, measured)
+    raise typer.Exit(int(any(it.failures for it in found)))
+
+
+def _mixer(name: str, causal: bool) -> "Mixer":
+    from torch import nn
+
+    from ..mixers.base import Mixer
+    from ..training.mixer_checks import Plain, PlainCausal
+
+    kind: Any = find("mixers", name)
+    if isinstance(kind, type) and issubclass(kind, nn.Module):
+        return (PlainCausal if causal else Plain)(kind)
+    made = named("mixers", name)
+    if not isinstance(made, Mixer):
+        raise SpecError(f"{name} is neither a mixer nor a torch module")
+    return made
+
+
+def _measured(mixer: "Mixer", lengths: str, width: int, causal: bool) -> "Report":
+    from ..report.figures.scaling import Report
+    from ..training import benchmark
+
+    sizes = benchmark.numbers_in(lengths) if lengths else []
+    cells = benchmark.by_length([mixer], sizes, width, benchmark.Setting(causal=causal))
+    return Report(tuple(benchmark.read(cell) for cell in cells))
+
+
+def _show(mixer: "Mixer", found: "list[Check]", measured: "Report") -> None:
+    from ..report.figures.scaling import table
+
+    console = Console()
+    for it in found:
+        flops = "" if it.flops is None else f", {it.flops:.3g} FLOPs forward and backward"
+        form = "causal" if it.place.causal else "bidirectional"
+        size = f"width {it.place.width}, length {it.place.length}, {it.parameters:,} parameters{flops}"
+        console.print(Text(f"{it.mixer}, {form}: {size}", style="bold"), soft_wrap=True)
+        lines = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for probe in it.probes:
+            lines.add_row(probe.name, Text(probe.result, style=COLOURS[probe.result]), Text(probe.said))
+        console.print(lines)
+        no = "no" if it.denoises else "no, it answers once per sequence; from scratch: classify, regress"
+        console.print(f"can be pretrained: {', '.join(it.objectives) or no}\n", soft_wrap=True)
+    if mixer.published:
+        console.print(Text(f"note: {mixer.published}"), soft_wrap=True)
+    if measured.readings:
+        console.print(table(measured))

@@ -1,0 +1,219 @@
+"""The verbs of ``spt data``: what there is, getting it, preparing it, looking at it, checking it."""
+
+import dataclasses
+import functools
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import DataError, Interrupted, SpecError
+from ..registry import find
+from ..spec import nearest
+from .data_import import app as import_app
+from .options import DataRoot, Quiet, Set, amended, assignments, named, telling
+
+if TYPE_CHECKING:
+    from ..data.schema import Split
+    from ..tasks.base import Task
+    from ..tasks.inspect.checks import Finding
+
+app = typer.Typer(help="Get, prepare, import, show and check data.", no_args_is_help=True)
+app.add_typer(import_app)
+
+TaskName = Annotated[
+    str, typer.Argument(help="A task of `spt data list`, or package.module:Class.", metavar="TASK")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+COLOURS = {"fine": "green", "note": "yellow", "wrong": "red"}
+
+
+@app.command("list")
+def list_tasks(as_json: Json = False, data_root: DataRoot = None) -> None:
+    """Show every task, what it holds, and whether its data are there."""
+    from ..data import paths
+    from ..tasks.inspect.preview import lines
+
+    found = [dataclasses.asdict(line) for line in lines()]
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+        return
+    table = Table(*found[0], box=None, padding=(0, 1, 0, 0), header_style="bold")
+    for line in found:
+        table.add_row(*map(Text, line.values()))
+    Console().print(table)
+    Console().print(Text(f"data folders: {', '.join(map(str, paths.folders()))}"), soft_wrap=True)
+
+
+@app.command()
+def get(
+    task: TaskName,
+    wait: Annotated[
+        float, typer.Option(min=0.1, help="Seconds until a silent network counts as none.")
+    ] = 1.0,
+    release: Annotated[
+        bool,
+        typer.Option("--release", help="Get the published files of what is generated here: gigabytes."),
+    ] = False,
+    data_root: DataRoot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Download a task's files from their official addresses; a download that was cut goes on."""
+    from ..data import download, paths
+    from ..tasks.inspect.preview import state
+
+    wanted = _task(task, None)
+    if there := paths.find(*wanted.places):
+        _say(f"{there} is there already; next: spt data make {task}")
+        return
+    if wanted.downloads and not release and vars(wanted).get("source") == "generated":
+        _say(f"{task} is generated here, nothing is downloaded; next: spt data make {task}")
+        _say(f"--release gets {wanted.downloads[0].url} all the same (8 GB, 19 GB unpacked)")
+        return
+    if not wanted.downloads:
+        if wanted.card.get:
+            raise DataError(f"{task} has no download; {wanted.card.get}")
+        _say(f"{task}: nothing to get, it is {state(wanted)}")
+        return
+    with resumable(), telling(quiet):
+        for wish in wanted.downloads:
+            try:
+                place = download.get(wish, wait)
+            except DataError as error:
+                raise DataError("; ".join(filter(None, [str(error), wanted.card.get]))) from error
+            _say(str(place))
+    _say(f"next: spt data make {task}{' -s source=lra' if release else ''}")
+
+
+@app.command()
+def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet: Quiet = False) -> None:
+    """Prepare a task's examples now rather than when they are first used."""
+    from ..report.format import quantity, seconds
+    from ..tasks._prepared import Prepared
+
+    wanted, begin = _task(task, settings), time.monotonic()
+    if not isinstance(wanted, Prepared):
+        _say(f"{task}: nothing to prepare, its examples are made or read when they are used")
+        return
+    there = wanted.place.exists()
+    with resumable(), telling(quiet):
+        counts = [f"{len(wanted.load(split)):,} {split}" for split in _splits()]
+    size = sum(file.stat().st_size for file in wanted.place.rglob("*") if file.is_file())
+    took = "was there already" if there else f"took {seconds(time.monotonic() - begin)}"
+    _say(f"{wanted.place}: {', '.join(counts)}; {quantity(float(size))}B; {took}")
+
+
+@app.command()
+def show(
+    task: TaskName,
+    split: Annotated[str, typer.Option(help="train, val or test.")] = "train",
+    number: Annotated[int, typer.Option("--number", "-n", min=1, max=100, help="Examples to show.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Draw a figure into this .png or .svg instead.")] = None,
+    settings: Set = None,
+    data_root: DataRoot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show some sequences of a task, its labels and its lengths."""
+    from ..tasks.inspect import preview_figure, preview_terminal
+    from ..tasks.inspect.preview import look
+
+    wanted, chosen = _task(task, settings), _split(split)
+    with resumable(), telling(quiet):
+        view = look(wanted, chosen, number)
+    if out is None:
+        Console().print(preview_terminal.show(view))
+    else:
+        preview_figure.save(view, out)
+        _say(f"figure: {out}")
+
+
+@app.command()
+def check(
+    task: TaskName,
+    settings: Set = None,
+    simple: Annotated[bool, typer.Option("--simple/--no-simple", help="Score simple methods, too.")] = True,
+    as_json: Json = False,
+    data_root: DataRoot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Look for leaks between splits, odd labels and values, changed files; exit code 1 if some are wrong."""
+    from ..tasks.inspect.checks import audit
+
+    wanted, found = _task(task, settings), []
+    with resumable(), telling(quiet):
+        found = list(audit(wanted, simple))
+    wrong = any(finding.level == "wrong" for finding in found)
+    if as_json:
+        said = {"task": task, "fine": not wrong, "findings": [dataclasses.asdict(f) for f in found]}
+        typer.echo(json.dumps(said, indent=1))
+    else:
+        Console().print(_findings(found))
+    raise typer.Exit(int(wrong))
+
+
+def describe(shelf: str, name: str) -> RenderableType:
+    """All about one thing on a shelf: what it is, a task's card, and its settings."""
+    import inspect
+
+    kind: Any = find(shelf, name)
+    kind = kind.func if isinstance(kind, functools.partial) else kind  # one of the user's own sets
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_row("[bold]is[/bold]", Text(inspect.getdoc(kind) or ""))
+    if shelf == "tasks":
+        for what, value in dataclasses.asdict(kind.card).items():
+            if value:
+                table.add_row(f"[bold]{what}[/bold]", Text(value))
+    for setting in dataclasses.fields(kind):
+        default = "" if setting.default is dataclasses.MISSING else f" = {setting.default!r}"
+        table.add_row("[dim]setting[/dim]", Text(f"{setting.name}{default}"))
+    return table
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Ctrl-C ends with the word that nothing which can be kept is lost."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise Interrupted("stopped; the same command goes on from what is there") from error
+
+
+def _task(name: str, settings: list[str] | None) -> "Task":
+    """A task with settings, which may be written as for `spt compare`: task.train=500, or train=500."""
+    changes = [(path.removeprefix("task."), value) for path, value in assignments(settings)]
+    return amended(named("tasks", name), changes)
+
+
+def _splits() -> "tuple[Split, ...]":
+    from ..data.schema import SPLITS
+
+    return SPLITS
+
+
+def _split(name: str) -> "Split":
+    for split in _splits():
+        if split == name:
+            return split
+    raise SpecError(f"--split {name}: there is no such split{nearest(name, _splits())}")
+
+
+def _findings(found: "list[Finding]") -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for finding in found:
+        table.add_row(
+            Text(finding.level, style=COLOURS[finding.level]),
+            Text(finding.what, style="bold"),
+            Text(finding.said),
+        )
+    return table
+
+
+def _say(line: str) -> None:
+    Console().print(Text(line), soft_wrap=True)

@@ -1,0 +1,140 @@
+"""The verb ``spt data import``: what is inferred is shown before it is done, what was done afterwards."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..data.importing.choices import Kind, Policy, Target
+from ..errors import DataError
+from .options import DataRoot, Quiet, telling
+
+if TYPE_CHECKING:
+    from ..data.prepared import PreparedSet
+
+SHOWN = 8
+"""Classes whose counts are shown, at most."""
+
+app = typer.Typer()
+Origin = Annotated[
+    str,
+    typer.Argument(
+        metavar="ORIGIN",
+        help="CSV, TSV, JSONL, Parquet, Arrow, .npy, .npz or .ts file; folder of them, of recordings or "
+        "texts; or hf:owner/name.",
+    ),
+]
+
+
+@app.command("import")
+def import_data(
+    origin: Origin,
+    name: Annotated[
+        str, typer.Option(help="What commands will call it; by default the name of the file.")
+    ] = "",
+    label: Annotated[
+        str, typer.Option(help="Column to predict; for a folder, a pattern in file names.")
+    ] = "",
+    sequence: Annotated[str, typer.Option(help="Column, or several: a,b or t*.")] = "",
+    group: Annotated[str, typer.Option(help="Column of patient, speaker, file: none is in two splits.")] = "",
+    split: Annotated[str, typer.Option(help="Column that says train, val or test; left out: 70/15/15.")] = "",
+    kind: Annotated[Kind, typer.Option(help="What sequences hold.")] = "auto",
+    target: Annotated[Target, typer.Option(help="What labels are.")] = "auto",
+    id: Annotated[
+        str, typer.Option(help="Long tables: column that says to which sequence a row belongs.")
+    ] = "",
+    time: Annotated[str, typer.Option(help="Long tables: column that orders them.")] = "",
+    value: Annotated[str, typer.Option(help="Long tables: column, or several, of what was measured.")] = "",
+    missing: Annotated[Policy, typer.Option(help="What to do about unknown values.")] = "refuse",
+    length: Annotated[int | None, typer.Option(min=1, help="Cut sequences to so many positions.")] = None,
+    window: Annotated[int | None, typer.Option(min=1, help="Cut sequences into windows of so many.")] = None,
+    stride: Annotated[
+        int | None, typer.Option(min=1, help="From window to window; by default no overlap.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="Of a text file, e.g. latin-1.")] = "",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")
+    ] = False,
+    split_seed: Annotated[int, typer.Option(min=0, help="Another number, another division.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what was found; write nothing.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask; replace data of the same name.")
+    ] = False,
+    data_root: DataRoot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make your own labelled sequences a task: `spt compare --task NAME`."""
+    from ..data.importing import importer
+    from ..data.importing.source import Reading
+
+    reading = Reading(
+        label, sequence, group, split, kind, target, id, time, value, missing,
+        length, window, stride, encoding, skip_bad, split_seed,
+    )  # fmt: skip
+    name = name or importer.suggested(origin)
+    importer.check_name(name)
+    plan = importer.plan(origin, reading)
+    _show(f"{origin}, as {name}", plan.facts(), plan.source.hints)
+    if dry_run:
+        return
+    _agree(name, name in importer.known(), yes)
+    with telling(quiet):
+        made = importer.bring(plan, name)
+    _show(f"{name} is imported", _outcome(made), made.meta["about"]["notes"])
+    Console().print(Text(f"next: spt compare --task {name} --scale smoke"), soft_wrap=True)
+
+
+def _agree(name: str, there: bool, yes: bool) -> None:
+    """Ask, where somebody can answer; without an answer nothing that exists is replaced.
+
+    Raises:
+        DataError: if the answer is no.
+    """
+    if yes:
+        return
+    if sys.stdin.isatty():
+        if not typer.confirm(f"Replace {name}?" if there else "Import this?", default=not there):
+            raise DataError("nothing was imported")
+    elif there:
+        raise DataError(
+            f"there are data called {name!r} already; --yes replaces them, or give another --name"
+        )
+
+
+def _show(title: str, facts: dict[str, str], notes: list[str]) -> None:
+    console = Console()
+    console.print(Text(title, style="bold"))
+    table = Table(box=None, show_header=False, padding=(0, 2))
+    for what, value in facts.items():
+        table.add_row(what, Text(value))
+    console.print(table)
+    for note in notes:
+        console.print(Text(f"note: {note}"), soft_wrap=True)
+
+
+def _outcome(made: "PreparedSet") -> dict[str, str]:
+    """Examples, lengths and labels of the set, by split."""
+    import numpy as np
+
+    from ..data.schema import SPLITS, Classes, Tokens
+
+    form, targets = made.form, made.whole.targets.numpy()
+    counts = np.bincount(made.split, minlength=len(SPLITS))
+    signal = form.signal
+    found = {
+        "examples": ", ".join(f"{count:,} {split}" for split, count in zip(SPLITS, counts, strict=True)),
+        "signal": f"tokens, {signal.vocab:,} symbols"
+        if isinstance(signal, Tokens)
+        else f"values, {signal.channels} channels, {signal.low:.4g} to {signal.high:.4g}",
+        "lengths": f"{int(made.whole.lengths.min()):,} to {form.length:,}",
+    }
+    if isinstance(form.target, Classes):
+        known = np.bincount(targets[targets >= 0], minlength=len(form.target.names))
+        pairs = [f"{name} {count:,}" for name, count in zip(form.target.names, known, strict=True)]
+        found["classes"] = ", ".join(pairs[:SHOWN]) + (f" ... ({len(pairs)})" if len(pairs) > SHOWN else "")
+    else:
+        found["real numbers"] = f"mean {form.target.centre:.4g}, standard deviation {form.target.spread:.4g}"
+    return found

@@ -1,0 +1,16 @@
+"""The entry of ``spt``: what must be settled before torch is imported, then the command line."""
+
+import os
+import sys
+
+from ..system.startup import keep_memory, settle_threads
+
+
+def main() -> None:
+    """Run ``spt``; modules of the folder it is called from can be named, e.g. ``--mixers mylab:Mean``."""
+    settle_threads()
+    keep_memory()
+    sys.path.append(os.getcwd())
+    from .app import run
+
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,237 @@
+"""The verb ``spt show``: where a number comes from."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import SpecError, StoreError
+from .options import DataRoot
+
+if TYPE_CHECKING:
+    from ..runner.provenance import Seen, Trace
+    from ..system.files import Json
+
+app = typer.Typer()
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH, SHOWN = 48, 6
+"""Columns of a small curve; names that are shown of many."""
+COLUMNS = ("kind", "step", "epoch", "seconds", "loss", "score", "lr")
+
+
+@app.command()
+def show(
+    run: Annotated[
+        str,
+        typer.Argument(help="A stage or study: its folder, its fingerprint, or any part of its name."),
+    ],
+    runs: Annotated[Path, typer.Option(help="Folder of runs in which names are looked up.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    curve: Annotated[
+        bool, typer.Option("--curve", help="Print the curve of a stage as CSV and nothing else.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Hash the examples anew, where the data are at hand.")
+    ] = True,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(help="A package from outside whose specs may be loaded for that; can be repeated."),
+    ] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Trace a printed number: recipe, stages, code, data, cost, and what training saw of val and test.
+
+    Of a study, show every cell with the stage that it prints.
+    """
+    from ..runner.provenance import locate, trace
+
+    try:
+        folder = locate(run, runs)
+        if (folder / "sheet.json").is_file() or (folder / "study.json").is_file():
+            if curve:
+                raise SpecError(f"{folder} is a study; --curve needs one of its stages")
+            _show_studies(folder, as_json)
+            return
+        found = trace(folder, check and not curve, tuple(trust or ()))
+    except StoreError as error:  # whoever asks for a run gives its name or folder: that is what is wrong
+        raise SpecError(str(error)) from error
+    if curve:
+        typer.echo(_csv(found), nl=False)
+    elif as_json:
+        typer.echo(json.dumps(_plain(asdict(found)), indent=1))
+    else:
+        _show(found)
+
+
+def _show(found: "Trace") -> None:
+    console = Console()
+    console.print(Text(found.stage, style="bold"), soft_wrap=True)
+    for title, facts in _chapters(found):
+        lines = list(facts)
+        if not lines:
+            continue
+        console.print(Text(f"\n{title}", style="bold"))
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for what, said in lines:
+            table.add_row(Text(what, style="dim"), Text(said))
+        console.print(table)
+    console.print(Text(f"\nfolder: {found.folder}"), soft_wrap=True)
+    if found.unreadable:
+        console.print(Text(f"note: not readable: {', '.join(found.unreadable)}", style="yellow"))
+
+
+def _chapters(found: "Trace") -> "Iterator[tuple[str, Iterator[tuple[str, str]]]]":
+    from ..report.recipe_text import recipe
+
+    yield "Recipe", recipe(found.recipe)
+    yield "Stages", _chain(found)
+    yield "Result", _result(found)
+    yield "What training saw", _firewall(found)
+    yield "Weights", _weights(found)
+    yield "Made with", _environment(found)
+    yield "Printed in", _printed(found)
+
+
+def _chain(found: "Trace") -> Iterator[tuple[str, str]]:
+    for number, link in enumerate(found.chain, 1):
+        said = link.stage or "not among these runs"
+        if link.used_by:
+            others = [name for name in link.used_by if name != found.stage]
+            said += f"; also the start of {_some(others)}" if others else ""
+        yield f"{number} {link.objective}", said
+
+
+def _result(found: "Trace") -> Iterator[tuple[str, str]]:
+    from ..report import format
+
+    if not found.result:
+        yield "state", "not finished"
+    else:
+        result, cost = found.result, found.result["cost"]
+        for split, scores in result["scores"].items():
+            yield split, ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+        steps = f"{result['steps']:,}, {result['epochs']:.1f} epochs, ended by {result['stopped']}"
+        yield "steps", f"{steps}; best on validation at {result['best_step']:,}"
+        flops, seconds = format.flops(cost["flops"]), format.seconds(cost["seconds"])
+        yield "cost", f"{flops}, {seconds}, {cost['parameters']:,} parameters"
+    for kind, what in (("train", "loss"), ("val", "score")):
+        values = [float(line.get(what, math.nan)) for line in found.curve if line["kind"] == kind]
+        if values := [value for value in values if math.isfinite(value)]:
+            yield f"{kind} {what}", f"{sparkline(values)} {values[0]:.3f} to {values[-1]:.3f}"
+
+
+def _firewall(found: "Trace") -> Iterator[tuple[str, str]]:
+    for number, (link, seen) in enumerate(zip(found.chain, found.seen, strict=True), 1):
+        yield f"{number} {link.objective}", _said(seen)
+    if found.version:
+        yield "data", f"version {found.version}"
+    if found.now:
+        same = found.now == found.result.get("fingerprint", found.now)
+        changed = f"{found.now}: data, numerics or a class from outside have changed since"
+        yield "fingerprint", f"{found.now}, as it would be today" if same else f"today it would be {changed}"
+
+
+def _said(seen: "Seen") -> str:
+    rows = f"{seen.rows:,} training examples, {seen.sha256[:16]}; " if seen.sha256 else ""
+    if not seen.shared:
+        return f"{rows}not checked: {seen.how}"
+    held = ", ".join(f"{count:,} of {of:,} in {split}" for split, (count, of) in seen.shared.items())
+    return f"{rows}among them {held} ({seen.how})"
+
+
+def _weights(found: "Trace") -> Iterator[tuple[str, str]]:
+    for kind, names in found.moved.items():
+        yield kind, f"{len(names)}" + (f": {_some(names)}" if names and kind != "moved" else "")
+
+
+def _environment(found: "Trace") -> Iterator[tuple[str, str]]:
+    git = found.environment.get("git")
+    if git:
+        yield "commit", f"{git['commit']}{', with changes that are not in it' if git['dirty'] else ''}"
+    elif found.environment:
+        yield "commit", "not known: not run from a repository"
+    for what, value in found.environment.items():
+        if what not in ("format", "git"):
+            yield what, str(value)
+
+
+def _printed(found: "Trace") -> Iterator[tuple[str, str]]:
+    for at in found.printed:
+        pages = f", on {', '.join(at.pages)}" if at.pages else ""
+        behind = "" if at.reported else " (a stage before it)"
+        paper = f"; {_paper(at.paper)}" if at.paper else ""
+        yield f"{at.study}{pages}", f"{at.row} | {at.column} | seed {at.seed}{behind}{paper}"
+
+
+def _paper(number: "Json") -> str:
+    where = ", ".join(str(number[key]) for key in ("paper", "table", "row", "column") if number.get(key))
+    return f"{number.get('value')}{number.get('unit', '')} in {where}"
+
+
+def _show_studies(folder: Path, as_json: bool) -> None:
+    """Every cell of a study, or of the studies of a page, with the stage that it prints."""
+    from ..report.results import study
+    from ..system.files import read_json
+
+    sheet = read_json(folder / "sheet.json") if (folder / "sheet.json").is_file() else {}
+    made = [study(folder.parent / part) for part in sheet.get("parts", [])] if sheet else [study(folder)]
+    cells = [
+        {"study": it.folder.name, "row": cell.row, "column": cell.column, "seed": cell.seed,
+         "score": cell.score, "stage": Path(cell.paths[-1]).name}
+        for it in made for cell in it.cells
+    ]  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps(cells, indent=1))
+        return
+    console = Console()
+    for it in made:
+        console.print(Text(f"{it.folder.name}: {it.plan.title}", style="bold"), soft_wrap=True)
+        table = Table("row", "column", "seed", "test", "stage", box=None, padding=(0, 2, 0, 0))
+        for cell in (cell for cell in cells if cell["study"] == it.folder.name):
+            score = "missing" if cell["score"] is None else f"{cell['score']:.4f}"
+            stage = Text(str(cell["stage"]), no_wrap=True)
+            table.add_row(str(cell["row"]), str(cell["column"]), str(cell["seed"]), score, stage)
+        console.print(table, soft_wrap=True)
+    console.print("next: spt show STAGE")
+
+
+def sparkline(values: list[float], width: int = WIDTH) -> str:
+    """A curve as one line of bars, the lowest value lowest; values that share a column are averaged."""
+    count = min(width, len(values))
+    edges = [len(values) * i // count for i in range(count + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    low, high = min(means), max(means)
+    span = (high - low) or 1.0
+    return "".join(BARS[min(len(BARS) - 1, int((mean - low) / span * len(BARS)))] for mean in means)
+
+
+def _csv(found: "Trace") -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found.curve)
+    return out.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """The same values, with null for numbers that JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: _plain(inside) for key, inside in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inside) for inside in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _some(names: Any) -> str:
+    names = list(names)
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

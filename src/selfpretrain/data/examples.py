@@ -1,0 +1,195 @@
+"""What travels: sequences, which of their positions are real, and what to say about them.
+
+A task says what its sequences look like (``Form``) and hands out a split of them (``Examples``);
+training sees a few of those at a time, padded to one length (``Batch``), in an order that is a pure
+function of seed and step, so that work can be cut anywhere and continued exactly.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from ..errors import DataError
+from ..shapes import Inputs, Valid
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A few examples, padded to one length.
+
+    With several views, all first sequences come first, then all second ones: B = examples * views.
+    """
+
+    inputs: Inputs
+    valid: Valid
+    targets: Tensor  # (examples,), int64 classes or float32 values
+    views: int = 1
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        valid = None if self.valid is None else self.valid.to(device, non_blocking=True)
+        inputs, targets = (x.to(device, non_blocking=True) for x in (self.inputs, self.targets))
+        return replace(self, inputs=inputs, valid=valid, targets=targets)
+
+    def real(self) -> Bool[Tensor, "B L"]:
+        """Which positions are real, spelled out."""
+        if self.valid is None:
+            return torch.ones(self.inputs.shape[:2], dtype=torch.bool, device=self.inputs.device)
+        return self.valid
+
+    def part(self, rank: int, world: int) -> "Batch":
+        """Every ``world``-th example, from ``rank`` on; padding stays as it is in the whole."""
+        rows = torch.arange(len(self.targets), device=self.targets.device)[rank::world]
+        rows_of_views = torch.cat([rows + v * len(self.targets) for v in range(self.views)])
+        valid = None if self.valid is None else self.valid[rows_of_views]
+        return replace(self, inputs=self.inputs[rows_of_views], valid=valid, targets=self.targets[rows])
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A split: all its sequences end to end in one tensor, where each starts, and the targets.
+
+    The flat tensor may be a memory-mapped file; taking a subset or a batch copies only what is taken. Where
+    most values are zero it may be packed: bytes in which runs of zeros are shortened (``packing.pack``), and
+    ``starts`` counts these bytes.
+    """
+
+    flat: Tensor  # (T,) symbols or (T, C) values, or packed bytes
+    starts: Int[Tensor, "views n"]
+    lengths: Int[Tensor, "views n"]
+    targets: Tensor  # (n,)
+    groups: Tensor | None = (
+        None  # (n,) int64: examples of one group (patient, file, speaker) stay in one split
+    )
+    packed: bool = False
+    padded: int = 0  # the least length of a batch, for networks that must see one length only
+
+    @classmethod
+    def ragged(cls, sequences: Sequence[np.ndarray], targets: np.ndarray) -> "Examples":
+        """From a list of arrays, (length,) symbols or (length, channels) values."""
+        lengths = torch.tensor([len(s) for s in sequences], dtype=torch.int64)
+        flat = torch.from_numpy(np.concatenate(sequences))
+        return cls(flat, (lengths.cumsum(0) - lengths)[None], lengths[None], _targets(targets))
+
+    @classmethod
+    def even(cls, inputs: np.ndarray, targets: np.ndarray) -> "Examples":
+        """From one array of equally long sequences, (n, L) symbols or (n, L, C) values."""
+        n, length = inputs.shape[:2]
+        flat = torch.from_numpy(np.ascontiguousarray(inputs).reshape(n * length, *inputs.shape[2:]))
+        starts = torch.arange(n, dtype=torch.int64) * length
+        return cls(flat, starts[None], torch.full((1, n), length), _targets(targets))
+
+    def __len__(self) -> int:
+        return self.targets.shape[0]
+
+    @property
+    def views(self) -> int:
+        """Sequences per example."""
+        return self.starts.shape[0]
+
+    @cached_property
+    def longest(self) -> Int[Tensor, "n"]:
+        """Length of the longest view of every example, or of what it is padded to: what decides its cost."""
+        return self.lengths.amax(0).clamp(min=self.padded)
+
+    @property
+    def labelled(self) -> Bool[Tensor, "n"]:
+        """Which examples have a target."""
+        return self.targets.isfinite() if self.targets.is_floating_point() else self.targets >= 0
+
+    def take(self, rows: Tensor) -> "Examples":
+        """The examples at ``rows``, sharing the flat tensor."""
+        groups = None if self.groups is None else self.groups[rows]
+        starts, lengths = self.starts[:, rows], self.lengths[:, rows]
+        return replace(self, starts=starts, lengths=lengths, targets=self.targets[rows], groups=groups)
+
+    def batch(self, rows: Tensor) -> Batch:
+        """The examples at ``rows``, padded with zeros to the longest of them, or further to ``padded``."""
+        starts, lengths = self.starts[:, rows].reshape(-1), self.lengths[:, rows].reshape(-1)
+        gather = _gathered if self.flat.device.type == "cpu" else _indexed
+        inputs = gather(self, starts, lengths, max(self.padded, int(lengths.max())))
+        targets = self.targets[rows].to(inputs.device)
+        if int(lengths.min()) == inputs.shape[1]:
+            return Batch(inputs, None, targets, self.views)
+        valid = torch.arange(inputs.shape[1]) < lengths[:, None]
+        return Batch(inputs, valid.to(inputs.device), targets, self.views)
+
+    def sequence(self, row: int, view: int = 0) -> np.ndarray:
+        """(length,) symbols or (length, C) values of one sequence, as they are stored."""
+        start, length = int(self.starts[view, row]), int(self.lengths[view, row])
+        if not self.packed:
+            return self.flat[start : start + length].cpu().numpy()
+        starts, lengths = self.starts[view, row : row + 1], self.lengths[view, row : row + 1]
+        inputs = _gathered(self, starts, lengths, length)
+        return inputs[0].to(torch.uint8).numpy()
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
+        """All examples once, shortest first, with the rows they come from; nothing is dropped."""
+        for rows in self.longest.argsort(stable=True).split(size):
+            yield rows, self.batch(rows)
+
+    def resident(self, device: torch.device | str, share: float = 0.25) -> "Examples":
+        """The same split with its sequences on the device, if they take up only a share of its memory."""
+        if torch.device(device).type != "cuda":
+            return self
+        size = self.flat.numel() * self.flat.element_size()
+        if self.packed or size > share * torch.cuda.mem_get_info(device)[0]:
+            return self
+        return replace(self, flat=self.flat.to(device))
+
+    def digests(self) -> list[str]:
+        """One short hash per example of its sequences (not its target): who is who, whatever the split."""
+        return [_digest([self.sequence(row, v) for v in range(self.views)]) for row in range(len(self))]
+
+
+def generator(*key: int | str) -> torch.Generator:
+    """A random stream that depends on nothing but its key, e.g. ``generator(seed, "mask", step)``."""
+    digest = hashlib.sha256(repr(key).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+
+def _targets(targets: np.ndarray) -> Tensor:
+    if len(targets) and not np.issubdtype(targets.dtype, np.number):
+        raise DataError(f"targets are {targets.dtype}, not numbers")
+    return torch.from_numpy(targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64))
+
+
+def _gathered(examples: Examples, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
+    """The padded rows of a flat tensor in main memory."""
+    from . import packing  # compiled code is loaded when the first batch is made, not with `spt list`
+
+    flat = examples.flat.numpy()
+    shape = (len(starts), length)
+    if examples.packed or flat.ndim == 2:
+        values = np.zeros((*shape, 1 if examples.packed else flat.shape[1]), dtype=np.float32)
+        fill = packing.unpack if examples.packed else packing.pad_values
+        fill(flat, starts.numpy(), lengths.numpy(), values)
+        return torch.from_numpy(values)
+    tokens = np.zeros(shape, dtype=np.int64)
+    packing.pad_tokens(flat, starts.numpy(), lengths.numpy(), tokens)
+    return torch.from_numpy(tokens)
+
+
+def _indexed(examples: Examples, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
+    """The padded rows of a flat tensor that lives on a device."""
+    position = torch.arange(length)
+    valid = position < lengths[:, None]
+    index = torch.where(valid, starts[:, None] + position, 0).to(examples.flat.device)
+    inputs = examples.flat[index]
+    inputs = inputs.float() if inputs.ndim == 3 else inputs.long()
+    valid = valid.to(inputs.device)
+    return inputs * (valid if inputs.ndim == 2 else valid[..., None])
+
+
+def _digest(views: list[np.ndarray]) -> str:
+    hasher = hashlib.sha256()
+    for view in views:
+        hasher.update(view.tobytes())
+        hasher.update(b"|")
+    return hasher.hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""From somebody's files to a prepared set of sequences."""

@@ -1,0 +1,204 @@
+"""NumPy arrays: rows of equal length, padded rows with lengths, or sequences end to end with offsets.
+
+x        (n, L) integers: tokens; (n, L) or (n, L, C) floats: values; or flat, (T,) or (T, C), with offsets
+y        (n,) classes or real numbers; -1 among integers, "" and NaN: unlabelled
+lengths  (n,) how many positions of each row are real; optional
+offsets  (n + 1,) where sequences start in a flat x; optional
+split    (n,) "train", "val", "test" or 0, 1, 2; optional
+groups   (n,) patient, machine, speaker ...; optional
+
+An ``.npy`` file is ``x`` alone; the others lie beside it, ``waves.y.npy`` beside ``waves.npy`` and so on.
+"""
+
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import DataError
+from ...spec import nearest
+from .source import Part, Reading, Signal, Source, words
+
+KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
+AT_ONCE = 1 << 22
+"""Numbers that are handed on at a time."""
+
+
+@dataclass
+class Arrays(Source):
+    """Checked arrays."""
+
+    flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C)
+    starts: np.ndarray = field(kw_only=True)
+    lengths: np.ndarray = field(kw_only=True)
+    columns: dict[str, pa.Array] = field(kw_only=True)  # y, groups, split
+
+    def parts(self) -> Iterator[Part]:
+        """The rows, some at a time."""
+        size = self.lengths * (1 if self.flat.ndim == 1 else self.flat.shape[1])
+        at, ends = 0, size.cumsum()
+        while at < len(size):
+            to = max(int(np.searchsorted(ends, ends[at] - size[at] + AT_ONCE, side="right")), at + 1)
+            some = slice(at, to)
+            spans = zip(self.starts[some].tolist(), self.lengths[some].tolist(), strict=True)
+            flat = np.concatenate([self.flat[a : a + n] for a, n in spans])
+            said = {key: column.slice(at, to - at) for key, column in self.columns.items()}
+            flat = flat[:, None] if self.kind == "values" and flat.ndim == 1 else flat
+            where = partial(_sequence, at)
+            yield Part(flat, self.lengths[some], said["y"], said.get("groups"), said.get("split"), where)
+            at = to
+
+
+def array_source(arrays: Mapping[str, np.ndarray], reading: Reading) -> Arrays:
+    """Check arrays and find out how they are to be read.
+
+    Raises:
+        DataError: if they contradict each other; the message says what to change.
+    """
+    x = arrays["x"]
+    if "lengths" in arrays and "offsets" in arrays:
+        raise DataError("`lengths` belongs to padded rows, `offsets` to a flat x; give one of them")
+    if x.dtype.kind not in "biuf":
+        raise DataError(f"x is {x.dtype}; it must hold integers (tokens) or floats (values)")
+    flat, starts, lengths = (
+        _ragged(x, arrays["offsets"]) if "offsets" in arrays else _padded(x, arrays.get("lengths"))
+    )
+    if not len(starts):
+        raise DataError("x holds no sequence")
+    columns = {
+        key: _words(key, arrays[key], len(starts)) for key in ("y", "groups", "split") if key in arrays
+    }
+    numbers = flat.dtype.kind == "f" or flat.ndim == 2
+    kind: Signal = "values" if reading.kind == "values" or (reading.kind == "auto" and numbers) else "tokens"
+    if kind == "tokens" and numbers:
+        raise DataError(
+            f"x is {flat.dtype} {x.shape}; tokens are integers without channels, use --kind values"
+        )
+    facts = {"x": f"{x.dtype} {x.shape}", "groups": "given" if "groups" in arrays else "none"}
+    facts["split"] = "given" if "split" in arrays else "made"
+    return Arrays(kind, 0, len(starts), facts, flat=flat, starts=starts, lengths=lengths, columns=columns)
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file by name; ``x`` of a ``.npy`` stays on disk until it is used.
+
+    Raises:
+        DataError: if the file is damaged, holds Python objects, or lacks ``x`` or ``y``.
+    """
+    zipped = path.suffix == ".npz"
+    arrays = _unzip(path) if zipped else _beside(path)
+    for key in ("x", "y"):
+        if key not in arrays and zipped:
+            raise DataError(f"{path.name} has no array {key!r}{_nearest_key(key, arrays)}")
+        if key not in arrays:
+            raise DataError(
+                f"{path.name} has no labels beside it; save the array {key!r} as {path.stem}.{key}.npy"
+            )
+    unknown = sorted(set(arrays) - set(KEYS))
+    if unknown:
+        raise DataError(
+            f"{path.name} holds an array {unknown[0]!r} nobody asked for{nearest(unknown[0], KEYS)}"
+        )
+    return arrays
+
+
+def join(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """``x``, and ``offsets`` if it is a list of arrays (length,) or (length, channels).
+
+    Raises:
+        DataError: if the arrays of a list differ in kind or channels.
+    """
+    if isinstance(x, np.ndarray):
+        return {"x": x}
+    parts = [np.asarray(part) for part in x]
+    shapes, kinds = {part.shape[1:] for part in parts}, {part.dtype.kind for part in parts if len(part)}
+    if not parts or len(shapes) > 1 or len(kinds) > 1 or any(part.ndim not in (1, 2) for part in parts):
+        raise DataError("x must be an array, or a list of arrays (length,) or (length, channels) of one kind")
+    return {"x": np.concatenate(parts), "offsets": np.cumsum([0, *map(len, parts)])}
+
+
+def _beside(path: Path) -> dict[str, np.ndarray]:
+    others = {key: path.with_suffix(f".{key}.npy") for key in KEYS[1:]}
+    files = {"x": path} | {key: file for key, file in others.items() if file.is_file()}
+    return {key: _open(file, key) for key, file in files.items()}
+
+
+def _unzip(file: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays.files}
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, AttributeError, TypeError) as error:
+        raise DataError(_unreadable(file, error)) from error
+
+
+def _open(file: Path, key: str) -> np.ndarray:
+    try:
+        return np.load(file, mmap_mode="c" if key == "x" else None, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise DataError(_unreadable(file, error)) from error
+
+
+def _unreadable(file: Path, error: Exception) -> str:
+    if "allow_pickle" in str(error) or "Object arrays" in str(error) or "Python objects" in str(error):
+        return (
+            f"{file.name} holds an array of Python objects, which can run code when read; sequences of "
+            f"unequal length go through selfpretrain.data.importing.importer.save"
+        )
+    return f"{file.name} cannot be read as a NumPy file: {error}"
+
+
+def _nearest_key(key: str, arrays: Mapping[str, np.ndarray]) -> str:
+    alike = [name for name in arrays if name.lower().startswith(key)]  # X, y_train ...: too short for nearest
+    return f"; did you mean {alike[0]!r}? Call it {key!r}" if alike else nearest(key, arrays)
+
+
+def _padded(x: np.ndarray, lengths: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if x.ndim not in (2, 3):
+        raise DataError(f"x has shape {x.shape}; it must be (n, L) or (n, L, C), or flat with `offsets`")
+    n, width = x.shape[:2]
+    lengths = np.full(n, width) if lengths is None else _whole("lengths", lengths)
+    if len(lengths) != n:
+        raise DataError(f"{len(lengths)} lengths for {n} sequences")
+    wrong = np.flatnonzero((lengths < 0) | (lengths > width))
+    if len(wrong):
+        raise DataError(f"lengths[{wrong[0]}] is {lengths[wrong[0]]}, but rows of x have {width} positions")
+    return x.reshape(n * width, *x.shape[2:]), np.arange(n) * width, lengths
+
+
+def _ragged(x: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    offsets = _whole("offsets", offsets)
+    if x.ndim not in (1, 2):
+        raise DataError(f"x has shape {x.shape}; with `offsets` it must be (T,) or (T, C)")
+    if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(x) or (np.diff(offsets) < 0).any():
+        raise DataError(f"offsets must rise from 0 to {len(x)}; sequence i is x[offsets[i] : offsets[i + 1]]")
+    return x, offsets[:-1], np.diff(offsets)
+
+
+def _whole(name: str, array: np.ndarray) -> np.ndarray:
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise DataError(f"`{name}` must be one row of integers, it is {array.dtype} {array.shape}")
+    return array.astype(np.int64)
+
+
+def _words(name: str, array: np.ndarray, n: int) -> pa.Array:
+    """One word per sequence; -1 among the integers of y is unlabelled."""
+    if array.shape != (n,):
+        raise DataError(f"`{name}` has shape {array.shape}, but there are {n} sequences")
+    if array.dtype.kind not in "biufUS":
+        raise DataError(f"{name} is {array.dtype}; it must hold integers, floats or strings")
+    array = array.astype(str) if array.dtype.kind in "US" else array
+    found = words(pa.array(array))
+    if name != "y" or array.dtype.kind != "i":
+        return found
+    if (array < -1).any():
+        at = int((array < -1).argmax())
+        raise DataError(f"y[{at}] is {array[at]}; classes are numbered from 0, and -1 means unlabelled")
+    return words(pa.array(array, mask=array == -1))
+
+
+def _sequence(first: int, i: int) -> str:
+    return f"sequence {first + i}"

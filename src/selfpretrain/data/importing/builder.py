@@ -1,0 +1,264 @@
+"""Parts of somebody's data to one prepared set: checked, stored as small as may be, divided into splits."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import DataError
+from .. import group_splits
+from ..near_duplicates import fingerprints, similar
+from ..prepared import PreparedSet, Writer
+from ..schema import Classes, Form, Reals, Signal, Tokens, Values
+from .labels import Labels
+from .missing import mended
+from .source import Part, Reading, Source
+
+MOST_TOKENS = 1 << 24
+SUSPICIOUS = 0.02
+"""Share of val and test sequences similar to one of train from which on people are told."""
+
+
+@dataclass
+class Intake:
+    """What has been taken in so far; the sequences themselves are with the writer."""
+
+    out: Writer
+    source: Source
+    reading: Reading
+    labels: Labels = field(init=False)
+    dropped: int = 0
+    shortened: int = 0
+    low: float = np.inf
+    high: float = -np.inf
+    is_whole: bool = True
+    groups: dict[str, int] = field(default_factory=dict)
+    _columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.labels = Labels(self.reading.target, self.reading.label or "label")
+
+    def take(self, part: Part) -> None:
+        """Check and store a part.
+
+        Raises:
+            DataError: naming the first sequence that cannot be used.
+        """
+        part = self._sound(part)
+        if not len(part.lengths):
+            return
+        flat = self._stored(part)
+        self.labels.take(part.labels, part.where)
+        if part.groups is not None:
+            self._keep("groups", self._numbered(part.groups, part))
+        if part.split is not None:
+            self._keep("split", self._split(part.split, part))
+        whole, sketch = fingerprints(flat, part.lengths)
+        self._keep("lengths", part.lengths)
+        self._keep("equal", whole)
+        self._keep("sketch", sketch)
+        self.out.append(flat)
+
+    def _sound(self, part: Part) -> Part:
+        """Without missing values, empty sequences and positions beyond the greatest length."""
+        before = len(part.lengths)
+        kept_as_is = part.flat.dtype in (np.uint8, np.int16) and self.reading.missing != "mask"
+        if self.source.kind == "values" and not kept_as_is:
+            part = mended(part, self.reading.missing, self.source.spot)
+        empty = part.lengths == 0
+        if empty.any():
+            if self.reading.missing != "drop":
+                where = part.where(int(empty.argmax()))
+                raise DataError(f"{where}: there is no sequence; --missing drop leaves such rows out")
+            part = part.take(~empty)
+        self.dropped += before - len(part.lengths)
+        longest = self.reading.length
+        if longest and (part.lengths > longest).any():
+            self.shortened += int((part.lengths > longest).sum())
+            starts = np.repeat(part.lengths.cumsum() - part.lengths, part.lengths)
+            inside = np.arange(len(part.flat)) - starts < longest
+            part = replace(part, flat=part.flat[inside], lengths=part.lengths.clip(max=longest))
+        return part
+
+    def _stored(self, part: Part) -> np.ndarray:
+        """The sequences in the dtype that is written."""
+        flat = part.flat
+        if self.source.kind == "tokens" and flat.dtype != np.uint8:
+            wrong = ~((flat >= 0) & (flat < MOST_TOKENS) & (flat % 1 == 0))
+            if wrong.any():
+                self._refuse(part, wrong, "no token: tokens are whole numbers from 0; use --kind values")
+            flat = flat.astype(np.int32)
+        self.low = min(self.low, float(np.fmin.reduce(flat, axis=None)))  # these pass over NaN
+        self.high = max(self.high, float(np.fmax.reduce(flat, axis=None)))
+        self.is_whole = self.is_whole and bool((np.rint(flat) == flat).all())
+        if self.out.dtype and flat.dtype.str != self.out.dtype:
+            there = np.dtype(self.out.dtype)
+            raise DataError(f"{part.where(0)}: values are {flat.dtype}, those before {there}; convert them")
+        if self.out.dtype and flat.ndim == 2 and flat.shape[1] != self.out.channels:
+            raise DataError(
+                f"{part.where(0)}: it has {flat.shape[1]} channels, those before {self.out.channels}; "
+                f"leave it out"
+            )
+        return flat
+
+    def _refuse(self, part: Part, wrong: np.ndarray, why: str) -> None:
+        at = int(wrong.argmax())
+        row = int(np.searchsorted(part.lengths.cumsum(), at, side="right"))
+        place = at - int(part.lengths[:row].sum())
+        raise DataError(f"{part.where(row)}: {self.source.spot(place, 0)} is {part.flat[at]}, {why}")
+
+    def _numbered(self, groups: pa.Array, part: Part) -> np.ndarray:
+        self._refuse_null(groups, part, self.reading.group or "groups")
+        encoded = groups.dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        codes = [self.groups.setdefault(name, len(self.groups)) for name in names]
+        return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]
+
+    def _split(self, split: pa.Array, part: Part) -> np.ndarray:
+        self._refuse_null(split, part, self.reading.split or "split")
+        encoded = split.dictionary_encode()
+        codes = [group_splits.named(name) for name in encoded.dictionary.to_pylist()]
+        return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]
+
+    def _refuse_null(self, array: pa.Array, part: Part, column: str) -> None:
+        if array.null_count:
+            row = int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
+            raise DataError(f"{part.where(row)}: {column} is empty; every sequence needs one")
+
+    def _keep(self, name: str, values: np.ndarray) -> None:
+        self._columns.setdefault(name, []).append(values)
+
+    def finish(self, about: dict[str, object]) -> PreparedSet:
+        """Divide, measure and close the set; what people should know of it is in its ``about``.
+
+        Raises:
+            DataError: if labels and splits cannot be used.
+        """
+        if not self._columns:
+            raise DataError("there is no sequence to import")
+        columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
+        lengths, groups = columns["lengths"], columns.get("groups")
+        targets, names = self.labels.finish()
+        strata = targets if names else np.where(np.isnan(targets), -1, 0)
+        split, notes = group_splits.assign(
+            strata, groups, columns.get("split"), columns["equal"], self.reading.split_seed
+        )
+        kept = split >= 0
+        notes = (
+            self._notes(strata, columns["equal"])
+            + notes
+            + group_splits.check(split[kept], targets[kept], names)
+        )
+        notes += self._resembling(columns["sketch"], lengths, split, groups)
+        signal = self._signal(lengths, split == 0)
+        starts, lengths, rows = self._windows(lengths, np.flatnonzero(kept))
+        if self.reading.window and groups is None:
+            groups = np.arange(len(kept))
+        self.out.examples(
+            starts, lengths, targets[rows], split[rows], None if groups is None else groups[rows]
+        )
+        target = Classes(names) if names else _measured(targets[(split == 0) & ~np.isnan(targets)])
+        said = {"reading": asdict(self.reading), "notes": [*self.source.hints, *notes]}
+        return self.out.finish(Form(signal, int(lengths.max()), target), about | said)
+
+    def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Start, length and sequence of every example: a sequence, or one of its windows."""
+        starts, size = lengths.cumsum() - lengths, self.reading.window
+        if not size:
+            return starts[rows], lengths[rows], rows
+        stride = self.reading.stride or size
+        count = np.maximum(lengths[rows] - size, 0) // stride + 1
+        inside = np.arange(int(count.sum())) - np.repeat(count.cumsum() - count, count)
+        rows = np.repeat(rows, count)
+        return starts[rows] + inside * stride, lengths[rows].clip(max=size), rows
+
+    def _notes(self, strata: np.ndarray, equal: np.ndarray) -> list[str]:
+        found = {
+            f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
+            "sequences have no label; they serve pretraining": int((strata < 0).sum()),
+            "rows with missing values are left out": self.dropped,
+            f"sequences are cut to {self.reading.length} positions": self.shortened,
+        }
+        return [f"{count:,} {what}" for what, count in found.items() if count]
+
+    def _resembling(
+        self, sketch: np.ndarray, lengths: np.ndarray, split: np.ndarray, groups: np.ndarray | None
+    ) -> list[str]:
+        flat, ends = self.out.flat(), lengths.cumsum()
+        train, held = np.flatnonzero(split == 0), np.flatnonzero(split > 0)
+
+        def at(rows: np.ndarray) -> Callable[[int], np.ndarray]:
+            return lambda place: flat[ends[rows[place]] - lengths[rows[place]] : ends[rows[place]]]
+
+        found = len(similar(sketch[held], sketch[train], at(held), at(train)))
+        if found <= SUSPICIOUS * len(held):
+            return []
+        advice = "is the group right?" if groups is not None else "--group COLUMN keeps what belongs together"
+        return [
+            f"{found:,} of {len(held):,} val and test sequences share half of their content with one of "
+            f"train; are they overlapping windows of one recording? {advice}"
+        ]
+
+    def _signal(self, lengths: np.ndarray, train: np.ndarray) -> Signal:
+        """What positions hold, as measured on the training split; stored smaller where that loses nothing."""
+        if self.source.kind == "tokens":
+            vocab = self.source.vocab or int(self.high) + 1
+            if vocab <= 256 and np.dtype(self.out.dtype) != np.uint8:
+                self.out.rewrite(lambda block: block.astype(np.uint8))
+            return Tokens(vocab)
+        levels = 256 if np.dtype(self.out.dtype) == np.uint8 else None
+        values = _moments(self.out.blocks(), lengths, train)
+        if levels:
+            return replace(values, levels=levels, low=0.0, high=255.0)
+        self._narrow(values)
+        return values
+
+    def _narrow(self, values: Values) -> None:
+        if self.is_whole and self.low >= -(2**15) and self.high < 2**15 and self.out.dtype != "<i2":
+            small = np.dtype(np.uint8 if 0 <= self.low <= self.high < 256 else np.int16)
+            self.out.rewrite(lambda block: block.astype(small))
+        elif np.dtype(self.out.dtype) == np.float32:
+            centre = np.array(values.centre, dtype=np.float32)
+            self.out.rewrite(lambda block: np.where(np.isnan(block), centre, block))
+
+
+def _moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
+    """Range, centre and spread of the values of the training split; NaN is not counted."""
+    ends, at = lengths.cumsum(), 0
+    shift = count = total = square = np.zeros(1)
+    low, high = np.inf, -np.inf
+    for block in blocks:
+        rows = slice(np.searchsorted(ends, at, side="right"), np.searchsorted(ends, at + len(block)) + 1)
+        last = ends[rows].clip(at, at + len(block))
+        first = (ends[rows] - lengths[rows]).clip(at, at + len(block))
+        x = block[np.repeat(train[rows], last - first)].astype(np.float64)
+        at += len(block)
+        if not len(x):
+            continue
+        if not count.any():  # deviations from any typical value keep more digits than values far from zero
+            shift = np.nan_to_num(x[0])
+        known = ~np.isnan(x)
+        away = np.where(known, x - shift, 0)
+        count, total, square = count + known.sum(0), total + away.sum(0), square + np.square(away).sum(0)
+        low, high = (
+            min(low, float(np.fmin.reduce(x, axis=None))),
+            max(high, float(np.fmax.reduce(x, axis=None))),
+        )
+    mean = total / np.maximum(count, 1)
+    spread = np.sqrt(np.maximum(square / np.maximum(count, 1) - mean**2, 0))
+    centre = mean + shift
+    spread[spread <= 1e-6 * abs(centre)] = 1.0  # a channel that never changes is not stretched
+    if low > high:
+        raise DataError("no value is known; is it the right column?")
+    return Values(
+        len(centre),
+        low=float(low),
+        high=max(float(high), float(low) + 1e-6),
+        centre=tuple(centre.tolist()),
+        spread=tuple(spread.tolist()),
+    )
+
+
+def _measured(known: np.ndarray) -> Reals:
+    return Reals(centre=float(known.mean(dtype=np.float64)), spread=float(known.std(dtype=np.float64)))

@@ -1,0 +1,167 @@
+"""Somebody's own labelled sequences: from whatever they are in to a prepared set with a name."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import DataError
+from ...registry import names
+from ...spec import nearest
+from ...system.watch import tell
+from .. import paths
+from ..prepared import PreparedSet, locked, writing
+from . import arrays, ts_files
+from .builder import Intake
+from .columns import table_source
+from .hub import hub_table
+from .long_tables import long_source
+from .media_files import SOUNDS, files_source
+from .source import Reading, Source
+from .table_files import SUFFIXES, TableFile, table
+
+FOLDER = "own"
+"""Where own data lie in a data folder."""
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+HUB = "hf:"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Data that have been looked at, and how they will be read."""
+
+    origin: str
+    source: Source
+    reading: Reading
+
+    def facts(self) -> dict[str, str]:
+        """What was found, of which the first sequences have been read.
+
+        Raises:
+            DataError: if these cannot be used.
+        """
+        first = next(iter(self.source.parts()), None)
+        if first is None:
+            raise DataError(f"{self.origin} holds no sequence")
+        lengths, labels = first.lengths, first.labels.drop_null().unique().to_pylist()
+        found = {"signal": self.source.kind, "first sequences": f"{len(lengths):,}"}
+        if self.source.kind == "values":
+            found["signal"] = f"values, {first.flat.shape[1]} channels of {first.flat.dtype}"
+        found["lengths"] = f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
+        found["labels"] = ", ".join(sorted(labels)[:5]) + (
+            f" ... ({len(labels):,} kinds)" if len(labels) > 5 else ""
+        )
+        return self.source.facts | found
+
+
+def plan(origin: str, reading: Reading | None = None) -> Plan:
+    """Look at a file, a folder, or ``hf:owner/name``; little is read.
+
+    Raises:
+        DataError: if it is not clear how it is to be read; the message says which flag makes it clear.
+    """
+    reading = reading or Reading()
+    if reading.stride and not reading.window:
+        raise DataError("--stride needs --window")
+    if origin.startswith(HUB):
+        return _of_table(origin, hub_table(origin.removeprefix(HUB)), reading)
+    path = Path(origin).expanduser()
+    if not path.exists():
+        others = sorted(p.name for p in path.parent.glob("*"))[:1000]
+        raise DataError(f"there is no {origin}{nearest(path.name, others) if others else ''}")
+    suffixes = {p.suffix.lower() for p in path.rglob("*")} if path.is_dir() else {path.suffix.lower()}
+    if ".ts" in suffixes:
+        target = reading.target if reading.target != "auto" else ts_files.targets(path)
+        return Plan(origin, ts_files.series_source(path, reading), replace(reading, target=target))
+    if path.is_dir() and (suffixes & set(SOUNDS) or suffixes & set(SUFFIXES) == {".txt"}):
+        return Plan(origin, files_source(path, reading), replace(reading, label="label", group="", split=""))
+    if suffixes & {".npy", ".npz"} and path.is_file():
+        source = arrays.array_source(arrays.read(path), reading)
+        return Plan(origin, source, replace(reading, label="y"))
+    return _of_table(origin, table(path, reading.encoding), reading)
+
+
+def bring(made: Plan, name: str) -> PreparedSet:
+    """Read everything, and keep it under a name; a set of that name is replaced.
+
+    Raises:
+        DataError: if something cannot be used; nothing is written then.
+    """
+    check_name(name)
+    place = paths.home(FOLDER, name)
+    with locked(place), writing(place) as out:
+        intake, done = Intake(out, made.source, made.reading), 0
+        for part in made.source.parts():
+            intake.take(part)
+            done += len(part.lengths)
+            tell(f"import {name}", done, made.source.total)
+        return intake.finish({"name": name, "origin": made.origin})
+
+
+def save(
+    name: str,
+    x: np.ndarray | Sequence[np.ndarray],
+    y: Any,
+    lengths: Any = None,
+    groups: Any = None,
+    split: Any = None,
+    reading: Reading | None = None,
+) -> PreparedSet:
+    """Keep arrays under a name, by which every command knows them.
+
+    Args:
+        name: small letters, digits, - and _.
+        x: (n, L) or (n, L, C) array, or a list of n arrays (length,) or (length, C); integers are tokens,
+            floats values.
+        y: n classes or real numbers.
+        lengths: n numbers of real positions, where rows of ``x`` are padded.
+        groups: n names or numbers of what must stay in one split.
+        split: n times "train", "val" or "test".
+
+    Raises:
+        DataError: if the arrays cannot be used; nothing is written then.
+    """
+    given = {"y": y, "lengths": lengths, "groups": groups, "split": split}
+    held = arrays.join(x) | {key: np.asarray(value) for key, value in given.items() if value is not None}
+    for key, array in held.items():
+        if array.dtype.kind == "O":
+            raise DataError(f"{key} mixes kinds of things; make it an array of numbers or of strings")
+    reading = replace(reading or Reading(), label="y")
+    return bring(Plan("arrays", arrays.array_source(held, reading), reading), name)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that commands could not use.
+
+    Raises:
+        DataError: saying what is wrong with it.
+    """
+    if not NAME.fullmatch(name):
+        raise DataError(f"{name!r} is no name for data; use small letters, digits, - and _")
+    if name in names("tasks"):
+        raise DataError(f"there is a task called {name!r} already; give the data another --name")
+
+
+def suggested(origin: str) -> str:
+    """A name for the data made from the name of their file."""
+    stem = Path(origin.removeprefix(HUB)).expanduser().resolve().stem
+    return re.sub(r"[^a-z0-9_]+", "-", stem.lower()).strip("-_") or "data"
+
+
+def known() -> dict[str, Path]:
+    """Folders of own data in all data folders, by name."""
+    found: dict[str, Path] = {}
+    for folder in paths.folders():
+        for place in sorted((folder / FOLDER).glob("*/meta.json")):
+            if NAME.fullmatch(place.parent.name):
+                found.setdefault(place.parent.name, place.parent)
+    return found
+
+
+def _of_table(origin: str, found: TableFile, reading: Reading) -> Plan:
+    long = reading.id or reading.time or reading.value
+    source = long_source(found, reading) if long else table_source(found, reading)
+    return Plan(origin, source, source.reading)

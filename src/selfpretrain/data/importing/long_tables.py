@@ -1,0 +1,195 @@
+"""Long tables: one row per position, with columns that say of which sequence, when, and what was measured."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import DataError
+from ...system.watch import tell
+from . import cells
+from .columns import matching, with_label
+from .source import Part, Reading, Signal, Source, chosen, whole, words
+from .table_files import TableFile
+
+AT_ONCE = 1 << 20
+"""Positions that are handed on at a time."""
+
+
+@dataclass
+class LongSource(Source):
+    """A long table, sorted in memory: the columns that are needed must fit there."""
+
+    rows: pa.Table = field(kw_only=True)  # sorted by id, then time
+    reading: Reading = field(kw_only=True)
+    flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C) of the sorted rows
+    starts: np.ndarray = field(kw_only=True)  # (n,) where sequences start
+    values: list[str] = field(default_factory=list)
+    roles: list[str] = field(default_factory=list)  # of label, group and split those that are columns
+
+    def parts(self) -> Iterator[Part]:
+        """The sequences, in the order of their ids."""
+        ends = np.append(self.starts[1:], len(self.flat))
+        ids = self.rows["id"].take(pa.array(self.starts)).to_pylist()
+        at = 0
+        while at < len(ends):
+            to = max(int(np.searchsorted(ends, self.starts[at] + AT_ONCE)), at + 1)
+            names = ids[at:to]
+            said = {role: self._constant(role, slice(at, to), names) for role in self.roles}
+            yield Part(
+                self.flat[self.starts[at] : ends[to - 1]],
+                (ends - self.starts)[at:to],
+                said["label"],
+                said.get("group"),
+                said.get("split"),
+                partial(_id, names),
+            )
+            at = to
+
+    def spot(self, position: int, channel: int) -> str:
+        """The column and the position."""
+        return f"column {self.values[min(channel, len(self.values) - 1)]!r}, position {position}"
+
+    def _constant(self, role: str, some: slice, names: list[str]) -> pa.Array:
+        """What is said of every sequence, once; empty cells do not count.
+
+        Raises:
+            DataError: if the rows of one sequence contradict each other.
+        """
+        ends = np.append(self.starts[1:], len(self.flat))[some]
+        first, last = int(self.starts[some][0]), int(ends[-1])
+        said = whole(self.rows[role].slice(first, last - first).dictionary_encode())
+        code = said.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        starts = self.starts[some] - first
+        high = np.maximum.reduceat(code, starts)
+        low = np.minimum.reduceat(np.where(code < 0, len(said.dictionary), code), starts)
+        torn = np.flatnonzero((high >= 0) & (high != low))
+        if len(torn):
+            raise DataError(f"id {names[torn[0]]!r}: its rows do not agree on {role}; one sequence has one")
+        return said.dictionary.take(pa.array(high, pa.int64(), mask=high < 0))
+
+
+def long_source(table: TableFile, reading: Reading) -> LongSource:
+    """Read and sort a long table.
+
+    Raises:
+        DataError: if a column is missing or cannot be used.
+    """
+    if not (reading.id and reading.time and reading.value):
+        raise DataError("a long table needs --id, --time and --value")
+    reading = with_label(table, reading)
+    values = matching(reading.value, table.columns)
+    for column in (reading.id, reading.time):
+        chosen(column, table.columns)
+    rows = _read(table, reading, values)
+    order = pc.sort_indices(rows, [("id", "ascending"), ("time", "ascending")])
+    rows = rows.take(order)
+    ids = whole(rows["id"].dictionary_encode()).indices.to_numpy()
+    starts = np.flatnonzero(np.diff(ids, prepend=-1))
+    twice = (np.diff(ids, prepend=-1) == 0) & np.append(False, _equal_to_next(rows["time"]))
+    if twice.any():
+        at = int(twice.argmax())
+        raise DataError(f"id {rows['id'][at].as_py()!r} has two rows at time {rows['time'][at].as_py()!r}")
+    numbers = order.to_numpy()
+    flat, kind, vocab = _flat([whole(rows[f"value {c}"]) for c in values], values, numbers, reading)
+    roles = {"label": reading.label, "group": reading.group, "split": reading.split}
+    source = LongSource(
+        kind,
+        vocab,
+        len(starts),
+        rows=rows,
+        reading=reading,
+        flat=flat,
+        starts=starts,
+        values=values,
+        roles=[role for role, column in roles.items() if column],
+    )
+    source.facts = {
+        "file": f"{table.path.name} ({table.manner})",
+        "sequence": f"{', '.join(values)} of each {reading.id}, by {reading.time}",
+        "label": reading.label,
+        "group": reading.group or "none",
+        "split": reading.split or "made",
+    }
+    return source
+
+
+def _read(table: TableFile, reading: Reading, values: list[str]) -> pa.Table:
+    """The columns that are needed, under the names of their roles."""
+    roles = {"label": reading.label, "group": reading.group, "split": reading.split}
+    used = [reading.id, reading.time, *values, *filter(None, roles.values())]
+    pieces, at = [], 0
+    for piece in table.pieces(list(dict.fromkeys(used))):
+        named = {"id": words(piece[reading.id]), "time": piece[reading.time]}
+        missing = np.flatnonzero(~named["id"].is_valid().to_numpy(zero_copy_only=False))
+        if len(missing):
+            raise DataError(f"row {at + int(missing[0]) + 1}: {reading.id} is empty; every row needs one")
+        named |= {role: words(piece[column]) for role, column in roles.items() if column}
+        pieces.append(pa.table(named | {f"value {c}": piece[c] for c in values}))
+        at += len(named["id"])
+        tell(f"read {table.path.name}", at, table.rows)
+    if not pieces:
+        raise DataError(f"{table.path.name} has no rows")
+    rows = pa.concat_tables(pieces, promote_options="permissive")
+    return rows.set_column(1, "time", _times(whole(rows["time"]), reading.time))
+
+
+def _times(array: pa.Array, column: str) -> pa.Array:
+    """Numbers if they are numbers, dates if they are dates."""
+    if not cells.is_text(array.type):
+        return _complete(array, column)
+    known = _complete(words(array), column)
+    for kind in (pa.float64(), pa.timestamp("ns")):
+        try:
+            return known.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    raise DataError(f"column {column!r} holds neither numbers nor times such as 2024-12-31 23:59:59")
+
+
+def _complete(array: pa.Array, column: str) -> pa.Array:
+    if array.null_count:
+        row = int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
+        raise DataError(f"row {row + 1}: {column} is empty; every row needs one")
+    return array
+
+
+def _equal_to_next(array: pa.ChunkedArray) -> np.ndarray:
+    array = whole(array)
+    return pc.equal(array[:-1], array[1:]).to_numpy(zero_copy_only=False)
+
+
+def _flat(
+    arrays: list[pa.Array], columns: list[str], order: np.ndarray, reading: Reading
+) -> tuple[np.ndarray, Signal, int]:
+    """Values of all channels, or the numbers of named events."""
+
+    def where(i: int) -> str:
+        return f"row {order[i] + 1}"
+
+    one = arrays[0]
+    if len(arrays) == 1 and cells.is_text(one.type) and reading.kind != "values":
+        try:
+            cells.numbers(one, where, columns[0])
+        except DataError:
+            return _events(one, columns[0])
+    flat = np.stack([cells.numbers(a, where, c) for a, c in zip(arrays, columns, strict=True)], axis=1)
+    return (flat[:, 0], "tokens", 0) if reading.kind == "tokens" else (flat, "values", 0)
+
+
+def _events(array: pa.Array, column: str) -> tuple[np.ndarray, Signal, int]:
+    """Names of events, numbered in the order of the alphabet."""
+    names = words(array)
+    if names.null_count:
+        raise DataError(f"column {column!r} has {names.null_count:,} empty cells; every event needs a name")
+    encoded = names.dictionary_encode()
+    known = encoded.dictionary.to_pylist()
+    rank = np.argsort(np.argsort(known))
+    return rank[encoded.indices.to_numpy()].astype(np.int32), "tokens", len(known)
+
+
+def _id(names: list[str], i: int) -> str:
+    return f"id {names[i]!r}"

@@ -1,0 +1,142 @@
+"""Time series files of the UEA and TSER archives (.ts): a header of @ lines, then one case per line.
+
+A case is ``channel:channel:...:label``; the values of a channel are separated by commas, ``?`` is not known.
+
+Source: the format of sktime and of timeseriesclassification.com.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import DataError
+from .choices import Target
+from .source import Part, Reading, Source, words
+
+AT_ONCE = 256
+"""Cases that are handed on at a time."""
+
+
+@dataclass
+class Series(Source):
+    """One file, or the files of train and test."""
+
+    files: list[tuple[Path, str]] = field(kw_only=True)  # with the split each holds, if there are several
+
+    def parts(self) -> Iterator[Part]:
+        """The cases of all files."""
+        for path, split in self.files:
+            cases = _cases(path)
+            while some := list(islice(cases, AT_ONCE)):
+                lines, series, labels = zip(*some, strict=True)
+                yield Part(
+                    np.concatenate(series),
+                    np.array([len(s) for s in series]),
+                    words(pa.array(labels, pa.large_string())),
+                    None,
+                    pa.array([split] * len(labels), pa.large_string()) if split else None,
+                    partial(_line, path.name, lines),
+                )
+
+    def spot(self, position: int, channel: int) -> str:
+        """Dimension and position."""
+        return f"dimension {channel}, position {position}"
+
+
+def series_source(path: Path, reading: Reading) -> Series:
+    """The cases of a file, or of the files ..._TRAIN.ts and ..._TEST.ts in a folder.
+
+    Raises:
+        DataError: if a file's header says that it cannot be used.
+    """
+    files = [(path, "")] if path.is_file() else _pair(path)
+    for file, _ in files:
+        header, _ = _header(file)
+        if header.get("timestamps") == "true":
+            raise DataError(f"{file.name} has time stamps, which are not read; remove them")
+        if header.get("classlabel", "false") == "false" and header.get("targetlabel", "false") == "false":
+            raise DataError(
+                f"{file.name} has neither @classLabel nor @targetLabel; there is nothing to predict"
+            )
+    if reading.kind not in ("auto", "values"):
+        raise DataError(f"{path.name} holds values; leave --kind {reading.kind} out")
+    said = {"file": ", ".join(file.name for file, _ in files), "sequence": "series of real numbers"}
+    return Series("values", facts=said | {"split": "by file" if files[0][1] else "made"}, files=files)
+
+
+def targets(path: Path) -> Target:
+    """Whether a file says that its labels are "classes" or "reals"."""
+    file = path if path.is_file() else _pair(path)[0][0]
+    return "reals" if _header(file)[0].get("targetlabel", "false") != "false" else "classes"
+
+
+def _pair(folder: Path) -> list[tuple[Path, str]]:
+    files = sorted(folder.glob("*.ts"), reverse=True)
+    splits = [file.stem.rpartition("_")[2].lower() for file in files]
+    if sorted(splits) != ["test", "train"]:
+        raise DataError(f"{folder} must hold one ..._TRAIN.ts and one ..._TEST.ts; name a file instead")
+    return list(zip(files, splits, strict=True))
+
+
+def _header(path: Path) -> tuple[dict[str, str], int]:
+    """What the @ lines say, in small letters, and the number of the @data line."""
+    said: dict[str, str] = {}
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            word, _, rest = line.strip().lower().partition(" ")
+            if word == "@data":
+                return said, number
+            if word.startswith("@"):
+                said[word[1:]] = rest.strip().partition(" ")[0]
+    raise DataError(f"{path.name} has no @data line; is it a .ts file?")
+
+
+def _cases(path: Path) -> Iterator[tuple[int, np.ndarray, str]]:
+    """Line number, series (length, C) and label of each case."""
+    start, channels = _header(path)[1], 0
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if number <= start or not line.strip() or line.startswith("#"):
+                continue
+            *dimensions, label = line.strip().split(":")
+            series = [
+                _numbers(text, f"{path.name}, line {number}, dimension {i}")
+                for i, text in enumerate(dimensions)
+            ]
+            channels = channels or len(series)
+            if len(series) != channels or not series:
+                raise DataError(
+                    f"{path.name}, line {number}: {len(series)} dimensions, lines before have {channels}"
+                )
+            if len({len(s) for s in series}) > 1:
+                raise DataError(
+                    f"{path.name}, line {number}: dimensions of {[len(s) for s in series]} positions; "
+                    f"make them equal"
+                )
+            yield number, np.stack(series, axis=1), label
+
+
+def _numbers(text: str, where: str) -> np.ndarray:
+    cells = text.replace("?", "nan").split(",") if text.strip() else []
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError as error:
+        wrong = next(cell for cell in cells if not _is_number(cell))
+        raise DataError(f"{where}: {wrong.strip()[:40]!r} is not a number") from error
+
+
+def _line(name: str, lines: tuple[int, ...], i: int) -> str:
+    return f"{name}, line {lines[i]}"
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

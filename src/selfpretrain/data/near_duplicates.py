@@ -1,0 +1,114 @@
+"""Which sequences are equal, and which share most of their content, as overlapping windows do."""
+
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+
+from ..system.jit import compiled
+
+RUN = 24
+"""Positions that are compared at a time."""
+SKETCHES = 4
+"""Numbers kept of every sequence: the smallest of its runs, in as many orders."""
+STEP = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number of scattered bits, by which hashes are multiplied before others are added."""
+HALF, LOOKS = 0.5, 20_000
+"""Share of runs in common from which on two sequences are similar; sequences that are looked at, about."""
+
+Sequences = Callable[[int], np.ndarray]
+"""A sequence by its place."""
+
+
+def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) a number that equal sequences share; (n, 4) numbers most of which are shared by similar ones.
+
+    Two sequences share each of the four with the probability that a run of 24 positions found in one of them
+    is found in both (min-wise hashing, Broder 1997). Sequences shorter than that share none.
+    """
+    rows = np.ascontiguousarray(flat).view(np.uint8).reshape(len(flat), -1)
+    whole, sketch = np.zeros(len(lengths), np.uint64), np.zeros((len(lengths), SKETCHES), np.uint64)
+    _fingerprints(rows, lengths, whole, sketch)
+    return whole, sketch
+
+
+def similar(held: np.ndarray, train: np.ndarray, held_at: Sequences, train_at: Sequences) -> np.ndarray:
+    """Places in ``held`` whose sequences have half of their runs in common with one in ``train``.
+
+    Sketches, (m, 4) each, propose pairs; a look at the sequences decides, for images on one background share
+    runs as well. Of more than 20,000 places every second, third ... is looked at, and speaks for the next.
+    """
+    pairs = _candidates(held, train)
+    places, first = np.unique(pairs[:, 0], return_index=True)
+    edges, every = np.append(first, len(pairs)), 1 + len(places) // LOOKS
+    alike = [
+        any(common(held_at(place), train_at(at)) >= HALF for place, at in pairs[begin:end].tolist())
+        for begin, end in zip(edges[:-1:every], edges[1::every], strict=True)
+    ]
+    return places[np.repeat(np.array(alike, dtype=bool), every)[: len(places)]]
+
+
+def common(a: np.ndarray, b: np.ndarray) -> float:
+    """Share of the different runs of the sequence with fewer of them that occur in the other, in [0, 1]."""
+    first, second = _runs(a), _runs(b)
+    return len(np.intersect1d(first, second, assume_unique=True)) / max(min(len(first), len(second)), 1)
+
+
+def _candidates(held: np.ndarray, train: np.ndarray) -> np.ndarray:
+    """(pairs, 2) places in ``held`` and ``train`` that have at least two of their four numbers in common."""
+    found = [np.zeros((0, 2), dtype=np.int64)]
+    for a, b in combinations(range(SKETCHES), 2):
+        asked, known = (part[:, a] * STEP + part[:, b] for part in (held, train))
+        order = np.argsort(known)
+        place = np.searchsorted(known[order], asked).clip(max=len(known) - 1)
+        hit = (known[order][place] == asked) & (held != 0).all(1) if len(known) else np.zeros(len(held), bool)
+        found.append(np.stack([np.flatnonzero(hit), order[place[hit]]], axis=1))
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _runs(sequence: np.ndarray) -> np.ndarray:
+    """Numbers of its different runs of 24 positions."""
+    rows = np.ascontiguousarray(sequence).view(np.uint8).reshape(len(sequence), -1)
+    symbols, run = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows) - RUN + 1, dtype=np.uint64)
+    for column in rows.T:
+        symbols = (symbols + column + np.uint64(1)) * STEP
+        symbols ^= symbols >> np.uint64(31)
+    for at in range(RUN):
+        run = (run + symbols[at : at + len(run)]) * STEP
+    return np.unique(run)
+
+
+@compiled
+def _mix(x: np.uint64) -> np.uint64:
+    """Scatter 64 bits (the finaliser of SplitMix64, Steele et al. 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled
+def _fingerprints(rows: np.ndarray, lengths: np.ndarray, whole: np.ndarray, sketch: np.ndarray) -> None:
+    base = np.uint64(0x100000001B3)
+    leaving = np.uint64(1)
+    for _ in range(RUN):
+        leaving *= base
+    symbols = np.empty(lengths.max() if len(lengths) else 0, np.uint64)
+    at = 0
+    for i in range(len(lengths)):
+        total, rolling = np.uint64(lengths[i]), np.uint64(0)
+        for j in range(lengths[i]):
+            symbol = np.uint64(0xCBF29CE484222325)
+            for k in range(rows.shape[1]):
+                symbol = (symbol ^ np.uint64(rows[at + j, k])) * base
+            symbols[j] = _mix(symbol)
+            total = _mix(total ^ symbols[j])
+            rolling = rolling * base + symbols[j]
+            if j >= RUN:
+                rolling -= leaving * symbols[j - RUN]
+            if j >= RUN - 1:
+                for s in range(SKETCHES):
+                    value = _mix(rolling + np.uint64(s + 1) * np.uint64(0x9E3779B97F4A7C15))
+                    if j == RUN - 1 or value < sketch[i, s]:
+                        sketch[i, s] = value
+        whole[i] = total
+        at += lengths[i]

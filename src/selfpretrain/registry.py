@@ -1,0 +1,89 @@
+"""Shelves: folders whose every file offers one thing.
+
+The directory is the registry: ``mixers/s4d.py`` offers the mixer called ``s4d`` as ``s4d.mixer``.
+"""
+
+import ast
+import functools
+import importlib
+import pkgutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .errors import SpecError, UnknownName
+from .spec import nearest
+
+SHELVES = {"tasks": "task", "mixers": "mixer", "objectives": "objective", "studies": "study"}
+"""Every shelf, and the name under which each of its files exports its one thing."""
+
+OWN = {"tasks": "imported"}
+"""The file of a shelf that knows what users have put there under names of their own."""
+
+
+def names(shelf: str) -> list[str]:
+    """Names on a shelf, e.g. ``names("mixers")``; ``base`` and files starting with ``_`` are not on it.
+
+    The file ``image_jpeg.py`` is called ``image-jpeg``.
+    """
+    package = importlib.import_module(f"{__package__}.{shelf}")
+    found = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg)
+    return sorted(name.replace("_", "-") for name in found if name != "base" and not name.startswith("_"))
+
+
+def about(shelf: str, name: str) -> str:
+    """The first sentence of a shelf's file, read without importing it."""
+    package = importlib.import_module(f"{__package__}.{shelf}")
+    text = Path(package.__path__[0], f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(text)) or name).splitlines()[0]
+
+
+def find(shelf: str, name: str) -> Any:
+    """The thing called ``name`` on a shelf, or at ``module:attribute`` in somebody else's package.
+
+    A task may also be one of the user's own data sets, by the name it was given when it was imported.
+
+    Raises:
+        UnknownName: if there is no such thing; the message offers the nearest name.
+    """
+    if ":" in name:
+        return _foreign(name)
+    known = names(shelf)
+    if name in known:
+        file = name.replace("-", "_")
+        return getattr(importlib.import_module(f"{__package__}.{shelf}.{file}"), SHELVES[shelf])
+    if shelf in OWN:
+        own = importlib.import_module(f"{__package__}.{shelf}.{OWN[shelf]}")
+        if name in own.known():
+            return functools.partial(getattr(own, SHELVES[shelf]), name)
+        known += own.known()
+    raise UnknownName(f"no {SHELVES[shelf]} called {name!r}{nearest(name, known)}")
+
+
+def name_of(thing: object) -> str:
+    """The short name of a spec or its class: its file's name on a shelf, its own name elsewhere."""
+    kind = thing if isinstance(thing, type) else type(thing)
+    if kind is not thing and isinstance(given := getattr(thing, "name", None), str) and given:
+        return given
+    parts = kind.__module__.split(".")
+    on_shelf = parts[0] == __package__ and len(parts) == 3 and parts[1] in SHELVES
+    return parts[2].replace("_", "-") if on_shelf else kind.__name__.lower()
+
+
+def _foreign(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    loaded = _load(module)
+    if attribute not in vars(loaded):
+        offered = [key for key in vars(loaded) if not key.startswith("_")]
+        raise UnknownName(f"{module} has no {attribute!r}{nearest(attribute, offered)}")
+    return vars(loaded)[attribute]
+
+
+@functools.cache
+def _load(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UnknownName(f"cannot import {module!r}: {error}; is it installed, or on PYTHONPATH?") from error
+    except Exception as error:
+        raise SpecError(f"{module!r} fails while being imported: {type(error).__name__}: {error}") from error

@@ -1,0 +1,239 @@
+"""What a study's cells say when paired by seed: gains, and whether the order of the rows changes."""
+
+import enum
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StoreError
+from .results import Cell, Predictions, Study
+from .statistics import Estimate, estimate, mean_error, r2, r2_error, sign_flip
+
+Place = tuple[str, str]
+"""A row and a column."""
+
+
+class Standing(enum.Enum):
+    """How a difference stands to zero and to the tie band, by its combined interval."""
+
+    BETTER = "better"  # wholly above the tie band
+    AHEAD = "ahead"  # above zero, may be inside the tie band
+    EQUAL = "equal"  # wholly inside the tie band
+    UNCLEAR = "unclear"  # on both sides of zero
+    BEHIND = "behind"  # below zero, may be inside the tie band
+    WORSE = "worse"  # wholly below the tie band
+    ONE_SEED = "one seed"  # no interval
+    NOTHING = "nothing"  # no pair has finished
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Place ``a`` minus place ``b``, paired by seed."""
+
+    a: Place
+    b: Place
+    seeds: tuple[int, ...]
+    values: tuple[float, ...]  # one per seed
+    estimate: Estimate | None  # None where no pair has finished
+    p: float | None  # of the sign-flip test; None below six seeds
+    standing: Standing
+
+
+class Order(enum.Enum):
+    """What happens to the order of two rows from the control to the treatment."""
+
+    CHANGES = "changes"
+    STAYS = "does not change"
+    UNRESOLVED = "not resolved"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two rows compared in the control column and in the treatment column."""
+
+    control: Difference
+    treatment: Difference
+
+    @property
+    def rows(self) -> tuple[str, str]:
+        """The two rows, the first minus the second."""
+        return self.control.a[0], self.control.b[0]
+
+    @property
+    def order(self) -> Order:
+        """Resolved only if both intervals exclude the tie band."""
+        sides = _side(self.control), _side(self.treatment)
+        if 0 in sides:
+            return Order.UNRESOLVED
+        return Order.STAYS if sides[0] == sides[1] else Order.CHANGES
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """All pairs of rows."""
+
+    pairs: tuple[Pair, ...]
+
+    @property
+    def order(self) -> Order:
+        """Changes if any pair does; does not change if every pair's order is resolved and stays."""
+        orders = {pair.order for pair in self.pairs}
+        if Order.CHANGES in orders:
+            return Order.CHANGES
+        return Order.STAYS if orders == {Order.STAYS} else Order.UNRESOLVED
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A study with everything that its reports say about it, computed once."""
+
+    study: Study
+    means: dict[Place, Estimate]  # over seeds; places without a score are absent
+    gains: tuple[Difference, ...]  # for every contrast, every row
+    ranking: Ranking | None  # None with a single row
+    best: frozenset[Place]  # the best of each row, and what cannot be told from it
+
+    @property
+    def headline(self) -> tuple[Difference, ...]:
+        """The gains of the first contrast, one per row."""
+        return self.gains[: len(self.study.rows)]
+
+
+def analyse(study: Study) -> Analysis:
+    """Means, paired gains and ranking of a study.
+
+    Raises:
+        StoreError: if two runs were tested on different examples.
+    """
+    means = {
+        (row, column): estimate([score_of(cell) for cell in cells.values()])
+        for row in study.rows
+        for column in study.columns
+        if (cells := study.at(row, column))
+    }
+    gains = tuple(
+        difference(study, (row, treatment), (row, control))
+        for treatment, control in study.plan.contrasts
+        for row in study.rows
+    )
+    best = frozenset((row, column) for row in study.rows for column in _best(study, means, row))
+    return Analysis(study, means, gains, _ranking(study), best)
+
+
+def difference(study: Study, a: Place, b: Place) -> Difference:
+    """Scores at ``a`` minus scores at ``b``, over the seeds that both have.
+
+    Raises:
+        StoreError: if the two were tested on different examples.
+    """
+    here, there = study.at(*a), study.at(*b)
+    seeds = tuple(seed for seed in here if seed in there)
+    if not seeds:
+        return Difference(a, b, (), (), None, None, Standing.NOTHING)
+    ours, theirs = [here[s] for s in seeds], [there[s] for s in seeds]
+    values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
+    found = estimate(values, example_error(study, ours, theirs))
+    return Difference(a, b, seeds, values, found, sign_flip(values), judge(found, study.plan.metric.tie))
+
+
+def judge(found: Estimate, tie: float) -> Standing:
+    """Where the combined interval lies; ``tie`` is half the width of the tie band."""
+    if found.bounds is None:
+        return Standing.ONE_SEED
+    low, high = found.bounds
+    rules = {
+        Standing.BETTER: low > tie,
+        Standing.WORSE: high < -tie,
+        Standing.EQUAL: -tie <= low and high <= tie,
+        Standing.AHEAD: low > 0,
+        Standing.BEHIND: high < 0,
+    }
+    return next((standing for standing, holds in rules.items() if holds), Standing.UNCLEAR)
+
+
+def example_error(study: Study, ours: Sequence[Cell], theirs: Sequence[Cell]) -> float | None:
+    """Standard error of the mean difference due to the choice of test examples; None if it is unknown.
+
+    Unknown where predictions were not kept, or do not reproduce the score (another metric).
+    """
+    kind = study.plan.task.kind
+    a, b = _answers(ours, kind), _answers(theirs, kind)
+    if a is None or b is None:
+        return None
+    if not all(np.array_equal(a[0].target, other.target) for other in a[1:] + b):
+        raise StoreError(
+            f"{ours[0].paths[-1]} and {theirs[0].paths[-1]} were tested on different examples and cannot "
+            f"be compared; delete the older one and run the study again"
+        )
+    if kind == "classes":
+        return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]))
+    target = a[0].target.astype(np.float64)
+    return r2_error(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]))
+
+
+def _best(study: Study, means: dict[Place, Estimate], row: str) -> list[str]:
+    there = [column for column in study.columns if (row, column) in means]
+    if len(there) < 2 or any(means[row, column].n < 2 for column in there):
+        return []  # too few to tell a best one
+    best = max(there, key=lambda column: means[row, column].mean)
+    return [column for column in there if column == best or _ties(study, row, best, column)]
+
+
+def _ties(study: Study, row: str, best: str, other: str) -> bool:
+    found = difference(study, (row, best), (row, other)).estimate
+    if found is None or found.bounds is None:
+        return True
+    return found.mean < study.plan.metric.tie or found.bounds[0] <= 0
+
+
+def _ranking(study: Study) -> Ranking | None:
+    treatment, control = study.headline
+    pairs = [
+        Pair(difference(study, (a, control), (b, control)), difference(study, (a, treatment), (b, treatment)))
+        for a, b in itertools.combinations(study.rows, 2)
+    ]
+    return Ranking(tuple(pairs)) if pairs else None
+
+
+def _side(found: Difference) -> int:
+    return {Standing.BETTER: 1, Standing.WORSE: -1}.get(found.standing, 0)
+
+
+def score_of(cell: Cell) -> float:
+    """The score of a cell that has one."""
+    score = cell.score
+    assert score is not None, "cells without a score are left out by Study.at"
+    return score
+
+
+def _answers(cells: Sequence[Cell], kind: str) -> list[Predictions] | None:
+    """The predictions behind the scores of some cells, if all are there and reproduce them."""
+    found = [cell.scored.predictions for cell in cells]
+    kept = [predictions for predictions in found if predictions is not None]
+    if len(kept) < len(cells):
+        return None
+    again = [_score_again(predictions, kind) for predictions in kept]
+    agree = [abs(x - score_of(cell)) < 1e-4 for x, cell in zip(again, cells, strict=True)]
+    return kept if all(agree) else None
+
+
+def _score_again(kept: Predictions, kind: str) -> float:
+    if kind == "classes":
+        return float(_correct(kept).mean())
+    return r2(kept.prediction.astype(np.float64), kept.target.astype(np.float64))
+
+
+def _correct(kept: Predictions) -> NDArray[np.float64]:
+    return (kept.prediction == kept.target).astype(np.float64)
+
+
+def _squared(kept: Predictions) -> NDArray[np.float64]:
+    return (kept.prediction.astype(np.float64) - kept.target) ** 2
+
+
+def _mean_of(arrays: Sequence[NDArray[np.float64]]) -> NDArray[Any]:
+    return np.mean(np.stack(arrays), axis=0)

@@ -1,0 +1,279 @@
+"""The figures of a study's page in the form that papers give them: lines, bars, curves, critical differences.
+
+Filled markers and bars are measured here, with 95 % t-intervals over seeds; hollow markers are the paper's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import format
+from ..analysis import Analysis
+from ..ranks import Ranks
+from ..results import Metric, Printed
+from .style import COLOURS, INK, MARKERS, SETTINGS, STYLES, WIDTH, abreast, canvas, drawn, named, thin
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SEPARATOR = " · "
+"""Between the group of a row and its place along x, as in ``attention · 20 %``."""
+POINTS = 400
+"""Of a curve at most."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One column at every place of a panel; None where there is no number."""
+
+    label: str
+    arm: int  # its place among the columns of the study, which gives its colour
+    means: tuple[float | None, ...]
+    halves: tuple[float | None, ...]  # of 95 % t-intervals over seeds
+    printed: tuple[float | None, ...]  # the paper's numbers
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One task and one group of rows, as a figure of its own."""
+
+    title: str
+    unit: str
+    places: tuple[str, ...]  # along x, or the rows of bars
+    lines: tuple[Line, ...]
+    limits: tuple[float, float]  # of the scores; the same for all groups of a task
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve that was measured."""
+
+    label: str
+    x: tuple[float | str, ...]  # numbers, or names
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Curves that were measured on weights, e.g. how far attention looks in every block."""
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+
+
+def printed_at(analysis: Analysis, row: str, column: str) -> Printed | None:
+    """What the paper printed for a row and a column, whatever the seed."""
+    here = (c.printed for c in analysis.study.cells if (c.row, c.column) == (row, column))
+    return next((found for found in here if found is not None), None)
+
+
+def comparable(printed: Printed | None, metric: Metric) -> float | None:
+    """The paper's number in the unit of ours, fractions as %; None where it counts something else."""
+    if printed is None or printed.value is None:
+        return None
+    if (printed.unit, metric.unit) == ("", "%"):
+        return 100 * printed.value
+    return printed.value if printed.unit == metric.unit else None
+
+
+def panels(analysis: Analysis, label: str, grouped: bool) -> list[Panel]:
+    """The panels of a task: one for all rows, or one per group of rows ``GROUP · PLACE``."""
+    groups: dict[str, list[str]] = {}
+    for row in analysis.study.rows:
+        groups.setdefault(row.partition(SEPARATOR)[0] if grouped and SEPARATOR in row else "", []).append(row)
+    found = {
+        group: [_line(analysis, rows, column) for column in analysis.study.columns]
+        for group, rows in groups.items()
+    }
+    limits = _limits([line for lines in found.values() for line in lines])
+    return [
+        Panel(
+            f"{label}{SEPARATOR}{group}" if group else label,
+            format.unit(analysis.study.plan.metric),
+            tuple(row.partition(SEPARATOR)[2] if group else row for row in groups[group]),
+            tuple(line for line in lines if any(value is not None for value in line.means + line.printed)),
+            limits,
+        )
+        for group, lines in found.items()
+    ]
+
+
+def lines(panel: Panel) -> str:
+    """Score against x, evenly spaced: one line per column, its interval a band, the paper's points hollow."""
+    from matplotlib import rc_context
+
+    with rc_context({**SETTINGS, "svg.hashsalt": f"lines {panel.title}"}):
+        figure, axes = canvas(WIDTH, 3.1)
+        axes.grid(axis="y")
+        for line in panel.lines:
+            _curve(axes, line)
+        axes.set_xticks(range(len(panel.places)), panel.places)
+        axes.set_xlim(-0.3, len(panel.places) - 0.7)
+        axes.set_ylim(*panel.limits)
+        axes.set_ylabel(f"test {panel.unit}")
+        _legend(axes, panel)
+        return drawn(figure)
+
+
+def bars(panel: Panel) -> str:
+    """A group of bars per row, from zero, with intervals; the paper's numbers are hollow markers."""
+    from matplotlib import rc_context
+
+    with rc_context({**SETTINGS, "svg.hashsalt": f"bars {panel.title}"}):
+        size = 0.8 / max(len(panel.lines), 1)
+        figure, axes = canvas(
+            WIDTH, 1.3 + 0.08 * len(panel.lines) + len(panel.places) * (0.16 + 0.17 * len(panel.lines))
+        )
+        axes.grid(axis="x")
+        axes.set_axisbelow(True)
+        for at, line in enumerate(panel.lines):
+            heights = [place + (at + 0.5) * size - 0.4 for place in range(len(panel.places))]
+            _bar(axes, line, heights, 0.9 * size)
+        low, high = panel.limits
+        axes.set_xlim(min(low, 0.0), max(high, 0.0))
+        axes.set_yticks(range(len(panel.places)), panel.places)
+        axes.set_ylim(len(panel.places) - 0.5, -0.5)
+        axes.set_xlabel(f"test {panel.unit}")
+        _legend(axes, panel)
+        return drawn(figure)
+
+
+def curves(measure: Measure) -> str:
+    """Curves that were measured, one per series."""
+    from matplotlib import rc_context
+
+    with rc_context({**SETTINGS, "svg.hashsalt": f"curves {measure.title}"}):
+        figure, axes = canvas(WIDTH, 2.9)
+        axes.grid(axis="y")
+        names = _names(measure)
+        for at, series in enumerate(measure.series):
+            aside = 0.1 * (at - (len(measure.series) - 1) / 2)  # equal values are seen side by side
+            xs = [names.index(str(x)) + aside if names else float(x) for x in series.x]
+            points = thin(list(zip(xs, series.y, strict=True)), POINTS)
+            every = max(1, len(points) // 12)
+            pen = _pen(at) | ({"linestyle": ""} if names else {})  # nothing lies between two names
+            axes.plot(*_unzipped(points), **pen, markersize=4, markevery=every, label=series.label)
+        if names:
+            axes.set_xticks(range(len(names)), names)
+            axes.set_ylim(bottom=min(0.0, *(y for series in measure.series for y in series.y)))
+        else:
+            axes.locator_params(
+                axis="x", integer=all(float(x).is_integer() for s in measure.series for x in s.x)
+            )
+        axes.set_xlabel(measure.x)
+        axes.set_ylabel(measure.y)
+        axes.set_title(measure.title, loc="left", fontsize=10, fontweight="bold")
+        axes.legend(loc="best", handlelength=3)
+        return drawn(figure)
+
+
+def ladder(ranks: Ranks, title: str) -> str:
+    """Average ranks on a line; a bar joins rows that differ by less than the critical difference."""
+    from matplotlib import rc_context
+
+    k, half = len(ranks.rows), (len(ranks.rows) + 1) // 2
+    with rc_context({**SETTINGS, "svg.hashsalt": f"ranks {title}"}):
+        top, first = 0.75, 0.45 + 0.14 * len(ranks.groups)
+        figure, axes = canvas(WIDTH, 0.75 + 0.22 * (half + 3) + 0.05 * len(ranks.groups))
+        axes.set_axis_off()
+        axes.plot([1, k], [0, 0], color=INK, linewidth=0.9)
+        for place in range(1, k + 1):
+            axes.plot([place] * 2, [0, 0.1], color=INK, linewidth=0.9)
+            axes.text(place, 0.16, str(place), ha="center", va="bottom", fontsize=8)
+        axes.plot([1, 1 + ranks.critical], [top, top], color=INK, linewidth=1.8)
+        axes.text(1, top + 0.08, f"critical difference {ranks.critical:.2f}", va="bottom", fontsize=8)
+        for at, (row, rank) in enumerate(ranks.sorted):
+            left = at < half
+            depth = -(first + 0.36 * (at if left else k - 1 - at))
+            edge = 1 - 0.04 * k if left else k + 0.04 * k
+            axes.plot([rank, rank, edge], [0, depth, depth], color=COLOURS[0], linewidth=0.9)
+            words = f"{row}  {rank:.2f}" if left else f"{rank:.2f}  {row}"
+            gap = -0.02 * k if left else 0.02 * k
+            axes.text(edge + gap, depth, words, ha="right" if left else "left", va="center")
+        for at, (low, high) in enumerate(ranks.groups):
+            ends = ranks.sorted[low][1] - 0.02 * k, ranks.sorted[high][1] + 0.02 * k
+            axes.plot(ends, [-0.18 - 0.14 * at] * 2, color=COLOURS[1], linewidth=3, solid_capstyle="butt")
+        axes.set_ylim(-(first + 0.36 * half), top + 0.4)
+        axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
+        return drawn(figure)
+
+
+def _names(measure: Measure) -> list[str]:
+    """What stands along x where it is not numbers."""
+    xs = [x for series in measure.series for x in series.x]
+    return list(dict.fromkeys(map(str, xs))) if any(isinstance(x, str) for x in xs) else []
+
+
+def _line(analysis: Analysis, rows: Sequence[str], column: str) -> Line:
+    metric = analysis.study.plan.metric
+    found = [analysis.means.get((row, column)) for row in rows]
+    halves = [None if f is None or f.over_seeds is None else f.over_seeds * metric.factor for f in found]
+    return Line(
+        column,
+        analysis.study.columns.index(column),
+        tuple(None if f is None else f.mean * metric.factor for f in found),
+        tuple(halves),
+        tuple(comparable(printed_at(analysis, row, column), metric) for row in rows),
+    )
+
+
+def _limits(lines: Sequence[Line]) -> tuple[float, float]:
+    """The range of all scores, intervals and printed numbers, with a margin."""
+    ends = [value for line in lines for value in line.printed if value is not None]
+    for line in lines:
+        pairs = [(m, h or 0.0) for m, h in zip(line.means, line.halves, strict=True) if m is not None]
+        ends += [m + sign * h for m, h in pairs for sign in (-1, 1)]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    margin = 0.06 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+def _curve(axes: "Axes", line: Line) -> None:
+    places = enumerate(zip(line.means, line.halves, strict=True))
+    known = [(x, mean, half or 0.0) for x, (mean, half) in places if mean is not None]
+    xs, means = [x for x, _, _ in known], [mean for _, mean, _ in known]
+    low, high = ([mean + sign * half for _, mean, half in known] for sign in (-1, 1))
+    axes.fill_between(xs, low, high, color=COLOURS[line.arm % len(COLOURS)], alpha=0.16, linewidth=0)
+    axes.plot(xs, means, **_pen(line.arm), markersize=5, label=line.label)
+    hollow = [(float(x), value) for x, value in enumerate(line.printed) if value is not None]
+    axes.plot(
+        *_unzipped(hollow), **_pen(line.arm) | {"linestyle": "", "markerfacecolor": "none"}, markersize=7
+    )
+
+
+def _bar(axes: "Axes", line: Line, heights: list[float], size: float) -> None:
+    means = [mean or 0.0 for mean in line.means]
+    axes.barh(heights, means, size, color=COLOURS[line.arm % len(COLOURS)], alpha=0.75, label=line.label)
+    for height, mean, half in zip(heights, line.means, line.halves, strict=True):
+        if mean is not None and half is not None:
+            axes.plot([mean - half, mean + half], [height] * 2, color=INK, linewidth=1.4)
+    places = zip(line.printed, heights, strict=True)
+    hollow = [(value, height) for value, height in places if value is not None]
+    axes.plot(
+        *_unzipped(hollow), **_pen(line.arm) | {"color": INK, "linestyle": "", "markerfacecolor": "none"}
+    )
+
+
+def _pen(at: int) -> dict[str, Any]:
+    """Colour, line and marker that tell a curve from the others, also in grey."""
+    colour, style, marker = (kind[at % len(kind)] for kind in (COLOURS, STYLES, MARKERS))
+    return {"color": colour, "linestyle": style, "marker": marker, "linewidth": 1.8}
+
+
+def _unzipped(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _legend(axes: "Axes", panel: Panel) -> None:
+    """Title, and above the axes a legend that explains hollow markers where there are any."""
+    from matplotlib.lines import Line2D
+
+    handles, labels = axes.get_legend_handles_labels()
+    if any(value is not None for line in panel.lines for value in line.printed):
+        handles.append(Line2D([], [], linestyle="", marker="o", color=INK, markerfacecolor="none"))
+        labels.append("paper")
+    columns = min(abreast(labels, panel.places), 2 if len(labels) == 4 else 3)
+    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
+    named(axes, panel.title, -(-len(labels) // columns))

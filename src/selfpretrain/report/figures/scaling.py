@@ -1,0 +1,325 @@
+"""What layers cost as they grow: tables, a CSV file and a figure on logarithmic axes, with fitted slopes.
+
+A slope of 1 means linear growth, of 2 quadratic; it is fitted to the logarithms by least squares. In the
+figure a few layers get a line each; many get a row each, fastest first, with a dot for each size.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Literal
+
+from .. import format
+from ..render.markdown import section
+from ..tables import Entry
+from ..tables import Table as Grid
+from .style import COLOURS, FAINT, INK, MARKERS, SETTINGS, STYLES, WIDTH
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+Quantity = Literal["seconds", "bytes"]
+Points = list[tuple[int, float]]
+
+AXES: dict[Quantity, tuple[str, float]] = {
+    "seconds": ("forward and backward in ms", 1e3),
+    "bytes": ("additional memory in MB", 1e-6),
+}
+MANY = 8
+"""Layers from which on each has a row of its own: so many lines could not be told apart."""
+SHADES = ("#f6c445", "#e08b3a", "#b8563f", "#7d3350", "#3d2352")
+"""Colours of sizes, smallest first: from light to dark, so that they are in order in grey as well."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one layer took for a forward and a backward pass over one batch, or why it took nothing."""
+
+    mixer: str
+    length: int  # positions
+    width: int
+    batch: int  # sequences
+    parameters: int | None = None
+    seconds: float | None = None  # median over the rounds; processor time on a CPU
+    bytes: int | None = None  # growth of the memory in use by one pass
+    rounds: int = 1
+    said: str = ""  # why there is no number
+
+    def line(self) -> str:
+        """The reading in words, e.g. ``s4  length 1024  width 128  12.1 ms  47 MB``."""
+        where = f"{self.mixer}  length {self.length}  width {self.width}"
+        if self.seconds is None or self.bytes is None:
+            return f"{where}  {self.said}"
+        return f"{where}  {milliseconds(self.seconds)}  {megabytes(self.bytes)}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """All readings of a benchmark: length grows, or width at one length."""
+
+    readings: tuple[Reading, ...]
+
+    @property
+    def along(self) -> Literal["length", "width"]:
+        """What grows; widths that differ between mixers only do not."""
+        widths = {reading.width for reading in self.readings if reading.mixer == self.mixers[0]}
+        lengths = {reading.length for reading in self.readings}
+        return "width" if len(widths) > len(lengths) else "length"
+
+    @property
+    def mixers(self) -> list[str]:
+        """In the order in which they were measured."""
+        return list(dict.fromkeys(reading.mixer for reading in self.readings))
+
+    @property
+    def sizes(self) -> list[int]:
+        """All lengths or widths, smallest first."""
+        return sorted({self.size(reading) for reading in self.readings})
+
+    @property
+    def ranked(self) -> list[str]:
+        """Mixers, the fastest at the largest size first; those that got less far come later."""
+        largest = {mixer: (self.points(mixer, "seconds") or [(0, 0.0)])[-1] for mixer in self.mixers}
+        return sorted(largest, key=lambda mixer: (-largest[mixer][0], largest[mixer][1]))
+
+    def points(self, mixer: str, quantity: Quantity) -> Points:
+        """Size and value of a mixer's readings that have one, smallest first."""
+        found = [r for r in self.readings if r.mixer == mixer]
+        pairs = [(self.size(r), r.seconds if quantity == "seconds" else r.bytes) for r in found]
+        return sorted((x, float(y)) for x, y in pairs if y)
+
+    def size(self, reading: Reading) -> int:
+        """The length or width of a reading, whichever grows."""
+        return reading.length if self.along == "length" else reading.width
+
+
+def slope(points: Points) -> float | None:
+    """The exponent a of y ~ x^a that fits best; None for fewer than two sizes."""
+    xs, ys = [math.log(x) for x, _ in points], [math.log(y) for _, y in points]
+    if len(set(xs)) < 2:
+        return None
+    x0, y0 = sum(xs) / len(xs), sum(ys) / len(ys)
+    above = sum((x - x0) * (y - y0) for x, y in zip(xs, ys, strict=True))
+    return above / sum((x - x0) ** 2 for x in xs)
+
+
+def document(report: Report) -> str:
+    """The readings as CSV, numbers unrounded."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(Reading)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(reading) for reading in report.readings)
+    return text.getvalue()
+
+
+def table(report: Report) -> "Table":
+    """For a terminal: every reading and the slopes below them, or a line for each of many mixers."""
+    return _by_mixer(report) if len(report.mixers) >= MANY else _by_reading(report)
+
+
+def markdown(report: Report) -> str:
+    """A line per mixer: time at every size, memory at the largest, slopes; and why numbers are missing."""
+    lines = "\n".join(f"- {line}" for line in _missing(report))
+    return section(_grid(report)) + (f"\n\n{lines}" if lines else "") + "\n"
+
+
+def _grid(report: Report) -> Grid:
+    sizes, rows = report.sizes, []
+    for mixer in report.ranked:
+        cells = _cells(report, mixer, "seconds", sizes) + _cells(report, mixer, "bytes", sizes[-1:])
+        rows.append((Entry(mixer), *map(Entry, cells)))
+    heads = ["mixer", *(f"ms, {_size(x)}" for x in sizes), "slope"]
+    heads += [*(f"MB, {_size(x)}" for x in sizes[-1:]), "slope"]
+    return Grid("mixers", _title(report), tuple(heads), tuple(rows))
+
+
+def _cells(report: Report, mixer: str, quantity: Quantity, sizes: list[int]) -> list[str]:
+    """The values at some sizes, and the slope over all of them."""
+    found, factor = dict(report.points(mixer, quantity)), AXES[quantity][1]
+    values = [_three(found[x] * factor) if x in found else format.NONE for x in sizes]
+    return [*values, _exponent(report, mixer, quantity)]
+
+
+def _missing(report: Report) -> list[str]:
+    """Why there are no numbers, one line per mixer and reason."""
+    sizes: dict[tuple[str, str], list[str]] = {}
+    for reading in report.readings:
+        if reading.seconds is None:
+            sizes.setdefault((reading.mixer, reading.said), []).append(_size(report.size(reading)))
+    return [f"{mixer}, {report.along} {' and '.join(at)}: {said}" for (mixer, said), at in sizes.items()]
+
+
+def _by_mixer(report: Report) -> "Table":
+    from rich.markup import escape
+    from rich.table import Table
+
+    grid = _grid(report)
+    caption = escape("\n".join(_missing(report))) or None
+    made = Table(*grid.headings, title=grid.title, caption=caption, caption_justify="left")
+    for column in made.columns[1:]:
+        column.justify = "right"
+    for row in grid.rows:
+        made.add_row(*(escape(entry.text) for entry in row))
+    return made
+
+
+def _by_reading(report: Report) -> "Table":
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table("mixer", "length", "width", "parameters", "time", "memory", title=_title(report))
+    for column in made.columns[1:]:
+        column.justify = "right"
+    for r in report.readings:
+        size = format.NONE if r.parameters is None else f"{r.parameters:,}"
+        there = r.seconds is not None and r.bytes is not None
+        cost = (milliseconds(r.seconds or 0.0), megabytes(r.bytes or 0)) if there else (escape(r.said), "")
+        made.add_row(r.mixer, f"{r.length:,}", f"{r.width:,}", size, *cost)
+    made.add_section()
+    for mixer in report.mixers:
+        slopes = [_exponent(report, mixer, quantity) for quantity in ("seconds", "bytes")]
+        made.add_row(mixer, "", "", "slope", *slopes)
+    return made
+
+
+def figures(report: Report) -> dict[str, bytes]:
+    """Time and memory on logarithmic axes, as SVG and PNG; equal readings give equal files."""
+    from matplotlib import rc_context
+
+    draw = _rows if len(report.mixers) >= MANY else _lines
+    with rc_context({**SETTINGS, "svg.hashsalt": "slopes"}):
+        figure = draw(report)
+        figure.suptitle(_title(report), fontsize=10, fontweight="bold")
+        kinds = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+        return {kind: _drawn(figure.savefig, kind, metadata) for kind, metadata in kinds.items()}
+
+
+def milliseconds(seconds: float) -> str:
+    """A short time with three figures, e.g. ``12.1 ms``."""
+    return f"{_three(1e3 * seconds)} ms"
+
+
+def megabytes(size: int) -> str:
+    """An amount of memory with three figures, e.g. ``47 MB``."""
+    return f"{_three(1e-6 * size)} MB"
+
+
+def _three(value: float) -> str:
+    return f"{float(f'{value:.3g}'):,g}"
+
+
+def _lines(report: Report) -> "Figure":
+    """A line per mixer against size."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2 * WIDTH, 3.6), layout="constrained")
+    for axes, quantity in zip(figure.subplots(1, 2), AXES, strict=True):
+        _panel(axes, report, quantity)
+    return figure
+
+
+def _rows(report: Report) -> "Figure":
+    """A row per mixer, a dot per size: as far apart as the cost grows."""
+    from matplotlib.figure import Figure
+
+    mixers = report.ranked
+    figure = Figure(figsize=(2 * WIDTH, 1.1 + 0.19 * len(mixers)), layout="constrained")
+    both = figure.subplots(1, 2, sharey=True)
+    for axes, quantity in zip(both, AXES, strict=True):
+        for row, mixer in enumerate(mixers):
+            _row(axes, report, (row, mixer), quantity)
+        axes.text(1.02, 1.0, "slope", transform=axes.transAxes, va="bottom", fontsize=8, color=INK)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.grid(which="major", axis="x")
+        axes.set_axisbelow(True)
+        axes.set_xlabel(AXES[quantity][0])
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+    both[0].set_yticks(range(len(mixers)), mixers)
+    both[0].set_ylim(len(mixers) - 0.5, -0.5)
+    _key(figure, report)
+    return figure
+
+
+def _key(figure: "Figure", report: Report) -> None:
+    """Which dot is which size."""
+    from matplotlib.lines import Line2D
+
+    dots = [
+        Line2D([], [], linestyle="", marker="o", color=_shade(report, x), label=_size(x))
+        for x in report.sizes
+    ]
+    figure.legend(handles=dots, title=report.along, loc="outside lower center", ncols=max(1, len(dots)))
+
+
+def _row(axes: "Axes", report: Report, place: tuple[int, str], quantity: Quantity) -> None:
+    row, mixer = place
+    points, factor = report.points(mixer, quantity), AXES[quantity][1]
+    axes.plot([y * factor for _, y in points], [row] * len(points), color=FAINT, linewidth=3, zorder=1)
+    for x, y in points:
+        axes.plot([y * factor], [row], marker="o", markersize=4.5, color=_shade(report, x))
+    said = _exponent(report, mixer, quantity)
+    axes.text(1.02, row, said, transform=axes.get_yaxis_transform(), va="center", fontsize=8, color=INK)
+
+
+def _shade(report: Report, size: int) -> str:
+    sizes = report.sizes
+    return SHADES[sizes.index(size) * (len(SHADES) - 1) // max(1, len(sizes) - 1)]
+
+
+def _panel(axes: "Axes", report: Report, quantity: Quantity) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    label, factor = AXES[quantity]
+    for at, mixer in enumerate(report.mixers):
+        points = report.points(mixer, quantity)
+        if not points:
+            continue
+        xs, ys = zip(*points, strict=True)
+        axes.plot(
+            xs,
+            [y * factor for y in ys],
+            color=COLOURS[at % len(COLOURS)],
+            linestyle=STYLES[at % len(STYLES)],
+            marker=MARKERS[at % len(MARKERS)],
+            markersize=4,
+            label=f"{mixer}, slope {_exponent(report, mixer, quantity)}",
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(report.sizes, [_size(x) for x in report.sizes])
+    axes.grid(which="major")
+    axes.set_xlabel(report.along)
+    axes.set_ylabel(label)
+    if axes.lines:
+        axes.legend(handlelength=3, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+
+
+def _exponent(report: Report, mixer: str, quantity: Quantity) -> str:
+    found = slope(report.points(mixer, quantity))
+    return format.NONE if found is None else f"{found:.2f}".replace("-", format.MINUS)
+
+
+def _title(report: Report) -> str:
+    batches = sorted({reading.batch for reading in report.readings})
+    widths = {reading.width for reading in report.readings}
+    wide = f" of width {widths.pop()}" if len(widths) == 1 else ""
+    return f"One layer{wide}, forward and backward, batch {', '.join(map(str, batches))}"
+
+
+def _size(x: int) -> str:
+    return f"{x // 1024}k" if x % 1024 == 0 else f"{x}"
+
+
+def _drawn(save: Callable[..., None], kind: str, metadata: dict[str, None]) -> bytes:
+    image = io.BytesIO()
+    save(image, format=kind, metadata=metadata, dpi=160)
+    return image.getvalue()

@@ -1,0 +1,235 @@
+"""Figures as SVG text: the same study gives the same bytes.
+
+Colours are those of Okabe and Ito (2008), which colour-blind readers tell apart; line styles and markers
+tell the arms apart in grey.
+"""
+
+import io
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import format
+from ..analysis import Analysis, Difference
+from ..results import Cell, Metric
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+T = TypeVar("T")
+Path = dict[int, tuple[float, float]]
+"""Step of the scored stage to (compute spent, score)."""
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#4b9cd3", "#6b6b6b")
+STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)))
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+INK, FAINT, BAND = "#1c1e21", "#c9ccd1", "#eceef1"
+"""Text and axes; grid; tie band. No other part of a figure has these colours, so a page may replace them."""
+POINTS = 4000
+"""How many points all faint lines of a study may have together: keeps a page of many seeds small."""
+WIDTH = 4.2
+"""Inches; readable on a phone and in one column of a paper."""
+LETTER = 4.6
+"""Points that a letter of a legend or a tick takes, on average."""
+
+SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial", "sans-serif"],
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.unicode_minus": True,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+}
+
+
+def gain_plot(analysis: Analysis, title: str = "") -> str:
+    """Per row and contrast the paired gain with its combined interval, every seed a dot, and the tie band."""
+    from matplotlib import rc_context
+
+    rows, contrasts = analysis.study.rows, analysis.study.plan.contrasts
+    with rc_context({**SETTINGS, "svg.hashsalt": f"gain {title}"}):
+        arms = [analysis.study.columns.index(control) for _, control in contrasts]  # colours of the curves
+        labels = [f"{treatment} {format.MINUS} {control}" for treatment, control in contrasts]
+        columns = min(2, abreast([*labels, "one seed"], rows))
+        lines = -(-(len(labels) + 2) // columns)
+        step = 0.24 * len(contrasts) + 0.22
+        figure, axes = canvas(WIDTH, 1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
+        _zero(axes, analysis.study.plan.metric)
+        for at, found in enumerate(analysis.gains):
+            contrast, row = divmod(at, len(rows))
+            height = row + _offset(contrast, len(contrasts))
+            _gain(axes, found, (height, arms[contrast]), analysis.study.plan.metric)
+        axes.locator_params(axis="x", nbins=6)
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlabel(f"difference in test {_difference_unit(analysis.study.plan.metric)}")
+        _contrast_legend(axes, dict(zip(labels, arms, strict=True)), columns)
+        named(axes, title, lines)
+        return drawn(figure)
+
+
+def learning_curves(analysis: Analysis) -> dict[str, str]:
+    """One figure per row: validation score of the scored stages against all compute spent so far."""
+    return {row: _curves(analysis, row) for row in analysis.study.rows if _has_curves(analysis, row)}
+
+
+def _curves(analysis: Analysis, row: str) -> str:
+    from matplotlib import rc_context
+
+    study = analysis.study
+    flops = all(cell.flops > 0 for cell in study.cells if cell.row == row and cell.finished)
+    with rc_context({**SETTINGS, "svg.hashsalt": f"curves {row}"}):
+        figure, axes = canvas(WIDTH, 3.1)
+        axes.grid(axis="y")
+        for at, column in enumerate(study.columns):
+            cells = [c for c in study.cells if (c.row, c.column) == (row, column) and c.finished]
+            paths = [_path(cell, flops, study.plan.metric.factor) for cell in cells]
+            _arm(axes, paths, (at, column), max(8, POINTS // len(study.cells)))
+        axes.set_xlim(left=0)
+        if flops:
+            axes.xaxis.set_major_formatter(lambda value, _: format.quantity(value))
+        axes.set_xlabel("compute, pretraining included (FLOP)" if flops else "steps, pretraining included")
+        axes.set_ylabel(f"validation {format.unit(study.plan.metric)}")
+        axes.set_title(row, loc="left", fontsize=10, fontweight="bold")
+        axes.legend(loc="best", handlelength=3)
+        return drawn(figure)
+
+
+def _has_curves(analysis: Analysis, row: str) -> bool:
+    return any(c.row == row and c.finished and c.scored.curve for c in analysis.study.cells)
+
+
+def _path(cell: Cell, flops: bool, factor: float) -> Path:
+    before = cell.stages[:-1]
+    start = sum(stage.cost.flops if flops else stage.steps for stage in before)
+    per_step = cell.scored.cost.flops / max(cell.scored.steps, 1) if flops else 1.0
+    return {p.step: (start + p.step * per_step, p.score * factor) for p in cell.scored.curve}
+
+
+def _arm(axes: "Axes", paths: Sequence[Path], arm: tuple[int, str], most: int) -> None:
+    """Every seed faint, with at most so many points; their mean at the steps that all of them reached."""
+    at, label = arm
+    paths = [path for path in paths if path]
+    if not paths:
+        return
+    colour, style = COLOURS[at % len(COLOURS)], STYLES[at % len(STYLES)]
+    for path in paths if len(paths) > 1 else []:
+        faint = thin(list(path.values()), most)
+        axes.plot(*zip(*faint, strict=True), color=colour, linewidth=0.7, alpha=0.4)
+    points: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for path in paths:
+        for step, point in path.items():
+            points[step].append(point)
+    means = [
+        (sum(x for x, _ in there) / len(there), sum(y for _, y in there) / len(there))
+        for _, there in sorted(points.items())
+        if len(there) == len(paths)
+    ]
+    mean = thin(means, 100)
+    xs, ys = zip(*mean, strict=True) if mean else ((), ())
+    marker = MARKERS[at % len(MARKERS)]
+    every = max(1, len(mean) // 8)
+    axes.plot(
+        xs, ys, color=colour, linestyle=style, linewidth=1.8, marker=marker, markersize=4, markevery=every,
+        label=label,
+    )  # fmt: skip
+
+
+def thin(points: list[T], most: int) -> list[T]:
+    """Every k-th point, and the last one."""
+    k = -(-len(points) // most)
+    return points if k <= 1 else [*points[:-1:k], points[-1]]
+
+
+def _zero(axes: "Axes", metric: Metric) -> None:
+    tie = metric.tie * metric.factor
+    axes.axvspan(-tie, tie, color=BAND, linewidth=0, zorder=0)
+    axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
+    axes.grid(axis="x", zorder=0)
+    axes.set_axisbelow(True)
+
+
+def _gain(axes: "Axes", found: Difference, place: tuple[float, int], metric: Metric) -> None:
+    height, at = place
+    if found.estimate is None:
+        return
+    colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
+    mean, half = found.estimate.mean * metric.factor, found.estimate.half
+    if half is not None:
+        half *= metric.factor
+        axes.plot([mean - half, mean + half], [height] * 2, color=colour, linewidth=1.8)
+    dots = [value * metric.factor for value in found.values]
+    axes.plot(
+        dots, [height + 0.09] * len(dots), linestyle="", marker=".", markersize=4, color=colour, alpha=0.75
+    )
+    filled = colour if half is not None else "none"  # hollow: no interval
+    axes.plot([mean], [height], marker=marker, markersize=6, color=colour, markerfacecolor=filled)
+
+
+def _contrast_legend(axes: "Axes", arms: dict[str, int], columns: int) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], color=COLOURS[at % len(COLOURS)], marker=MARKERS[at % len(MARKERS)], label=label)
+        for label, at in arms.items()
+    ]
+    handles.append(Line2D([], [], color=INK, linestyle="", marker=".", markersize=4, label="one seed"))
+    handles.append(Patch(color=BAND, label="tie"))
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
+
+
+def _offset(contrast: int, contrasts: int) -> float:
+    return (contrast - (contrasts - 1) / 2) * 0.6 / contrasts
+
+
+def _difference_unit(metric: Metric) -> str:
+    return f"{format.name(metric)} (points)" if metric.unit == "%" else format.unit(metric)
+
+
+def named(axes: "Axes", title: str, lines: int) -> None:
+    """A title above a legend of so many lines, which stands above the axes."""
+    axes.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=7 + 12.5 * lines)
+
+
+def abreast(labels: Sequence[str], beside: Sequence[str] = ()) -> int:
+    """How many entries of a legend, three at most, fit above axes with these words at their left side."""
+    room = 72 * WIDTH - 20 - LETTER * max(map(len, beside), default=0)
+    return max(1, min(3, int(room // (28 + LETTER * max(map(len, labels), default=0)))))
+
+
+def on_paper(svg: str) -> str:
+    """The same SVG on white, for a file of its own: its letters are black whatever the page around it."""
+    head, tag, rest = svg.partition("<svg")
+    size, end, body = rest.partition(">")
+    return f'{head}{tag}{size}{end}\n <rect width="100%" height="100%" fill="#ffffff"/>{body}'
+
+
+def canvas(width: float, height: float) -> "tuple[Figure, Axes]":
+    """An empty figure of so many inches, through which the page is seen."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.patch.set_alpha(0)
+    axes = figure.add_subplot()
+    axes.patch.set_alpha(0)
+    return figure, axes
+
+
+def drawn(figure: "Figure") -> str:
+    """A figure as SVG, without the date."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return text.getvalue()

@@ -1,0 +1,112 @@
+"""How numbers are written: once, here, so that every report says the same."""
+
+import math
+
+from .results import Metric
+from .statistics import Estimate
+
+MINUS = "\N{MINUS SIGN}"
+NONE = "\N{EN DASH}"
+"""Stands where there is no number."""
+
+
+def score(metric: Metric, value: float) -> str:
+    """A score without its unit, e.g. ``64.0``."""
+    return _fixed(value * metric.factor, metric.digits)
+
+
+def signed(metric: Metric, value: float) -> str:
+    """A difference of scores without its unit, e.g. ``+6.1``."""
+    text = score(metric, value)
+    return text if text.startswith(MINUS) or not text.strip("0.") else f"+{text}"
+
+
+def interval(metric: Metric, bounds: tuple[float, float] | None) -> str:
+    """An interval of a difference, e.g. ``[+3.2, +9.0]``."""
+    if bounds is None:
+        return NONE
+    return f"[{signed(metric, bounds[0])}, {signed(metric, bounds[1])}]"
+
+
+def spread(metric: Metric, found: Estimate) -> str:
+    """A mean, the half-width of its 95 % interval over seeds and their number, e.g. ``64.0 ± 1.2 (3)``."""
+    mean = score(metric, found.mean)
+    if found.over_seeds is None:
+        return f"{mean} (1)"
+    return f"{mean} ± {score(metric, found.over_seeds)} ({found.n})"
+
+
+def points(metric: Metric) -> str:
+    """What a difference is counted in, with the space before it: ``%`` of accuracy becomes points."""
+    return " points" if metric.unit == "%" else f" {metric.unit}".rstrip()
+
+
+def tie(metric: Metric) -> str:
+    """The width of a tie with what it is counted in, e.g. ``1.0 points``."""
+    return f"{score(metric, metric.tie)}{points(metric)}"
+
+
+def unit(metric: Metric) -> str:
+    """The name of a metric with its unit, e.g. ``accuracy in %``."""
+    return f"{name(metric)} in {metric.unit}" if metric.unit else name(metric)
+
+
+def name(metric: Metric) -> str:
+    """The name of a metric as it is printed."""
+    return {"r2": "R²"}.get(metric.name, metric.name)
+
+
+def probability(p: float | None) -> str:
+    """A p value, or that there are too few seeds for one."""
+    if p is None:
+        return "n ≥ 6 needed"
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def quantity(value: float) -> str:
+    """A large number with three figures and a prefix, e.g. ``84.2 k``."""
+    if value < 1000:
+        return f"{value:.0f}"
+    size = min(math.floor(math.log10(value) / 3 + 1e-9), 6)
+    scaled = f"{value / 1000**size:.3g}"
+    if float(scaled) >= 1000 and size < 6:
+        size, scaled = size + 1, f"{value / 1000 ** (size + 1):.3g}"
+    return f"{float(scaled):g} {' kMGTPE'[size]}"
+
+
+def flops(value: float) -> str:
+    """Operations, e.g. ``1.2 TFLOP``; a dash where none were counted."""
+    if value <= 0:
+        return NONE
+    text = quantity(value)
+    return f"{text}FLOP" if text[-1].isalpha() else f"{text} FLOP"
+
+
+def seconds(value: float) -> str:
+    """A duration with its two largest units, e.g. ``31 s``, ``5 min 3 s``, ``2 h 4 min``."""
+    if value < 10:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(value / 60)
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def listing(words: list[str]) -> str:
+    """Words joined as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def plural(n: int, noun: str) -> str:
+    """A count with its noun, e.g. ``1 cell``, ``3 cells``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _fixed(value: float, digits: int) -> str:
+    text = f"{value:.{digits}f}"
+    if not text.strip("-0."):
+        text = text.lstrip("-")  # a rounded -0.0 is no negative number
+    return text.replace("-", MINUS)

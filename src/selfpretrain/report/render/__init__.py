@@ -1,0 +1,1 @@
+"""One report, in one file per form: terminal, Markdown, LaTeX, CSV."""

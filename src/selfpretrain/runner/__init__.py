@@ -1,0 +1,1 @@
+"""Many recipes, each stage once: plan, run, keep, find again."""

@@ -1,0 +1,1 @@
+"""Where stages run: one file each."""

@@ -1,0 +1,309 @@
+"""Where a printed number comes from: its recipe, the stages behind it, code, data, and what training saw.
+
+All of it is read from disk, as training left it. Only the examples that training saw are hashed anew, from
+the data, where these are at hand, and looked for in the val and test splits.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..data.schema import SPLITS
+from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName
+from ..registry import name_of
+from ..report.recipe_text import called
+from ..spec import revive
+from ..system.files import Json, read_json
+from ..tasks._prepared import Prepared
+from ..training.build import training_data
+from ..training.recipe import Recipe, fingerprint
+from .results import manifest
+from .stage import seen_by
+
+HELD = ("val", "test")
+"""Splits that training must not see."""
+NAMED = 10
+"""Names in an error message, at most."""
+Fields = dict[str, Any]
+"""What a file must hold, by name: a type, several, or the fields of what is inside."""
+RECIPE: Fields = {"task": dict, "model": dict, "stages": list, "seed": int}
+RESULT: Fields = {
+    "fingerprint": str, "recipe": RECIPE, "objective": str, "steps": int, "epochs": (int, float),
+    "best_step": int, "stopped": str, "cost": dict, "scores": dict, "data": dict,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What lies below a folder of runs, as far as it can be read."""
+
+    results: dict[str, Json]  # of finished stages, by name
+    studies: dict[str, Json]  # by name of their folder
+    sheets: dict[str, list[str]]  # studies on one page, by its folder
+    unreadable: tuple[str, ...]
+
+    @classmethod
+    def of(cls, runs: Path) -> "Archive":
+        """Read everything; what is damaged is named and left out."""
+        bad: list[str] = []
+        results = _read_all(runs.glob("stages/*/result.json"), RESULT, bad)
+        studies = _read_all(runs.glob("*/study.json"), {"cells": list}, bad)
+        sheets = _read_all(runs.glob("*/sheet.json"), {"parts": list}, bad)
+        return cls(results, studies, {name: it["parts"] for name, it in sheets.items()}, tuple(bad))
+
+
+@dataclass(frozen=True)
+class Link:
+    """One stage of the chain that led to a number."""
+
+    stage: str  # its name; several, if equal recipes were run on different data; "" if it is not there
+    objective: str
+    used_by: tuple[str, ...]  # stages that start from it
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a stage was trained on, and how much of val and test was among it."""
+
+    stage: str
+    rows: int
+    sha256: str  # of the sorted hashes of these examples
+    shared: dict[str, tuple[int, int]]  # by split: examples that training saw, of how many; empty: not known
+    how: str  # how it was checked, or why it could not be
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A place of a table where the stage counts."""
+
+    study: str
+    row: str
+    column: str
+    seed: int
+    reported: bool  # whether its own score is printed; else a later stage's, which starts from it
+    pages: tuple[str, ...]  # on which the study stands with others
+    paper: Json | None  # the number that a paper printed there, and where
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All that is known of one stage."""
+
+    stage: str
+    folder: str
+    recipe: Json
+    chain: tuple[Link, ...]  # in order; the last is the stage itself
+    environment: Json
+    result: Json  # without its recipe; empty while it is not finished
+    now: str  # the fingerprint that this recipe has here and now; "" if that cannot be told
+    version: str  # of the data at hand
+    seen: tuple[Seen, ...]  # by stage of the chain
+    curve: tuple[Json, ...]  # the lines of its log
+    printed: tuple[Citation, ...]
+    unreadable: tuple[str, ...]  # neighbours that are damaged, or of another format
+
+    @property
+    def moved(self) -> dict[str, list[str]]:
+        """Names of weights that were taken over, stayed fresh, or found no use."""
+        transfer = self.result.get("transfer") or {}
+        return {kind: transfer[kind] for kind in ("moved", "fresh", "unused") if kind in transfer}
+
+
+def locate(run: str, runs: Path) -> Path:
+    """The folder of a stage, study or page: by its path, its fingerprint, or any part of its name.
+
+    Raises:
+        UnknownName: if there is none; the message offers the nearest.
+        SpecError: if there are several.
+    """
+    path = Path(run)
+    path = path.parent if path.is_file() else path
+    if _is_kept(path):
+        return path
+    known = {p.name: p for p in [*runs.glob("stages/*"), *runs.glob("*")] if _is_kept(p)}
+    fitting = [name for name in known if run in (name, name.rpartition("-")[2])]
+    fitting = fitting or sorted(name for name in known if run in name)
+    if len(fitting) == 1:
+        return known[fitting[0]]
+    if fitting:
+        shown = ", ".join(fitting[:NAMED]) + (" ..." if len(fitting) > NAMED else "")
+        raise SpecError(f"{run!r} fits {len(fitting)} stages and studies, say more of one: {shown}")
+    if not known:
+        raise UnknownName(f"no stage and no study in {runs}; give the folder of runs with --runs")
+    near = difflib.get_close_matches(run, [*known, *(name.rpartition("-")[2] for name in known)], n=1)
+    said = f"; did you mean {near[0]!r}?" if near else ""
+    raise UnknownName(f"none of the {len(known)} stages and studies in {runs} is called {run!r}{said}")
+
+
+def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Trace:
+    """Follow a stage back to where it comes from.
+
+    Args:
+        check: whether to hash the examples anew, where the data are at hand.
+        trusted: packages from outside whose specs may be loaded for that.
+
+    Raises:
+        StoreError: if its files are damaged.
+        ForeignRun: if they were written in another format.
+    """
+    folder = folder.resolve()
+    name, runs = folder.name, folder.parent.parent
+    result = _read(folder / "result.json", RESULT) if (folder / "result.json").exists() else {}
+    recipe = result.pop("recipe", None) or _read(folder / "recipe.json", RECIPE)
+    recipe.pop("format", None)
+    archive = Archive.of(runs)
+    chain = tuple(_chain(name, recipe, archive))
+    data = _data(recipe, trusted) if check else _Data(None, "the data were not asked")
+    environment = folder / "environment.json"
+    return Trace(
+        stage=name,
+        folder=str(folder),
+        recipe=recipe,
+        chain=chain,
+        environment=read_json(environment) if environment.exists() else {},
+        result=result,
+        now=fingerprint(data.recipe) if data.recipe else "",
+        version=data.recipe.task_of(data.recipe.last).version() if data.recipe else "",
+        seen=tuple(_seen(link.stage, data.upto(i), archive, runs) for i, link in enumerate(chain)),
+        curve=tuple(_curve(folder / "log.jsonl")),
+        printed=tuple(_printed(name, archive)),
+        unreadable=archive.unreadable,
+    )
+
+
+def _is_kept(path: Path) -> bool:
+    return any((path / file).is_file() for file in ("recipe.json", "result.json", "study.json", "sheet.json"))
+
+
+def _read_all(paths: Iterable[Path], fields: Fields, bad: list[str]) -> dict[str, Json]:
+    found = {}
+    for path in sorted(paths):
+        try:
+            found[path.parent.name] = _read(path, fields)
+        except StoreError:
+            bad.append(path.parent.name)
+    return found
+
+
+def _read(path: Path, fields: Fields) -> Json:
+    content = read_json(path)
+    if lacking := _lacks(content, fields):
+        raise StoreError(f"{path} is damaged (no {lacking} in it); delete {path.parent} and run again")
+    return content
+
+
+def _lacks(content: Json, fields: Fields) -> str:
+    """The first field that is missing or of the wrong kind; "" if none is."""
+    for name, kind in fields.items():
+        inside = isinstance(kind, dict)
+        if not isinstance(content.get(name), dict if inside else kind):
+            return name
+        if inside and (lacking := _lacks(content[name], kind)):
+            return f"{name}.{lacking}"
+    return ""
+
+
+def _begins(recipe: Json, prefix: Json) -> bool:
+    """Whether a recipe goes through the stages of another first, all else being equal."""
+    shorter = recipe | {"stages": recipe["stages"][: len(prefix["stages"])]}
+    return shorter == prefix
+
+
+def _chain(name: str, recipe: Json, archive: Archive) -> Iterator[Link]:
+    cells = [stages for _, cell in _cells(archive) if name in (stages := _stages(cell))]
+    for i, stage in enumerate(recipe["stages"]):
+        prefix = recipe | {"stages": recipe["stages"][: i + 1]}
+        equal = [at for at, result in archive.results.items() if result["recipe"] == prefix]
+        # A study says which of several it means: the data of one recipe may have changed.
+        said = [name] if i + 1 == len(recipe["stages"]) else sorted({stages[i] for stages in cells}) or equal
+        later = (at for at, other in archive.results.items() if at not in equal)
+        used = (at for at in later if _begins(archive.results[at]["recipe"], prefix))
+        yield Link(" or ".join(said), called(stage["objective"]), tuple(used))
+
+
+def _cells(archive: Archive) -> Iterator[tuple[str, Json]]:
+    for study, content in archive.studies.items():
+        yield from ((study, cell) for cell in content["cells"])
+
+
+def _stages(cell: Json) -> list[str]:
+    return [Path(where).name for where in cell.get("stages", [])]
+
+
+def _printed(name: str, archive: Archive) -> Iterator[Citation]:
+    for study, cell in _cells(archive):
+        if name in (stages := _stages(cell)):
+            pages = tuple(page for page, parts in archive.sheets.items() if study in parts)
+            reported = stages[-1] == name
+            where = (str(cell.get("row")), str(cell.get("column")), int(cell.get("seed", 0)))
+            yield Citation(study, *where, reported, pages, cell.get("printed"))
+
+
+@dataclass(frozen=True)
+class _Data:
+    """A recipe whose data can be read here and now, or why there is none."""
+
+    recipe: Recipe | None
+    why: str = ""
+
+    def upto(self, i: int) -> "_Data":
+        return _Data(self.recipe.upto(i) if self.recipe else None, self.why)
+
+
+def _data(plain: Json, trusted: tuple[str, ...]) -> _Data:
+    try:
+        recipe = revive(plain, trusted)
+        if not isinstance(recipe, Recipe):
+            return _Data(None, "what it keeps as its recipe is none")
+        tasks = [recipe.task, *(recipe.task_of(stage) for stage in recipe.stages)]
+        for task in tasks:
+            if isinstance(task, Prepared) and not task.made_up and not task.place.exists():
+                return _Data(None, f"the data are not at hand; `spt data make {name_of(task)}` prepares them")
+            task.version()  # complains if imported data are gone
+    except SelfPretrainError as error:
+        return _Data(None, str(error))
+    return _Data(recipe)
+
+
+def _seen(stage: str, data: _Data, archive: Archive, runs: Path) -> Seen:
+    if stage not in archive.results:
+        return Seen(stage, 0, "", {}, "there is no result of it")
+    said = archive.results[stage]["data"]
+    rows, digest = int(said.get("rows", 0)), str(said.get("sha256", ""))
+    study, prints = _manifest(stage, archive, runs)
+    train, how = training_data(data.recipe).digests() if data.recipe else [], data.why
+    if train:
+        fits = seen_by(train) == digest
+        how = "hashed anew from the data" if fits else "the data at hand are not those it was trained on"
+        train = train if fits else []
+    if not train and prints and seen_by(prints["train"]) == digest:
+        train, how = prints["train"], f"by the manifest of {study}; {how}"
+    if train and not prints and data.recipe:
+        prints = {str(split): rows for split, rows in manifest(data.recipe.task).items()}
+    known = set(train)
+    held = {split: prints[split] for split in HELD if known}
+    shared = {split: (sum(one in known for one in ones), len(ones)) for split, ones in held.items()}
+    return Seen(stage, rows, digest, shared, how)
+
+
+def _manifest(stage: str, archive: Archive, runs: Path) -> tuple[str, Json]:
+    """The hashes of all splits, as a study in which the stage counts wrote them down."""
+    for study in dict.fromkeys(at for at, cell in _cells(archive) if stage in _stages(cell)):
+        path = runs / study / "manifest.json"
+        prints = read_json(path) if path.exists() else {}
+        if all(isinstance(prints.get(split), list) for split in SPLITS):
+            return study, prints
+    return "", {}
+
+
+def _curve(path: Path) -> Iterator[Json]:
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            entry = json.loads(line)
+        except ValueError:  # cut short by a kill: its step is logged again after resuming
+            continue
+        if isinstance(entry, dict) and entry.get("kind") in ("train", "val"):
+            yield entry

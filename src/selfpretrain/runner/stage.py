@@ -1,0 +1,156 @@
+"""Turning recipes into results, each stage once."""
+
+import contextlib
+import hashlib
+import json
+import traceback
+from pathlib import Path
+
+import torch
+
+from ..errors import ForeignRun, SelfPretrainError, StageFailed
+from ..registry import name_of
+from ..spec import describe
+from ..system import distributed
+from ..system.files import FORMAT, Json, write_text
+from ..system.hardware import environment
+from ..training import cost, evaluate
+from ..training.build import build_network, training_data
+from ..training.loop import CHECKPOINT, Fit, Material, State
+from ..training.model import Network
+from ..training.recipe import Recipe, fingerprint
+from ..training.stage_folder import WEIGHTS, Folder
+from ..training.transfer import Moved, freeze, move
+from .workspace import Bench
+
+SMALL = 5_000_000
+"""Parameters below which a second thread costs more than it gives."""
+
+
+def run(recipe: Recipe, bench: Bench) -> Path:
+    """Run a recipe, stages already on disk excepted; the folder of the last stage, tested."""
+    for i, prefix in enumerate(recipe.prefixes()):
+        run_stage(prefix, bench, tested=i == len(recipe.stages) - 1)
+    return bench.folder(recipe)
+
+
+def run_stage(recipe: Recipe, bench: Bench, tested: bool) -> None:
+    """Run the last stage of a recipe whose earlier stages are on disk, unless it is there already.
+
+    Args:
+        tested: whether the test split is to be read, once, after training.
+
+    Raises:
+        Interrupted: if asked to stop; the stage goes on from its checkpoint next time.
+        StageFailed: if something broke that has no message of its own; the traceback is in the folder.
+    """
+    folder = Folder.make(bench.folder(recipe))
+    try:
+        with folder.locked() if distributed.is_main() else contextlib.nullcontext():
+            _run_locked(recipe, bench, folder, tested)
+    except SelfPretrainError:
+        raise
+    except Exception as error:
+        trace = folder.path / "error.txt"
+        write_text(trace, traceback.format_exc())
+        said = (str(error).splitlines() or [""])[0]
+        raise StageFailed(
+            f"{folder.path.name}: {type(error).__name__}: {said} (the traceback is in {trace})"
+        ) from error
+
+
+def _run_locked(recipe: Recipe, bench: Bench, folder: Folder, tested: bool) -> None:
+    name, reused = folder.path.name, distributed.any_process(folder.finished)
+    bench.tell({"kind": "start", "stage": name})
+    result = _stored(recipe, folder) if reused else _train(recipe, bench, folder)
+    if tested and "test" not in result["scores"]:
+        _test(recipe, bench, folder, result)
+    distributed.barrier()
+    bench.tell({"kind": "end", "stage": name, "reused": reused} | result["scores"])
+
+
+def _train(recipe: Recipe, bench: Bench, folder: Folder) -> Json:
+    if distributed.is_main():
+        folder.write("recipe.json", {"format": FORMAT} | describe(recipe))
+        folder.write("environment.json", environment(bench.device))
+    plan = cost.plan(recipe)
+    torch.set_num_threads(bench.threads if plan.parameters > SMALL else 1)
+    network, moved = _network(recipe, bench)
+    data = training_data(recipe).resident(bench.device)
+    material = Material(
+        recipe, network, data, evaluate.validation_data(recipe).resident(bench.device), plan.steps
+    )
+    name = {"stage": folder.path.name}
+    state = Fit(material, folder, lambda line: bench.tell(name | line), bench.stop).run()
+    scores = evaluate.validate(network, recipe).scores
+    result = _result(recipe, plan, state) | {
+        "scores": {"val": scores},
+        "transfer": describe(moved),
+        "data": {"split": "train", "rows": len(data), "sha256": seen_by(data.digests())},
+    }
+    if distributed.is_main():
+        folder.save(WEIGHTS, network.state_dict())
+        folder.write("result.json", result)
+        folder.drop(CHECKPOINT)
+    distributed.barrier()  # the others read these weights next
+    return result
+
+
+def _test(recipe: Recipe, bench: Bench, folder: Folder, result: Json) -> None:
+    network = build_network(recipe)
+    network.load_state_dict(folder.load(WEIGHTS)[0])
+    tested = evaluate.test(network.to(bench.device), recipe)
+    result["scores"] |= {"train": evaluate.fitted(network, recipe).scores, "test": tested.scores}
+    if distributed.is_main():
+        if tested.predictions is not None:
+            kind = tested.targets.dtype
+            folder.save(
+                "predictions.safetensors",
+                {"prediction": tested.predictions.to(kind), "target": tested.targets},
+            )
+        folder.write("result.json", result)
+
+
+def _network(recipe: Recipe, bench: Bench) -> tuple[Network, Moved | None]:
+    network, moved, before = build_network(recipe), None, len(recipe.stages) - 2
+    if before >= 0:
+        weights, _ = Folder(bench.folder(recipe.upto(before))).load(WEIGHTS)
+        moved = move(weights, network, recipe.last.transfer)
+    freeze(network, recipe.last.freeze)
+    if not recipe.last.objective.hides:
+        freeze(network, ("embed.hole",))
+    return network.to(bench.device), moved
+
+
+def _result(recipe: Recipe, plan: cost.Plan, state: State) -> Json:
+    return {
+        "format": FORMAT,
+        "fingerprint": fingerprint(recipe),
+        "recipe": describe(recipe),
+        "objective": name_of(recipe.last.objective),
+        "steps": state.step,
+        "epochs": state.step / plan.per_epoch,
+        "best_step": state.best_step,
+        "stopped": state.stopped,
+        "cost": {
+            "parameters": plan.parameters,
+            "flops": plan.flops_per_step * state.step,
+            "seconds": round(state.seconds, 3),
+            "padding": plan.padding,
+            "examples": state.step * recipe.last.batch,
+        },
+    }
+
+
+def _stored(recipe: Recipe, folder: Folder) -> Json:
+    result = folder.read("result.json")
+    if result.get("recipe") != json.loads(json.dumps(describe(recipe))):
+        raise ForeignRun(
+            f"{folder.path} holds the result of another recipe; delete it, or use another --runs"
+        )
+    return result
+
+
+def seen_by(digests: list[str]) -> str:
+    """One hash for all examples that a training saw, from theirs, in any order."""
+    return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()

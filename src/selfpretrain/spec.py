@@ -1,0 +1,150 @@
+"""Specs: frozen, checked values that say what to build, as plain JSON and back."""
+
+import dataclasses
+import difflib
+import importlib
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+import pydantic
+from pydantic import Field
+
+from .errors import SpecError, UnknownName
+
+IDS = {
+    f"selfpretrain.{now}": f"selfpretrain.{always}"
+    for now, always in {
+        "training.model:Model": "model:Model",
+        "training.optim:Optim": "optim:Optim",
+        "training.recipe:Budget": "recipe:Budget",
+        "training.recipe:Stage": "recipe:Stage",
+        "training.recipe:Recipe": "recipe:Recipe",
+        "training.transfer:Transfer": "transfer:Transfer",
+        "training.transfer:Moved": "transfer:Moved",
+        "tasks.imported:Own": "tasks.own:Own",
+    }.items()
+}
+"""Where classes are now, and what they are called for good: a fingerprint does not know a file.
+
+A shelf's file is the name of what it offers, so shelves need no entry."""
+MOVED = {always: now for now, always in IDS.items()}
+
+Count = Annotated[int, Field(ge=1)]
+"""A whole number of at least one."""
+Share = Annotated[float, Field(gt=0, le=1)]
+"""A part of a whole, in (0, 1]."""
+Rate = Annotated[float, Field(ge=0, lt=1)]
+"""A probability that may be zero but not certain, in [0, 1)."""
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A finite number above zero."""
+
+
+S = TypeVar("S")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+def spec(kind: type[S]) -> type[S]:
+    """Make a class a spec: a frozen dataclass whose fields are checked when it is made.
+
+    Raises:
+        pydantic.ValidationError: on construction, naming every field that is wrong, and why.
+    """
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    return pydantic.dataclasses.dataclass(frozen=True, config=config)(kind)  # type: ignore[return-value]
+
+
+def amend(thing: Any, path: str, text: str) -> Any:
+    """The same spec with one field changed, e.g. ``amend(stage, "optim.lr", "3e-4")``.
+
+    Raises:
+        UnknownName: if a word of the path is not a field; the message offers the nearest.
+        pydantic.ValidationError: if the value does not fit.
+    """
+    word, _, rest = path.partition(".")
+    fields = [field.name for field in dataclasses.fields(thing)] if dataclasses.is_dataclass(thing) else []
+    if word not in fields:
+        raise UnknownName(f"{type(thing).__name__} has no field {word!r}{nearest(word, fields)}")
+    value = amend(getattr(thing, word), rest, text) if rest else _read(text)
+    return dataclasses.replace(thing, **{word: value})
+
+
+def explain(error: pydantic.ValidationError) -> str:
+    """What is wrong with the fields of a spec, in one line."""
+    parts = []
+    for problem in error.errors():
+        where = ".".join(str(at) for at in problem["loc"])
+        said = problem["msg"].removeprefix("Value error, ")
+        parts.append(f"{where}={problem['input']!r}: {said}" if where else said)
+    return "; ".join(parts)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of an error message about ``name``: the closest known name, or all of them."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def id_of(kind: type) -> str:
+    """What recipes and fingerprints call a class: ``module:Class``, wherever its file is moved later."""
+    now = f"{kind.__module__}:{kind.__qualname__}"
+    return IDS.get(now, now)
+
+
+def is_ours(module: str) -> bool:
+    """Whether a module belongs to this package."""
+    return module.partition(".")[0] == __package__
+
+
+def describe(thing: Any) -> Any:
+    """A recipe or part of one as plain JSON values; specs are marked by ``"is": id``, see ``id_of``."""
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        return {"is": id_of(type(thing))} | {
+            f.name: describe(getattr(thing, f.name)) for f in dataclasses.fields(thing)
+        }
+    if isinstance(thing, tuple | list):
+        return [describe(x) for x in thing]
+    if isinstance(thing, dict):
+        return {key: describe(value) for key, value in thing.items()}
+    return thing
+
+
+def revive(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
+    """Undo ``describe``; only specs of this package and of ``trusted`` ones come back to life.
+
+    Raises:
+        SpecError: if a class is not trusted, not there, or refuses its fields.
+    """
+    if isinstance(plain, list):
+        return tuple(revive(x, trusted) for x in plain)
+    if not isinstance(plain, dict) or "is" not in plain:
+        return plain
+    kind = _kind(str(plain["is"]), trusted)
+    try:
+        return kind(**{key: revive(value, trusted) for key, value in plain.items() if key != "is"})
+    except pydantic.ValidationError as error:
+        raise SpecError(f"{kind.__name__}: {explain(error)}") from error
+    except TypeError as error:
+        raise SpecError(f"{plain['is']}: {error}") from error
+
+
+def _kind(name: str, trusted: tuple[str, ...]) -> type:
+    module, _, attribute = MOVED.get(name, name).partition(":")
+    root = module.split(".")[0]
+    if root not in (__package__, *trusted):
+        raise SpecError(f"{name} comes from outside; add --trust {root} if you know and trust that package")
+    try:
+        kind = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise SpecError(f"{name} cannot be found: {error}") from error
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise SpecError(f"{name} is not a spec")
+    return kind

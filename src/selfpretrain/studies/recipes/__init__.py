@@ -1,0 +1,1 @@
+"""The recipes that papers print, as values with their sources."""

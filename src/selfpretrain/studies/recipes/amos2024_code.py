@@ -1,0 +1,85 @@
+"""What the code published with Amos et al. (2024) adds to the paper: schedules, S4 networks, heads."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ...mixers.s4 import S4
+from ...training.model import Model
+
+MLP_HEADS = {"transformer": ("text", "retrieval", "image", "scifar"), "other": ("retrieval",)}
+"""Tasks whose head has a hidden layer in the published code."""
+
+Schedule = Literal["constant", "cosine", "plateau"]
+
+
+@dataclass(frozen=True)
+class Course:
+    """Steps of warm-up and schedules in the published code."""
+
+    finetune: int
+    pretrain: int
+    schedule: Schedule = "constant"  # of finetuning, and of training from scratch
+    pretrain_schedule: Schedule = "constant"
+    simplified: bool = False  # whether that of finetuning is more than a constant there
+
+
+COURSES = {
+    "transformer": {
+        "listops": Course(2000, 2000),
+        "text": Course(2000, 5000),
+        "retrieval": Course(5000, 2000),
+        "image": Course(2000, 2500),
+        "scifar": Course(2000, 2000),
+        "pathfinder": Course(5000, 2500),
+        "pathx": Course(5000, 5000),
+        "speech": Course(0, 2000, "plateau"),
+        "bidmc": Course(0, 500, simplified=True),
+    },
+    "s4": {
+        "listops": Course(2000, 2000),
+        "text": Course(5000, 1000, "cosine"),
+        "retrieval": Course(2500, 2500),
+        "image": Course(1000, 1000, simplified=True),
+        "scifar": Course(1000, 2000, "cosine"),
+        "pathfinder": Course(2500, 2500),
+        "pathx": Course(10_000, 5000, "cosine"),
+        "pathx256": Course(10_000, 5000, "cosine"),
+        "speech": Course(1000, 1000, "cosine", "cosine"),
+        "bidmc": Course(0, 500, simplified=True),
+    },
+    "dlr": {
+        "listops": Course(2000, 2000),
+        "text": Course(2000, 1000),
+        "image": Course(1000, 1000),
+        "pathx": Course(5000, 5000, "cosine"),
+    },
+    "pythia": {
+        "listops": Course(200, 200, simplified=True),
+        "text": Course(5000, 5000),
+        "retrieval": Course(2500, 2500),
+        "image": Course(2000, 2000),
+        "pathfinder": Course(2500, 2500),
+    },
+}
+
+
+def _s4(width: int, copies: int | None = None, states: int = 64, shortest: float = 1e-3) -> Model:
+    """Six layers without an mlp, as the published code has them."""
+    return Model(S4(states, copies, b_clip=None, shortest=shortest), width, 6, expand=0)
+
+
+S4_MODELS = {
+    "listops": replace(_s4(128), depth=8, norm="batch", placement="post"),
+    "text": replace(_s4(256), norm="batch"),
+    "retrieval": replace(_s4(256), norm="batch"),
+    "image": replace(_s4(512, copies=2), placement="post", dropout=0.1),
+    "scifar": replace(_s4(512, copies=2), placement="post", dropout=0.1),
+    "pathfinder": replace(_s4(256), norm="batch"),
+    "pathx": replace(_s4(256, shortest=1e-4), norm="batch", pooling="max"),
+    "pathx256": replace(_s4(256, shortest=1e-4), norm="batch", pooling="max"),
+    "speech": replace(_s4(128, copies=64), pooling="max"),
+    "bidmc": _s4(128, copies=2, states=256),
+}
+"""The published code's; Table 11 of Gu et al. (2022), to which the paper refers, has other sizes."""
+DECAY, DECAYS = 0.05, {"pathfinder": 0.03}
+"""Weight decay of state space models in the published code."""

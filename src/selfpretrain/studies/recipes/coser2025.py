@@ -1,0 +1,84 @@
+"""The recipes of Coser & Orvieto (2025): appendix B, Transformers with masked self-pretraining."""
+
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+from ...mixers.attention import Attention
+from ...training.model import Model
+from .arms import Arms
+from .printed import CODE, OURS, Key, Printed, Table, Training, denoise, phase, stage, supervise, told
+
+CITED = "Coser & Orvieto (2025)"
+PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 200, 100
+
+
+@dataclass(frozen=True)
+class Row:
+    """A paragraph of appendix B; where there are two numbers, finetuning's and pretraining's."""
+
+    width: int
+    depth: int
+    heads: int
+    hidden: int
+    pooling: Literal["mean", "max"]
+    lr: tuple[float, float]
+    batch: tuple[int, int]
+    weight_decay: float
+    warmup: tuple[int, int]  # steps, in the published code of Amos et al. (2024)
+    ours: tuple[str, ...] = ("model.pooling",)
+    remark: str = ""
+
+
+DECAY = ("finetune.optim.weight_decay", "pretrain.optim.weight_decay")
+ROWS = {
+    "listops": Row(512, 6, 8, 1024, "mean", (1e-4, 1e-3), (64, 128), 0.1, (2000, 2000)),
+    "text": Row(
+        512, 6, 8, 1024, "mean", (1e-4, 5e-4), (64, 32), 0.1, (2000, 5000),
+        ("model.pooling", "model.expand", *DECAY),
+        remark='mlp and weight decay are those of ListOps, to which it "remains similar"',
+    ),
+    "retrieval": Row(128, 4, 4, 512, "mean", (5e-4, 5e-3), (16, 32), 0.0, (5000, 2000)),
+    "image": Row(
+        64, 3, 4, 128, "max", (1e-3, 1e-3), (16, 32), 0.0, (2000, 2500), ("pretrain.objective.distance",),
+        remark="the paper says L2 loss, the code that it uses has L1",
+    ),
+    "pathfinder": Row(
+        128, 4, 4, 512, "mean", (5e-4, 1e-3), (16, 32), 0.0, (5000, 2500), ("model.pooling", *DECAY),
+        remark="weight decay is that of Retrieval; Amos et al. have 8 heads and an mlp of 128",
+    ),
+}  # fmt: skip
+POSITIONS = "the text says rotary positions, the sizes are those of Amos et al. with sinusoidal ones"
+
+
+def table() -> Table:
+    """One recipe for every paragraph."""
+    return {Key("coser", task, "transformer", "masked"): functools.partial(_printed, task) for task in ROWS}
+
+
+def _printed(task: str) -> Printed:
+    row, source = ROWS[task], f"{CITED}, appendix B"
+    expand = row.hidden // row.width
+    model = Model(Attention(row.heads), row.width, row.depth, expand, positions="rotary", pooling=row.pooling)
+    finetune = Training(row.lr[0], row.batch[0], row.weight_decay, FINETUNE_EPOCHS, warmup=row.warmup[0])
+    pretrain = Training(
+        row.lr[1], row.batch[1], row.weight_decay, PRETRAIN_EPOCHS, "cosine", warmup=row.warmup[1]
+    )
+    ask = supervise(task, "mlp" if task in ("text", "retrieval", "image") else "linear")
+    supervised = stage(task, ask, finetune)
+    arms = Arms(model, stage(task, denoise(task, "masked"), pretrain), supervised, model, supervised)
+    sources = (
+        *told("model", source, "width", "depth", "expand", "pooling", "mixer.is", "mixer.heads"),
+        *told("model", f"{CITED}, section 2", "positions", "causal"),
+        *told("model", CODE, "norm", "placement", "activation", "gated", "dropout"),
+        ("pretrain.objective.rate", f"{CITED}, section 2, footnote 2"),
+        ("pretrain.objective.distance", source),
+        *phase("pretrain", source, source, f"{CITED}, section 2"),
+        ("pretrain.optim.schedule", f"{CITED}, Table 2, caption"),
+        *phase("finetune", source, source, f"{CITED}, section 2"),
+        ("scratch", f"{OURS}: as finetuning"),
+        ("scratch.budget", f"{CITED}, section 2"),
+        *((path, OURS) for path in row.ours),
+    )
+    remarks = (POSITIONS, row.remark) if row.remark else (POSITIONS,)
+    return Printed(Key("coser", task, "transformer", "masked"), arms, sources, remarks)

@@ -1,0 +1,95 @@
+"""The recipes of Gu et al. (2022), S4: appendix D.2, Table 11, for training from scratch.
+
+The paper does not pretrain: pretraining is our choice, and finetuning goes like training from scratch.
+"""
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ...mixers.s4 import S4
+from ...training.model import Model
+from .arms import Arms
+from .printed import CODE, OURS, Key, Printed, Sources, Table, Training, denoise, stage, supervise, told
+
+CITED = "Gu et al. (2022)"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of Table 11, in its order of columns."""
+
+    label: str
+    depth: int
+    width: int
+    norm: Literal["batch", "layer"]
+    prenorm: bool
+    dropout: float
+    lr: float
+    batch: int
+    epochs: int
+    weight_decay: float
+    patience: int
+
+    @property
+    def training(self) -> Training:
+        """A constant learning rate that falls on plateaus."""
+        return Training(
+            self.lr, self.batch, self.weight_decay, self.epochs, schedule="plateau", wait=self.patience
+        )
+
+    @property
+    def source(self) -> str:
+        """Where the numbers stand."""
+        return f"{CITED}, Table 11, {self.label}"
+
+
+TABLE_11 = {
+    "listops": Row("ListOps", 6, 128, "batch", False, 0.0, 0.01, 100, 50, 0.01, 5),
+    "text": Row("Text", 4, 64, "batch", True, 0.0, 0.001, 50, 20, 0.0, 5),
+    "retrieval": Row("Retrieval", 6, 256, "batch", True, 0.0, 0.002, 64, 20, 0.0, 20),
+    "image": Row("Image", 6, 512, "layer", False, 0.2, 0.004, 50, 200, 0.01, 20),
+    "pathfinder": Row("Pathfinder", 6, 256, "batch", True, 0.1, 0.004, 100, 200, 0.0, 10),
+    "pathx": Row("Path-X", 6, 256, "batch", True, 0.0, 0.0005, 32, 100, 0.0, 20),
+    "scifar": Row("CIFAR-10", 6, 1024, "layer", False, 0.25, 0.01, 50, 200, 0.01, 20),
+    "speech-mfcc": Row("Speech Commands (MFCC)", 4, 256, "layer", False, 0.2, 0.01, 100, 50, 0.0, 5),
+    "speech": Row("Speech Commands (Raw)", 6, 128, "batch", True, 0.1, 0.01, 20, 150, 0.0, 10),
+}
+TEN_WORDS = "the table is of ten words, Speech(words=10, split=papers)"
+
+
+def table() -> Table:
+    """One recipe for every row."""
+    return {Key("gu", task, "s4", "masked"): functools.partial(_printed, task) for task in TABLE_11}
+
+
+def scratch_sources(source: str) -> Sources:
+    """Where a stage from scratch of Table 11 stands."""
+    return (
+        *told("scratch", source, "budget", "batch", "optim.lr", "optim.weight_decay", "optim.wait"),
+        *told("scratch", f"{CITED}, appendix D.2", "optim.schedule", "optim.warmup"),
+        *told("scratch", CODE, "optim.factor", "optim.betas", "optim.clip", "objective.style"),
+    )
+
+
+def _printed(task: str) -> Printed:
+    row = TABLE_11[task]
+    mixer = S4(b_clip=None, shortest=1e-4 if task == "pathx" else 1e-3)
+    placement: Literal["pre", "post"] = "pre" if row.prenorm else "post"
+    model = Model(mixer, row.width, row.depth, 0, row.norm, placement, dropout=row.dropout)
+    ask = supervise(task, "mlp" if task == "retrieval" else "linear")
+    scratch = stage(task, ask, row.training)
+    pretrain = stage(task, denoise(task, "masked"), replace(row.training, lr=1e-3, schedule="constant"))
+    sources = (
+        *told("model", row.source, "width", "depth", "norm", "placement", "dropout", "mixer.is"),
+        *told("model", f"{CITED}, appendix D.2", "pooling", "mixer.states"),
+        *told("model", CODE, "expand", "mixer.shortest", "mixer.longest", "mixer.init"),
+        ("model.causal", OURS),
+        ("pretrain", f"{OURS}: constant learning rate of 1e-3, else as from scratch"),
+        ("finetune", f"{OURS}: as from scratch"),
+        *scratch_sources(row.source),
+    )
+    remarks = (TEN_WORDS,) if task.startswith("speech") else ()
+    return Printed(
+        Key("gu", task, "s4", "masked"), Arms(model, pretrain, scratch, model, scratch), sources, remarks
+    )

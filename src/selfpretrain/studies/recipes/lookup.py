@@ -1,0 +1,120 @@
+"""Printed recipes by name: which there are, and the one that fits a task, a mixer and an objective."""
+
+import functools
+from collections.abc import Iterable
+
+from ...errors import SpecError, UnknownName
+from ...mixers.attention import Attention
+from ...mixers.base import Mixer
+from ...mixers.local import Local
+from ...objectives.base import Objective
+from ...objectives.causal import Causal
+from ...registry import name_of
+from ...spec import nearest
+from ...tasks.base import Task
+from ...tasks.bidmc import Bidmc
+from ...tasks.speech import Speech
+from . import amos2024, coser2025, gu2022
+from .arms import Arms
+from .printed import Key, Printed, Table
+
+PAPERS = {"amos": "Amos et al. (2024)", "coser": coser2025.CITED, "gu": gu2022.CITED}
+"""Papers whose recipes are here, and how they are cited."""
+FAMILIES = {
+    ("attention", "masked"): ("transformer-rotary",),
+    ("attention", "causal"): ("transformer-dagger", "transformer-rotary"),
+    ("local", "masked"): ("transformer-rotary",),
+    ("local", "causal"): ("transformer-dagger", "transformer-rotary"),
+}
+"""Families that a mixer stands for, the first one that is printed; others are called as on the shelf."""
+OBJECTIVES = ["masked", "causal"]
+
+
+def recipe(paper: str, task: str, family: str, objective: str = "masked") -> Arms:
+    """The arms that a paper prints for a task and a family of architectures.
+
+    Raises:
+        SpecError: if the paper prints no such recipe; the message says what there is.
+    """
+    return printed(paper, task, family, objective).arms
+
+
+def printed(paper: str, task: str, family: str, objective: str = "masked") -> Printed:
+    """The same with the source of every number.
+
+    Raises:
+        SpecError: if the paper prints no such recipe; the message says what there is.
+    """
+    key = Key(paper, task, family, objective)
+    _check(key)
+    return _tables(paper)[key]()
+
+
+def available(paper: str) -> list[Key]:
+    """Every recipe of a paper.
+
+    Raises:
+        UnknownName: if no recipes of that paper are here.
+    """
+    return list(_tables(paper))
+
+
+def matching(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
+    """The recipe of Amos et al. (2024) for a mixer as it comes from the shelf.
+
+    Attention becomes local where the paper cuts sequences into blocks.
+
+    Raises:
+        SpecError: if there is none, or it would replace what was asked for.
+    """
+    name, kind = task_name(task), name_of(mixer)
+    objective = "causal" if isinstance(denoise, Causal) else "masked"
+    families = FAMILIES.get((kind, objective), (kind,))
+    keys = [key for key in (Key("amos", name, f, objective) for f in families) if key in _tables("amos")]
+    if not keys:
+        there = [key for key in available("amos") if key.family in families and key.objective == objective]
+        hint = f"there are some for {_listed(key.task for key in there)}; " if there else ""
+        raise SpecError(
+            f"no printed recipe for {kind} on {name} ({objective}); {hint}use --scale small and -s ..."
+        )
+    arms = recipe(*keys[0])
+    ours = type(arms.model.mixer)
+    if isinstance(mixer, Local) and ours is not Local:
+        raise SpecError(f"the printed recipe on {name} attends to all positions; use --mixers attention")
+    if mixer != ours() and not (ours is Local and mixer == Attention()):
+        raise SpecError(f"the printed recipe sets {kind} itself; name it without settings, and use -s after")
+    return arms
+
+
+def task_name(task: Task) -> str:
+    """What a task is called in a key, e.g. ``bidmc-hr``, ``speech-mfcc``."""
+    plain = name_of(task)
+    if isinstance(task, Bidmc):
+        return f"{plain}-{task.target.lower()}"
+    return f"{plain}-mfcc" if isinstance(task, Speech) and task.features == "mfcc" else plain
+
+
+@functools.cache
+def _tables(paper: str) -> Table:
+    if paper not in PAPERS:
+        raise UnknownName(f"no recipes of a paper called {paper!r}{nearest(paper, PAPERS)}")
+    return {"amos": amos2024.table, "coser": coser2025.table, "gu": gu2022.table}[paper]()
+
+
+def _check(key: Key) -> None:
+    keys = list(_tables(key.paper))
+    if key in keys:
+        return
+    for i, field in enumerate(Key._fields):
+        known = OBJECTIVES if field == "objective" else list(dict.fromkeys(each[i] for each in keys))
+        if key[i] not in known:
+            raise UnknownName(f"{PAPERS[key.paper]}: no {field} called {key[i]!r}{nearest(key[i], known)}")
+    trained = _listed(f"{each.family} ({each.objective})" for each in keys if each.task == key.task)
+    raise SpecError(
+        f"{PAPERS[key.paper]} print no recipe for {key.family} on {key.task} ({key.objective}); "
+        f"there, they have {trained}"
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(names))

@@ -1,0 +1,153 @@
+"""What a printed recipe is: how a paper trained an architecture on a task, and where every number stands.
+
+A paper prints some of what it takes to train a network, the code published with it has more, and the rest is
+our choice or a default of this package. Every field of a recipe's arms has such a source.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ...objectives.base import Objective
+from ...objectives.causal import Causal
+from ...objectives.classify import Classify
+from ...objectives.masked import Masked
+from ...objectives.regress import Regress
+from ...training.optim import Optim
+from ...training.recipe import Budget, Stage
+from .arms import Arms
+
+OURS = "our choice"
+CODE = "published code"
+DEFAULT = "default of this package"
+
+Denoising = Literal["masked", "causal"]
+Loss = Literal["CE", "L1"]
+Style = Literal["linear", "mlp"]
+Sources = tuple[tuple[str, str], ...]
+"""Beginnings of field paths of ``Arms``, such as ``pretrain.optim``, and where what is below them stands."""
+
+
+class Key(NamedTuple):
+    """What names a printed recipe."""
+
+    paper: str
+    task: str
+    family: str
+    objective: str  # masked or causal
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a task, whoever trains on it."""
+
+    label: str  # in tables of the papers
+    examples: int  # in our training split; turns warm-up in steps into a share of the stage
+    rate: float  # share of positions that masked denoising hides
+    loss: Loss  # of denoising
+
+
+TASKS = {
+    "listops": Known("ListOps", 96_000, 0.10, "CE"),
+    "text": Known("Text", 22_500, 0.15, "CE"),
+    "retrieval": Known("Retrieval", 147_086, 0.15, "CE"),
+    "image": Known("Image", 45_000, 0.50, "L1"),
+    "pathfinder": Known("Pathfinder", 160_000, 0.50, "CE"),
+    "pathx": Known("PathX", 160_000, 0.50, "CE"),
+    "pathx256": Known("PathX-256", 160_000, 0.50, "CE"),
+    "speech": Known("SC", 84_843, 0.25, "L1"),
+    "speech-mfcc": Known("SC (MFCC)", 24_482, 0.25, "L1"),
+    "scifar": Known("sCIFAR", 45_000, 0.50, "L1"),
+    "bidmc-hr": Known("BIDMC-HR", 5_538, 0.25, "L1"),
+    "bidmc-rr": Known("BIDMC-RR", 5_538, 0.25, "L1"),
+    "bidmc-spo2": Known("BIDMC-SpO2", 5_538, 0.25, "L1"),
+}
+"""Rates: Amos et al. (2024), section 2 and appendix C.3. Losses: its Table 4 (Image) and appendix C.1."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a stage is trained, in the words of the papers."""
+
+    lr: float
+    batch: int
+    weight_decay: float = 0.0
+    epochs: int = 200
+    schedule: Literal["constant", "cosine", "plateau"] = "constant"
+    warmup: int = 0  # steps
+    wait: int = 10  # epochs without a better score before the learning rate of a plateau falls
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A recipe that a paper prints, as arms that can be run."""
+
+    key: Key
+    arms: Arms
+    sources: Sources
+    remarks: tuple[str, ...] = ()  # how the paper is read, and what our specs cannot say
+
+    def source(self, path: str) -> str:
+        """Where a field of the arms stands, e.g. ``source("finetune.optim.lr")``."""
+        found, at = dict(self.sources), path
+        while at and at not in found:
+            at = at.rpartition(".")[0]
+        if not at and path.startswith("scratch_model"):
+            return self.source(path.removeprefix("scratch_"))
+        return found.get(at, DEFAULT)
+
+    @property
+    def ours(self) -> tuple[str, ...]:
+        """Paths that neither the paper nor its code tells."""
+        return tuple(path for path, said in self.sources if said.startswith(OURS))
+
+
+Table = Mapping[Key, Callable[[], Printed]]
+"""The recipes of a paper, made when they are asked for."""
+
+
+def stage(task: str, objective: Objective, training: Training) -> Stage:
+    """A stage that is validated once per epoch."""
+    steps = training.epochs * TASKS[task].examples / training.batch
+    optim = Optim(
+        lr=training.lr,
+        weight_decay=training.weight_decay,
+        schedule=training.schedule,
+        warmup=float(f"{training.warmup / steps:.2g}"),
+        clip=0.0,
+        wait=training.wait,
+    )
+    return Stage(objective, Budget(epochs=training.epochs), optim, training.batch, evals=training.epochs)
+
+
+def denoise(task: str, objective: str) -> Objective:
+    """The denoising objective with the rate and the loss of the task."""
+    known = TASKS[task]
+    distance: Literal["l1", "levels"] = "l1" if known.loss == "L1" else "levels"
+    return Causal(distance) if objective == "causal" else Masked(known.rate, distance)
+
+
+def supervise(task: str, style: Style) -> Objective:
+    """Classification, or regression where the task has real targets."""
+    return Regress(style) if task.startswith("bidmc") else Classify(style)
+
+
+def told(start: str, source: str, *paths: str) -> Sources:
+    """That some fields stand in one place."""
+    return tuple((f"{start}.{path}", source) for path in paths)
+
+
+def phase(name: str, numbers: str, decay: str, budget: str) -> Sources:
+    """The sources of a stage whose schedule and warm-up are those of the published code.
+
+    Args:
+        numbers: where learning rate and batch stand.
+        decay: where weight decay stands.
+    """
+    return (
+        (f"{name}.budget", budget),
+        *told(name, numbers, "batch", "optim.lr"),
+        (f"{name}.optim.weight_decay", decay),
+        *told(name, CODE, "optim.schedule", "optim.warmup", "optim.betas", "optim.clip"),
+        *(told(name, CODE, "objective.style") if name != "pretrain" else ()),
+    )

@@ -1,0 +1,63 @@
+"""What this machine offers, and whether all is well."""
+
+import importlib.metadata
+import os
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from .. import __version__
+from ..errors import StoreError
+from .files import explained
+from .hardware import usable_cores
+from .startup import keep_memory
+
+SIZE, REPEATS = 512, 50
+
+
+def findings(runs: Path) -> Iterator[tuple[str, str]]:
+    """Versions, devices, threads, folders and a short measurement, in words."""
+    yield "selfpretrain", __version__
+    yield "python", f"{platform.python_version()} on {platform.platform()}"
+    yield "torch", torch.__version__
+    for package in ("numpy", "scipy", "scikit-learn", "numba", "matplotlib"):
+        yield package, importlib.metadata.version(package)
+    yield "devices", ", ".join(["cpu", *_accelerators()])
+    yield "cores", f"{usable_cores()} usable of {os.cpu_count()}"
+    yield (
+        "threads",
+        f"{torch.get_num_threads()} per process (OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')})",
+    )
+    fate = "kept for reuse (SPT_MALLOC=0 turns this off)" if keep_memory() else "given back to the system"
+    yield "memory", f"large blocks that are freed are {fate}"
+    yield "speed", f"{_speed():.0f} GFLOP/s in one process (matrix product of {SIZE} x {SIZE})"
+    yield "runs", _writable(runs)
+
+
+def _accelerators() -> list[str]:
+    return [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+
+
+def _speed() -> float:
+    a = torch.randn(SIZE, SIZE)
+    a @ a
+    start = time.perf_counter()
+    for _ in range(REPEATS):
+        a @ a
+    return 2e-9 * SIZE**3 * REPEATS / (time.perf_counter() - start)
+
+
+def _writable(runs: Path) -> str:
+    there = runs.exists()
+    try:
+        with explained(runs):
+            nearest = next(p for p in (runs, *runs.absolute().parents) if p.exists())
+            free = os.statvfs(nearest).f_bavail * os.statvfs(nearest).f_frsize
+            if not os.access(nearest, os.W_OK):
+                raise PermissionError(13, "no right to write")
+    except StoreError as error:
+        return str(error)
+    return f"{runs} {'is there' if there else 'can be made'}, {free / 2**30:.0f} GiB free"

@@ -1,0 +1,132 @@
+"""Random ListOps trees, streamed as tokens and evaluated on the way; compiled by Numba, one core.
+
+A tree is written in pre-order while it is drawn. A stack holds, for every open operator, what is needed for
+its value (a histogram of the ten possible arguments, their number and sum) and how many arguments are
+missing. The least final length is always known, so a tree that must become too long is given up at once.
+Attempt number a draws from its own random stream, a pure function of seed and a.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ...system.jit import compiled
+from ._random import scramble_one
+
+MIN, MAX, MED, SM, CLOSE = range(10, 15)
+
+
+@compiled
+def grow(
+    seed: int,
+    attempts: tuple[int, int],
+    shape: tuple[int, int, int, int],
+    flat: np.ndarray,
+    lengths: np.ndarray,
+    values: np.ndarray,
+    seen: np.ndarray,
+) -> tuple[int, int, int]:
+    """Write distinct trees until ``lengths`` is full or the attempts are used up.
+
+    Args:
+        attempts: the first one, and one more than the last.
+        shape: min_length and max_length (both exclusive), max_depth, max_args.
+        flat: room for ``len(lengths) * max_length`` tokens.
+        seen: hash set of trees, a power of two of uint64, zero where free, at most half full at the end.
+
+    Returns:
+        The number of trees and of tokens written, and the next attempt.
+    """
+    shortest, longest, depth, widest = shape
+    stack = np.empty((depth + 1, 4), dtype=np.int64)  # operator, missing and present arguments, their sum
+    histogram = np.empty((depth + 1, 10), dtype=np.int64)
+    found, used, attempt = 0, 0, attempts[0]
+    while found < len(lengths) and attempt < attempts[1]:
+        length, value, digest = _tree(_mix(seed, attempt), longest, widest, flat[used:], stack, histogram)
+        attempt += 1
+        if length > shortest and _add(seen, digest):
+            lengths[found], values[found] = length, value
+            found, used = found + 1, used + length
+    return found, used, attempt
+
+
+@compiled
+def _tree(
+    state: np.uint64, longest: int, widest: int, out: np.ndarray, stack: np.ndarray, histogram: np.ndarray
+) -> tuple[int, Any, Any]:
+    """Length (0: given up), value and hash of one tree, written to ``out``; its root is an operator."""
+    deepest, top, at = len(stack) - 1, 0, 0
+    least: Any = 1
+    digest, one = np.uint64(0), np.uint64(1)
+    while True:
+        state = state + np.uint64(0x9E3779B97F4A7C15)
+        bits = scramble_one(state)
+        if top == 0 or (top + 1 < deepest and bits >> np.uint64(62) == 0):
+            missing = 2 + np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(widest - 1)) >> np.uint64(32))
+            token = MIN + np.int64((bits >> np.uint64(60)) & np.uint64(3))
+            least += 1 + missing
+            if least >= longest:
+                return 0, 0, digest
+            top += 1
+            stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = token, missing, 0, 0
+            histogram[top] = 0
+            out[at] = token
+            digest, at = scramble_one(digest ^ np.uint64(token + 1)), at + 1
+            continue
+        value: Any = np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(10)) >> np.uint64(32))
+        out[at] = value
+        digest, at = scramble_one(digest ^ np.uint64(value + 1)), at + 1
+        while True:
+            histogram[top, value] += 1
+            stack[top, 1] -= 1
+            stack[top, 2] += 1
+            stack[top, 3] += value
+            if stack[top, 1] > 0:
+                break
+            value = np.int64(_value(stack[top], histogram[top]))
+            out[at] = CLOSE
+            digest, at, top = scramble_one(digest ^ np.uint64(CLOSE + 1)), at + 1, top - 1
+            if top == 0:
+                return at, value, digest | one
+
+
+@compiled
+def _value(operator: np.ndarray, histogram: np.ndarray) -> int:
+    """Value of a complete operator: least, greatest, median rounded down, or sum modulo ten."""
+    if operator[0] == SM:
+        return operator[3] % 10
+    count = operator[2]
+    if operator[0] == MIN:
+        return _nth(histogram, 0)
+    if operator[0] == MAX:
+        return _nth(histogram, count - 1)
+    return (_nth(histogram, (count - 1) // 2) + _nth(histogram, count // 2)) // 2
+
+
+@compiled
+def _nth(histogram: np.ndarray, n: int) -> int:
+    """The n-th smallest argument, from 0."""
+    passed = 0
+    for digit in range(10):
+        passed += histogram[digit]
+        if passed > n:
+            return digit
+    return 9
+
+
+@compiled
+def _add(seen: np.ndarray, digest: np.uint64) -> bool:
+    """Put a hash into the set; False if it was there."""
+    last = np.uint64(len(seen) - 1)
+    at = (digest >> np.uint64(1)) & last
+    while seen[at] != 0:
+        if seen[at] == digest:
+            return False
+        at = (at + np.uint64(1)) & last
+    seen[at] = digest
+    return True
+
+
+@compiled
+def _mix(seed: int, attempt: int) -> np.uint64:
+    return scramble_one(scramble_one(np.uint64(seed)) ^ np.uint64(attempt))

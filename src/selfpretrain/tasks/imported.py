@@ -1,0 +1,112 @@
+"""Your own labelled sequences, as imported by ``spt data import``."""
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..data.examples import Examples
+from ..data.importing.arrays import array_source, join
+from ..data.importing.builder import Intake
+from ..data.importing.importer import known
+from ..data.importing.source import Reading
+from ..data.prepared import PreparedSet, Writer, open_set
+from ..data.schema import Form, Split
+from ..data.splits import budget, stratified
+from ..errors import DataError
+from ..spec import Count, nearest, spec
+from . import _waves
+from .base import Card, Task
+
+HELD = 4
+"""Of so many training examples of a part, one is taken from val, and one from test."""
+
+
+@spec
+class Own(Task):
+    """Your own labelled sequences, by the name they were imported under.
+
+    Without a name, a small made-up example: noisy waves of two shapes, two channels, unequal lengths.
+    """
+
+    card = Card(
+        source="data of the user", licence="that of the data", get="spt data import FILE --label COLUMN"
+    )
+
+    name: str = ""
+    labels: Count | None = None  # how many training examples keep their label, nested; None: all
+    rows: Count | None = None  # how many training examples are used, a stratified part; None: all
+    longest: Count | None = None  # sequences are cut to so many positions; None: they are not
+
+    @property
+    def form(self) -> Form:
+        """As found on import."""
+        form = self.data().form
+        return replace(form, length=min(form.length, self.longest or form.length))
+
+    def load(self, split: Split) -> Examples:
+        """The examples of one split, in the order of their file.
+
+        Raises:
+            DataError: if there are no such data.
+            SpecError: if ``labels`` does not fit.
+        """
+        examples = self.data().examples(split)
+        if self.rows:
+            examples = _some(examples, self.rows if split == "train" else -(-self.rows // HELD))
+        if self.longest:
+            examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
+        return budget(examples, self.labels) if split == "train" else examples
+
+    def tiny(self) -> "Own":
+        """A stratified part, and of long sequences the beginning; or the made-up example."""
+        return replace(self, rows=200, longest=512) if self.name else self
+
+    def version(self) -> str:
+        """Hash of the imported set."""
+        return self.data().digest
+
+    def data(self) -> PreparedSet:
+        """The imported set.
+
+        Raises:
+            DataError: if there is none of that name.
+        """
+        if not self.name:
+            return _made_up()
+        places = known()
+        if self.name not in places:
+            others = nearest(self.name, places) if places else ""
+            raise DataError(f"no data called {self.name!r} have been imported (spt data import){others}")
+        meta = places[self.name] / "meta.json"
+        return _open(places[self.name], meta.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)
+def _open(place: Path, stamp: int) -> PreparedSet:
+    return open_set(place)
+
+
+@functools.lru_cache(maxsize=1)
+def _made_up() -> PreparedSet:
+    sequences, shapes = _waves.waves(400, seed=0)
+    reading = Reading(label="shape")
+    out = Writer(None)
+    source = array_source(join(sequences) | {"y": shapes}, reading)
+    intake = Intake(out, source, reading)
+    for part in source.parts():
+        intake.take(part)
+    return intake.finish({"name": "waves"})
+
+
+def _some(examples: Examples, count: int) -> Examples:
+    """A stratified part of the labelled examples, in their order."""
+    rows = examples.labelled.nonzero()[:, 0].numpy()
+    targets = examples.targets[torch.from_numpy(rows)].numpy()
+    strata = np.zeros(len(rows), dtype=np.int64) if targets.dtype.kind == "f" else targets
+    return examples.take(torch.from_numpy(np.sort(rows[stratified(strata, 0)[:count]])))
+
+
+task = Own

@@ -1,0 +1,1 @@
+"""Looking at a task's data: baselines, checks, profile, preview."""

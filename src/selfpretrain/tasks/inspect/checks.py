@@ -1,0 +1,259 @@
+"""What is wrong with a task's data, or worth knowing: the findings of ``spt data check``.
+
+Equal examples are found exactly. Sequences that share most of their content, as overlapping windows do, are
+found by min-wise hashing of runs of 24 positions (``data.alike``). Values that were changed a little, as by
+another compression, are found by the correlation of summaries: 32 means of each of at most 20,000 sequences
+of a split. Everything is read once: seconds for 50,000 texts, minutes for 200,000 images of 256 x 256. What
+was paraphrased, or both shifted and changed, is not found.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from ...data import prepared
+from ...data.examples import Examples
+from ...data.importing import importer
+from ...data.near_duplicates import STEP, similar
+from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
+from ...errors import DataError
+from ...registry import name_of
+from ...system.watch import tell
+from .._prepared import Prepared
+from ..base import Task
+from ..imported import Own
+from .baselines import baselines
+from .profile import STRETCHES, Survey, survey
+
+Level = Literal["fine", "note", "wrong"]
+Splits = dict[Split, Examples]
+Surveys = dict[Split, Survey]
+
+COPIES, LIKENESS = 0.01, 0.02
+"""Shares of val and test that may be equal, or similar, to training examples: official splits have some."""
+FEW = 10
+"""Labelled training examples below which a class is called rare."""
+EASY = 0.95
+"""Score of a simple method from which on little is left to learn."""
+SAME = 0.999
+"""Correlation of two summaries from which on their sequences are called near copies."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at, and how it is."""
+
+    what: str
+    level: Level
+    said: str
+
+
+def audit(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
+    """Look at everything, and last at what simple methods score.
+
+    Args:
+        compare: whether to score simple methods, which takes longest.
+        limit: examples these are fitted on, at most.
+    """
+    form, splits = task.form, {split: task.load(split) for split in SPLITS}
+    yield _files(task)
+    sizes = list(_sizes(splits))
+    yield from sizes
+    if any(finding.level == "wrong" for finding in sizes):
+        return
+    yield from _labels(form, splits)
+    yield from _classes(form, splits)
+    yield _groups(splits)
+    yield _windows(splits)
+    surveys = survey(name_of(task), splits)
+    yield from _values(form, surveys)
+    yield from _copies(form, splits, surveys)
+    yield _alike(splits, surveys)
+    yield from _near_copies(splits, surveys)
+    if compare:
+        yield from _simple_methods(task, limit)
+
+
+def _files(task: Task) -> Finding:
+    place = importer.known().get(task.name) if isinstance(task, Own) else None
+    if isinstance(task, Prepared) and not task.made_up:
+        place = task.place
+    if place is None:
+        return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
+    tell(f"{name_of(task)}: hashes of files", 0)
+    if damaged := prepared.damage(place):
+        return Finding("files", "wrong", f"{', '.join(damaged)} changed since they were written, in {place}")
+    return Finding("files", "fine", f"as they were written, in {place}")
+
+
+def _sizes(splits: Splits) -> Iterator[Finding]:
+    counts = ", ".join(f"{len(examples):,} {split}" for split, examples in splits.items())
+    yield Finding("examples", "fine" if all(map(len, splits.values())) else "wrong", counts)
+    lengths = np.concatenate([examples.lengths.numpy().ravel() for examples in splits.values()])
+    if len(lengths):
+        said = f"{lengths.min():,} to {lengths.max():,}, median {np.median(lengths):,.0f}"
+        yield Finding("lengths", "fine" if lengths.min() > 0 else "wrong", said)
+
+
+def _labels(form: Form, splits: Splits) -> Iterator[Finding]:
+    missing = {split: int((~examples.labelled).sum()) for split, examples in splits.items()}
+    said = ", ".join(f"{n:,} of {split} have none" for split, n in missing.items() if n)
+    nothing = any(missing[split] == len(splits[split]) for split in SPLITS)
+    level: Level = "wrong" if nothing else "note" if said else "fine"
+    yield Finding("labels", level, said or "every example has one")
+    if isinstance(form.target, Reals):
+        y = {split: examples.targets[examples.labelled].double() for split, examples in splits.items()}
+        said = ", ".join(
+            f"{part.mean():.4g} ± {part.std(correction=0):.4g} {split}" for split, part in y.items()
+        )
+        flat = any(len(part) and float(part.std(correction=0)) == 0 for part in y.values())
+        yield Finding("mean and spread of labels", "wrong" if flat else "fine", said)
+
+
+def _classes(form: Form, splits: Splits) -> Iterator[Finding]:
+    if not isinstance(form.target, Classes):
+        return
+    names = form.target.names
+    known = (examples.targets[examples.labelled].numpy() for examples in splits.values())
+    train, val, test = (np.bincount(y, minlength=len(names)) for y in known)
+    share = 100 * train.max() / max(train.sum(), 1)
+    yield Finding("classes", "fine", f"{len(names)}; the commonest has {share:.1f} % of training")
+    troubles: list[tuple[str, Level, np.ndarray]] = [
+        ("classes that training lacks", "wrong", (train == 0) & (val + test > 0)),
+        ("classes that val or test lacks", "note", (val == 0) | (test == 0)),
+        (f"classes with less than {FEW} in training", "note", train < FEW),
+    ]
+    for what, level, rows in troubles:
+        if rows.any():
+            yield Finding(what, level, ", ".join(names[k] for k in np.flatnonzero(rows)))
+
+
+def _groups(splits: Splits) -> Finding:
+    known = [np.unique(e.groups.numpy()) for e in splits.values() if e.groups is not None]
+    if len(known) < len(SPLITS):
+        return Finding("groups", "fine", "nothing is known of patients, speakers, files or the like")
+    torn = {int(group) for a, b in combinations(known, 2) for group in np.intersect1d(a, b)}
+    number = len(np.unique(np.concatenate(known)))
+    if torn:
+        level: Level = "wrong" if len(torn) > COPIES * number else "note"
+        return Finding("groups", level, f"{len(torn):,} of {number:,} are in several splits")
+    return Finding("groups", "fine", f"{number:,}, none of them in two splits")
+
+
+def _windows(splits: Splits) -> Finding:
+    """Held-out sequences, from s to t, that share stored positions with one of train: s < t' and s' < t."""
+    train = splits["train"]
+    start = train.starts.numpy().ravel()
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate((start + train.lengths.numpy().ravel())[order])
+    found = 0
+    for examples in (splits["val"], splits["test"]):
+        if examples.packed or examples.flat.data_ptr() != train.flat.data_ptr():
+            continue
+        first, last = examples.starts.numpy(), (examples.starts + examples.lengths).numpy()
+        before = np.searchsorted(start, last) - 1
+        found += int(((before >= 0) & (end[before] > first)).any(0).sum())
+    return _share(
+        "overlapping windows", found, splits, "share stored positions with a training example", COPIES
+    )
+
+
+def _values(form: Form, surveys: Surveys) -> Iterator[Finding]:
+    low = np.concatenate([part.low for part in surveys.values()])
+    high = np.concatenate([part.high for part in surveys.values()])
+    bad = int((~np.isfinite(low) | ~np.isfinite(high)).sum())
+    if bad:
+        yield Finding("values", "wrong", f"{bad:,} sequences hold NaN or infinity")
+        return
+    said = f"{low.min():.6g} to {high.max():.6g}"
+    if isinstance(form.signal, Tokens):
+        fits = low.min() >= 0 and high.max() < form.signal.vocab
+        yield Finding(
+            "tokens", "fine" if fits else "wrong", f"{said}, of a vocabulary of {form.signal.vocab:,}"
+        )
+    else:
+        fits = form.signal.levels is None or (low.min() >= form.signal.low and high.max() <= form.signal.high)
+        yield Finding("values", "fine" if fits else "wrong", said)
+        number, total, squares = surveys["train"].moments
+        centre, spread = np.array(form.signal.centre), np.array(form.signal.spread)
+        mean = total / number
+        shift = np.abs(mean - centre) / spread
+        stretch = np.sqrt(np.maximum(squares / number - mean**2, 0)) / spread
+        fits = bool((shift < 0.05).all() and (np.abs(stretch - 1) < 0.1).all())
+        said = f"training has mean {shift.max():.3f} and spread {stretch.min():.3f} to {stretch.max():.3f}"
+        yield Finding("standardised values", "fine" if fits else "wrong", said)
+    if constant := int((low == high).sum()):
+        yield Finding("constant sequences", "note", f"{constant:,} hold the same value throughout")
+
+
+def _copies(form: Form, splits: Splits, surveys: Surveys) -> Iterator[Finding]:
+    whole = {split: part.examples for split, part in surveys.items()}
+    found = sum(int(np.isin(whole[split], whole["train"]).sum()) for split in ("val", "test"))
+    yield _share("copies", found, splits, "are equal to a training example", COPIES)
+    if both := int(np.isin(whole["test"], whole["val"]).sum()):
+        yield Finding("copies in val and test", "note", f"{both:,} of test are equal to one of val")
+    if twice := len(whole["train"]) - len(np.unique(whole["train"])):
+        yield Finding("copies within training", "note", f"{twice:,} of {len(whole['train']):,}")
+    if isinstance(form.target, Classes):
+        known = np.concatenate([examples.labelled.numpy() for examples in splits.values()])
+        targets = np.concatenate([examples.targets.numpy() for examples in splits.values()])[known]
+        every = np.concatenate(list(whole.values()))[known]
+        answered = len(np.unique(every * STEP + targets.astype(np.uint64)))
+        if odd := answered - len(np.unique(every)):
+            yield Finding("contradictions", "note", f"{odd:,} examples have another label than an equal one")
+
+
+def _alike(splits: Splits, surveys: Surveys) -> Finding:
+    """Sequences with half of their runs in one of train."""
+    found, train = 0, partial(_at, splits["train"])
+    for split in ("val", "test"):
+        sketches = surveys[split].sketch, surveys["train"].sketch
+        places = similar(*sketches, partial(_at, splits[split]), train)
+        found += len(np.unique(places % max(len(splits[split]), 1)))
+    return _share(
+        "similar sequences", found, splits, "share half of their runs with a training example", LIKENESS
+    )
+
+
+def _at(examples: Examples, place: int) -> np.ndarray:
+    """A sequence by its place in a survey: all first views, then all second ones."""
+    view, row = divmod(place, len(examples))
+    return examples.sequence(row, view)
+
+
+def _near_copies(splits: Splits, surveys: Surveys) -> Iterator[Finding]:
+    train = surveys["train"].summary
+    if not len(train):
+        return
+    found = 0
+    for split in ("val", "test"):
+        for some in np.array_split(surveys[split].summary, 20):
+            found += int((some @ train.T > SAME).any(1).sum())
+    said = f"correlate above {SAME} with a training example, in {STRETCHES} means"
+    yield _share("near copies", found, splits, said, LIKENESS)
+
+
+def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
+    tell(f"{name_of(task)}: simple methods", 0)
+    metric = "accuracy" if isinstance(task.form.target, Classes) else "R2"
+    try:
+        scores = baselines(task, limit)
+    except DataError as error:
+        yield Finding("simple methods", "wrong", str(error))
+        return
+    for method, score in scores.items():
+        said = f"{metric} {score:.3f}" + ("; little is left to learn" if score >= EASY else "")
+        yield Finding(method, "note" if score >= EASY else "fine", said)
+
+
+def _share(what: str, found: int, splits: Splits, said: str, most: float) -> Finding:
+    """How many held-out examples have something that none of them should have."""
+    held = len(splits["val"]) + len(splits["test"])
+    if not found:
+        return Finding(what, "fine", f"none of {held:,} in val and test {said}")
+    level: Level = "wrong" if found > most * held else "note"
+    return Finding(what, level, f"{found:,} of {held:,} in val and test {said}")

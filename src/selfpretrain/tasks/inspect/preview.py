@@ -1,0 +1,119 @@
+"""What there is of a task's data, and how it looks: behind ``spt data list`` and ``spt data show``."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ...data import paths
+from ...data.examples import Examples, generator
+from ...data.importing import importer
+from ...data.schema import SPLITS, Classes, Form, Split, Tokens
+from ...errors import DataError
+from ...registry import find, name_of, names
+from .._prepared import Prepared
+from ..base import Task
+from ..imported import Own
+from .preview_figure import Shown, View
+
+UNKNOWN = "\N{EN DASH}"
+"""Stands for what is known only when the data are there."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A task in the list of all, in words."""
+
+    name: str
+    state: str
+    signal: str
+    length: str
+    target: str
+    counts: str  # of train, val and test
+
+
+def lines() -> Iterator[Line]:
+    """All tasks of the shelf, then what the user has imported."""
+    for name in [*(name for name in names("tasks") if name != "own"), *importer.known()]:
+        task = find("tasks", name)()
+        try:
+            yield _line(name, task)
+        except DataError as error:
+            yield Line(name, f"unreadable: {error}", UNKNOWN, UNKNOWN, UNKNOWN, _counts(task))
+
+
+def _line(name: str, task: Task) -> Line:
+    now = state(task)
+    if now not in ("embedded", "imported", "prepared"):
+        return Line(name, now, UNKNOWN, UNKNOWN, UNKNOWN, _counts(task) or UNKNOWN)
+    form = task.form
+    asks = f"{len(form.target.names)} classes" if isinstance(form.target, Classes) else "number"
+    told = _counts(task) if now == "embedded" else ""  # which may be generated, and that takes time
+    counts = told or "/".join(f"{len(task.load(split)):,}" for split in SPLITS)
+    return Line(name, now, signal(form), f"{form.length:,}", asks, counts)
+
+
+def _counts(task: Task) -> str:
+    """Examples of train, val and test, as the card gives them first."""
+    found = re.search(r"[\d,]+ / [\d,]+ / [\d,]+", task.card.counts)
+    return found[0].replace(" ", "") if found else ""
+
+
+def state(task: Task) -> str:
+    """What is there, or what has to be done before the examples can be read."""
+    if not isinstance(task, Prepared):
+        return "imported" if isinstance(task, Own) else "embedded"
+    if task.place.exists():
+        return "prepared"
+    if vars(task).get("source") == "generated":
+        return "to generate"
+    raw = [*task.places, *(place for d in task.downloads for place in (d.outcome, d.file))]
+    if paths.find(*raw):
+        return "raw files"
+    return "to get" if task.downloads else "to place"
+
+
+def look(task: Task, split: Split, number: int) -> View:
+    """So many examples of a split, drawn at random but always the same ones, and what all splits are like.
+
+    Raises:
+        DataError: if the split has no example.
+    """
+    form, splits = task.form, {split: task.load(split) for split in SPLITS}
+    if not len(splits[split]):
+        raise DataError(f"the {split} split of {name_of(task)} has no example")
+    chosen = torch.randperm(len(splits[split]), generator=generator("look", split))[:number]
+    target, values = form.target, None if isinstance(form.signal, Tokens) else form.signal
+    return View(
+        title=f"{name_of(task)}, {split}: {signal(form)}, {form.length:,} positions at most",
+        shown=tuple(shown for row in chosen.tolist() for shown in _shown(splits[split], row, form)),
+        targets={split: e.targets[e.labelled].numpy() for split, e in splits.items()},
+        lengths={split: e.longest.numpy() for split, e in splits.items()},
+        names=target.names if isinstance(target, Classes) else (),
+        symbols=task.symbols() if values is None else None,
+        levels=values.levels if values else None,
+        low=values.low if values else 0.0,
+        high=values.high if values else 1.0,
+    )
+
+
+def signal(form: Form) -> str:
+    """What a position holds, in words."""
+    if isinstance(form.signal, Tokens):
+        return f"{form.signal.vocab:,} symbols"
+    return f"{form.signal.channels} channel{'s' * (form.signal.channels > 1)}"
+
+
+def _shown(examples: Examples, row: int, form: Form) -> list[Shown]:
+    said = _answer(float(examples.targets[row]), form)
+    views = [""] if form.views == 1 else [f", sequence {v + 1} of {form.views}" for v in range(form.views)]
+    return [Shown(said + view, examples.sequence(row, v)) for v, view in enumerate(views)]
+
+
+def _answer(target: float, form: Form) -> str:
+    """The label in words."""
+    if isinstance(form.target, Classes):
+        return form.target.names[int(target)] if target >= 0 else "unlabelled"
+    return "unlabelled" if np.isnan(target) else f"{form.target.name} {target:.4g}"

@@ -1,0 +1,258 @@
+"""A task's data as a figure: some sequences of a split, then labels and lengths of all splits.
+
+Square sequences of grey or coloured pixels are drawn as images, few channels as waves, many as a map, tokens
+as text. Colours and fonts are those of the other figures.
+"""
+
+import math
+import textwrap
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import SpecError
+from ...report.figures.style import COLOURS, SETTINGS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+WIDTH, HISTOGRAMS = 7.2, 2.4
+"""Inches: of the figure, and of the histograms from top to bottom."""
+LETTERS, LINES = 100, 5
+"""Letters in a line of text, and lines shown of one."""
+LEVELS = 256
+"""Of a pixel at most; finer values are no image, though their number be a square."""
+CHANNELS = 6
+"""Waves that are drawn above each other at most."""
+POINTS = 1000
+"""Of a wave; longer ones are drawn as the smallest and largest values of as many stretches."""
+CLASSES = 40
+"""Classes that get bars of their own, the commonest ones."""
+BINS = 30
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One sequence and what is written above it."""
+
+    caption: str
+    sequence: np.ndarray  # (L,) tokens or (L, C) values
+
+
+@dataclass(frozen=True)
+class View:
+    """What is drawn of a task."""
+
+    title: str
+    shown: tuple[Shown, ...]
+    targets: Mapping[str, np.ndarray]  # by split: (n,) classes or real numbers, of labelled examples
+    lengths: Mapping[str, np.ndarray]  # by split: (n,)
+    names: tuple[str, ...] = ()  # of classes; none: real numbers
+    symbols: tuple[str, ...] | None = None  # how tokens are written
+    levels: int | None = None  # how many values there are from ``low`` to ``high``
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def kind(self) -> str:
+        """How sequences are drawn: text, image, wave or map."""
+        sequences = [shown.sequence for shown in self.shown]
+        if sequences[0].ndim == 1:
+            return "text"
+        channels = sequences[0].shape[1]
+        square = all(math.isqrt(len(s)) ** 2 == len(s) > 1 for s in sequences)
+        if square and channels in (1, 3) and self.levels is not None and self.levels <= LEVELS:
+            return "image"
+        return "wave" if channels <= CHANNELS else "map"
+
+    @property
+    def one_length(self) -> bool:
+        """Whether all sequences are equally long."""
+        return len({length for n in self.lengths.values() for length in (n.min(), n.max())}) == 1
+
+    def image(self, values: np.ndarray) -> np.ndarray:
+        """(S, S) or (S, S, 3) brightness in [0, 1] of a square sequence."""
+        side = math.isqrt(len(values))
+        square = ((values - self.low) / (self.high - self.low)).reshape(side, side, -1)
+        return square[:, :, 0] if square.shape[2] == 1 else square
+
+    def text(self, tokens: np.ndarray) -> str:
+        """Tokens as people read them, in one line; what cannot be printed is a dot."""
+        if self.symbols is None:
+            return " ".join(map(str, tokens.tolist()))
+        text = "".join(self.symbols[token] for token in tokens.tolist())
+        return "".join(c if c.isprintable() else " " if c.isspace() else "·" for c in text)
+
+
+def save(view: View, path: Path) -> None:
+    """Draw into a file, of the kind that its name says.
+
+    Raises:
+        SpecError: if the name ends in neither .png nor .svg, or the file cannot be written.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    if path.suffix not in (".png", ".svg"):
+        raise SpecError(f"{path} ends in neither .png nor .svg; give the picture such a name")
+    draw, height = DRAWN[view.kind], HEIGHTS[view.kind](view) + 0.4
+    with rc_context({**SETTINGS, "svg.hashsalt": view.title}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # letters that the font lacks are drawn as boxes
+        figure = Figure(figsize=(WIDTH, height + HISTOGRAMS), layout="constrained")
+        upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, HISTOGRAMS)).ravel()
+        upper.suptitle(view.title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+        draw(upper, view)
+        if view.one_length:
+            _labels(lower.subplots(), view)
+        else:
+            labels, lengths = lower.subplots(1, 2, width_ratios=(3, 2))
+            _labels(labels, view)
+            _histogram(lengths, view.lengths)
+            lengths.set_xlabel("length")
+        _lay_out(figure)
+        try:
+            figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+        except OSError as error:
+            raise SpecError(f"{path} cannot be written ({error.strerror}); name another file") from error
+
+
+def _lay_out(figure: "Figure") -> None:
+    """For good, and rounded: the last digits that the solver finds for many panels depend on chance."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = axes.get_position().bounds
+        axes.set_position((round(left, 6), round(bottom, 6), round(width, 6), round(height, 6)))
+
+
+def _columns(view: View) -> int:
+    return min(len(view.shown), 6)
+
+
+def _rows(view: View) -> int:
+    return -(-len(view.shown) // _columns(view))
+
+
+def _images(figure: "SubFigure", view: View) -> None:
+    panels = figure.subplots(_rows(view), _columns(view), squeeze=False).ravel()
+    for axes in panels:
+        axes.set_axis_off()
+    for axes, shown in zip(panels[: len(view.shown)], view.shown, strict=True):
+        axes.imshow(view.image(shown.sequence), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_title(shown.caption, fontsize=8)
+
+
+def _waves(figure: "SubFigure", view: View) -> None:
+    """One line per channel, each between its smallest and largest value."""
+    panels = figure.subplots(len(view.shown), 1, squeeze=False, sharex=True).ravel()
+    for axes, shown in zip(panels, view.shown, strict=True):
+        for channel, values in enumerate(shown.sequence.T):
+            at, thin = envelope(values.astype(np.float64), POINTS)
+            low, high = thin.min(), thin.max()
+            level = (thin - low) / (high - low if high > low else 1.0) - 1.1 * channel
+            axes.plot(at, level, color=COLOURS[channel], linewidth=0.7)
+        axes.set_title(shown.caption, loc="left", fontsize=8)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        axes.margins(x=0)
+
+
+def _maps(figure: "SubFigure", view: View) -> None:
+    panels = figure.subplots(len(view.shown), 1, squeeze=False, sharex=True).ravel()
+    for axes, shown in zip(panels, view.shown, strict=True):
+        axes.imshow(shown.sequence.T, aspect="auto", origin="lower", cmap="cividis", interpolation="nearest")
+        axes.set_title(shown.caption, loc="left", fontsize=8)
+        axes.set_ylabel("channel")
+
+
+def _texts(figure: "SubFigure", view: View) -> None:
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.set_ylim(_lines(view), 0)
+    at = 0.0
+    for shown in view.shown:
+        axes.text(0, at, shown.caption, fontsize=8, fontweight="bold", va="top")
+        lines = wrapped(view.text(shown.sequence))
+        axes.text(0, at + 1, "\n".join(lines), fontsize=7.5, family="monospace", va="top", linespacing=1.25)
+        at += len(lines) + 1.8
+
+
+def _lines(view: View) -> float:
+    return sum(len(wrapped(view.text(shown.sequence))) + 1.8 for shown in view.shown)
+
+
+def wrapped(text: str, letters: int = LETTERS, lines: int = LINES) -> list[str]:
+    """The beginning of a text, in lines."""
+    return textwrap.wrap(text, letters, max_lines=lines, placeholder=" …", drop_whitespace=False) or [""]
+
+
+def envelope(values: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and values of a long wave with few points: of each stretch, the smallest and the largest."""
+    if len(values) <= 2 * points:
+        return np.arange(len(values)), values
+    edges = np.linspace(0, len(values), points + 1).astype(int)
+    low, high = np.minimum.reduceat(values, edges[:-1]), np.maximum.reduceat(values, edges[:-1])
+    return np.repeat(edges[:-1], 2), np.stack([low, high], axis=1).ravel()
+
+
+def bins(values: np.ndarray) -> np.ndarray:
+    """Edges of at most 30 bins; those of whole numbers hold equally many of them."""
+    low, high = float(values.min()), float(values.max())
+    if values.dtype.kind == "f":
+        return np.linspace(low, high if high > low else low + 1, BINS + 1)
+    step = -(-(high - low + 1) // BINS)
+    return np.arange(low - 0.5, high + step, step)
+
+
+def shares(classes: np.ndarray, number: int) -> np.ndarray:
+    """(number,) share of each class, in %."""
+    return 100 * np.bincount(classes, minlength=number) / max(len(classes), 1)
+
+
+def _labels(axes: "Axes", view: View) -> None:
+    if not view.names:
+        _histogram(axes, view.targets)
+        axes.set_xlabel("target")
+        axes.legend()
+        return
+    found = {split: shares(y, len(view.names)) for split, y in view.targets.items()}
+    chosen = np.sort(np.argsort(-found["train"], kind="stable")[:CLASSES])
+    for place, (split, share) in enumerate(found.items()):
+        at = np.arange(len(chosen)) + 0.27 * (place - 1)
+        axes.bar(at, share[chosen], 0.25, color=COLOURS[place], label=split)
+    names = [view.names[k] for k in chosen]
+    slanted = sum(map(len, names)) > 40
+    axes.set_xticks(
+        range(len(chosen)),
+        names,
+        rotation=60 if slanted else 0,
+        fontsize=8,
+        ha="right" if slanted else "center",
+    )
+    axes.set_ylabel("% of a split")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, 1.2), ncols=3)
+
+
+def _histogram(axes: "Axes", values: Mapping[str, np.ndarray]) -> None:
+    edges = bins(np.concatenate(list(values.values())))
+    for place, (split, of_split) in enumerate(values.items()):
+        counts = np.histogram(of_split, edges)[0]
+        axes.stairs(
+            100 * counts / max(len(of_split), 1), edges, color=COLOURS[place], label=split, linewidth=1.3
+        )
+    axes.set_ylabel("% of a split")
+
+
+DRAWN = {"image": _images, "wave": _waves, "map": _maps, "text": _texts}
+HEIGHTS = {
+    "image": lambda view: 1.1 * _rows(view) * 6 / _columns(view),
+    "wave": lambda view: (0.35 + 0.35 * view.shown[0].sequence.shape[1]) * len(view.shown),
+    "map": lambda view: 1.4 * len(view.shown),
+    "text": lambda view: 0.15 * _lines(view),
+}
+"""Inches that the sequences take from top to bottom."""

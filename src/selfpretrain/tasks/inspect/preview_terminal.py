@@ -1,0 +1,99 @@
+"""A task's data in the terminal: the same view as the figure, in letters."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .preview_figure import CHANNELS, View, bins, shares, wrapped
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+GREYS = " .:-=+*#%@"
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH, SIDE, LINES = 76, 32, 3
+"""Letters in a line; pixels of an image from left to right; lines of a text."""
+CLASSES = 12
+"""Classes that are listed, the commonest ones."""
+
+
+def show(view: View) -> "RenderableType":
+    """What a rich console prints of a task's data."""
+    from rich.columns import Columns
+    from rich.console import Group
+    from rich.text import Text
+
+    drawn = [
+        Text("\n".join(["", shown.caption, *DRAWN[view.kind](view, shown.sequence)]), no_wrap=True)
+        for shown in view.shown
+    ]
+    side_by_side = [Columns(drawn, padding=(0, 3))] if view.kind == "image" else drawn
+    below = [Text(line) for line in ["", *_labels(view), *_lengths(view)]]
+    return Group(Text(view.title, style="bold"), *side_by_side, *below)
+
+
+def _image(view: View, values: np.ndarray) -> list[str]:
+    """Two letters per pixel, since letters are twice as high as wide."""
+    grey = view.image(values)
+    grey = grey.mean(-1) if grey.ndim == 3 else grey
+    step = -(-len(grey) // SIDE)
+    side = len(grey) // step * step
+    small = grey[:side, :side].reshape(side // step, step, side // step, step).mean((1, 3))
+    return ["".join(2 * GREYS[k] for k in row) for row in _levels(small, len(GREYS))]
+
+
+def _wave(view: View, values: np.ndarray) -> list[str]:
+    return [_sparkline(channel.astype(np.float64)) for channel in values.T[:CHANNELS]]
+
+
+def _text(view: View, tokens: np.ndarray) -> list[str]:
+    return wrapped(view.text(tokens[: WIDTH * LINES]), WIDTH, LINES)
+
+
+def _sparkline(values: np.ndarray) -> str:
+    """A wave as bars, each the peak of a stretch: the mean of a sound says nothing."""
+    edges = np.unique(np.linspace(0, len(values), WIDTH + 1).astype(int))
+    peaks = np.maximum.reduceat(values, edges[:-1])
+    span = peaks.max() - peaks.min()
+    return _bars((peaks - peaks.min()) / (span if span > 0 else 1.0))
+
+
+def _bars(shares: np.ndarray) -> str:
+    return "".join(BARS[k] for k in _levels(shares, len(BARS)))
+
+
+def _levels(shares: np.ndarray, number: int) -> np.ndarray:
+    """Whole numbers below ``number`` for shares in [0, 1]."""
+    return (shares * number).astype(int).clip(0, number - 1)
+
+
+def _labels(view: View) -> list[str]:
+    if not view.names:
+        return _histograms("targets", view.targets)
+    found = {split: shares(y, len(view.names)) for split, y in view.targets.items()}
+    head = "labels in %"
+    width = max(map(len, [head, *view.names]))
+    lines = [head.ljust(width) + "".join(f"{split:>8}" for split in found)]
+    chosen = np.sort(np.argsort(-found["train"], kind="stable")[:CLASSES])
+    lines += [view.names[k].ljust(width) + "".join(f"{s[k]:8.1f}" for s in found.values()) for k in chosen]
+    rest = len(view.names) - len(chosen)
+    return lines + ([f"and {rest} rarer classes"] if rest else [])
+
+
+def _lengths(view: View) -> list[str]:
+    return [] if view.one_length else _histograms("lengths", view.lengths)
+
+
+def _histograms(what: str, values: Mapping[str, np.ndarray]) -> list[str]:
+    every = np.concatenate(list(values.values()))
+    edges = bins(every)
+    lines = [f"{what}: {every.min():,.6g} to {every.max():,.6g}, median {np.median(every):,.6g}"]
+    for split, of_split in values.items():
+        counts = np.histogram(of_split, edges)[0]
+        bars = zip(_bars(counts / max(counts.max(), 1)), counts, strict=True)
+        lines.append(f"{split:<6}" + "".join(bar if count else " " for bar, count in bars))
+    return lines
+
+
+DRAWN = {"image": _image, "wave": _wave, "map": _wave, "text": _text}

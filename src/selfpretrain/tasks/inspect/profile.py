@@ -1,0 +1,109 @@
+"""One pass over all sequences of a task: what tells copies, sequences alike, constants and outliers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...data.examples import Examples
+from ...data.near_duplicates import STEP, fingerprints
+from ...data.schema import SPLITS, Split
+from ...system.watch import tell
+
+CHUNK = 4_000_000
+"""Values that are looked at together."""
+SAMPLE, STRETCHES = 20_000, 32
+"""Sequences of a split that are summarised, at most; means in a summary."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Of m sequences of one split: all first views, then all second ones."""
+
+    views: int
+    whole: np.ndarray  # (m,) a number that equal sequences share
+    sketch: np.ndarray  # (m, 4) numbers, of which similar sequences share some
+    low: np.ndarray  # (m,) smallest and largest value; NaN where one is NaN
+    high: np.ndarray
+    moments: np.ndarray  # (3, C) number of positions, sum and sum of squares of their values
+    summary: np.ndarray  # (at most SAMPLE, STRETCHES) means, standardised; of values only
+
+    @property
+    def examples(self) -> np.ndarray:
+        """(n,) a number that equal examples share."""
+        views = self.whole.reshape(self.views, -1)
+        mixed = np.zeros(views.shape[1], dtype=np.uint64)
+        for view in views:
+            mixed = mixed * STEP + view
+        return mixed
+
+
+def survey(name: str, splits: dict[Split, Examples]) -> dict[Split, Survey]:
+    """Look at every sequence of every split."""
+    return {split: _survey(f"{name}: {split} sequences", splits[split]) for split in SPLITS}
+
+
+@dataclass
+class _Columns:
+    whole: list[np.ndarray] = field(default_factory=list)
+    sketch: list[np.ndarray] = field(default_factory=list)
+    low: list[np.ndarray] = field(default_factory=list)
+    high: list[np.ndarray] = field(default_factory=list)
+    moments: list[np.ndarray] = field(default_factory=list)
+    summary: list[np.ndarray] = field(default_factory=list)
+
+
+def _survey(what: str, examples: Examples) -> Survey:
+    columns, done = _Columns(), 0
+    for sequences in _chunks(examples):
+        lengths = np.array([len(s) for s in sequences])
+        flat = np.concatenate(sequences)
+        values = flat.astype(np.float64).reshape(len(flat), -1)
+        starts = lengths.cumsum() - lengths
+        whole, sketch = fingerprints(flat, lengths)
+        columns.whole.append(whole)
+        columns.sketch.append(sketch)
+        columns.low.append(np.minimum.reduceat(values.min(1), starts))
+        columns.high.append(np.maximum.reduceat(values.max(1), starts))
+        columns.moments.append(
+            np.stack([np.full(values.shape[1], len(flat)), values.sum(0), (values**2).sum(0)])
+        )
+        if flat.ndim == 2 and done < SAMPLE:
+            columns.summary += [_summary(s) for s in sequences[: SAMPLE - done]]
+        done += len(sequences)
+        tell(what, done, examples.starts.numel())
+    summary = np.stack(columns.summary) if columns.summary else np.zeros((0, STRETCHES))
+    return Survey(
+        examples.views,
+        np.concatenate(columns.whole),
+        np.concatenate(columns.sketch),
+        np.concatenate(columns.low),
+        np.concatenate(columns.high),
+        np.sum(columns.moments, axis=0),
+        summary,
+    )
+
+
+def _chunks(examples: Examples) -> Iterator[list[np.ndarray]]:
+    some: list[np.ndarray] = []
+    size = 0
+    for view in range(examples.views):
+        for row in range(len(examples)):
+            some.append(examples.sequence(row, view))
+            size += some[-1].size
+            if size >= CHUNK:
+                yield some
+                some, size = [], 0
+    if some:
+        yield some
+
+
+def _summary(values: np.ndarray) -> np.ndarray:
+    """Means of equal stretches, of mean 0 and length 1; all zero where that cannot be."""
+    if len(values) < STRETCHES:
+        return np.zeros(STRETCHES)
+    edges = np.linspace(0, len(values), STRETCHES + 1).astype(int)
+    means = np.add.reduceat(values.mean(1, dtype=np.float64), edges[:-1]) / np.diff(edges)
+    means -= means.mean()
+    norm = np.linalg.norm(means)
+    return means / norm if norm > 1e-9 else np.zeros(STRETCHES)

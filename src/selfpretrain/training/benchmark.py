@@ -1,0 +1,389 @@
+"""What a mixer costs: time and memory of one layer, forward and backward, as length or width grows.
+
+Every reading is made in a process of its own, so that one mixer's memory is never another's, and running out
+of memory or time is a reading too. Rounds go over all cells in turn: what else the machine does meets all of
+them.
+"""
+
+import contextlib
+import multiprocessing
+import resource
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import Interrupted, SelfPretrainError, SpecError
+from ..mixers.base import LayerContext, Mixer
+from ..registry import find, name_of, names
+from ..report.figures import scaling
+from ..report.figures.scaling import Reading, Report
+from ..spec import nearest
+from ..system.files import FORMAT, explained, write_text
+from ..system.hardware import environment
+from ..system.startup import keep_memory
+from .cost import fitting
+from .stage_folder import Folder
+
+QUESTIONS = {"attention": ("1k,2k,4k", "128"), "lssl": ("1k", "64,128,256")}
+"""The benchmarks, with the lengths and widths that they use unless told otherwise."""
+MATCHES = ("width", "params")
+STEP = 8
+"""Widths that are matched are multiples of this: heads keep an even size."""
+WARM = 16
+"""Positions of the pass that loads libraries, before memory is looked at."""
+ENOUGH, MOST = 0.5, 20
+"""The timed passes of a reading: until they took so many seconds, and at most so many."""
+MEMORY_SHARE = 0.9
+"""What a reading may take of the memory that is free."""
+LIMIT = 60.0
+"""Seconds that a reading may take: two passes at least, and what it takes to get ready."""
+LARGE, SLOW = "out of memory", "too slow"
+"""How a reading begins of which nothing better can be expected at a larger size."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One layer at one size, to be measured."""
+
+    mixer: Mixer
+    place: LayerContext
+    batch: int = 4
+    device: str = "cpu"
+    limit: float = LIMIT  # seconds
+
+    def layer(self) -> nn.Module:
+        """The layer, freshly initialised."""
+        return self.mixer.build(self.place)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all cells of a benchmark share."""
+
+    batch: int = 4  # sequences
+    causal: bool = False
+    device: str = "cpu"
+    limit: float = LIMIT  # seconds for a reading
+
+    def cell(self, mixer: Mixer, width: int, length: int) -> Cell:
+        """One layer of this width and length."""
+        place = LayerContext(width, length, self.causal, rotary=mixer.positions == "rotary")
+        return Cell(mixer, place, self.batch, self.device, self.limit)
+
+
+def asked(text: str) -> list[str]:
+    """Names of mixers as they are typed, comma-separated; ``all`` is the whole shelf."""
+    return names("mixers") if text.strip() == "all" else [name.strip() for name in text.split(",")]
+
+
+def plan(
+    targets: str,
+    mixers: list[Any],
+    sizes: tuple[str | None, str | None],
+    setting: Setting,
+    match: str = "width",
+) -> list[Cell]:
+    """The cells that answer a question as it is asked on the command line.
+
+    Args:
+        mixers: what to compare, if the question leaves it open.
+        sizes: lengths and widths, e.g. ``("1k,2k,4k", "128")``; None for the usual ones.
+        match: what all mixers share, "width" or "params".
+
+    Raises:
+        SpecError: if there is no such question, mixer, match or size.
+    """
+    if targets not in QUESTIONS:
+        raise SpecError(f"no benchmark called {targets!r}{nearest(targets, QUESTIONS)}")
+    if match not in MATCHES:
+        raise SpecError(f"--match {match}: there is no such match{nearest(match, MATCHES)}")
+    lengths, widths = (
+        numbers_in(text or usual) for text, usual in zip(sizes, QUESTIONS[targets], strict=True)
+    )
+    if targets == "lssl":
+        if len(lengths) > 1 or match != "width":
+            raise SpecError("bench lssl grows the width alone: give one --lengths, and no --match")
+        return by_width(widths, lengths[0], setting)
+    if len(widths) > 1:
+        raise SpecError("bench attention grows the length: give one --width")
+    if strange := [name_of(mixer) for mixer in mixers if not isinstance(mixer, Mixer)]:
+        raise SpecError(f"{strange[0]} is no mixer; `spt list mixers` shows those that are here")
+    return by_length(mixers, lengths, widths[0], setting, match == "params")
+
+
+def numbers_in(text: str) -> list[int]:
+    """Sizes as they are typed: ``numbers_in("512,1k")`` is [512, 1024].
+
+    Raises:
+        SpecError: if one of them is no whole number of at least 1.
+    """
+    found = []
+    for word in text.lower().split(","):
+        digits = word.strip().removesuffix("k").rstrip()
+        if not digits.isdecimal() or int(digits) < 1:
+            raise SpecError(f"size {word!r} is no number; write for example 512,1k,16k")
+        found.append(int(digits) * (1024 if "k" in word else 1))
+    return found
+
+
+def by_length(
+    mixers: list[Mixer], lengths: list[int], width: int, setting: Setting, match: bool = False
+) -> list[Cell]:
+    """Every mixer at every length.
+
+    Source: Gu et al. (2022), S4, table 3; to have equally many parameters, S4 gets more states there.
+    """
+    cells = [setting.cell(mixer, width, length) for length in lengths for mixer in mixers]
+    if not match:
+        return cells
+    goal = parameters(setting.cell(find("mixers", "attention")(), width, lengths[0]))
+    return [_matched_if_built(cell, goal) for cell in cells]
+
+
+def by_width(widths: list[int], length: int, setting: Setting) -> list[Cell]:
+    """LSSL with as many states as channels, and S4 with the same number, at every width.
+
+    Source: Gu et al. (2022), S4, table 2; to have equally many parameters, S4 gets half as many states there.
+    """
+    return [
+        setting.cell(find("mixers", name)(states=width), width, length)
+        for width in widths
+        for name in ("lssl", "s4")
+    ]
+
+
+def matched(cell: Cell, goal: int) -> Cell:
+    """The same layer at the width, a multiple of ``STEP``, that comes nearest to so many parameters."""
+
+    def at(width: int) -> Cell:
+        return replace(cell, place=replace(cell.place, width=width))
+
+    return at(fitting(lambda width: parameters(at(width)), float(goal), STEP))
+
+
+def _matched_if_built(cell: Cell, goal: int) -> Cell:
+    try:
+        return matched(cell, goal)
+    except SelfPretrainError:  # its reading will say why
+        return cell
+
+
+def parameters(cell: Cell) -> int:
+    """How many parameters the layer has."""
+    with torch.random.fork_rng(devices=[]):
+        return _size(cell.layer())
+
+
+def measure(cells: list[Cell], repeats: int, folder: Path, tell: Callable[[str], None]) -> Report:
+    """Measure all cells ``repeats`` times in turn, and write bench.json, .csv, .md, .svg and .png.
+
+    What is too slow or too large is not tried again, nor at any larger size.
+
+    Raises:
+        Interrupted: on Ctrl-C, after writing what was measured.
+        StoreError: if the folder cannot be written.
+    """
+    Folder.make(folder)
+    found: list[list[Reading]] = [[] for _ in cells]
+    beyond: list[Cell] = []
+    try:
+        for turn in range(repeats):
+            for cell, readings in zip(cells, found, strict=True):
+                if turn and readings[0].seconds is None:
+                    continue  # it would fail again
+                readings.append(_spared(cell, beyond) or read(cell))
+                if readings[-1].said.startswith((LARGE, SLOW)):
+                    beyond.append(cell)
+                tell(f"{turn + 1}/{repeats}  {readings[-1].line()}")
+    except KeyboardInterrupt:
+        _write(_report(found), cells[0].device, folder)
+        raise Interrupted(f"stopped; what was measured is in {folder}; from the start again") from None
+    report = _report(found)
+    _write(report, cells[0].device, folder)
+    return report
+
+
+def _spared(cell: Cell, beyond: list[Cell]) -> Reading | None:
+    """The reading of a cell that needs no try, for the same layer was too much at a smaller size."""
+    for less in beyond:
+        smaller = less.place.length <= cell.place.length and less.place.width <= cell.place.width
+        if smaller and less.mixer == cell.mixer:
+            size = f"length {less.place.length:,}, width {less.place.width:,}"
+            return _reading(cell, {"said": f"not tried: it was too much at {size}"})
+    return None
+
+
+def read(cell: Cell) -> Reading:
+    """One reading in a fresh process: what it took, or in words why there is nothing to tell."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(cell, there), daemon=True)
+    process.start()
+    there.close()
+    try:
+        slow = not here.poll(cell.limit)
+        answer = {"said": f"{SLOW}: more than {cell.limit:g} s"} if slow else here.recv()
+    except EOFError:
+        process.join()
+        killed = process.exitcode == -signal.SIGKILL
+        answer = {"said": LARGE if killed else f"fails: its process ended with {process.exitcode}"}
+    finally:
+        process.kill()
+        process.join()
+    return _reading(cell, answer)
+
+
+def _reading(cell: Cell, answer: dict[str, Any]) -> Reading:
+    return Reading(name_of(cell.mixer), cell.place.length, cell.place.width, cell.batch, **answer)
+
+
+def peak_memory() -> int:
+    """The largest resident set of this process so far, in bytes."""
+    if sys.platform == "linux":  # getrusage would count what the parent had before it started this process
+        return int(_field(Path("/proc/self/status"), "VmHWM")) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _report(found: list[list[Reading]]) -> Report:
+    return Report(tuple(_median(readings) for readings in found if readings))
+
+
+def _median(readings: list[Reading]) -> Reading:
+    seconds = [r.seconds for r in readings if r.seconds is not None]
+    sizes = [r.bytes for r in readings if r.bytes is not None]
+    if not seconds or not sizes:
+        return readings[0]
+    middle = statistics.median(seconds), round(statistics.median(sizes))
+    return replace(readings[0], seconds=middle[0], bytes=middle[1], rounds=len(seconds))
+
+
+def _write(report: Report, device: str, folder: Path) -> None:
+    lines = [asdict(reading) for reading in report.readings]
+    Folder(folder).write(
+        "bench.json", {"format": FORMAT, "environment": environment(device), "readings": lines}
+    )
+    write_text(folder / "bench.csv", scaling.document(report))
+    write_text(folder / "bench.md", scaling.markdown(report))
+    for kind, image in scaling.figures(report).items():
+        with explained(folder):
+            (folder / f"bench.{kind}").write_bytes(image)
+
+
+def _size(layer: nn.Module) -> int:
+    return sum(p.numel() for p in layer.parameters())
+
+
+# What follows runs in a process of its own.
+def _child(cell: Cell, answer: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends this process
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    try:
+        answer.send(_on_gpu(cell) if cell.device.startswith("cuda") else _on_cpu(cell))
+    except SelfPretrainError as error:
+        answer.send({"said": str(error)})
+    except (MemoryError, torch.OutOfMemoryError):
+        answer.send({"said": LARGE})
+    except Exception as error:
+        said = (str(error).splitlines() or [""])[0]
+        full = "memory" in said and "alloc" in said  # the CPU's allocator has no error class of its own
+        answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {said}"})
+
+
+def _on_cpu(cell: Cell) -> dict[str, Any]:
+    keep_memory()
+    _bound_memory()
+    _warm(cell)
+    layer, x = cell.layer(), _input(cell, cell.place.length)
+    before = peak_memory()
+    _pass(layer, x)
+    grown = peak_memory() - before
+
+    def once() -> float:
+        start = time.process_time()
+        _pass(layer, x)
+        return time.process_time() - start
+
+    return {"parameters": _size(layer), "seconds": _typical(once), "bytes": grown}
+
+
+def _on_gpu(cell: Cell) -> dict[str, Any]:
+    _warm(cell)
+    layer, x = cell.layer().to(cell.device), _input(cell, cell.place.length)
+    torch.cuda.synchronize(cell.device)
+    torch.cuda.reset_peak_memory_stats(cell.device)
+    before = torch.cuda.memory_allocated(cell.device)
+    _pass(layer, x)
+    grown = torch.cuda.max_memory_allocated(cell.device) - before
+
+    def once() -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        _pass(layer, x)
+        end.record()
+        torch.cuda.synchronize(cell.device)
+        return start.elapsed_time(end) / 1e3
+
+    return {"parameters": _size(layer), "seconds": _typical(once), "bytes": grown}
+
+
+def _warm(cell: Cell) -> None:
+    """Load libraries with a short layer: what the measured one works out in its first pass is its own."""
+    short = min(WARM, cell.place.length)
+    with contextlib.suppress(Exception):  # what fails at this length may do at the one that is asked for
+        layer = cell.mixer.build(replace(cell.place, length=short)).to(cell.device)
+        _pass(layer, _input(cell, short))
+
+
+def _input(cell: Cell, length: int) -> Tensor:
+    x = torch.randn(cell.batch, length, cell.place.width, device=cell.device)
+    return x.requires_grad_()
+
+
+def _pass(layer: nn.Module, x: Tensor) -> None:
+    layer.zero_grad(set_to_none=True)
+    x.grad = None
+    layer(x, None).sum().backward()
+
+
+def _typical(once: Callable[[], float]) -> float:
+    taken: list[float] = []
+    while not taken or (sum(taken) < ENOUGH and len(taken) < MOST):
+        taken.append(once())
+    return statistics.median(taken)
+
+
+def _bound_memory() -> None:
+    """Let an allocation that the machine cannot serve fail, before the system ends some process for it."""
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[5])  # data and stack
+        limit = pages * resource.getpagesize() + int(MEMORY_SHARE * _free_memory())
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+        )
+
+
+def _free_memory() -> int:
+    free = int(_field(Path("/proc/meminfo"), "MemAvailable")) * 1024
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((group / f"memory.{name}").read_text().strip() for name in ("max", "current"))
+    except OSError:
+        return free
+    return free if limit == "max" else min(free, int(limit) - int(used))
+
+
+def _field(path: Path, name: str) -> str:
+    lines = (line.split() for line in path.read_text().splitlines())
+    return next(words[1] for words in lines if words[0] == f"{name}:")

@@ -1,0 +1,43 @@
+"""What a stage starts from: its training examples and its fresh network."""
+
+from dataclasses import replace
+
+import torch
+
+from ..data.examples import Examples, generator
+from ..errors import SpecError
+from .model import Network
+from .recipe import Recipe
+
+
+def training_data(recipe: Recipe) -> Examples:
+    """What the last stage of a recipe trains on: labelled examples only where labels are needed.
+
+    Raises:
+        SpecError: if nothing is left.
+    """
+    stage = recipe.last
+    data = usable(recipe, recipe.task_of(stage).load("train"))
+    if stage.fraction < 1:
+        order = torch.randperm(len(data), generator=generator(recipe.seed, "fraction"))
+        data = data.take(order[: max(1, round(len(data) * stage.fraction))].sort().values)
+    if not len(data):
+        raise SpecError("no training examples are left; check labels and fraction")
+    return data
+
+
+def usable(recipe: Recipe, data: Examples) -> Examples:
+    """A split as the last stage of a recipe works with it: labelled, and padded, if it must be."""
+    if recipe.last.objective.labelled:
+        data = data.take(data.labelled.nonzero()[:, 0])
+    fixed = recipe.model.mixer.fixed_length
+    return replace(data, padded=recipe.task_of(recipe.last).form.length) if fixed else data
+
+
+def build_network(recipe: Recipe) -> Network:
+    """The network of the last stage, initialised from the recipe's seed; torch's global state is kept."""
+    stage, form = recipe.last, recipe.task_of(recipe.last).form
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator(recipe.seed, "initialise").initial_seed())
+        head = stage.objective.head(form, recipe.model.width, recipe.model.pooling)
+        return recipe.model.build(form, head, recipe.task_of(stage).symbols())

@@ -1,0 +1,176 @@
+"""What a stage costs: parameters, floating-point operations, and from them the length of a budget.
+
+A multiplication with its addition counts as two operations, causal attention is not halved, softmax,
+norms and the optimizer are left out, and an FFT of N complex points counts 5 N log2 N (half for real
+ones). Torch's own counter sees nothing of attention on CPUs, of LSTMs and of FFTs, and counts the gradient of
+a depthwise kernel as that of a full one, hence the formulas here.
+"""
+
+import bisect
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..data.examples import Examples, generator
+from ..data.sampler import BatchSampler
+from ..errors import SelfPretrainError, SpecError, StageFailed
+from ..registry import name_of
+from ..spec import describe, nearest
+from .build import build_network, training_data
+from .flops import count
+from .recipe import Budget, Recipe, fingerprint
+
+GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 312e12, "h100": 989e12}
+"""Peak FLOP/s of dense half-precision products, as their maker prints them; an H200 counts as an H100."""
+USED = 0.05
+ASSUMED = "if 5 % of its peak is reached; Coser & Orvieto's times on an A100 correspond to 1 to 8 %"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A stage's budget, worked out."""
+
+    steps: int | None  # None: until the seconds are over
+    flops_per_step: float
+    per_epoch: int
+    padding: float
+    parameters: int
+
+    @property
+    def flops(self) -> float:
+        """Of the whole stage; 0 where only seconds are known."""
+        return self.flops_per_step * (self.steps or 0)
+
+
+def plan(recipe: Recipe) -> Plan:
+    """What the last stage of a recipe will cost, without running it; worked out once, and then ``known``.
+
+    Raises:
+        SpecError: if the budget is less than one step.
+        StageFailed: if the network cannot be built, or its passes fail.
+    """
+    key = fingerprint(recipe)  # specs from outside need not be hashable
+    if key not in known:
+        known[key] = _plan(recipe)
+    return known[key]
+
+
+known: dict[str, Plan] = {}
+"""By fingerprint."""
+
+
+def _plan(recipe: Recipe) -> Plan:
+    stage = recipe.last
+    data = training_data(recipe)
+    order = BatchSampler(data.longest, stage.batch, recipe.seed)
+    with _blaming(recipe):
+        network = build_network(recipe)
+        per_step = _flops_per_step(recipe, network, data, order)
+    steps = _steps(stage.budget, order.per_epoch, per_step)
+    parameters = sum(p.numel() for p in network.parameters())
+    padding = order.padding_share(data.lengths.amax(0))
+    return Plan(steps, per_step, order.per_epoch, padding, parameters)
+
+
+@contextlib.contextmanager
+def _blaming(recipe: Recipe) -> Iterator[None]:
+    """What a mixer raises when it is first tried becomes one line."""
+    try:
+        yield
+    except SelfPretrainError:
+        raise
+    except Exception as error:
+        said = (str(error).splitlines() or [""])[0]
+        name = f"a network with {name_of(recipe.model.mixer)}"
+        raise StageFailed(
+            f"{name} fails: {type(error).__name__}: {said} (SPT_DEBUG=1 shows where)"
+        ) from error
+
+
+def total(recipe: Recipe) -> float:
+    """FLOPs of all stages of a recipe."""
+    return sum(plan(prefix).flops for prefix in recipe.prefixes())
+
+
+def seconds_per_step(recipe: Recipe) -> float:
+    """Wall-clock seconds of one forward and backward pass over a batch, measured on the CPU right now."""
+    stage, form, data = recipe.last, recipe.task_of(recipe.last).form, training_data(recipe)
+    order, network = BatchSampler(data.longest, stage.batch, recipe.seed), build_network(recipe)
+    start = time.perf_counter()
+    for step in (0, 1, 2):
+        if step == 1:  # the first pass warms up
+            start = time.perf_counter()
+        targets = stage.objective.make_targets(data.batch(order.rows(step)), form, generator("cost"))
+        batch = targets.batch
+        outputs = network(batch.inputs, batch.valid, targets.hidden, targets.counts)
+        stage.objective.loss(outputs, targets, form).backward()
+    return (time.perf_counter() - start) / 2
+
+
+def gpu_seconds(flops: float, gpu: str) -> float:
+    """How long so many FLOPs may take on a GPU.
+
+    Raises:
+        SpecError: if its peak is not known.
+    """
+    name = gpu.lower().replace(" ", "").replace("h200", "h100")
+    if name not in GPUS:
+        raise SpecError(f"--gpu {gpu}: its peak is not known{nearest(name, GPUS)}")
+    return flops / (USED * GPUS[name])
+
+
+def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
+    """The multiple of ``step`` at which a size that grows comes nearest to a goal."""
+    above = 1
+    while size(above * step) < goal:
+        above *= 2
+    first = bisect.bisect_left(range(above), goal, lo=max(1, above // 2), key=lambda n: size(n * step))
+    return step * min((n for n in (first - 1, first) if n), key=lambda n: abs(size(n * step) - goal))
+
+
+def _flops_per_step(recipe: Recipe, network: nn.Module, data: Examples, order: BatchSampler) -> float:
+    """Mean FLOPs of a training step over the batches of the first epoch.
+
+    They are counted for one and for two examples at up to four lengths; batch size enters linearly
+    (kernels of state space models do not grow with it), length by interpolation.
+    """
+    padded = order.padded().numpy()
+    lengths = np.unique(np.quantile(padded, [0, 1 / 3, 2 / 3, 1], method="nearest"))
+    found = []
+    for length in lengths.tolist():
+        row = (data.longest - length).abs().argmin()
+        one, two = (_count(recipe, network, data, row.repeat(n)) for n in (1, 2))
+        found.append(one + (two - one) * (order.size - 1))
+    return float(np.interp(padded, lengths, found).mean())
+
+
+def _count(recipe: Recipe, network: nn.Module, data: Examples, rows: torch.Tensor) -> float:
+    """What equal networks do with questions of equal sizes is counted once."""
+    objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
+    targets = objective.make_targets(data.batch(rows), form, generator("cost"))
+    outputs = None if targets.counts is None else int(targets.counts.sum())
+    sizes = (targets.batch.inputs.shape, targets.batch.valid is None, targets.hidden is None, outputs)
+    key = json.dumps(describe([recipe.model, objective])), form, sizes
+    if key not in _counts:
+        _counts[key] = count(network, objective, form, data, rows)
+    return _counts[key]
+
+
+_counts: dict[tuple[object, ...], float] = {}
+
+
+def _steps(budget: Budget, per_epoch: int, per_step: float) -> int | None:
+    if budget.seconds is not None:
+        return None
+    steps = budget.steps or round((budget.epochs or 0) * per_epoch + (budget.flops or 0) / per_step)
+    if steps < 1:
+        raise SpecError(
+            f"{budget} is less than one step (one epoch is {per_epoch} steps, {per_step:.3g} FLOPs each)"
+        )
+    return steps

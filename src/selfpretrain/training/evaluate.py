@@ -1,0 +1,88 @@
+"""Scores on a split. The test split is touched here and nowhere else, once, after the last stage."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..data.examples import Examples, generator
+from ..data.schema import Form
+from ..objectives.base import Objective
+from ..system import distributed
+from .build import training_data, usable
+from .recipe import Recipe
+
+POSITIONS = 32_768
+"""Positions that are evaluated at once."""
+FITTED = 2_000
+"""Training examples that are scored at most."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What came out on one split."""
+
+    scores: dict[str, float]
+    predictions: Tensor | None  # (n,) class or value, in the order of the split; None for denoising
+    targets: Tensor
+
+
+@torch.no_grad()
+def evaluate(network: nn.Module, objective: Objective, data: Examples, form: Form) -> Evaluation:
+    """Scores over all examples of a split, none dropped; the same positions are hidden every time.
+
+    With several processes each evaluates its share of the batches, and all get the sums.
+    """
+    training, device = network.training, next(network.parameters()).device
+    network.eval()
+    sums: dict[str, Tensor] = {}
+    predicted = torch.zeros(len(data), dtype=torch.float64, device=device)
+    size = max(1, min(512, POSITIONS // int(data.longest.max())))
+    for i, (rows, batch) in enumerate(data.batches(size)):
+        if i % distributed.world_size() != distributed.rank():
+            continue
+        targets = objective.make_targets(batch.to(device), form, generator("evaluate", i))
+        outputs = network(targets.batch.inputs, targets.batch.valid, targets.hidden, targets.counts)
+        for name, value in objective.metric_sums(outputs, targets, form).items():
+            sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64, device=device)) + value.to(
+                device
+            )
+        if objective.labelled:
+            predicted[rows.to(device)] = objective.predict(outputs).double()
+    network.train(training)
+    scores = objective.scores(_gathered(sums, device))
+    return Evaluation(
+        scores, distributed.all_reduce(predicted).cpu() if objective.labelled else None, data.targets
+    )
+
+
+def validation_data(recipe: Recipe) -> Examples:
+    """What the last stage of a recipe is validated on."""
+    return usable(recipe, recipe.task_of(recipe.last).load("val"))
+
+
+def validate(network: nn.Module, recipe: Recipe) -> Evaluation:
+    """Scores of a recipe's last stage on the validation split."""
+    return evaluate(network, recipe.last.objective, validation_data(recipe), recipe.task_of(recipe.last).form)
+
+
+def test(network: nn.Module, recipe: Recipe) -> Evaluation:
+    """Scores of a recipe's last stage on the test split; nothing may be chosen by them."""
+    task = recipe.task_of(recipe.last)
+    return evaluate(network, recipe.last.objective, usable(recipe, task.load("test")), task.form)
+
+
+def fitted(network: nn.Module, recipe: Recipe) -> Evaluation:
+    """Scores of a recipe's last stage on what it was trained on, or the first examples of it."""
+    data = training_data(recipe)
+    some = data.take(torch.arange(min(FITTED, len(data))))
+    return evaluate(network, recipe.last.objective, some, recipe.task_of(recipe.last).form)
+
+
+def _gathered(sums: dict[str, Tensor], device: torch.device) -> dict[str, float]:
+    # A process without a batch of its own has no names yet: they are taken from the first process.
+    names = distributed.broadcast(sorted(sums))
+    values = distributed.all_reduce(
+        torch.stack([sums.get(n, torch.zeros((), dtype=torch.float64, device=device)) for n in names])
+    )
+    return dict(zip(names, values.tolist(), strict=True))

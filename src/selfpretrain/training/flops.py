@@ -1,0 +1,119 @@
+"""Floating-point operations, counted by running a pass; formulas for what torch itself does not count."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
+
+from ..data.examples import Examples, generator
+from ..data.schema import Form
+from ..objectives.base import Objective
+
+aten = torch.ops.aten
+
+
+def count(network: nn.Module, objective: Objective, form: Form, data: Examples, rows: torch.Tensor) -> float:
+    """FLOPs of one forward and backward pass over the examples at ``rows``."""
+    targets = objective.make_targets(data.batch(rows), form, generator("cost"))
+    batch = targets.batch
+
+    def loss() -> torch.Tensor:
+        outputs = network(batch.inputs, batch.valid, targets.hidden, targets.counts)
+        return objective.loss(outputs, targets, form)
+
+    return counted(network, loss)
+
+
+def counted(network: nn.Module, loss: Callable[[], torch.Tensor]) -> float:
+    """FLOPs of working out a loss and its gradients, which are dropped."""
+    with torch.enable_grad(), FlopCounterMode(display=False, custom_mapping=_formulas()) as counter:
+        loss().backward()
+    network.zero_grad(set_to_none=True)
+    return float(counter.get_total_flops())
+
+
+@functools.cache
+def _formulas() -> dict[Any, Callable[..., int]]:
+    """What torch's own counter does not see, or counts wrongly; these come before its own."""
+    return {
+        aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+        aten._fft_r2c: _fft(2.5),
+        aten._fft_c2r: _fft(2.5, back=True),
+        aten._fft_c2c: _fft(5.0),
+        aten.convolution_backward: _convolution_backward,
+        aten.mkldnn_rnn_layer: _recurrent(2),
+        aten.mkldnn_rnn_layer_backward: _recurrent(4),
+        aten._cudnn_rnn: _stacked(2),
+        aten._cudnn_rnn_backward: _stacked(4),
+    }
+
+
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    *rest: Any,
+    attn_mask: Any = None,
+    scale: Any = None,
+    out_shape: Any = None,
+) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+def _attention_backward(
+    grad: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    *rest: Any,
+    attn_mask: Any = None,
+    scale: Any = None,
+    out_shape: Any = None,
+) -> int:
+    return sdpa_backward_flop_count(grad, query, key, value)
+
+
+def _convolution_backward(grad: Any, x: Any, weight: Any, *rest: Any, out_shape: Any = None) -> int:
+    """Every gradient that is wanted costs as much as the forward pass; torch forgets the groups in one."""
+    _, _, _, _, transposed, _, _, wanted = rest
+    places = math.prod((x if transposed else grad)[2:])
+    return 2 * sum(wanted[:2]) * x[0] * places * math.prod(weight)
+
+
+def _recurrent(factor: int) -> Callable[..., int]:
+    """The formula of a recurrent layer: both of its matrices at every position."""
+
+    def formula(shape: Any, enter: Any, again: Any, *rest: Any, out_shape: Any = None) -> int:
+        return factor * math.prod(shape[:2]) * (math.prod(enter) + math.prod(again))
+
+    return formula
+
+
+def _stacked(factor: int) -> Callable[..., int]:
+    """The formula of cuDNN's recurrent layers and directions: all their matrices at every position."""
+
+    def formula(shape: Any, weights: Any, *rest: Any, out_shape: Any = None) -> int:
+        matrices = sum(math.prod(weight) for weight in weights if len(weight) == 2)
+        return factor * math.prod(shape[:2]) * matrices
+
+    return formula
+
+
+def _fft(factor: float, back: bool = False) -> Callable[..., int]:
+    """The formula of an FFT over some dimensions; ``back``: its size is that of what comes out."""
+
+    def formula(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
+        whole = out_shape if back else shape
+        points = math.prod(whole[d] for d in dim)
+        return round(factor * points * math.log2(max(points, 2)) * (math.prod(whole) // points))
+
+    return formula

@@ -1,0 +1,376 @@
+"""What a mixer owes, tried out: eight probes of a fresh layer, and of a whole network while it trains.
+
+What must not matter (later positions, padding, other sequences) is drawn anew at random, and the outputs that
+must not move are watched. It is random because norms take a constant shift out again, and a leak with it.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from ..data.schema import Classes, Form, Values
+from ..errors import SelfPretrainError, SpecError
+from ..mixers.base import LayerContext, Mixer, Positions
+from ..registry import name_of
+from ..shapes import Valid, Vectors
+from ..spec import describe, is_ours, spec
+from .flops import counted
+from .model import Model
+from .recipe import Recipe
+
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
+"""Differences that rounding explains, as a share of the largest output."""
+ROWS, LOUD = 3, 10.0
+"""Sequences of a batch; how much larger than usual is what must not matter."""
+LONGEST = 512
+"""Positions of the probes before a study, at most."""
+PEEKING = (
+    "batch norm averages over later positions while it trains, so that causal pretraining sees a little of "
+    "what it is to predict; norm=layer and norm=rms do not"
+)
+
+
+class CheckFailed(Exception):
+    """Something that must not matter does; the text says what."""
+
+    def __init__(self, said: str, position: int | None = None, by: float | None = None) -> None:
+        super().__init__(said)
+        self.position, self.by = position, by
+
+
+class Unsteady(Exception):
+    """Outputs move although nothing else did, so that nothing can be told from it."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What came out of one probe."""
+
+    name: str
+    result: Literal["ok", "fails", "not applicable"]
+    said: str = ""
+    position: int | None = None  # the first that moved
+    by: float | None = None  # the most that an output moved
+
+
+@dataclass(frozen=True)
+class Check:
+    """What came out of all probes of a mixer at one place."""
+
+    mixer: str
+    place: LayerContext
+    parameters: int
+    flops: float | None  # of a forward and backward pass over one sequence, if there can be one
+    probes: tuple[Probe, ...]
+    denoises: bool = True  # whether it answers at every position
+
+    @property
+    def failures(self) -> list[str]:
+        """One line per probe that failed."""
+        return [f"{probe.name}: {probe.said}" for probe in self.probes if probe.result == "fails"]
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """How a network with this layer may be pretrained: masked if it runs, causal if it sees no future."""
+        if not self.denoises:
+            return ()
+        passed = [probe.name for probe in self.probes if probe.result == "ok"]
+        return ("masked",) * bool(passed) + ("causal",) * ("causality" in passed)
+
+
+@spec
+class Plain(Mixer):
+    """A module of somebody else's that is made from its width alone and called with (x, valid)."""
+
+    causal = False
+
+    kind: type[nn.Module]
+
+    @property
+    def name(self) -> str:
+        """The name of its class."""
+        return self.kind.__name__.lower()
+
+    def build(self, place: LayerContext) -> nn.Module:
+        """The module."""
+        return self.kind(place.width)
+
+
+@spec
+class PlainCausal(Plain):
+    """The same, said to be causal."""
+
+    causal = True
+
+
+def check(mixer: Mixer, place: LayerContext) -> Check:
+    """Probe a mixer at a place; torch's global random state is kept.
+
+    Raises:
+        SpecError: if the mixer refuses the place.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layer = _layer(mixer, place)
+        parameters = sum(p.numel() for p in layer.module.parameters())
+        failed = _tried("length limit", lambda _: layer(layer.draw()), layer)
+        if failed.result == "fails":
+            rest = (Probe(name, "not applicable", "the layer does not run") for name in PROBES)
+            probes = tuple(failed if probe.name == failed.name else probe for probe in rest)
+            return Check(name_of(mixer), place, parameters, None, probes)
+        network = _network(layer)
+        probes = tuple(_probed(name, layer, network) for name in PROBES)
+        return Check(name_of(mixer), place, parameters, _flops(layer), probes, mixer.denoises)
+
+
+def check_recipes(recipes: Iterable[Recipe]) -> list[str]:
+    """Probe the mixers that come from outside this package, each once; one line per probe that failed.
+
+    A batch norm in a causal pretraining is told, too: it is not refused, for published recipes have it.
+
+    Raises:
+        SpecError: if a mixer that sees the future is to be pretrained causally.
+    """
+    said: list[str] = []
+    for recipe in recipes:
+        model, mixer = recipe.model, recipe.model.mixer
+        causal = any(stage.objective.needs_causal for stage in recipe.stages)
+        said += [PEEKING] if causal and model.norm == "batch" and PEEKING not in said else []
+        if is_ours(type(mixer).__module__):
+            continue  # the laws of the shelf have seen it
+        length = min(recipe.task_of(recipe.last).form.length, LONGEST)
+        found = _remembered(
+            mixer, LayerContext(model.width, length, model.causal, model.encoding == "rotary")
+        )
+        if causal and "causal" not in found.objectives:
+            why = next(iter(found.failures), "its outputs are random")
+            raise SpecError(f"{found.mixer} must not be pretrained causally ({why}); use --objective masked")
+        said += [line for failure in found.failures if (line := f"{found.mixer}: {failure}") not in said]
+    return said
+
+
+_memory: dict[str, Check] = {}
+
+
+def _remembered(mixer: Mixer, place: LayerContext) -> Check:
+    key = json.dumps([describe(mixer), describe(place)], sort_keys=True)
+    if key not in _memory:
+        _memory[key] = check(mixer, place)
+    return _memory[key]
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is probed: a layer, or a network while it trains."""
+
+    mixer: Mixer
+    place: LayerContext
+    module: nn.Module
+    run: Callable[[Vectors, Valid], Vectors]
+    random: torch.Generator
+    dtype: torch.dtype = torch.float64
+    during: str = ""
+
+    @torch.no_grad()
+    def __call__(self, x: Vectors, valid: Valid = None) -> Vectors:
+        torch.manual_seed(0)  # what is random inside is the same in every call
+        y = self.run(x, valid)
+        if y.shape != x.shape:
+            raise CheckFailed(f"inputs of shape {tuple(x.shape)} give outputs of shape {tuple(y.shape)}")
+        return y
+
+    def draw(self, length: int | None = None) -> Vectors:
+        """A few random sequences."""
+        shape = (ROWS, length or self.place.length, self.place.width)
+        return torch.randn(shape, generator=self.random, dtype=self.dtype)
+
+    def compare(self, kept: Bool[Tensor, "B L"], valid: Valid, what: str) -> None:
+        """Complain if outputs at kept positions move while inputs elsewhere are drawn anew."""
+        x = self.draw()
+        other = torch.where(kept[..., None], x, LOUD * self.draw())
+        first = self(x, valid)
+        try:
+            self.demand(first, self(other, valid), kept, what)
+        except CheckFailed:
+            if not torch.equal(first.nan_to_num(), self(x, valid).nan_to_num()):
+                raise Unsteady from None
+            raise
+
+    def demand(self, a: Vectors, b: Vectors, kept: Bool[Tensor, "B L"], what: str) -> None:
+        """Complain if outputs differ at kept positions."""
+        moved = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~kept, 0)
+        beyond = moved > TOLERANCE[self.dtype] * max(1.0, float(a[kept].abs().max()))
+        if beyond.any():
+            position, by = int(beyond.any(0).nonzero()[0]), float(moved.max())
+            raise CheckFailed(
+                f"{self.during}{what}, first at position {position}, by up to {by:.2g}", position, by
+            )
+
+
+def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
+    try:
+        module = mixer.build(place).eval()
+    except SelfPretrainError:
+        raise
+    except Exception as error:
+        raise SpecError(f"{name_of(mixer)} cannot be built: {_line(error)}") from error
+    it = _Subject(mixer, place, module, module, torch.Generator().manual_seed(0))
+    module.double()
+    try:
+        if it(it.draw()).dtype == it.dtype:
+            return it
+    except Exception:  # single precision is written into it, or it does not run at all
+        pass
+    module.float()
+    return replace(it, dtype=torch.float32)
+
+
+def _learning(it: _Subject) -> _Subject:
+    """The same layer anew, for training: some have no gradients otherwise."""
+    fresh = _layer(it.mixer, it.place)
+    fresh.module.train()
+    return fresh
+
+
+def _network(layer: _Subject) -> _Subject:
+    """One block around such a layer in training, from values to the vectors that a head would see."""
+    mixer, place = layer.mixer, layer.place
+    positions: Positions | Literal["auto"] = "rotary" if place.rotary else "auto"
+    model = Model(mixer, place.width, depth=1, causal=place.causal, positions=positions)
+    form = Form(Values(channels=place.width), place.length, Classes(("a", "b")))
+    network = model.build(form, nn.Identity()).to(layer.dtype).train()
+    return replace(layer, module=network, run=network.features, during="in training, ")
+
+
+def _causality(it: _Subject) -> None:
+    L = it.place.length
+    for cut in sorted({1, L // 3, L // 2, L - 1} - {0}):
+        kept = (torch.arange(L) < cut).expand(ROWS, L)
+        it.compare(kept, None, f"positions from {cut} on reach earlier ones")
+
+
+def _padding_content(it: _Subject) -> None:
+    valid = _some_valid(it.place.length)
+    it.compare(valid, valid, "padding reaches real positions")
+
+
+def _padding_length(it: _Subject) -> None:
+    n = max(1, it.place.length // 2)
+    x = it.draw()
+    valid = (torch.arange(x.shape[1]) < n).expand(x.shape[:2])
+    what = f"{n} positions give other outputs when padded to {x.shape[1]}"
+    it.demand(it(x[:, :n]), it(x, valid)[:, :n], valid[:, :n], what)
+
+
+def _batch_independence(it: _Subject) -> None:
+    kept = (torch.arange(ROWS) == 0)[:, None].expand(ROWS, it.place.length)
+    it.compare(kept, None, "sequences of a batch reach each other")
+    x = it.draw()
+    if not it.during:  # in training, dropout differs with the size of the batch
+        it.demand(it(x)[:1], it(x[:1]), kept[:1], "a sequence alone gives other outputs than in a batch")
+
+
+@torch.no_grad()
+def _determinism(it: _Subject) -> None:
+    x = it.draw()
+    first, second = it.run(x, None), it.run(x, None)
+    everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
+    it.demand(first, second, everywhere, "two passes in evaluation mode give different outputs")
+
+
+def _gradients(it: _Subject) -> None:
+    it = _learning(it)
+    it.run(it.draw().requires_grad_(), _some_valid(it.place.length)).square().sum().backward()
+    for name, parameter in it.module.named_parameters():
+        if parameter.requires_grad and parameter.grad is None:
+            raise CheckFailed(f"parameter {name} gets no gradient")
+        if parameter.grad is not None and not parameter.grad.isfinite().all():
+            raise CheckFailed(f"the gradient of parameter {name} is not finite")
+
+
+def _odd_lengths(it: _Subject) -> None:
+    L = it.place.length
+    for length in sorted({n for n in (1, 7, L - 1 - L % 2) if 0 < n < L}):
+        try:
+            # Where batches have one length only, the layer is built for it.
+            there = _layer(it.mixer, replace(it.place, length=length)) if it.mixer.fixed_length else it
+            y = there(there.draw(length))
+        except Exception as error:
+            raise CheckFailed(
+                f"sequences of {length} positions fail, of {L} do not: {_line(error)}"
+            ) from error
+        if not y.isfinite().all():
+            raise CheckFailed(f"sequences of {length} positions give outputs that are not finite")
+
+
+def _length_limit(it: _Subject) -> None:
+    L = it.place.length
+    try:
+        it(it.draw(2 * L))
+    except CheckFailed:
+        raise
+    except Exception as error:
+        deliberate = isinstance(error, ValueError | AssertionError) and str(error)
+        if not deliberate:
+            said = f"made for {L} positions, with {2 * L} it breaks rather than refuse: {_line(error)}"
+            raise CheckFailed(said) from error
+
+
+PROBES: dict[str, Callable[[_Subject], None]] = {
+    "causality": _causality,
+    "padding content": _padding_content,
+    "padding length": _padding_length,
+    "batch independence": _batch_independence,
+    "evaluation determinism": _determinism,
+    "gradients": _gradients,
+    "odd lengths": _odd_lengths,
+    "length limit": _length_limit,
+}
+IN_TRAINING = ("causality", "padding content", "batch independence")
+
+
+def _probed(name: str, layer: _Subject, network: _Subject) -> Probe:
+    if name == "causality" and not layer.place.causal:
+        return Probe(name, "not applicable", "bidirectional")
+    if name == "padding length" and layer.mixer.fixed_length:
+        return Probe(name, "not applicable", "of fixed length: batches are padded to the length of the task")
+    alone = _tried(name, PROBES[name], layer)
+    if alone.result != "ok" or name not in IN_TRAINING:
+        return alone
+    whole = _tried(name, PROBES[name], network)
+    return whole if whole.result == "fails" else alone
+
+
+def _tried(name: str, probe: Callable[[_Subject], object], it: _Subject) -> Probe:
+    try:
+        probe(it)
+    except CheckFailed as leak:
+        return Probe(name, "fails", str(leak), leak.position, leak.by)
+    except Unsteady:
+        return Probe(name, "not applicable", f"{it.during}outputs are random, whatever the seed")
+    except Exception as error:
+        return Probe(name, "fails", f"{it.during}{_line(error)}")
+    return Probe(name, "ok")
+
+
+def _flops(it: _Subject) -> float | None:
+    it = _learning(it)
+    x = it.draw()[:1].requires_grad_()
+    try:
+        return counted(it.module, lambda: it.run(x, None).sum())
+    except Exception:  # the probe of gradients tells why
+        return None
+
+
+def _some_valid(length: int) -> Bool[Tensor, "B L"]:
+    """As many real positions as there are, two thirds of them, and one."""
+    return torch.arange(length) < torch.tensor([length, max(1, 2 * length // 3), 1])[:, None]
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

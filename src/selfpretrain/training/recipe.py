@@ -1,0 +1,132 @@
+"""A recipe says everything about a run before it starts, and nothing else decides its outcome."""
+
+import dataclasses
+import functools
+import hashlib
+import importlib
+import inspect
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ..errors import SpecError
+from ..objectives.base import Denoise, Objective
+from ..registry import name_of
+from ..spec import Count, Positive, Share, describe, is_ours, spec
+from ..tasks.base import Task
+from .model import Model
+from .optim import Optim
+from .transfer import EVERYTHING_BUT_THE_HEAD, Transfer
+
+RESULTS = 2
+"""Goes up whenever the same recipe would give other numbers than before; old results are then not reused."""
+
+
+@spec
+class Budget:
+    """How long a stage trains, in exactly one unit."""
+
+    steps: Count | None = None
+    epochs: Positive | None = None
+    flops: Positive | None = None  # of forward and backward passes, as ``cost`` counts them
+    seconds: Positive | None = None  # of training on the machine at hand; not reproducible
+
+    def __post_init__(self) -> None:
+        if sum(value is not None for value in dataclasses.astuple(self)) != 1:
+            raise SpecError("a budget is given in exactly one of steps, epochs, flops and seconds")
+
+
+@spec
+class Stage:
+    """One training: an objective on a task's training sequences, within a budget."""
+
+    objective: Objective
+    budget: Budget
+    optim: Optim = Optim()
+    batch: Count = 32
+    fraction: Share = 1.0  # of the training examples; smaller fractions are subsets of larger ones
+    source: Task | None = None  # another task to take the sequences from
+    transfer: Transfer = EVERYTHING_BUT_THE_HEAD  # what is taken over from the stage before
+    freeze: tuple[str, ...] = ()  # name patterns of parameters that are not trained
+    evals: Count = 16  # validations, evenly spaced
+    select: Literal["best", "last"] = (
+        "best"  # which weights the stage leaves: of the best validation score, or last
+    )
+    patience: Annotated[int, Field(ge=0)] = (
+        0  # stop after so many validations without a better score; 0: never
+    )
+
+
+@spec
+class Recipe:
+    """A network taken through stages, in order; the last one is what is reported."""
+
+    task: Task
+    model: Model
+    stages: tuple[Stage, ...]
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise SpecError("a recipe has at least one stage")
+        for stage in self.stages:
+            if stage.objective.needs_causal and not self.model.causal:
+                kind = type(stage.objective).__name__
+                raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")
+            if isinstance(stage.objective, Denoise) and not self.model.mixer.denoises:
+                raise SpecError(
+                    f"{name_of(self.model.mixer)} answers once per sequence, not at its positions: leave out "
+                    f"the {name_of(stage.objective)} stage and train it from scratch"
+                )
+
+    def upto(self, i: int) -> "Recipe":
+        """The recipe that stops after stage ``i``; equal prefixes are run once."""
+        return dataclasses.replace(self, stages=self.stages[: i + 1])
+
+    def prefixes(self) -> list["Recipe"]:
+        """One recipe per stage, each ending with it."""
+        return [self.upto(i) for i in range(len(self.stages))]
+
+    @property
+    def last(self) -> Stage:
+        """The stage that is reported."""
+        return self.stages[-1]
+
+    def task_of(self, stage: Stage) -> Task:
+        """Where a stage's sequences come from."""
+        return stage.source or self.task
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """Ten hex digits that change when anything that decides the outcome changes.
+
+    That is: every field, the version of the data, the source of classes from outside this package, and
+    the version of our own numerics.
+    """
+    everything = {
+        "results": RESULTS,
+        "recipe": describe(recipe),
+        "data": [recipe.task.version(), *(recipe.task_of(s).version() for s in recipe.stages)],
+        "source": {name: _source(name) for name in _foreign(describe(recipe))},
+    }
+    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _foreign(plain: Any) -> set[str]:
+    if isinstance(plain, list):
+        return set().union(*map(_foreign, plain)) if plain else set()
+    if not isinstance(plain, dict):
+        return set()
+    inside = set().union(*map(_foreign, plain.values())) if plain else set()
+    module = str(plain.get("is", "")).partition(":")[0]
+    return inside | ({module} if module and not is_ours(module) else set())
+
+
+@functools.cache
+def _source(module: str) -> str:
+    try:
+        text = inspect.getsource(importlib.import_module(module))
+    except (OSError, TypeError):  # typed into an interpreter: there is no file to hash
+        return ""
+    return hashlib.sha256(text.encode()).hexdigest()[:10]

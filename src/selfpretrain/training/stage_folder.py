@@ -1,0 +1,117 @@
+"""Run folders: what is written there is whole or not there at all, and nothing is ever unpickled."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from ..errors import ForeignRun, StoreError
+from ..system.files import FORMAT, Json, _foreign, _replacing, explained, read_json, write_text
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder of one stage."""
+
+    path: Path
+
+    @classmethod
+    def make(cls, path: Path) -> "Folder":
+        """The folder, made if it is not there.
+
+        Raises:
+            StoreError: if it cannot be.
+        """
+        with explained(path):
+            path.mkdir(parents=True, exist_ok=True)
+        return cls(path)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the stage has run to its end; the result is written last."""
+        return (self.path / "result.json").exists()
+
+    def write(self, name: str, content: Json) -> None:
+        """A JSON file, whole or not at all."""
+        write_text(self.path / name, json.dumps(content, indent=1) + "\n")
+
+    def read(self, name: str) -> Json:
+        """A JSON file of this folder.
+
+        Raises:
+            StoreError: if it is not there or damaged.
+            ForeignRun: if another version of this package wrote it in another layout.
+        """
+        return read_json(self.path / name)
+
+    def save(self, name: str, tensors: Mapping[str, Tensor], meta: Json | None = None) -> None:
+        """Tensors and a little JSON in one safetensors file, whole or not at all."""
+        plain = {key: value.detach().contiguous() for key, value in tensors.items()}
+        metadata = {"format": str(FORMAT), "json": json.dumps(meta or {})}
+        with explained(self.path), _replacing(self.path / name) as temporary:
+            temporary.write_bytes(safetensors.torch.save(plain, metadata))
+
+    def load(self, name: str) -> tuple[dict[str, Tensor], Json]:
+        """What ``save`` wrote.
+
+        Raises:
+            StoreError: if it is damaged; the message says what to delete.
+        """
+        path = self.path / name
+        try:
+            with safetensors.safe_open(path, framework="pt") as file:
+                meta = file.metadata() or {}
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (OSError, safetensors.SafetensorError) as error:
+            raise StoreError(f"{path} is damaged ({error}); delete {self.path} and run again") from error
+        if meta.get("format") != str(FORMAT):
+            raise ForeignRun(_foreign(path, meta.get("format")))
+        return tensors, json.loads(meta["json"])
+
+    def has(self, name: str) -> bool:
+        """Whether a file is there."""
+        return (self.path / name).exists()
+
+    def drop(self, name: str) -> None:
+        """Delete a file that is no longer needed."""
+        (self.path / name).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Wait until no other process works in this folder, then hold it; a killed holder lets go."""
+        with explained(self.path), filelock.FileLock(self.path / ".lock"):
+            yield
+
+
+class Log:
+    """A JSON-lines file that can be cut back to where a checkpoint was taken."""
+
+    def __init__(self, path: Path, size: int = 0) -> None:
+        with explained(path):
+            self._file = path.open("a+b")
+            self._file.truncate(size)
+
+    def write(self, line: Json) -> None:
+        """Append one line."""
+        with explained(Path(self._file.name)):
+            self._file.write((json.dumps(line) + "\n").encode())
+            self._file.flush()
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+WEIGHTS = "weights.safetensors"
