@@ -1,3 +1,74 @@
-"""Self-pretraining for sequence models: pretrain on the task's own data, finetune, compare fairly."""
+"""Self-pretraining for sequence models: pretrain on the task's own data, finetune, compare fairly.
+
+Begin with ``compare``, which does what ``spt compare`` does and returns its results:
+
+    import selfpretrain as spt
+
+    results = spt.compare("digits", mixers=("attention", "s4d"), seeds=3)
+    rows = results.to_rows()  # one dict per run: for pandas.DataFrame(rows), or a CSV
+
+``study`` runs a table or figure of the papers, ``import_data`` takes in sequences of your own, ``load_task``
+finds a task by its name. ``Recipe``, ``Stage``, ``Model`` and ``Budget`` say what one training is, ``run``
+carries it out, and ``read_results`` opens what an earlier run left.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .data.importing.importer import import_data
+    from .report.results import ExperimentResults
+    from .report.results import read as read_results
+    from .runner.stage import run
+    from .runner.workspace import Workspace
+    from .studies._running import compare, study
+    from .tasks.base import load_task
+    from .training.model import Model
+    from .training.optim import Optim
+    from .training.recipe import Budget, Recipe, Stage
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Budget",
+    "ExperimentResults",
+    "Model",
+    "Optim",
+    "Recipe",
+    "Stage",
+    "Workspace",
+    "compare",
+    "import_data",
+    "load_task",
+    "read_results",
+    "run",
+    "study",
+]
+
+_WHERE = {
+    "Budget": "training.recipe:Budget",
+    "ExperimentResults": "report.results:ExperimentResults",
+    "Model": "training.model:Model",
+    "Optim": "training.optim:Optim",
+    "Recipe": "training.recipe:Recipe",
+    "Stage": "training.recipe:Stage",
+    "Workspace": "runner.workspace:Workspace",
+    "compare": "studies._running:compare",
+    "import_data": "data.importing.importer:import_data",
+    "load_task": "tasks.base:load_task",
+    "read_results": "report.results:read",
+    "run": "runner.stage:run",
+    "study": "studies._running:study",
+}
+"""Where the names stand: torch is imported when one of them is used, not before."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _WHERE[name].partition(":")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

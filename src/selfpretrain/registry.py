@@ -7,6 +7,7 @@ import ast
 import functools
 import importlib
 import pkgutil
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,8 +15,18 @@ from typing import Any
 from .errors import SpecError, UnknownName
 from .spec import nearest
 
-SHELVES = {"tasks": "task", "mixers": "mixer", "objectives": "objective", "studies": "study"}
+SHELVES = {
+    "tasks": "task",
+    "mixers": "mixer",
+    "objectives": "objective",
+    "studies": "study",
+    "executors": "executor",
+    "trackers": "tracker",
+}
 """Every shelf, and the name under which each of its files exports its one thing."""
+
+INSIDE = {"executors": "runner.executors", "trackers": "runner.trackers"}
+"""Shelves that stand inside another room."""
 
 OWN = {"tasks": "imported"}
 """The file of a shelf that knows what users have put there under names of their own."""
@@ -26,14 +37,14 @@ def names(shelf: str) -> list[str]:
 
     The file ``image_jpeg.py`` is called ``image-jpeg``.
     """
-    package = importlib.import_module(f"{__package__}.{shelf}")
+    package = importlib.import_module(_module(shelf))
     found = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg)
     return sorted(name.replace("_", "-") for name in found if name != "base" and not name.startswith("_"))
 
 
 def about(shelf: str, name: str) -> str:
     """The first sentence of a shelf's file, read without importing it."""
-    package = importlib.import_module(f"{__package__}.{shelf}")
+    package = importlib.import_module(_module(shelf))
     text = Path(package.__path__[0], f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(text)) or name).splitlines()[0]
 
@@ -51,13 +62,34 @@ def find(shelf: str, name: str) -> Any:
     known = names(shelf)
     if name in known:
         file = name.replace("-", "_")
-        return getattr(importlib.import_module(f"{__package__}.{shelf}.{file}"), SHELVES[shelf])
+        return getattr(importlib.import_module(f"{_module(shelf)}.{file}"), SHELVES[shelf])
     if shelf in OWN:
         own = importlib.import_module(f"{__package__}.{shelf}.{OWN[shelf]}")
         if name in own.known():
             return functools.partial(getattr(own, SHELVES[shelf]), name)
         known += own.known()
     raise UnknownName(f"no {SHELVES[shelf]} called {name!r}{nearest(name, known)}")
+
+
+def resolve(shelf: str, thing: Any) -> Any:
+    """What a name on a shelf stands for, with its default settings; what is no name is left as it is.
+
+    Raises:
+        SpecError: if there is no such name, or it needs settings.
+    """
+    if not isinstance(thing, str):
+        return thing
+    try:
+        return find(shelf, thing)()
+    except TypeError as error:
+        raise SpecError(f"{thing} cannot be made without settings: {error}") from error
+
+
+def first_line(thing: object) -> str:
+    """The first line of the docstring of the module that offers a thing, or of its class outside a shelf."""
+    kind = thing if isinstance(thing, type) else type(thing)
+    text = sys.modules[kind.__module__].__doc__ or kind.__doc__ or name_of(kind)
+    return text.strip().splitlines()[0]
 
 
 def name_of(thing: object) -> str:
@@ -68,6 +100,10 @@ def name_of(thing: object) -> str:
     parts = kind.__module__.split(".")
     on_shelf = parts[0] == __package__ and len(parts) == 3 and parts[1] in SHELVES
     return parts[2].replace("_", "-") if on_shelf else kind.__name__.lower()
+
+
+def _module(shelf: str) -> str:
+    return f"{__package__}.{INSIDE.get(shelf, shelf)}"
 
 
 def _foreign(name: str) -> Any:

@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import importlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic
@@ -67,6 +67,13 @@ def amend(thing: Any, path: str, text: str) -> Any:
         raise UnknownName(f"{type(thing).__name__} has no field {word!r}{nearest(word, fields)}")
     value = amend(getattr(thing, word), rest, text) if rest else _read(text)
     return dataclasses.replace(thing, **{word: value})
+
+
+def amended(thing: Any, settings: Mapping[str, Any]) -> Any:
+    """The same spec with settings changed, one after another; a value may be text, as on the command line."""
+    for path, value in settings.items():
+        thing = amend(thing, path, value if isinstance(value, str) else json.dumps(value))
+    return thing
 
 
 def explain(error: pydantic.ValidationError) -> str:

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import SpecError
-from ..registry import find
-from .options import named
+from ..registry import find, resolve
 
 if TYPE_CHECKING:
     from ..mixers.base import Mixer
@@ -70,7 +69,7 @@ def _mixer(name: str, causal: bool) -> "Mixer":
     kind: Any = find("mixers", name)
     if isinstance(kind, type) and issubclass(kind, nn.Module):
         return (PlainCausal if causal else Plain)(kind)
-    made = named("mixers", name)
+    made = resolve("mixers", name)
     if not isinstance(made, Mixer):
         raise SpecError(f"{name} is neither a mixer nor a torch module")
     return made

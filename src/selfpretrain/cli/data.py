@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import DataError, Interrupted, SpecError
-from ..registry import find
-from ..spec import nearest
+from ..registry import find, resolve
+from ..spec import amended, nearest
+from ..system.progress import showing
 from .data_import import app as import_app
-from .options import DataRoot, Quiet, Set, amended, assignments, named, telling
+from .options import DataRoot, Quiet, Set, assignments
 
 if TYPE_CHECKING:
     from ..data.schema import Split
@@ -82,7 +83,7 @@ def get(
             raise DataError(f"{task} has no download; {wanted.card.get}")
         _say(f"{task}: nothing to get, it is {state(wanted)}")
         return
-    with resumable(), telling(quiet):
+    with resumable(), showing(quiet):
         for wish in wanted.downloads:
             try:
                 place = download.get(wish, wait)
@@ -103,7 +104,7 @@ def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet
         _say(f"{task}: nothing to prepare, its examples are made or read when they are used")
         return
     there = wanted.place.exists()
-    with resumable(), telling(quiet):
+    with resumable(), showing(quiet):
         counts = [f"{len(wanted.load(split)):,} {split}" for split in _splits()]
     size = sum(file.stat().st_size for file in wanted.place.rglob("*") if file.is_file())
     took = "was there already" if there else f"took {seconds(time.monotonic() - begin)}"
@@ -125,7 +126,7 @@ def show(
     from ..tasks.inspect.preview import look
 
     wanted, chosen = _task(task, settings), _split(split)
-    with resumable(), telling(quiet):
+    with resumable(), showing(quiet):
         view = look(wanted, chosen, number)
     if out is None:
         Console().print(preview_terminal.show(view))
@@ -147,7 +148,7 @@ def check(
     from ..tasks.inspect.checks import audit
 
     wanted, found = _task(task, settings), []
-    with resumable(), telling(quiet):
+    with resumable(), showing(quiet):
         found = list(audit(wanted, simple))
     wrong = any(finding.level == "wrong" for finding in found)
     if as_json:
@@ -187,8 +188,8 @@ def resumable() -> Iterator[None]:
 
 def _task(name: str, settings: list[str] | None) -> "Task":
     """A task with settings, which may be written as for `spt compare`: task.train=500, or train=500."""
-    changes = [(path.removeprefix("task."), value) for path, value in assignments(settings)]
-    return amended(named("tasks", name), changes)
+    changes = {path.removeprefix("task."): value for path, value in assignments(settings).items()}
+    return amended(resolve("tasks", name), changes)
 
 
 def _splits() -> "tuple[Split, ...]":

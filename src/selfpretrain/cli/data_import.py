@@ -10,7 +10,8 @@ from rich.text import Text
 
 from ..data.importing.choices import Kind, Policy, Target
 from ..errors import DataError
-from .options import DataRoot, Quiet, telling
+from ..system.progress import showing
+from .options import DataRoot, Quiet
 
 if TYPE_CHECKING:
     from ..data.prepared import PreparedSet
@@ -81,7 +82,7 @@ def import_data(
     if dry_run:
         return
     _agree(name, name in importer.known(), yes)
-    with telling(quiet):
+    with showing(quiet):
         made = importer.bring(plan, name)
     _show(f"{name} is imported", _outcome(made), made.meta["about"]["notes"])
     Console().print(Text(f"next: spt compare --task {name} --scale smoke"), soft_wrap=True)

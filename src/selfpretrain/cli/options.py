@@ -1,21 +1,19 @@
-"""What the verbs of the command line share: flags, tasks by name, and how far long work is."""
+"""Flags that several verbs share, and what becomes of them."""
 
 import os
+import shlex
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import SpecError
-from ..registry import find
-from ..spec import amend
+from ..spec import nearest
 
-REDRAW, EVERY = 0.1, 10.0
-"""Seconds between two looks at how far something is, where somebody watches; and where nobody does."""
+if TYPE_CHECKING:
+    from ..runner.workspace import Workspace
+    from ..studies.base import Scale
 
 
 def set_data_root(folder: Path | None) -> Path | None:
@@ -28,6 +26,30 @@ def set_data_root(folder: Path | None) -> Path | None:
     return folder
 
 
+Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
+Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core; one on a GPU).")]
+Executor = Annotated[
+    str, typer.Option(help="Where stages run: one of `spt list executors`, or auto (by the number of jobs).")
+]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(help="Who else hears of training: one of `spt list trackers`; can be repeated."),
+]
+ScaleName = Annotated[
+    str,
+    typer.Option("--scale", help="smoke (seconds, proves nothing), small (two cores), paper (as printed)."),
+]
+Seeds = Annotated[int, typer.Option(min=1, help="Repetitions: seeds 0 to n-1 are run, none is chosen.")]
+FirstSeed = Annotated[
+    int, typer.Option(min=0, help="Count seeds from here on, e.g. to repeat with seeds that nobody has run.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the stages and their estimated cost; train nothing.")
+]
+Trust = Annotated[
+    list[str] | None, typer.Option(help="A package from outside whose specs may be loaded; can be repeated.")
+]
 DataRoot = Annotated[
     Path | None,
     typer.Option("--data-root", callback=set_data_root, help="Folder for data, instead of SPT_DATA."),
@@ -41,32 +63,41 @@ Set = Annotated[
 ]
 
 
-def named(shelf: str, name: str) -> Any:
-    """What a name on a shelf stands for, with its default settings.
+def workspace_of(runs: Path, device: str, jobs: str, quiet: bool) -> "Workspace":
+    """Where a command works.
 
     Raises:
-        SpecError: if there is no such name, or it needs settings.
+        SpecError: if there is no such device, or the number of jobs is not one.
     """
-    try:
-        return find(shelf, name)()
-    except TypeError as error:
-        raise SpecError(f"{name} cannot be made without settings: {error}") from error
+    from dataclasses import replace
+
+    from ..runner.workspace import Workspace
+
+    command = f"spt {shlex.join(sys.argv[1:])}"
+    return replace(Workspace.of(runs, device, jobs), quiet=quiet, command=command)
 
 
-def assignments(texts: list[str] | None) -> list[tuple[str, str]]:
+def scale_of(name: str) -> "Scale":
+    """A scale by its name.
+
+    Raises:
+        SpecError: if there is none of that name.
+    """
+    from ..studies.base import SCALES
+
+    for scale in SCALES:
+        if scale == name:
+            return scale
+    raise SpecError(f"--scale {name}: there is no such scale{nearest(name, SCALES)}")
+
+
+def assignments(texts: list[str] | None) -> dict[str, str]:
     """Settings and their new values, from what was given to --set.
 
     Raises:
         SpecError: if one is not of the form setting=value.
     """
-    return [_assignment(text) for text in texts or []]
-
-
-def amended(thing: Any, changes: list[tuple[str, str]]) -> Any:
-    """The same spec with settings changed, one after another."""
-    for path, value in changes:
-        thing = amend(thing, path, value)
-    return thing
+    return dict(map(_assignment, texts or []))
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -74,48 +105,3 @@ def _assignment(text: str) -> tuple[str, str]:
     if not equals or not path:
         raise SpecError(f"--set {text}: write it as setting=value, e.g. pretrain.optim.lr=3e-3")
     return path.strip(), value.strip()
-
-
-@contextmanager
-def telling(quiet: bool = False) -> Iterator[None]:
-    """Show how far long work is: a bar where somebody watches, else a line now and then."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    from ..system.watch import watching
-
-    console = Console(stderr=True)
-    if quiet:
-        yield
-    elif not console.is_terminal:
-        with watching(_Lines()):
-            yield
-    else:
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as bar, watching(_Bar(bar)):
-            yield
-
-
-class _Bar:
-    """Moves a bar."""
-
-    def __init__(self, bar: Any) -> None:
-        self.bar, self.line, self.last = bar, bar.add_task("", total=None), 0.0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if time.monotonic() - self.last > REDRAW or done == total:
-            self.last = time.monotonic()
-            self.bar.update(self.line, description=what, completed=done, total=total or None)
-
-
-class _Lines:
-    """Writes a line now and then."""
-
-    def __init__(self) -> None:
-        self.last = time.monotonic()
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if time.monotonic() - self.last > EVERY:
-            self.last = time.monotonic()
-            sys.stderr.write(f"{what}: {done:,}" + (f" of {total:,}\n" if total else "\n"))
-            sys.stderr.flush()

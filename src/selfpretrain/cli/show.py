@@ -19,10 +19,11 @@ from ..errors import SpecError, StoreError
 from .options import DataRoot
 
 if TYPE_CHECKING:
-    from ..runner.provenance import Seen, Trace
-    from ..system.files import Json
+    from ..report.paper_numbers import PaperNumber
+    from ..runner.provenance import DataSeen, Provenance
 
 app = typer.Typer()
+EXPERIMENT = ("study.json", "sheet.json")
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH, SHOWN = 48, 6
 """Columns of a small curve; names that are shown of many."""
@@ -57,10 +58,10 @@ def show(
 
     try:
         folder = locate(run, runs)
-        if (folder / "sheet.json").is_file() or (folder / "study.json").is_file():
+        if any((folder / name).is_file() for name in EXPERIMENT):
             if curve:
                 raise SpecError(f"{folder} is a study; --curve needs one of its stages")
-            _show_studies(folder, as_json)
+            _show_cells(folder, as_json)
             return
         found = trace(folder, check and not curve, tuple(trust or ()))
     except StoreError as error:  # whoever asks for a run gives its name or folder: that is what is wrong
@@ -73,7 +74,7 @@ def show(
         _show(found)
 
 
-def _show(found: "Trace") -> None:
+def _show(found: "Provenance") -> None:
     console = Console()
     console.print(Text(found.stage, style="bold"), soft_wrap=True)
     for title, facts in _chapters(found):
@@ -90,7 +91,7 @@ def _show(found: "Trace") -> None:
         console.print(Text(f"note: not readable: {', '.join(found.unreadable)}", style="yellow"))
 
 
-def _chapters(found: "Trace") -> "Iterator[tuple[str, Iterator[tuple[str, str]]]]":
+def _chapters(found: "Provenance") -> "Iterator[tuple[str, Iterator[tuple[str, str]]]]":
     from ..report.recipe_text import recipe
 
     yield "Recipe", recipe(found.recipe)
@@ -102,7 +103,7 @@ def _chapters(found: "Trace") -> "Iterator[tuple[str, Iterator[tuple[str, str]]]
     yield "Printed in", _printed(found)
 
 
-def _chain(found: "Trace") -> Iterator[tuple[str, str]]:
+def _chain(found: "Provenance") -> Iterator[tuple[str, str]]:
     for number, link in enumerate(found.chain, 1):
         said = link.stage or "not among these runs"
         if link.used_by:
@@ -111,7 +112,7 @@ def _chain(found: "Trace") -> Iterator[tuple[str, str]]:
         yield f"{number} {link.objective}", said
 
 
-def _result(found: "Trace") -> Iterator[tuple[str, str]]:
+def _result(found: "Provenance") -> Iterator[tuple[str, str]]:
     from ..report import format
 
     if not found.result:
@@ -130,7 +131,7 @@ def _result(found: "Trace") -> Iterator[tuple[str, str]]:
             yield f"{kind} {what}", f"{sparkline(values)} {values[0]:.3f} to {values[-1]:.3f}"
 
 
-def _firewall(found: "Trace") -> Iterator[tuple[str, str]]:
+def _firewall(found: "Provenance") -> Iterator[tuple[str, str]]:
     for number, (link, seen) in enumerate(zip(found.chain, found.seen, strict=True), 1):
         yield f"{number} {link.objective}", _said(seen)
     if found.version:
@@ -141,7 +142,7 @@ def _firewall(found: "Trace") -> Iterator[tuple[str, str]]:
         yield "fingerprint", f"{found.now}, as it would be today" if same else f"today it would be {changed}"
 
 
-def _said(seen: "Seen") -> str:
+def _said(seen: "DataSeen") -> str:
     rows = f"{seen.rows:,} training examples, {seen.sha256[:16]}; " if seen.sha256 else ""
     if not seen.shared:
         return f"{rows}not checked: {seen.how}"
@@ -149,12 +150,12 @@ def _said(seen: "Seen") -> str:
     return f"{rows}among them {held} ({seen.how})"
 
 
-def _weights(found: "Trace") -> Iterator[tuple[str, str]]:
+def _weights(found: "Provenance") -> Iterator[tuple[str, str]]:
     for kind, names in found.moved.items():
         yield kind, f"{len(names)}" + (f": {_some(names)}" if names and kind != "moved" else "")
 
 
-def _environment(found: "Trace") -> Iterator[tuple[str, str]]:
+def _environment(found: "Provenance") -> Iterator[tuple[str, str]]:
     git = found.environment.get("git")
     if git:
         yield "commit", f"{git['commit']}{', with changes that are not in it' if git['dirty'] else ''}"
@@ -165,43 +166,35 @@ def _environment(found: "Trace") -> Iterator[tuple[str, str]]:
             yield what, str(value)
 
 
-def _printed(found: "Trace") -> Iterator[tuple[str, str]]:
+def _printed(found: "Provenance") -> Iterator[tuple[str, str]]:
     for at in found.printed:
-        pages = f", on {', '.join(at.pages)}" if at.pages else ""
         behind = "" if at.reported else " (a stage before it)"
         paper = f"; {_paper(at.paper)}" if at.paper else ""
-        yield f"{at.study}{pages}", f"{at.row} | {at.column} | seed {at.seed}{behind}{paper}"
+        yield at.study, f"{at.row} | {at.column} | seed {at.seed}{behind}{paper}"
 
 
-def _paper(number: "Json") -> str:
-    where = ", ".join(str(number[key]) for key in ("paper", "table", "row", "column") if number.get(key))
-    return f"{number.get('value')}{number.get('unit', '')} in {where}"
+def _paper(number: "PaperNumber") -> str:
+    return f"{number.value}{number.unit} in {number.paper}, {number.table}, {number.row}, {number.column}"
 
 
-def _show_studies(folder: Path, as_json: bool) -> None:
-    """Every cell of a study, or of the studies of a page, with the stage that it prints."""
-    from ..report.results import study
-    from ..system.files import read_json
+def _show_cells(folder: Path, as_json: bool) -> None:
+    """Every cell of an experiment with the stage that it prints."""
+    from ..report.results import read
 
-    sheet = read_json(folder / "sheet.json") if (folder / "sheet.json").is_file() else {}
-    made = [study(folder.parent / part) for part in sheet.get("parts", [])] if sheet else [study(folder)]
-    cells = [
-        {"study": it.folder.name, "row": cell.row, "column": cell.column, "seed": cell.seed,
-         "score": cell.score, "stage": Path(cell.paths[-1]).name}
-        for it in made for cell in it.cells
-    ]  # fmt: skip
+    found = read(folder)
     if as_json:
-        typer.echo(json.dumps(cells, indent=1))
+        keys = ("study", "task", "row", "column", "seed", "score", "stage")
+        typer.echo(json.dumps([{key: row[key] for key in keys} for row in found.to_rows()], indent=1))
         return
     console = Console()
-    for it in made:
-        console.print(Text(f"{it.folder.name}: {it.plan.title}", style="bold"), soft_wrap=True)
-        table = Table("row", "column", "seed", "test", "stage", box=None, padding=(0, 2, 0, 0))
-        for cell in (cell for cell in cells if cell["study"] == it.folder.name):
-            score = "missing" if cell["score"] is None else f"{cell['score']:.4f}"
-            stage = Text(str(cell["stage"]), no_wrap=True)
-            table.add_row(str(cell["row"]), str(cell["column"]), str(cell["seed"]), score, stage)
-        console.print(table, soft_wrap=True)
+    console.print(Text(f"{folder.name}: {found.record.title}", style="bold"), soft_wrap=True)
+    table = Table("task", "row", "column", "seed", "test", "stage", box=None, padding=(0, 2, 0, 0))
+    for task in found.tasks:
+        for cell in task.cells:
+            score = "missing" if cell.score is None else f"{cell.score:.4f}"
+            stage = Text(Path(cell.record.stages[-1]).name, no_wrap=True)
+            table.add_row(task.label, cell.row, cell.column, str(cell.seed), score, stage)
+    console.print(table, soft_wrap=True)
     console.print("next: spt show STAGE")
 
 
@@ -215,7 +208,7 @@ def sparkline(values: list[float], width: int = WIDTH) -> str:
     return "".join(BARS[min(len(BARS) - 1, int((mean - low) / span * len(BARS)))] for mean in means)
 
 
-def _csv(found: "Trace") -> str:
+def _csv(found: "Provenance") -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

@@ -1,117 +1,127 @@
 """``spt study``: studies of the papers, one or all, and their pages."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..errors import DataError, SpecError
-from ..registry import find, names
+from ..registry import find, names, resolve
+from ..system.events import Event, listening
+from .options import (
+    DataRoot,
+    Device,
+    DryRun,
+    Executor,
+    FirstSeed,
+    Jobs,
+    Quiet,
+    Runs,
+    ScaleName,
+    Seeds,
+    Track,
+    scale_of,
+    workspace_of,
+)
 
 if TYPE_CHECKING:
-    from ..runner.plan import Cell
-    from ..runner.workspace import Machine
-    from ..studies.base import Scale, Study
+    from collections.abc import Callable
+
+    from ..runner.workspace import Workspace
+    from ..studies._running import Request
+    from ..studies.base import Study
+
+app = typer.Typer()
 
 
-@dataclass(frozen=True)
-class Order:
-    """What was asked for on the command line."""
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="A study of `spt list studies`, package.module:Class, or all.")],
+    seeds: Seeds = 3,
+    first_seed: FirstSeed = 0,
+    scale: ScaleName = "small",
+    mixers: Annotated[
+        str | None, typer.Option(help="Further rows: mixers, comma-separated, or package.module:Class.")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
+    ] = None,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune", "--grid", help="First choose learning rate and batch of every cell by validation."
+        ),
+    ] = False,
+    runs: Runs = Path("runs"),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of kept results, read first and written last; default: those that ship, read only."
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Use no kept results: run everything here.")] = False,
+    gpu: Annotated[str, typer.Option(help="For --dry-run: also the hours on this one, e.g. a100.")] = "",
+    device: Device = "auto",
+    jobs: Jobs = "auto",
+    executor: Executor = "auto",
+    track: Track = None,
+    dry_run: DryRun = False,
+    data_root: DataRoot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
+    from ..studies._running import Request
 
-    scale: "Scale"
-    seeds: int
-    only: str | None
-    grid: bool
-    results: Path | None
-    fresh: bool
-    gpu: str
-    dry_run: bool
+    workspace = replace(
+        workspace_of(runs, device, jobs, quiet), executor=executor, trackers=tuple(track or ())
+    )
+    at = scale_of(scale)
+    extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()
+
+    def request(each: str) -> Request:
+        asked: Study = find("studies", each).at(at, seeds)
+        wanted = asked.with_mixers(extra) if extra else asked
+        return Request(wanted, at, first_seed, only, tune, results, fresh)
+
+    if name == "all":
+        _every(request, workspace, dry_run, gpu)
+    else:
+        _one(request(name), workspace, dry_run, gpu)
 
 
-def carry_out_all(name: str, order: Order, machine: "Machine") -> None:
-    """Run a study by its name, or every study; those that have nothing at a scale are named and left out."""
-    from ..runner.plan import remembered
-
-    with remembered(machine):
-        if name == "all":
-            _carry_out_every(order, machine)
-        else:
-            _carry_out(find("studies", name).at(order.scale, order.seeds), order, machine)
-
-
-def _carry_out_every(order: Order, machine: "Machine") -> None:
-    asked, different = 0, set()
+def _every(request: "Callable[[str], Request]", workspace: "Workspace", dry_run: bool, gpu: str) -> None:
+    asked, different = 0, set[str]()
     for each in names("studies"):
         try:
-            study = find("studies", each).at(order.scale, order.seeds)
+            wanted = request(each)
             Console().rule(each)
-            cells = _carry_out(study, order, machine)
+            _one(wanted, workspace, dry_run, gpu)
         except (SpecError, DataError) as error:
             Console().print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             continue
+        cells = wanted.experiment().cells
         asked += sum(len(cell.recipe.stages) for cell in cells)
-        different |= {machine.bench.folder(p).name for cell in cells for p in cell.recipe.prefixes()}
+        different |= {workspace.stage(p).name for cell in cells for p in cell.recipe.prefixes()}
     Console().print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
 
 
-def preview(cells: "list[Cell]", machine: "Machine", gpu: str = "") -> None:
-    """Show what would be trained, and what it costs."""
-    from ..runner.plan import forecast
+def _one(request: "Request", workspace: "Workspace", dry_run: bool, gpu: str) -> None:
+    from ..studies._running import carry_out, foreseen
+    from .printing import show_forecast, show_results
 
-    headings = ("task", "mixer", "stages", "times", "steps", "parameters", "FLOPs", "takes")
-    table = Table(*headings, title="Stages to run")
-    rows, total = forecast(cells, machine, gpu)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
-    Console().print(total)
+    with listening(_say_restored):
+        if dry_run:
+            show_forecast(foreseen(request, workspace, gpu))
+        else:
+            show_results(carry_out(request, workspace))
 
 
-def show_report(folder: Path) -> None:
-    """Make the reports of a study's folder and print its table."""
-    from ..report.results import study
-    from ..report.write import show, write
-
-    paths = write(folder)
-    console = Console()
-    console.print(show(study(folder)))
-    console.print(Text(f"report: {paths['html']}"), soft_wrap=True)
-
-
-def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[Cell]":
-    from ..report import sheet
-    from ..runner.plan import chosen
-    from ..runner.publish import PAGE, SHIPPED, Publication
-    from ..runner.run import carry_out, together
-    from ..runner.tuning import Grid, tuned
-    from ..system import distributed
-
-    cells, remarks = list(study.cells()), list[str]()
-    if not cells:
-        raise DataError(f"nothing can be run at the {order.scale} scale: {'; '.join(study.notes())}")
-    publication = Publication(study, order.scale, cells, machine, order.results or SHIPPED)
-    if order.fresh:
-        publication.forget()
-    elif found := publication.restore():
-        Console().print(f"{found} stages are taken from {publication.results}; --fresh runs them here")
-    if order.dry_run:
-        preview(chosen(cells, order.only), machine, order.gpu)
-        return cells
-    with together(machine) as here:
-        if order.grid:
-            cells, remarks = tuned(cells, here, Grid())
-        publication = replace(publication, cells=cells)
-        if order.grid or not publication.current:
-            carry_out(study, here, cells, order.only, remarks)
-            if distributed.is_main():
-                sheet.write(publication.write())
-        if distributed.is_main():
-            folder = publication.folder.path
-            Console().print(sheet.show(folder))
-            Console().print(Text(f"page: {folder / PAGE}"), soft_wrap=True)
-            if order.results:
-                publication.keep()
-    return cells
+def _say_restored(event: Event) -> None:
+    if event.kind == "restored":
+        Console().print(
+            f"{event.done} stages are taken from {event.name}; --fresh runs them here", soft_wrap=True
+        )

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from .. import __version__
 from ..errors import DataError
-from ..system.watch import tell
+from ..system.events import progress
 from . import paths
 from .prepared import locked, unwritable
 from .unpack import unpack
@@ -242,7 +242,7 @@ def _receive(download: Download, part: _Part, reply: "Response") -> None:
         for block in reply.raw.stream(CHUNK, decode_content=False):
             out.write(block)
             done += len(block)
-            tell(download.name, done, total)
+            progress(download.name, done, total)
             if total and done > total:
                 raise _Again("more came than was announced")
         out.flush()
@@ -322,7 +322,7 @@ def _recorded(file: Path) -> str:
 
 
 def _digest(file: Path, kind: str) -> str:
-    tell(f"checking {file.name.removesuffix('.part')}", 0)
+    progress(f"checking {file.name.removesuffix('.part')}", 0)
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, kind).hexdigest()
 

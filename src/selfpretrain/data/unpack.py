@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ..errors import DataError
-from ..system.watch import tell
+from ..system.events import progress
 from .prepared import unwritable
 
 CHUNK = 1 << 20
@@ -109,7 +109,7 @@ def _write(members: Iterator[Member], part: Path, file: IO[bytes], limits: Limit
                 _copy(member, target)
         except (FileExistsError, NotADirectoryError) as error:
             raise _refusal(archive, f"{member.name!r} comes twice in it") from error
-        tell(f"unpacking {archive.name}", file.tell(), packed)
+        progress(f"unpacking {archive.name}", file.tell(), packed)
 
 
 def _copy(member: Member, target: Path) -> None:

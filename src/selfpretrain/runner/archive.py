@@ -1,6 +1,6 @@
 """Results that travel: what finished stages left, without their weights, in one small file.
 
-A ledger is compressed JSON lines, one per stage. A later run, on any machine, takes from it what it would
+An archive is compressed JSON lines, one per stage. A later run, on any machine, takes from it what it would
 otherwise train again; what needs weights (a new stage that starts from an old one) is trained anew.
 """
 
@@ -8,6 +8,7 @@ import base64
 import json
 import lzma
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,62 +16,79 @@ import numpy as np
 import torch
 
 from ..errors import StoreError
-from ..system.files import Json, explained, write_text
+from ..system.files import Json, explained, write_bytes, write_text
 from ..training.loop import CHECKPOINT
-from ..training.stage_folder import Folder
+from ..training.stage_folder import LOG, Folder
 
 FILES = ("recipe.json", "result.json", "environment.json")
 RESTORED = "restored.json"
 """Says that a stage was put back."""
-PREDICTIONS, LOG = "predictions.safetensors", "log.jsonl"
+PREDICTIONS = "predictions.safetensors"
 KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
 
 
-def keep(stages: Iterable[Folder], file: Path, extra: Json) -> int:
-    """Write what finished stages left; how many there were.
+@dataclass(frozen=True)
+class Archive:
+    """A file of kept results."""
 
-    Args:
-        extra: anything else to find again, on the first line.
-    """
-    lines = [_line(folder) for folder in stages if folder.finished]
-    text = "\n".join(json.dumps(line, sort_keys=True) for line in [extra, *lines])
-    with explained(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        packed = lzma.compress(text.encode(), preset=9)
-        if not file.exists() or file.read_bytes() != packed:
-            file.write_bytes(packed)
-    return len(lines)
+    file: Path
 
+    def keep(self, stages: Iterable[Folder], extra: Json) -> int:
+        """Write what finished stages left; how many there were.
 
-def restore(file: Path, stages: dict[str, Path]) -> tuple[int, Json]:
-    """Put back the stages that are wanted and not there; how many, and what else was kept.
+        Args:
+            extra: anything else to find again, on the first line.
+        """
+        lines = [_line(folder) for folder in stages if folder.finished]
+        packed = lzma.compress(
+            "\n".join(json.dumps(x, sort_keys=True) for x in [extra, *lines]).encode(), preset=9
+        )
+        with explained(self.file):
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            if not self.file.exists() or self.file.read_bytes() != packed:
+                write_bytes(self.file, packed)
+        return len(lines)
 
-    Args:
-        stages: where a stage goes, by its name.
+    def restore(self, stages: dict[str, Folder]) -> tuple[int, Json]:
+        """Put back the stages that are wanted and not there; how many, and what else was kept.
 
-    Raises:
-        StoreError: if the file is damaged.
-    """
-    if not file.exists():
-        return 0, {}
-    lines, found = _lines(file), 0
-    try:
-        for line in lines[1:]:
-            place = stages.get(line["stage"])
-            if place is not None and not _begun(Folder(place)):
-                _put(Folder.make(place), line)
-                found += 1
-        return found, lines[0]
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise _damaged(file, error) from error
+        Args:
+            stages: where a stage goes, by its name.
 
+        Raises:
+            StoreError: if the file is damaged.
+        """
+        if not self.file.exists():
+            return 0, {}
+        lines, found = self._lines(), 0
+        try:
+            for line in lines[1:]:
+                folder = stages.get(line["stage"])
+                if folder is not None and not _begun(folder):
+                    _put(Folder.make(folder.path), line)
+                    found += 1
+            return found, lines[0]
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise self._damaged(error) from error
 
-def forget(stages: Iterable[Folder]) -> None:
-    """Drop the results that were put back, so that these stages are run here."""
-    for folder in stages:
-        if folder.has(RESTORED):
-            folder.drop("result.json")
-            folder.drop(RESTORED)
+    @staticmethod
+    def forget(stages: Iterable[Folder]) -> None:
+        """Drop the results that were put back, so that these stages are run here."""
+        for folder in stages:
+            if folder.has(RESTORED):
+                folder.drop("result.json")
+                folder.drop(RESTORED)
+
+    def _lines(self) -> list[dict[str, Any]]:
+        """What was kept besides, and a line per stage."""
+        try:
+            text = lzma.decompress(self.file.read_bytes()).decode()
+            return [json.loads(line) for line in text.splitlines()] or [{}]
+        except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> StoreError:
+        return StoreError(f"{self.file} is damaged ({error}); move it away, or use another --results")
 
 
 def _begun(folder: Folder) -> bool:
@@ -108,16 +126,3 @@ def _packed(array: np.ndarray) -> list[str]:
 def _unpacked(it: list[str]) -> np.ndarray:
     kind, stored, text = it
     return np.frombuffer(base64.b64decode(text), dtype=KEPT_KINDS[stored]).astype(kind)
-
-
-def _lines(file: Path) -> list[dict[str, Any]]:
-    """What was kept besides, and a line per stage."""
-    try:
-        found = [json.loads(line) for line in lzma.decompress(file.read_bytes()).decode().splitlines()]
-    except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
-        raise _damaged(file, error) from error
-    return found or [{}]
-
-
-def _damaged(file: Path, error: Exception) -> StoreError:
-    return StoreError(f"{file} is damaged ({error}); delete it, or use another --results")

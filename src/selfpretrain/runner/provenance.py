@@ -6,23 +6,26 @@ the data, where these are at hand, and looked for in the val and test splits.
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..data.schema import SPLITS
 from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName
 from ..registry import name_of
+from ..report.paper_numbers import PaperNumber, look_up
 from ..report.recipe_text import called
+from ..report.results import CellRecord, ExperimentRecord, read_record
 from ..spec import revive
 from ..system.files import Json, read_json
 from ..tasks._prepared import Prepared
 from ..training.build import training_data
 from ..training.recipe import Recipe, fingerprint
-from .results import manifest
+from .results import hashes
 from .stage import seen_by
 
+T = TypeVar("T")
 HELD = ("val", "test")
 """Splits that training must not see."""
 NAMED = 10
@@ -37,26 +40,30 @@ RESULT: Fields = {
 
 
 @dataclass(frozen=True)
-class Archive:
+class RunIndex:
     """What lies below a folder of runs, as far as it can be read."""
 
     results: dict[str, Json]  # of finished stages, by name
-    studies: dict[str, Json]  # by name of their folder
-    sheets: dict[str, list[str]]  # studies on one page, by its folder
+    experiments: dict[str, ExperimentRecord]  # by name of their folder
     unreadable: tuple[str, ...]
 
     @classmethod
-    def of(cls, runs: Path) -> "Archive":
+    def of(cls, runs: Path) -> "RunIndex":
         """Read everything; what is damaged is named and left out."""
         bad: list[str] = []
-        results = _read_all(runs.glob("stages/*/result.json"), RESULT, bad)
-        studies = _read_all(runs.glob("*/study.json"), {"cells": list}, bad)
-        sheets = _read_all(runs.glob("*/sheet.json"), {"parts": list}, bad)
-        return cls(results, studies, {name: it["parts"] for name, it in sheets.items()}, tuple(bad))
+        found = _each(runs.glob("stages/*/result.json"), lambda path: _read(path, RESULT), bad)
+        records = _each(runs.glob("*/study.json"), lambda path: read_record(path.parent), bad)
+        return cls(found, records, tuple(bad))
+
+    def cells(self) -> Iterator[tuple[str, str, CellRecord]]:
+        """Every cell, with the folder of its experiment and the paper whose numbers stand beside it."""
+        for folder, record in self.experiments.items():
+            for task in record.tasks:
+                yield from ((folder, record.paper, cell) for cell in task.cells)
 
 
 @dataclass(frozen=True)
-class Link:
+class ChainLink:
     """One stage of the chain that led to a number."""
 
     stage: str  # its name; several, if equal recipes were run on different data; "" if it is not there
@@ -65,7 +72,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Seen:
+class DataSeen:
     """What a stage was trained on, and how much of val and test was among it."""
 
     stage: str
@@ -84,23 +91,22 @@ class Citation:
     column: str
     seed: int
     reported: bool  # whether its own score is printed; else a later stage's, which starts from it
-    pages: tuple[str, ...]  # on which the study stands with others
-    paper: Json | None  # the number that a paper printed there, and where
+    paper: PaperNumber | None  # the number that a paper printed there, and where
 
 
 @dataclass(frozen=True)
-class Trace:
+class Provenance:
     """All that is known of one stage."""
 
     stage: str
     folder: str
     recipe: Json
-    chain: tuple[Link, ...]  # in order; the last is the stage itself
+    chain: tuple[ChainLink, ...]  # in order; the last is the stage itself
     environment: Json
     result: Json  # without its recipe; empty while it is not finished
     now: str  # the fingerprint that this recipe has here and now; "" if that cannot be told
     version: str  # of the data at hand
-    seen: tuple[Seen, ...]  # by stage of the chain
+    seen: tuple[DataSeen, ...]  # by stage of the chain
     curve: tuple[Json, ...]  # the lines of its log
     printed: tuple[Citation, ...]
     unreadable: tuple[str, ...]  # neighbours that are damaged, or of another format
@@ -138,7 +144,7 @@ def locate(run: str, runs: Path) -> Path:
     raise UnknownName(f"none of the {len(known)} stages and studies in {runs} is called {run!r}{said}")
 
 
-def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Trace:
+def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Provenance:
     """Follow a stage back to where it comes from.
 
     Args:
@@ -154,11 +160,11 @@ def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Tr
     result = _read(folder / "result.json", RESULT) if (folder / "result.json").exists() else {}
     recipe = result.pop("recipe", None) or _read(folder / "recipe.json", RECIPE)
     recipe.pop("format", None)
-    archive = Archive.of(runs)
-    chain = tuple(_chain(name, recipe, archive))
+    index = RunIndex.of(runs)
+    chain = tuple(_chain(name, recipe, index))
     data = _data(recipe, trusted) if check else _Data(None, "the data were not asked")
     environment = folder / "environment.json"
-    return Trace(
+    return Provenance(
         stage=name,
         folder=str(folder),
         recipe=recipe,
@@ -167,10 +173,10 @@ def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Tr
         result=result,
         now=fingerprint(data.recipe) if data.recipe else "",
         version=data.recipe.task_of(data.recipe.last).version() if data.recipe else "",
-        seen=tuple(_seen(link.stage, data.upto(i), archive, runs) for i, link in enumerate(chain)),
+        seen=tuple(_seen(link.stage, data.upto(i), index, runs) for i, link in enumerate(chain)),
         curve=tuple(_curve(folder / "log.jsonl")),
-        printed=tuple(_printed(name, archive)),
-        unreadable=archive.unreadable,
+        printed=tuple(_cited(name, index)),
+        unreadable=index.unreadable,
     )
 
 
@@ -178,11 +184,11 @@ def _is_kept(path: Path) -> bool:
     return any((path / file).is_file() for file in ("recipe.json", "result.json", "study.json", "sheet.json"))
 
 
-def _read_all(paths: Iterable[Path], fields: Fields, bad: list[str]) -> dict[str, Json]:
+def _each(paths: Iterable[Path], read: Callable[[Path], T], bad: list[str]) -> dict[str, T]:
     found = {}
     for path in sorted(paths):
         try:
-            found[path.parent.name] = _read(path, fields)
+            found[path.parent.name] = read(path)
         except StoreError:
             bad.append(path.parent.name)
     return found
@@ -212,34 +218,27 @@ def _begins(recipe: Json, prefix: Json) -> bool:
     return shorter == prefix
 
 
-def _chain(name: str, recipe: Json, archive: Archive) -> Iterator[Link]:
-    cells = [stages for _, cell in _cells(archive) if name in (stages := _stages(cell))]
+def _chain(name: str, recipe: Json, index: RunIndex) -> Iterator[ChainLink]:
+    cells = [stages for _, _, cell in index.cells() if name in (stages := _stages(cell))]
     for i, stage in enumerate(recipe["stages"]):
         prefix = recipe | {"stages": recipe["stages"][: i + 1]}
-        equal = [at for at, result in archive.results.items() if result["recipe"] == prefix]
+        equal = [at for at, result in index.results.items() if result["recipe"] == prefix]
         # A study says which of several it means: the data of one recipe may have changed.
         said = [name] if i + 1 == len(recipe["stages"]) else sorted({stages[i] for stages in cells}) or equal
-        later = (at for at, other in archive.results.items() if at not in equal)
-        used = (at for at in later if _begins(archive.results[at]["recipe"], prefix))
-        yield Link(" or ".join(said), called(stage["objective"]), tuple(used))
+        later = (at for at, other in index.results.items() if at not in equal)
+        used = (at for at in later if _begins(index.results[at]["recipe"], prefix))
+        yield ChainLink(" or ".join(said), called(stage["objective"]), tuple(used))
 
 
-def _cells(archive: Archive) -> Iterator[tuple[str, Json]]:
-    for study, content in archive.studies.items():
-        yield from ((study, cell) for cell in content["cells"])
+def _stages(cell: CellRecord) -> list[str]:
+    return [Path(where).name for where in cell.stages]
 
 
-def _stages(cell: Json) -> list[str]:
-    return [Path(where).name for where in cell.get("stages", [])]
-
-
-def _printed(name: str, archive: Archive) -> Iterator[Citation]:
-    for study, cell in _cells(archive):
+def _cited(name: str, index: RunIndex) -> Iterator[Citation]:
+    for folder, paper, cell in index.cells():
         if name in (stages := _stages(cell)):
-            pages = tuple(page for page, parts in archive.sheets.items() if study in parts)
-            reported = stages[-1] == name
-            where = (str(cell.get("row")), str(cell.get("column")), int(cell.get("seed", 0)))
-            yield Citation(study, *where, reported, pages, cell.get("printed"))
+            number = look_up(paper, astuple(cell.printed)) if cell.printed else None
+            yield Citation(folder, cell.row, cell.column, cell.seed, stages[-1] == name, number)
 
 
 @dataclass(frozen=True)
@@ -268,34 +267,33 @@ def _data(plain: Json, trusted: tuple[str, ...]) -> _Data:
     return _Data(recipe)
 
 
-def _seen(stage: str, data: _Data, archive: Archive, runs: Path) -> Seen:
-    if stage not in archive.results:
-        return Seen(stage, 0, "", {}, "there is no result of it")
-    said = archive.results[stage]["data"]
+def _seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen:
+    if stage not in index.results:
+        return DataSeen(stage, 0, "", {}, "there is no result of it")
+    said = index.results[stage]["data"]
     rows, digest = int(said.get("rows", 0)), str(said.get("sha256", ""))
-    study, prints = _manifest(stage, archive, runs)
+    task, prints = _manifest(digest, runs)
     train, how = training_data(data.recipe).digests() if data.recipe else [], data.why
     if train:
         fits = seen_by(train) == digest
         how = "hashed anew from the data" if fits else "the data at hand are not those it was trained on"
         train = train if fits else []
     if not train and prints and seen_by(prints["train"]) == digest:
-        train, how = prints["train"], f"by the manifest of {study}; {how}"
+        train, how = prints["train"], f"by the manifest of {task}; {how}"
     if train and not prints and data.recipe:
-        prints = {str(split): rows for split, rows in manifest(data.recipe.task).items()}
+        prints = {str(split): ones for split, ones in hashes(data.recipe.task).items()}
     known = set(train)
     held = {split: prints[split] for split in HELD if known}
     shared = {split: (sum(one in known for one in ones), len(ones)) for split, ones in held.items()}
-    return Seen(stage, rows, digest, shared, how)
+    return DataSeen(stage, rows, digest, shared, how)
 
 
-def _manifest(stage: str, archive: Archive, runs: Path) -> tuple[str, Json]:
-    """The hashes of all splits, as a study in which the stage counts wrote them down."""
-    for study in dict.fromkeys(at for at, cell in _cells(archive) if stage in _stages(cell)):
-        path = runs / study / "manifest.json"
-        prints = read_json(path) if path.exists() else {}
-        if all(isinstance(prints.get(split), list) for split in SPLITS):
-            return study, prints
+def _manifest(digest: str, runs: Path) -> tuple[str, Json]:
+    """The hashes of all splits of the task whose training examples these are, as an experiment left them."""
+    for path in sorted([*runs.glob("manifests/*.json"), *runs.glob("*/manifest.json")]):
+        found = read_json(path)
+        if all(isinstance(found.get(split), list) for split in SPLITS) and seen_by(found["train"]) == digest:
+            return path.stem, found
     return "", {}
 
 

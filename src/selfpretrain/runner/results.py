@@ -1,109 +1,288 @@
-"""What a study writes down for its report, besides the results of its stages."""
+"""The folder of an experiment: what was planned, what has come of it, and the report made of it."""
 
-import sys
-from dataclasses import asdict
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+
+import pydantic
 
 from .. import __version__
 from ..data.schema import SPLITS, Classes, Form, Split, Tokens
-from ..registry import name_of
-from ..report.paper_numbers import look_up
+from ..errors import StoreError
+from ..registry import first_line, name_of
+from ..report import page, results
+from ..report.results import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
+from ..spec import describe
 from ..system.files import FORMAT, Json
 from ..tasks.base import Task
-from .plan import Cell
-from .workspace import Bench
+from ..training.build import build_network
+from ..training.model import Network
+from ..training.recipe import Recipe
+from ..training.stage_folder import LOG, WEIGHTS, Folder
+from .archive import Archive
+from .experiment import Cell, Experiment, Finished
+from .plan import jobs, waiting
+from .workspace import Workspace
 
-if TYPE_CHECKING:
-    from ..studies.base import Study
-
-
+STUDY = "study.json"
 TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or of R2) are ties."""
-
-
 Manifest = dict[Split, list[str]]
 """The short hash of every example of every split: proof of what pretraining could and could not see."""
 
 
-def record(study: "Study", cells: list[Cell], bench: Bench, command: str, prints: Manifest) -> Json:
-    """The content of ``study.json``: question, task, metric, and where every cell's stages are."""
-    task = cells[0].recipe.task
-    return {
-        "format": FORMAT,
-        "study": name_of(study),
-        "version": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command,
-        "title": sentence(study),
-        "task": card(task, prints),
-        "metric": metric(task.form),
-        "baselines": {},
-        "contrasts": _asked(study, cells),
-        "cells": [_entry(cell, bench, study.paper) for cell in cells],
-        "notes": study.notes(),
-    }
+@dataclass(frozen=True)
+class ExperimentFolder:
+    """Where an experiment leaves its table, beside the folders of its stages.
+
+    Args:
+        kept: folder of kept results, where what a person makes of the numbers stands too.
+    """
+
+    experiment: Experiment
+    workspace: Workspace
+    kept: Path | None = None
+
+    @property
+    def folder(self) -> Folder:
+        """Where it is; made if it is not there."""
+        return Folder.make(self.workspace.runs / self.experiment.folder)
+
+    @property
+    def path(self) -> Path:
+        """The same as a path."""
+        return self.folder.path
+
+    @property
+    def archive(self) -> Archive | None:
+        """The kept results of this study at this scale, if there are to be any."""
+        return Archive(self.kept / f"{self._name}.jsonl.xz") if self.kept else None
+
+    def restore(self) -> int:
+        """Take over the stages that were kept; how many.
+
+        Raises:
+            StoreError: if the file of kept results is damaged.
+        """
+        if self.archive is None:
+            return 0
+        found, extra = self.archive.restore(self.stages())
+        if extra.get("of") == self._measured and not self.folder.has(self._measured):
+            self.folder.write(self._measured, {"format": FORMAT, "measures": extra.get("measures", [])})
+        return found
+
+    def forget(self) -> None:
+        """Drop what was taken over, so that it is measured here."""
+        Archive.forget(self.stages().values())
+        self.folder.drop(self._measured)
+
+    def keep(self) -> int:
+        """Keep what is finished for later runs; how many stages."""
+        if self.archive is None:
+            return 0
+        extra = {"measures": [asdict(one) for one in self.measures()], "of": self._measured}
+        return self.archive.keep(self.stages().values(), extra)
+
+    def plan(self, notes: Iterable[str] = ()) -> None:
+        """Write what is to come, so that a report can be made at any time."""
+        self._write(self._record(tuple(notes)))
+
+    def finish(self) -> None:
+        """Add what simple methods score and what was measured, and make the report."""
+        record = results.read_record(self.path)
+        tasks = tuple(
+            replace(task, baselines=_baselines(cells[0].recipe.task, self.workspace))
+            for task, cells in zip(record.tasks, self.experiment.by_task(), strict=True)
+        )
+        measures = tuple(self.measures())
+        self._write(replace(record, tasks=tasks, measures=measures, stamp=self._stamp()))
+        page.write(self.path)
+
+    @property
+    def current(self) -> bool:
+        """Whether every cell has finished, and the report has been made of exactly this."""
+        made = self.folder.has(STUDY) and self.folder.has("report.html")
+        if not made or results.read_record(self.path).stamp != self._stamp():
+            return False
+        return not waiting(jobs((c.recipe for c in self.experiment.cells), self.workspace), self.workspace)
+
+    def stages(self) -> dict[str, Folder]:
+        """The folders of all stages, by their names."""
+        recipes = (cell.recipe for cell in self.experiment.cells)
+        return {job.name: self.workspace.named(job.name) for job in jobs(recipes, self.workspace)}
+
+    def measures(self) -> list[Measure]:
+        """Measured once; what was kept counts where the weights are gone."""
+        if self.folder.has(self._measured):
+            return _measures(self.folder.read(self._measured)["measures"])
+        try:
+            found = self.experiment.measure(InFolders(self.workspace))
+        except StoreError:  # not trained here, or not yet
+            return []
+        if found:
+            self.folder.write(self._measured, {"format": FORMAT, "measures": found})
+        return _measures(found)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.experiment.name}.{self.experiment.scale}"
+
+    @property
+    def _measured(self) -> str:
+        """The file of what was measured on exactly these cells."""
+        names = "\n".join(sorted(self.stages()))
+        return f"measures-{hashlib.sha256(names.encode()).hexdigest()[:10]}.json"
+
+    def _interpretation(self) -> str:
+        """What a person makes of the numbers; of kept results."""
+        file = self.kept / f"{self._name}.md" if self.kept else None
+        return file.read_text(encoding="utf-8").strip() if file and file.exists() else ""
+
+    def _stamp(self) -> str:
+        """Changes when the report would."""
+        it = self.experiment
+        cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in it.cells]
+        finished = sorted(name for name, folder in self.stages().items() if folder.finished)
+        decides = [__version__, dict(it.about), self._interpretation(), it.notes, cells, finished]
+        return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:10]
+
+    def _record(self, notes: tuple[str, ...] = ()) -> ExperimentRecord:
+        it = self.experiment
+        before = results.read_record(self.path) if self.folder.has(STUDY) else None
+        return ExperimentRecord(
+            name=it.name,
+            title=it.title,
+            scale=it.scale,
+            version=__version__,
+            created=before.created if before else datetime.now(UTC).isoformat(timespec="seconds"),
+            command=before.command if before else self.workspace.command,
+            tasks=tuple(self._task(cells, (*it.notes, *notes)) for cells in it.by_task()),
+            about=dict(it.about),
+            interpretation=self._interpretation(),
+            figure=it.figure,
+            paper=it.paper,
+            asked=sum(len(cell.recipe.stages) for cell in it.cells),
+            different=len(self.stages()),
+            first_seed=it.first_seed,
+            stamp=self._stamp(),
+        )
+
+    def _task(self, cells: list[Cell], notes: tuple[str, ...]) -> TaskRecord:
+        task, columns = cells[0].recipe.task, {cell.column for cell in cells}
+        there = tuple(pair for pair in self.experiment.contrasts if columns.issuperset(pair))
+        return TaskRecord(
+            label=cells[0].label or name_of(task),
+            task=_card(task, manifest(task, self.workspace)),
+            metric=_metric(task.form),
+            contrasts=there or self.experiment.contrasts,
+            cells=tuple(self._cell(cell) for cell in cells),
+            baselines=_known_baselines(task, self.workspace),
+            notes=notes,
+        )
+
+    def _cell(self, cell: Cell) -> CellRecord:
+        stages = (f"stages/{self.workspace.stage(prefix).name}" for prefix in cell.recipe.prefixes())
+        printed = PaperPlace(*cell.printed) if cell.printed else None
+        return CellRecord(cell.row, cell.column, cell.recipe.seed, tuple(stages), printed)
+
+    def _write(self, record: ExperimentRecord) -> None:
+        self.folder.write(STUDY, {"format": results.FORMAT} | asdict(record))
 
 
-def _asked(study: "Study", cells: list[Cell]) -> list[list[str]]:
-    """The contrasts of which these cells have both sides; all of them where there is none."""
-    columns = {cell.column for cell in cells}
-    return [list(pair) for pair in study.contrasts if columns.issuperset(pair)] or list(
-        map(list, study.contrasts)
-    )
+@dataclass(frozen=True)
+class InFolders(Finished):
+    """What the folders of a workspace hold."""
+
+    workspace: Workspace
+
+    def network(self, recipe: Recipe) -> Network:
+        """Trained."""
+        network = build_network(recipe)
+        network.load_state_dict(self.workspace.stage(recipe).load(WEIGHTS)[0])
+        return network.eval()
+
+    def result(self, recipe: Recipe) -> Json:
+        """Scores, steps and cost of the last stage."""
+        return self.workspace.stage(recipe).read("result.json")
+
+    def log(self, recipe: Recipe) -> list[Json]:
+        """The lines that the last stage told while it was trained."""
+        folder = self.workspace.stage(recipe)
+        folder.read("result.json")  # complains where it has not finished
+        lines = (folder.path / LOG).read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
 
 
-def card(task: Task, prints: Manifest) -> Json:
-    """What a task is: in words, in counts, and how many examples two of its splits share."""
-    form, digests = task.form, {split: set(prints[split]) for split in SPLITS}
-    pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
-    return {
-        "name": name_of(task),
-        "about": sentence(task),
-        "source": task.card.source,
-        "licence": task.card.licence,
-        "signal": _signal(form),
-        "length": form.length,
-        "target": _target(form),
-        "kind": "classes" if isinstance(form.target, Classes) else "reals",
-        "labelled": int(task.load("train").labelled.sum()),
-        "chance": 1 / len(form.target.names) if isinstance(form.target, Classes) else None,
-        "overlap": {f"{a}/{b}": len(digests[a] & digests[b]) for a, b in pairs},
-    } | {split: len(prints[split]) for split in SPLITS}
+def _measures(plain: list[Json]) -> list[Measure]:
+    return pydantic.TypeAdapter(list[Measure]).validate_python(plain)
 
 
-def manifest(task: Task) -> Manifest:
+def manifest(task: Task, workspace: Workspace) -> Manifest:
+    """The hashes of a task's examples, in their order; worked out once for all experiments in a folder."""
+    folder, name = Folder.make(workspace.runs / "manifests"), _file_of(task)
+    if not folder.has(name):
+        folder.write(name, {"format": FORMAT} | hashes(task))
+    kept = folder.read(name)
+    return {split: kept[split] for split in SPLITS}
+
+
+def hashes(task: Task) -> Manifest:
     """The hashes of a task's examples, in their order."""
     return {split: task.load(split).digests() for split in SPLITS}
 
 
-def metric(form: Form) -> Json:
+def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
+    """What simple methods score on a task, worked out once for all experiments in a folder of runs."""
+    if not (known := _known_baselines(task, workspace)):
+        from ..tasks.inspect.baselines import baselines  # scikit-learn takes a second to import
+
+        known = baselines(task)
+        folder = Folder.make(workspace.runs / "baselines")
+        folder.write(_file_of(task), {"format": FORMAT, "scores": known})
+    return known
+
+
+def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
+    folder, name = Folder(workspace.runs / "baselines"), _file_of(task)
+    return dict(folder.read(name)["scores"]) if folder.has(name) else {}
+
+
+def _file_of(task: Task) -> str:
+    digest = hashlib.sha256(json.dumps([describe(task), task.version()], sort_keys=True).encode()).hexdigest()
+    return f"{name_of(task)}-{digest[:10]}.json"
+
+
+def _card(task: Task, examples: Manifest) -> TaskCard:
+    """What a task is: in words, in counts, and how many examples two of its splits share."""
+    form, known = task.form, {split: set(examples[split]) for split in SPLITS}
+    pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
+    classes = isinstance(form.target, Classes)
+    return TaskCard(
+        name=name_of(task),
+        about=first_line(task),
+        source=task.card.source,
+        licence=task.card.licence,
+        signal=_signal(form),
+        length=form.length,
+        target=_target(form),
+        kind="classes" if classes else "reals",
+        train=len(examples["train"]),
+        val=len(examples["val"]),
+        test=len(examples["test"]),
+        labelled=int(task.load("train").labelled.sum()),
+        chance=1 / len(form.target.names) if isinstance(form.target, Classes) else None,
+        overlap={f"{a}/{b}": len(known[a] & known[b]) for a, b in pairs},
+    )
+
+
+def _metric(form: Form) -> Metric:
     """How scores are shown."""
     if isinstance(form.target, Classes):
-        return {"name": "accuracy", "unit": "%", "factor": 100, "digits": 1, "tie": TIE}
-    return {"name": "r2", "unit": "", "factor": 1, "digits": 3, "tie": TIE}
-
-
-def sentence(thing: object) -> str:
-    """The first line of the docstring of the module that offers a thing, or of its class outside a shelf."""
-    kind = thing if isinstance(thing, type) else type(thing)
-    text = sys.modules[kind.__module__].__doc__ or kind.__doc__ or name_of(kind)
-    return text.strip().splitlines()[0]
-
-
-def _entry(cell: Cell, bench: Bench, paper: str) -> dict[str, Any]:
-    stages = [str(bench.folder(prefix).relative_to(bench.runs)) for prefix in cell.recipe.prefixes()]
-    entry = {"row": cell.row, "column": cell.column, "seed": cell.recipe.seed, "stages": stages}
-    return entry | (_printed(paper, cell.printed) if cell.printed else {})
-
-
-def _printed(paper: str, place: tuple[str, str, str]) -> dict[str, Any]:
-    """The paper's number as it is printed, and where."""
-    found = look_up(paper, place)
-    if found.value is None:
-        return {}
-    where = dict(zip(("table", "row", "column"), place, strict=True))
-    return {"printed": {"paper": paper, **where} | asdict(found)}
+        return Metric("accuracy", "%", 100, 1, TIE)
+    return Metric("r2", "", 1, 3, TIE)
 
 
 def _signal(form: Form) -> str:
@@ -114,8 +293,6 @@ def _signal(form: Form) -> str:
 
 
 def _target(form: Form) -> str:
-    return (
-        f"{len(form.target.names)} classes"
-        if isinstance(form.target, Classes)
-        else f"real ({form.target.name})"
-    )
+    if isinstance(form.target, Classes):
+        return f"{len(form.target.names)} classes"
+    return f"real ({form.target.name})"

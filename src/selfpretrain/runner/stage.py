@@ -12,6 +12,7 @@ from ..errors import ForeignRun, SelfPretrainError, StageFailed
 from ..registry import name_of
 from ..spec import describe
 from ..system import distributed
+from ..system.events import Event, emit
 from ..system.files import FORMAT, Json, write_text
 from ..system.hardware import environment
 from ..training import cost, evaluate
@@ -21,20 +22,20 @@ from ..training.model import Network
 from ..training.recipe import Recipe, fingerprint
 from ..training.stage_folder import WEIGHTS, Folder
 from ..training.transfer import Moved, freeze, move
-from .workspace import Bench
+from .workspace import Workspace
 
 SMALL = 5_000_000
 """Parameters below which a second thread costs more than it gives."""
 
 
-def run(recipe: Recipe, bench: Bench) -> Path:
+def run(recipe: Recipe, workspace: Workspace) -> Path:
     """Run a recipe, stages already on disk excepted; the folder of the last stage, tested."""
     for i, prefix in enumerate(recipe.prefixes()):
-        run_stage(prefix, bench, tested=i == len(recipe.stages) - 1)
-    return bench.folder(recipe)
+        run_stage(prefix, workspace, tested=i == len(recipe.stages) - 1)
+    return workspace.stage(recipe).path
 
 
-def run_stage(recipe: Recipe, bench: Bench, tested: bool) -> None:
+def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
     """Run the last stage of a recipe whose earlier stages are on disk, unless it is there already.
 
     Args:
@@ -44,10 +45,10 @@ def run_stage(recipe: Recipe, bench: Bench, tested: bool) -> None:
         Interrupted: if asked to stop; the stage goes on from its checkpoint next time.
         StageFailed: if something broke that has no message of its own; the traceback is in the folder.
     """
-    folder = Folder.make(bench.folder(recipe))
+    folder = Folder.make(workspace.stage(recipe).path)
     try:
         with folder.locked() if distributed.is_main() else contextlib.nullcontext():
-            _run_locked(recipe, bench, folder, tested)
+            _run_locked(recipe, workspace, folder, tested)
     except SelfPretrainError:
         raise
     except Exception as error:
@@ -59,29 +60,28 @@ def run_stage(recipe: Recipe, bench: Bench, tested: bool) -> None:
         ) from error
 
 
-def _run_locked(recipe: Recipe, bench: Bench, folder: Folder, tested: bool) -> None:
+def _run_locked(recipe: Recipe, workspace: Workspace, folder: Folder, tested: bool) -> None:
     name, reused = folder.path.name, distributed.any_process(folder.finished)
-    bench.tell({"kind": "start", "stage": name})
-    result = _stored(recipe, folder) if reused else _train(recipe, bench, folder)
+    emit(Event("start", name))
+    result = _stored(recipe, folder) if reused else _train(recipe, workspace, folder)
     if tested and "test" not in result["scores"]:
-        _test(recipe, bench, folder, result)
+        _test(recipe, workspace, folder, result)
     distributed.barrier()
-    bench.tell({"kind": "end", "stage": name, "reused": reused} | result["scores"])
+    emit(Event("end", name, 1.0, 1.0, {"reused": reused} | result["scores"]))
 
 
-def _train(recipe: Recipe, bench: Bench, folder: Folder) -> Json:
+def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
     if distributed.is_main():
         folder.write("recipe.json", {"format": FORMAT} | describe(recipe))
-        folder.write("environment.json", environment(bench.device))
+        folder.write("environment.json", environment(workspace.device))
     plan = cost.plan(recipe)
-    torch.set_num_threads(bench.threads if plan.parameters > SMALL else 1)
-    network, moved = _network(recipe, bench)
-    data = training_data(recipe).resident(bench.device)
+    torch.set_num_threads(workspace.threads if plan.parameters > SMALL else 1)
+    network, moved = _network(recipe, workspace)
+    data = training_data(recipe).resident(workspace.device)
     material = Material(
-        recipe, network, data, evaluate.validation_data(recipe).resident(bench.device), plan.steps
+        recipe, network, data, evaluate.validation_data(recipe).resident(workspace.device), plan.steps
     )
-    name = {"stage": folder.path.name}
-    state = Fit(material, folder, lambda line: bench.tell(name | line), bench.stop).run()
+    state = Fit(material, folder, workspace.stop).run()
     scores = evaluate.validate(network, recipe).scores
     result = _result(recipe, plan, state) | {
         "scores": {"val": scores},
@@ -96,10 +96,10 @@ def _train(recipe: Recipe, bench: Bench, folder: Folder) -> Json:
     return result
 
 
-def _test(recipe: Recipe, bench: Bench, folder: Folder, result: Json) -> None:
+def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) -> None:
     network = build_network(recipe)
     network.load_state_dict(folder.load(WEIGHTS)[0])
-    tested = evaluate.test(network.to(bench.device), recipe)
+    tested = evaluate.test(network.to(workspace.device), recipe)
     result["scores"] |= {"train": evaluate.fitted(network, recipe).scores, "test": tested.scores}
     if distributed.is_main():
         if tested.predictions is not None:
@@ -111,15 +111,15 @@ def _test(recipe: Recipe, bench: Bench, folder: Folder, result: Json) -> None:
         folder.write("result.json", result)
 
 
-def _network(recipe: Recipe, bench: Bench) -> tuple[Network, Moved | None]:
+def _network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Moved | None]:
     network, moved, before = build_network(recipe), None, len(recipe.stages) - 2
     if before >= 0:
-        weights, _ = Folder(bench.folder(recipe.upto(before))).load(WEIGHTS)
+        weights, _ = workspace.stage(recipe.upto(before)).load(WEIGHTS)
         moved = move(weights, network, recipe.last.transfer)
     freeze(network, recipe.last.freeze)
     if not recipe.last.objective.hides:
         freeze(network, ("embed.hole",))
-    return network.to(bench.device), moved
+    return network.to(workspace.device), moved
 
 
 def _result(recipe: Recipe, plan: cost.Plan, state: State) -> Json:

@@ -1,78 +1,87 @@
-"""Choosing learning rate and batch size of every cell by validation, from one grid for all arms."""
+"""Choosing the settings of every cell by validation, from one space for all arms alike."""
 
 import itertools
 from dataclasses import replace
 
-from ..spec import Count, Positive, spec
+from ..registry import name_of
+from ..spec import Count, Positive, Rate, spec
 from ..training.recipe import Budget, Recipe, Stage
-from ..training.stage_folder import Folder
-from .plan import Cell, jobs
-from .run import perform
-from .workspace import Machine
+from .experiment import Cell, Experiment
+from .run import run_recipes
+from .workspace import Workspace
 
-SEED = 1_000
+TUNING_SEED = 1_000
 """The seed that choices are made with; no table reports it."""
+Setting = dict[str, float]
+WORDS = {"lr": "learning rate", "batch": "batch", "weight_decay": "weight decay", "dropout": "dropout"}
 
 
 @spec
-class Grid:
-    """What is tried. Source: Amos et al. (2024), appendix C.1: log-spaced, by validation."""
+class SearchSpace:
+    """What is tried, in every combination; what is empty stays as it is.
 
-    lr: tuple[Positive, ...] = (1e-3, 5e-4, 1e-4)
-    batch: tuple[Count, ...] = (8, 32, 128)
-
-    def settings(self) -> list[tuple[float, int]]:
-        """Every combination."""
-        return list(itertools.product(self.lr, self.batch))
-
-
-def tuned(cells: list[Cell], machine: Machine, grid: Grid) -> tuple[list[Cell], list[str]]:
-    """The same cells with the last stage's settings that did best on validation, and what was chosen.
-
-    Every row and column of a task chooses for itself from the same grid, so all arms get as many trials;
-    pretraining stays as it is. The test split is not read.
+    Source of the default: Amos et al. (2024), appendix C.1: log-spaced, by validation.
     """
-    groups: dict[str, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(f"{cell.recipe.task}|{cell.row}|{cell.column}", []).append(cell)
+
+    lr: tuple[Positive, ...] = (1e-3, 5e-4, 1e-4)  # of the last stage
+    batch: tuple[Count, ...] = (8, 32, 128)  # of the last stage
+    weight_decay: tuple[float, ...] = ()  # of the last stage
+    dropout: tuple[Rate, ...] = ()  # of the network
+
+    def settings(self) -> list[Setting]:
+        """Every combination."""
+        axes = {name: getattr(self, name) for name in WORDS if getattr(self, name)}
+        return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Experiment:
+    """The same experiment with the settings that did best on validation, and notes of what was chosen.
+
+    Every row and column of a task chooses for itself from the same space, so all arms get as many trials;
+    pretraining stays as it is, up to dropout. The test split is not read.
+    """
+    settings, first = space.settings(), dict[tuple[str, ...], Cell]()
+    for cell in experiment.cells:
+        first.setdefault(_place(cell), cell)
     trials = {
-        (name, setting): with_setting(replace(some[0].recipe, seed=SEED), setting)
-        for name, some in groups.items()
-        for setting in grid.settings()
+        place: [with_setting(replace(cell.recipe, seed=TUNING_SEED), setting) for setting in settings]
+        for place, cell in first.items()
     }
-    perform(jobs([Cell("", "", recipe) for recipe in trials.values()], machine.bench, tested=False), machine)
-    chosen, said = [], []
-    for name, some in groups.items():
-        scores = {s: _score(trials[name, s], machine) for s in grid.settings()}
-        best = max(scores, key=lambda s: scores[s])
-        chosen += [replace(cell, recipe=with_setting(cell.recipe, best)) for cell in some]
-        where = f"{some[0].row}, {some[0].column}"
-        said.append(
-            f"{where}: learning rate {best[0]:g} and batch {best[1]}, of {len(scores)} settings tried "
-            f"with seed {SEED}, which is not reported"
-        )
-    order = {id(cell): i for i, cell in enumerate(cells)}
-    flat = [cell for some in groups.values() for cell in some]
-    return [new for _, new in sorted(zip(flat, chosen, strict=True), key=lambda p: order[id(p[0])])], said
+    run_recipes((recipe for tried in trials.values() for recipe in tried), workspace, tested=False)
+    scores = {place: [_score(recipe, workspace) for recipe in tried] for place, tried in trials.items()}
+    best = {place: settings[found.index(max(found))] for place, found in scores.items()}
+    cells = (replace(cell, recipe=with_setting(cell.recipe, best[_place(cell)])) for cell in experiment.cells)
+    notes = [
+        f"{', '.join(place)}: {_told(best[place])} (validation score {max(found):.3f}), of {len(found)} "
+        f"settings tried with seed {TUNING_SEED}, which is not reported"
+        for place, found in scores.items()
+    ]
+    return replace(experiment, cells=tuple(cells), notes=(*experiment.notes, *notes))
 
 
-def with_setting(recipe: Recipe, setting: tuple[float, int]) -> Recipe:
-    """The recipe with another learning rate and batch in its last stage, and as many examples as before."""
-    lr, batch = setting
-    last = replace(
-        recipe.last,
-        optim=replace(recipe.last.optim, lr=lr),
-        batch=batch,
-        budget=_as_many(recipe.last, batch),
-    )
-    return replace(recipe, stages=(*recipe.stages[:-1], last))
+def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
+    """The recipe with other settings of its last stage, and as many examples as before."""
+    last, batch = recipe.last, int(setting.get("batch", recipe.last.batch))
+    lr, decay = setting.get("lr", last.optim.lr), setting.get("weight_decay", last.optim.weight_decay)
+    optim = replace(last.optim, lr=lr, weight_decay=decay)
+    last = replace(last, optim=optim, batch=batch, budget=_as_many(last, batch))
+    model = replace(recipe.model, dropout=setting.get("dropout", recipe.model.dropout))
+    return replace(recipe, model=model, stages=(*recipe.stages[:-1], last))
 
 
 def _as_many(stage: Stage, batch: int) -> Budget:
-    if stage.budget.steps is None:
+    if stage.budget.steps is None or batch == stage.batch:
         return stage.budget
     return Budget(steps=max(1, round(stage.budget.steps * stage.batch / batch)))
 
 
-def _score(recipe: Recipe, machine: Machine) -> float:
-    return float(Folder(machine.bench.folder(recipe)).read("result.json")["scores"]["val"]["score"])
+def _place(cell: Cell) -> tuple[str, ...]:
+    return (cell.label or name_of(cell.recipe.task), cell.row, cell.column)
+
+
+def _told(setting: Setting) -> str:
+    return ", ".join(f"{WORDS[name]} {value:g}" for name, value in setting.items())
+
+
+def _score(recipe: Recipe, workspace: Workspace) -> float:
+    return float(workspace.stage(recipe).read("result.json")["scores"]["val"]["score"])

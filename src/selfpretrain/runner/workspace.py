@@ -1,21 +1,20 @@
 """Where stages are run: a folder, a device, and how many at once."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from ..errors import SpecError
 from ..registry import name_of
-from ..system.files import Json
+from ..system import distributed
 from ..system.hardware import usable_cores
-from ..training.loop import Stop, Tell
+from ..system.signals import interruptible
+from ..training.loop import Stop
 from ..training.recipe import Recipe, fingerprint
 from ..training.stage_folder import Folder
-
-
-def silent(line: Json) -> None:
-    """Tell nobody."""
 
 
 def never() -> bool:
@@ -24,32 +23,21 @@ def never() -> bool:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Where stages are run and who is told."""
+class Workspace:
+    """A folder of runs, and what works in it."""
 
     runs: Path
     device: str = "cpu"
-    threads: int = 1  # for large models on the CPU; small ones get one
-    tell: Tell = silent  # hears of every start, line of the log and end
-    stop: Stop = never  # asked after every step
-
-    def folder(self, recipe: Recipe) -> Path:
-        """Where the last stage of a recipe leaves its results."""
-        parts = (recipe.task_of(recipe.last), recipe.model.mixer, recipe.last.objective)
-        return self.runs / "stages" / "-".join([*map(name_of, parts), fingerprint(recipe)])
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where studies are carried out."""
-
-    bench: Bench
-    workers: int
+    workers: int = 1  # stages at once
+    threads: int = 1  # of each, for large models on the CPU; small ones get one
+    executor: str = "auto"  # of the shelf of executors; auto: processes where there are several workers
+    trackers: tuple[str, ...] = ()  # of the shelf of trackers; they hear every event
     quiet: bool = False
     command: str = ""  # what the user typed, to be repeated
+    stop: Stop = never  # asked after every step
 
     @classmethod
-    def of(cls, runs: Path, device: str, workers: str) -> "Machine":
+    def of(cls, runs: Path, device: str = "auto", workers: str = "auto") -> "Workspace":
         """The machine at hand, as far as the flags allow.
 
         Raises:
@@ -58,7 +46,25 @@ class Machine:
         device = _device(device)
         count = _workers(workers, device)
         Folder.make(runs)
-        return cls(Bench(runs, device, max(1, usable_cores() // count)), count)
+        return cls(runs, device, count, max(1, usable_cores() // count))
+
+    def stage(self, recipe: Recipe) -> Folder:
+        """Where the last stage of a recipe leaves its results."""
+        parts = (recipe.task_of(recipe.last), recipe.model.mixer, recipe.last.objective)
+        return self.named("-".join([*map(name_of, parts), fingerprint(recipe)]))
+
+    def named(self, stage: str) -> Folder:
+        """Where a stage leaves its results, by its name."""
+        return Folder(self.runs / "stages" / stage)
+
+
+@contextmanager
+def at_work(workspace: Workspace) -> Iterator[Workspace]:
+    """The workspace with the processes that torchrun started, listening to Ctrl-C."""
+    with distributed.process_group(workspace.device) as device, interruptible() as stop:
+        workers = 1 if distributed.world_size() > 1 else workspace.workers
+        quiet = workspace.quiet or not distributed.is_main()
+        yield replace(workspace, device=device, workers=workers, quiet=quiet, stop=stop)
 
 
 def _device(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from ..errors import DataError
 from ..mixers.base import Mixer
 from ..registry import find, name_of
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import Count, spec
 from ..tasks.base import Task
 from ..tasks.bidmc import Bidmc

@@ -19,7 +19,7 @@ from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4 import S4
 from ..mixers.s4d import S4D
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Budget, Stage

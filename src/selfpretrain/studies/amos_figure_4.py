@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..mixers.s4 import S4
-from ..runner.plan import Cell, Finished
+from ..runner.experiment import Cell, Finished
 from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task

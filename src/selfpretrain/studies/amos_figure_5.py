@@ -14,7 +14,7 @@ the small scale networks are causal and pretrained causally.
 from collections.abc import Iterator
 
 from ..mixers.attention import Attention
-from ..runner.plan import Cell, Finished
+from ..runner.experiment import Cell, Finished
 from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task

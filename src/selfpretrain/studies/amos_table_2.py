@@ -22,7 +22,7 @@ from ..mixers.mega import Mega
 from ..mixers.pythia import Pythia
 from ..mixers.s4 import S4
 from ..mixers.spade import Spade
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ._table_study import (

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4 import S4
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ._table_study import BIDMC, SPEECH, SPT, TIED, Table, usual_arms

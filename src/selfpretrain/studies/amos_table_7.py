@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from ..mixers.dlr import DLR
 from ..mixers.s4 import S4
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ._table_study import IMAGE, LISTOPS, PATHX, SCRATCH, SPT, TEXT, TIED, Table, usual_arms, with_model

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import torch
 
 from ..mixers.attention import Attention
-from ..runner.plan import Cell, Finished
+from ..runner.experiment import Cell, Finished
 from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task

@@ -1,16 +1,23 @@
-"""A study is a table, cell by cell, of recipes whose results fill it."""
+"""What a study must do: ask one question, and yield the cells of the table that answers it."""
 
 import abc
+import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar, Literal
 
-from ..runner.plan import Cell, Finished
+from ..registry import first_line, name_of
+from ..runner.experiment import Cell, Experiment, Finished
+from ..runner.tuning import SearchSpace
 from ..system.files import Json
 from ..training.recipe import Budget, Stage
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
+SHIPPED = Path(__file__).with_name("results")
+"""Results that come with the package, and what their authors make of them."""
 
 
 class Study(abc.ABC):
@@ -23,6 +30,8 @@ class Study(abc.ABC):
     contrasts: ClassVar[tuple[tuple[str, str], ...]] = ()  # (treatment, control) columns; the headline first
     figure: ClassVar[Literal["none", "bars", "lines"]] = "none"  # how its page draws the scores
     paper: ClassVar[str] = ""  # the CSV of printed numbers, e.g. amos2024
+    space: ClassVar[SearchSpace] = SearchSpace()  # what ``--tune`` tries, for every arm alike
+    lasting: ClassVar[bool] = True  # whether there is one of it at a scale, with one folder and kept results
 
     @classmethod
     @abc.abstractmethod
@@ -45,7 +54,54 @@ class Study(abc.ABC):
         """Curves measured on what finished, for the page: title, x, y and series of label, x and y."""
         return []
 
+    def experiment(self, scale: Scale, first_seed: int = 0) -> Experiment:
+        """All that the runner needs to know.
+
+        Args:
+            first_seed: seeds are counted from here on.
+        """
+        cells = (replace(c, recipe=replace(c.recipe, seed=c.recipe.seed + first_seed)) for c in self.cells())
+        return Experiment(
+            name=name_of(self),
+            title=title(self),
+            cells=tuple(cells),
+            contrasts=self.contrasts,
+            scale=scale,
+            first_seed=first_seed,
+            about=about(self),
+            notes=tuple(self.notes()),
+            figure=self.figure,
+            paper=self.paper,
+            measure=self.measures,
+            lasting=self.lasting,
+        )
+
+
+def title(study: Study) -> str:
+    """The question, after the table or figure of the paper that asks it."""
+    source = about(study).get("Source", "")
+    printed = re.match(r"[^:;]*?\(\d{4}\), (?:Table|Figure) \d+(?: and (?:Table|Figure) \d+)?", source)
+    asked = first_line(study)
+    return f"{printed[0]}: {asked}" if printed and study.lasting else asked
+
+
+def about(study: Study) -> dict[str, str]:
+    """The sections of a study's docstring, by their first words: ``Source: ...``."""
+    text = sys.modules[type(study).__module__].__doc__ or type(study).__doc__ or ""
+    sections: dict[str, str] = {}
+    for paragraph in re.split(r"\n(?=[A-Z][a-z ]+: )|\n\n", text.strip())[1:]:
+        name, colon, rest = paragraph.partition(": ")
+        named = colon and len(name) < 20 and "\n" not in name
+        key, said = (name, rest) if named else ("Question", paragraph)
+        sections[key] = f"{sections[key]}\n\n{_joined(said)}" if key in sections else _joined(said)
+    return sections
+
 
 def toy(stage: Stage) -> Stage:
     """The same stage with four steps of a small batch: it runs, and proves nothing."""
     return replace(stage, budget=Budget(steps=4), batch=min(stage.batch, 8), evals=1)
+
+
+def _joined(text: str) -> str:
+    joined = " ".join(text.split())
+    return joined[:1].upper() + joined[1:]

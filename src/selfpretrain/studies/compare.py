@@ -7,31 +7,27 @@ arms of a seed share data, order of examples, fresh weights of the head, and the
 Source: Amos et al. (2024), Tables 1 and 8. Cost: minutes on two cores at the small scale.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Annotated
-
-from pydantic import Field
+from typing import Any
 
 from ..errors import SpecError
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4d import S4D
 from ..registry import find, name_of
-from ..runner.plan import Cell, jobs
-from ..runner.run import perform
-from ..runner.workspace import Machine
+from ..runner.experiment import Cell
+from ..runner.tuning import SearchSpace
 from ..spec import Count, nearest, spec
 from ..tasks.base import Task
 from ..training import cost
 from ..training.build import build_network
 from ..training.recipe import Recipe
-from ..training.stage_folder import Folder
 from .base import Scale, Study
 from .recipes.arms import Arms, tied
-from .recipes.defaults import GRID, Grid, denoiser, paper, small, toys, with_settings
+from .recipes.defaults import denoiser, paper, small, toys
 
-TUNING_SEED = 1_000
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """What architectures can be made to have in common, and in words."""
 SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
@@ -43,11 +39,12 @@ class Compare(Study):
     """Scratch, compute-tied scratch and SPT for every architecture and seed."""
 
     contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    space = SearchSpace(lr=(1e-3, 2e-3, 4e-3), batch=(), weight_decay=(0.0, 0.1), dropout=(0.0, 0.1))
+    lasting = False  # as many as there are tasks, mixers and settings
 
     task: Task
     arms: tuple[Arms, ...]
     seeds: Count = 3
-    first: Annotated[int, Field(ge=0)] = 0  # seeds first .. first + seeds - 1
     remarks: tuple[str, ...] = ()
 
     @classmethod
@@ -57,7 +54,7 @@ class Compare(Study):
 
     def cells(self) -> Iterator[Cell]:
         """Seed by seed, so that an unfinished study already shows all arms."""
-        for seed in range(self.first, self.first + self.seeds):
+        for seed in range(self.seeds):
             for row, arms in zip(self.rows, self.arms, strict=True):
                 recipes = self._recipes(arms, seed)
                 yield from (Cell(row, column, recipe) for column, recipe in recipes.items())
@@ -79,7 +76,7 @@ class Compare(Study):
         scratch = [f"{row}: {ONCE}" for row, arms in rows if not arms.model.mixer.denoises]
         return [*words, *scratch, *self.remarks]
 
-    def amended(self, changes: list[tuple[str, str]]) -> "Compare":
+    def amended(self, settings: Mapping[str, Any]) -> "Compare":
         """The same study with settings changed: ``pretrain.optim.lr``, or ``s4d.pretrain.optim.lr`` for one.
 
         Of a mixer that comes twice, the second is ``s4d 2``: ``"s4d 2.mixer.init=random"``.
@@ -89,7 +86,8 @@ class Compare(Study):
         """
         study = self
         rows = _numbered([name_of(arms.model.mixer) for arms in self.arms])
-        for path, text in changes:
+        for path, value in settings.items():
+            text = value if isinstance(value, str) else json.dumps(value)
             row, _, rest = path.partition(".")
             mine = [row not in rows or row == name for name in rows]
             inner = rest if row in rows else path
@@ -118,37 +116,6 @@ class Compare(Study):
             beside = f"{size:,.0f} {MATCHES[by]}, {size / goal - 1:+.1%} beside {self.rows[0]}"
             remarks.append(f"{row}: matched by width {a.model.width}, {beside}")
         return replace(self, arms=arms, remarks=(*self.remarks, *remarks))
-
-    def tuned(self, machine: Machine, grid: Grid = GRID) -> "Compare":
-        """The same study with the settings that did best on validation, chosen for every arm from one grid.
-
-        The seed used for choosing is never reported, and the test split is not read.
-        """
-        candidates = {
-            (i, setting): with_settings(arms, setting, setting)
-            for i, arms in enumerate(self.arms)
-            for setting in grid.settings()
-        }
-        cells = {
-            (i, setting, column): recipe
-            for (i, setting), arms in candidates.items()
-            for column, recipe in self._tuning_recipes(arms).items()
-        }
-        perform(jobs([Cell("", "", r) for r in cells.values()], machine.bench, tested=False), machine)
-        scores = {key: _validation_score(recipe, machine) for key, recipe in cells.items()}
-        chosen, remarks = [], []
-        for i, arms in enumerate(self.arms):
-            tried = self._tuning_recipes(arms)
-            best = {c: max(grid.settings(), key=lambda s: scores[i, s, c]) for c in tried}
-            chosen.append(with_settings(arms, best.get(SPT, best[TIED]), best[TIED]))
-            remarks.append(
-                f"{self.rows[i]}: {_choice(grid, best, {c: scores[i, s, c] for c, s in best.items()})}"
-            )
-        return replace(self, arms=tuple(chosen), remarks=(*self.remarks, *remarks))
-
-    def _tuning_recipes(self, arms: Arms) -> dict[str, Recipe]:
-        made = self._recipes(arms, TUNING_SEED)
-        return {column: made[column] for column in (SPT, TIED) if column in made}
 
     def _recipes(self, arms: Arms, seed: int) -> dict[str, Recipe]:
         """Every arm by its column, except what a mixer cannot do."""
@@ -205,21 +172,6 @@ def _unusual(arms: Arms) -> str:
     unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
     everywhere = [("every parameter", arms.model.init)] if arms.model.init != "standard" else []
     return "".join(f", {name} {value}" for name, value in [*unusual, *everywhere])
-
-
-def _validation_score(recipe: Recipe, machine: Machine) -> float:
-    return float(Folder(machine.bench.folder(recipe)).read("result.json")["scores"]["val"]["score"])
-
-
-def _choice(grid: Grid, best: dict[str, tuple[float, float, float]], scores: dict[str, float]) -> str:
-    tried = (
-        f"{len(grid.settings())} settings of learning rate, weight decay and dropout were tried for each arm"
-    )
-    parts = [
-        f"{arm} took {lr:g}, {decay:g}, {dropout:g} (validation score {scores[arm]:.3f})"
-        for arm, (lr, decay, dropout) in best.items()
-    ]
-    return f"{tried} with seed {TUNING_SEED}, which is not reported; " + ", ".join(parts)
 
 
 def _words(arms: Arms) -> str:

@@ -14,7 +14,7 @@ here.
 from collections.abc import Iterator
 
 from ..mixers.attention import Attention
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ._table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, SCRATCH, SPT, TEXT, Table, usual_arms

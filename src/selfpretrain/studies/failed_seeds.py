@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..mixers.attention import Attention
-from ..runner.plan import Cell, Finished
+from ..runner.experiment import Cell, Finished
 from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task

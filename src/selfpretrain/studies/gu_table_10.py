@@ -15,7 +15,7 @@ attention``.
 from collections.abc import Iterator
 
 from ..mixers.s4 import S4
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ._table_study import IMAGE, LRA, SCRATCH, TEXT, TIED, Table, usual_arms

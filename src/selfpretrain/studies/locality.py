@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.window import Window
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks._shuffled import Shuffled
 from ..tasks.base import Task

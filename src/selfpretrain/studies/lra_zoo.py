@@ -31,7 +31,7 @@ from ..mixers.reformer import Reformer
 from ..mixers.sinkhorn import Sinkhorn
 from ..mixers.sparse import Sparse
 from ..mixers.synthesizer import Synthesizer
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ._table_study import IMAGE, SPT, TIED, Table, usual_arms

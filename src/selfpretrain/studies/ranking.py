@@ -18,7 +18,7 @@ from ..mixers.base import Mixer
 from ..mixers.gru import GRU
 from ..mixers.linear import Linear
 from ..mixers.s4d import S4D
-from ..runner.plan import Cell
+from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ._table_study import LRA, SPT, TIED, Table, usual_arms

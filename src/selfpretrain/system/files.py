@@ -28,6 +28,16 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """A file, whole or not at all.
+
+    Raises:
+        StoreError: if it cannot be written; what was there before is still there.
+    """
+    with explained(path), _replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def read_json(path: Path) -> Json:
     """A JSON file written by this version's layout.
 

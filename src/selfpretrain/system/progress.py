@@ -1,33 +1,73 @@
-"""Live progress: a bar with what every worker is doing, or one JSON line per stage where nobody watches."""
+"""Live progress: a bar where somebody watches, a line now and then where nobody does."""
 
 import json
 import sys
 import time
-from types import TracebackType
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
-Line = dict[str, Any]
+from .events import Event, duration, listening
+
 REFRESH = 4
 """Redraws per second, at most."""
+EVERY = 10.0
+"""Seconds between two lines where nobody watches."""
 
 
-class Watch:
-    """Hears what stages tell, and shows it.
+@contextmanager
+def showing(quiet: bool = False) -> Iterator[None]:
+    """Show how far long preparations are."""
+    console = Console(stderr=True)
+    if quiet:
+        yield
+    elif not console.is_terminal:
+        with listening(_Lines()):
+            yield
+    else:
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as bar, listening(_Bar(bar)):
+            yield
+
+
+@contextmanager
+def showing_stages(costs: dict[str, float], stages: int, quiet: bool = False) -> Iterator[None]:
+    """Show every stage that is being trained, or one JSON line for its start and its end.
 
     Args:
         costs: FLOPs of every stage that is still to run, by name; the remaining time is estimated from them.
-        quiet: say nothing at all.
+        stages: how many there are, finished ones included.
     """
+    display = _Stages(costs, stages)
+    if quiet:
+        yield
+    elif not display.console.is_terminal:
+        with listening(_tell_line):
+            yield
+    else:
+        with listening(display), display.live:
+            yield
 
-    def __init__(self, costs: dict[str, float], stages: int, quiet: bool = False) -> None:
-        self.costs, self.quiet = costs, quiet
-        self.console = Console(stderr=True)
-        self.alive: dict[str, Line] = {}
+
+class _Stages:
+    """A bar over all stages, and a line for every one that is being trained."""
+
+    def __init__(self, costs: dict[str, float], stages: int) -> None:
+        self.costs, self.console = costs, Console(stderr=True)
+        self.alive: dict[str, Event] = {}
+        self.numbers: dict[str, dict[str, float]] = {}
         self.finished: set[str] = set()
         self.begin = time.monotonic()
         self.bar = Progress(
@@ -39,61 +79,71 @@ class Watch:
         )
         self.overall = self.bar.add_task("stages", total=stages, left="")
         self.live = Live(
-            console=self.console, refresh_per_second=REFRESH, transient=True, get_renderable=self._draw
+            console=self.console, refresh_per_second=REFRESH, transient=True, get_renderable=self.draw
         )
 
-    def __enter__(self) -> "Watch":
-        if self._drawing:
-            self.live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._drawing:
-            self.live.stop()
-
-    def tell(self, line: Line) -> None:
-        """Take in one line of one stage."""
-        name = line["stage"]
-        if line["kind"] == "end":
-            self.alive.pop(name, None)
-            self.finished.add(name)
-            self.bar.update(self.overall, completed=len(self.finished))
+    def __call__(self, event: Event) -> None:
+        if event.kind == "progress":
+            return
+        if event.kind in ("end", "lost"):
+            self.alive.pop(event.name, None)
+            self.finished |= {event.name} if event.kind == "end" else set()
         else:
-            self.alive[name] = self.alive.get(name, {}) | line
-        self.bar.update(self.overall, left=self._left())
-        if not self._drawing and not self.quiet and line["kind"] in ("start", "end"):
-            sys.stderr.write(json.dumps(line) + "\n")
-            sys.stderr.flush()
+            self.alive[event.name] = event
+            self.numbers[event.name] = self.numbers.get(event.name, {}) | dict(event.numbers)
+        self.bar.update(self.overall, completed=len(self.finished), left=self.left())
 
-    @property
-    def _drawing(self) -> bool:
-        return self.console.is_terminal and not self.quiet
-
-    def _draw(self) -> Group:
+    def draw(self) -> Group:
+        """The bar and the lines."""
         table = Table.grid(padding=(0, 2))
-        for name, line in sorted(self.alive.items()):
-            epoch = f"epoch {line['epoch']:.1f}" if "epoch" in line else "preparing"
-            loss = f"loss {line['loss']:.3f}" if "loss" in line else ""
-            score = f"score {line['score']:.3f}" if "score" in line else ""
-            table.add_row("  " + name, f"{100 * line.get('progress', 0):3.0f} %", epoch, loss, score)
+        for name, event in sorted(self.alive.items()):
+            known = self.numbers[name]
+            epoch = f"epoch {known['epoch']:.1f}" if "epoch" in known else "preparing"
+            loss = f"loss {known['loss']:.3f}" if "loss" in known else ""
+            score = f"score {known['score']:.3f}" if "score" in known else ""
+            table.add_row("  " + name, f"{100 * event.done:3.0f} %", epoch, loss, score)
         return Group(self.bar, table)
 
-    def _left(self) -> str:
+    def left(self) -> str:
+        """How long it may take still, in words."""
         done = sum(flops for name, flops in self.costs.items() if name in self.finished)
-        done += sum(self.costs.get(name, 0) * line.get("progress", 0) for name, line in self.alive.items())
+        done += sum(self.costs.get(name, 0) * event.done for name, event in self.alive.items())
         total = sum(self.costs.values())
         if done <= 0 or total <= 0:
             return ""
-        seconds = (time.monotonic() - self.begin) * (total - done) / done
-        return f"about {duration(seconds)} left"
+        return f"about {duration((time.monotonic() - self.begin) * (total - done) / done)} left"
 
 
-def duration(seconds: float) -> str:
-    """A length of time in words, e.g. ``3 min 20 s``."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
+def _tell_line(event: Event) -> None:
+    if event.kind in ("start", "end", "lost"):
+        _write(json.dumps({"kind": event.kind, "stage": event.name} | dict(event.numbers)))
+
+
+class _Bar:
+    """Moves a bar."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar, self.line, self.last = bar, bar.add_task("", total=None), 0.0
+
+    def __call__(self, event: Event) -> None:
+        if time.monotonic() - self.last > 1 / REFRESH or event.done == event.total:
+            self.last = time.monotonic()
+            total = event.total or None
+            self.bar.update(self.line, description=event.name, completed=event.done, total=total)
+
+
+class _Lines:
+    """Writes a line now and then."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        if time.monotonic() - self.last > EVERY:
+            self.last = time.monotonic()
+            _write(f"{event.name}: {event.done:,}" + (f" of {event.total:,}" if event.total else ""))
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

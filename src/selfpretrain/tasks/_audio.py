@@ -13,7 +13,7 @@ from jaxtyping import Float, Int16
 from ..data.prepared import Writer
 from ..data.schema import Classes, Form
 from ..errors import DataError
-from ..system.watch import tell
+from ..system.events import progress
 from ._moments import Moments
 
 Features = Literal["raw", "mfcc"]
@@ -43,7 +43,7 @@ def write(out: Writer, clips: Clips, features: Features, rate: int, names: tuple
         lengths.append(len(sequence))
         moments.add(sequence[None])
         if len(starts) % 1000 == 0:
-            tell("recordings", len(starts), len(clips.labels))
+            progress("recordings", len(starts), len(clips.labels))
     groups = None if clips.speakers is None else np.unique(clips.speakers, return_inverse=True)[1]
     out.examples(np.array(starts), np.array(lengths), clips.labels, clips.split, groups)
     span = (-float(LOUDEST), float(LOUDEST - 1)) if features == "raw" else None

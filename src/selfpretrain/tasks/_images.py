@@ -9,7 +9,7 @@ import numpy as np
 from ..data.prepared import Writer
 from ..data.schema import Classes, Form
 from ..data.splits import stratified
-from ..system.watch import tell
+from ..system.events import progress
 from ._moments import Moments
 
 VAL = 5000
@@ -41,7 +41,7 @@ def write(
         labels.append(block.labels)
         test.append(np.full(n, block.test))
         moments.add(sequences)
-        tell("images", sum(map(len, labels)))
+        progress("images", sum(map(len, labels)))
     targets, split = np.concatenate(labels), np.where(np.concatenate(test), 2, 0)
     pool = np.flatnonzero(split == 0)
     split[pool[stratified(targets[pool], seed)[: VAL if val is None else val]]] = 1

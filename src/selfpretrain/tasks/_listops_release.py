@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data.examples import Examples
 from ..errors import DataError
-from ..system.watch import tell
+from ..system.events import progress
 
 UNKNOWN = 255
 NUMBERS = np.full(256, UNKNOWN, dtype=np.uint8)
@@ -64,7 +64,7 @@ def _read(file: Path, stamp: int) -> Examples:
             values.append(int(target))
             done += len(line)
             if number % 1000 == 0:
-                tell(f"bytes of {file.name} read", done, size)
+                progress(f"bytes of {file.name} read", done, size)
     if not values:
         raise DataError(f"{file} is empty; unpack it again")
     return Examples.ragged(sequences, np.array(values))

@@ -21,8 +21,8 @@ from ..data.splits import Seed
 from ..errors import DataError
 from ..registry import name_of
 from ..spec import Count, spec
+from ..system.events import progress
 from ..system.hardware import usable_cores
-from ..system.watch import tell
 from . import _lra
 from ._moments import Moments
 from ._prepared import Prepared
@@ -87,7 +87,7 @@ class PathfinderTask(Prepared):
             pixels, labels = images.read(rows)
             out.add_packed(pixels.reshape(len(rows), -1), labels, images.split[rows])
             out.checkpoint()
-            tell(f"{name_of(self)} images", out.rows, n)
+            progress(f"{name_of(self)} images", out.rows, n)
         return Form(signal, images.side**2, Classes(CLASSES))
 
     def shortcuts(self) -> dict[str, Callable[[Examples], Tensor]]:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from ..data.prepared import Writer
-from ..system.watch import tell
+from ..system.events import progress
 
 Unit = Literal["characters", "bytes"]
 """What a position holds: a Unicode character, or a byte of UTF-8."""
@@ -51,7 +51,7 @@ class Alphabet:
             starts.append(out.append(self.numbers[points]) + sizes.cumsum() - sizes)
             lengths.append(sizes)
             done += len(sizes)
-            tell("texts written", done, len(texts))
+            progress("texts written", done, len(texts))
         return np.concatenate(starts), np.concatenate(lengths)
 
 

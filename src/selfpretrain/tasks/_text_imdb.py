@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from ..data.download import Download
 from ..errors import DataError
-from ..system.watch import tell
+from ..system.events import progress
 from . import _text
 from ._prepared import Prepared
 from ._raw import need
@@ -100,7 +100,7 @@ def _release(folder: Path) -> Reviews:
         for done, file in enumerate(files):
             texts.append(file.read_bytes().decode("utf-8"))
             if done % 1000 == 0:
-                tell(f"reviews read from {folder.name}/{name}", done, len(files))
+                progress(f"reviews read from {folder.name}/{name}", done, len(files))
         labels += [label] * len(files)
         movies += [int(re.findall(r"tt(\d+)", url)[0]) for url in urls]
     return Reviews(texts, np.array(labels), np.array(movies), by_movie=True)

@@ -1,15 +1,17 @@
 """What a task must tell."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from torch import Tensor
 
 from ..data.download import Download
 from ..data.examples import Examples
 from ..data.schema import Form, Split
+from ..registry import resolve
+from ..spec import amended
 
 
 @dataclass(frozen=True)
@@ -63,3 +65,12 @@ class Task(abc.ABC):
         e.g. "root operator" of a ListOps expression, which alone reaches 36 %.
         """
         return {}
+
+
+def load_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
+    """A task by its name, e.g. ``load_task("digits", {"train": 500})``; also one of the user's own data sets.
+
+    Raises:
+        UnknownName: if there is no such task or setting; the message offers the nearest.
+    """
+    return cast(Task, amended(resolve("tasks", name), settings or {}))

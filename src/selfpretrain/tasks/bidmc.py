@@ -21,7 +21,7 @@ from ..data.schema import Form, Reals
 from ..data.splits import Seed, divide
 from ..errors import DataError
 from ..spec import spec
-from ..system.watch import tell
+from ..system.events import progress
 from . import _recordings
 from ._moments import Moments
 from ._prepared import Prepared
@@ -80,7 +80,7 @@ class Bidmc(Prepared):
             y.append(cut.means(recording))
             patients += [recording.patient] * cut.number
             moments.add(cut.windows(recording))
-            tell("recordings", len(starts))
+            progress("recordings", len(starts))
         targets, groups = np.concatenate(y), np.unique(patients, return_inverse=True)[1]
         known = np.isfinite(targets)
         split = self._split(groups, known)
@@ -109,7 +109,7 @@ class Bidmc(Prepared):
                 starts.append(out.append(window))
                 y.append(value)
                 moments.add(window[None])
-                tell("windows", len(y))
+                progress("windows", len(y))
         targets = np.array(y)
         split = divide(np.zeros(len(y), int), None, self.split_seed)
         out.examples(np.array(starts), np.full(len(y), Cut().length), targets, split)

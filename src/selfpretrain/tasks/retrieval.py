@@ -15,7 +15,7 @@ from ..data.prepared import Writer
 from ..data.schema import SPLITS, Classes, Form, Split, Tokens
 from ..errors import DataError
 from ..spec import spec
-from ..system.watch import tell
+from ..system.events import progress
 from . import _lra, _text
 from ._prepared import Prepared
 from ._raw import need
@@ -91,7 +91,7 @@ def _lines(file: Path) -> Iterator[bytes]:
         for number, line in enumerate(stream):
             done += len(line)
             if number % 1000 == 0:
-                tell(f"bytes of {file.name} read", done, size)
+                progress(f"bytes of {file.name} read", done, size)
             yield line
 
 

@@ -5,12 +5,12 @@ which learning rate. What cannot be computed afresh (weights, optimizer, dropout
 weights so far) is in the checkpoint, so that a run continues exactly where it was cut, down to the bit.
 """
 
+import contextlib
 import dataclasses
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from ..data.examples import Examples, generator
 from ..data.sampler import BatchSampler
 from ..errors import Interrupted, SpecError
 from ..system import distributed
+from ..system.events import Event, emit, listening
 from .evaluate import evaluate
 from .model import Network
 from .optim import set_lr_factor
@@ -31,7 +32,6 @@ CHECKPOINT_SECONDS = 20.0
 LINES = 100
 """Lines of training loss in a stage's log."""
 
-Tell = Callable[[dict[str, Any]], None]
 Stop = Callable[[], bool]
 
 
@@ -69,9 +69,9 @@ class Fit:
         SpecError: if several processes cannot share the batch or the clock.
     """
 
-    def __init__(self, material: Material, folder: Folder, tell: Tell, stop: Stop) -> None:
+    def __init__(self, material: Material, folder: Folder, stop: Stop) -> None:
         self.network, self.train, self.val = material.network, material.train, material.val
-        self.steps, self.folder, self.tell, self.stop = material.steps, folder, tell, stop
+        self.steps, self.folder, self.stop = material.steps, folder, stop
         recipe = material.recipe
         self.stage, self.form, self.seed = recipe.last, recipe.task_of(recipe.last).form, recipe.seed
         self.key = f"{len(recipe.stages)}"
@@ -95,24 +95,29 @@ class Fit:
         self._resume()
         self.network_at_work.train()
         log = Log(self.folder.path / "log.jsonl", self.state.log) if distributed.is_main() else None
+        with contextlib.ExitStack() as stack:
+            if log:
+                stack.enter_context(contextlib.closing(log))
+                stack.enter_context(listening(log.hear))
+            self._train(log)
+        if self.stage.select == "best":
+            self.network.load_state_dict(self.best)
+        return self.state
+
+    def _train(self, log: Log | None) -> None:
         saved = clock = time.perf_counter()
         while not self.state.stopped:
             self._step()
             now = time.perf_counter()
             self.state.seconds += now - clock
             clock = now
-            spoken = self._speak(log)
+            spoken = self._speak()
             if self._asked_to_stop(spoken):
                 self._save(log)
                 raise Interrupted("stopped; the same command goes on from here")
             if now - saved > CHECKPOINT_SECONDS:
                 self._save(log)
                 saved = time.perf_counter()
-        if log:
-            log.close()
-        if self.stage.select == "best":
-            self.network.load_state_dict(self.best)
-        return self.state
 
     @property
     def progress(self) -> float:
@@ -147,28 +152,28 @@ class Fit:
         # The middle of the step: the first is not at rate zero, and neither is the last.
         return self.progress if self.steps is None else (self.state.step + 0.5) / self.steps
 
-    def _speak(self, log: Log | None) -> bool:
-        """Write and tell what is due; whether anything was."""
+    def _speak(self) -> bool:
+        """Tell what is due; whether anything was."""
         state, before = self.state, (self.state.lines, self.state.evals)
         if math.floor(self.progress * LINES) > state.lines:
             state.lines = math.floor(self.progress * LINES)
-            self._say(log, self._losses())
+            self._say("train", self._losses())
         if math.floor(self.progress * self.stage.evals) > state.evals and not state.stopped:
             state.evals = math.floor(self.progress * self.stage.evals)
-            self._say(log, self._validate())
+            self._say("val", self._validate())
         if self.progress >= 1 and not state.stopped:
             state.stopped = "budget"
         return (state.lines, state.evals) != before
 
-    def _losses(self) -> dict[str, Any]:
+    def _losses(self) -> dict[str, float]:
         total, steps = (distributed.all_reduce(self.running.clone()) / distributed.world_size()).tolist()
         self.running.zero_()
         loss = total / max(steps, 1)
         if not math.isfinite(loss):
             self.state.stopped = "diverged"
-        return {"kind": "train", "loss": loss, "lr": self.optimizer.param_groups[0]["lr"]}
+        return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]}
 
-    def _validate(self) -> dict[str, Any]:
+    def _validate(self) -> dict[str, float]:
         state, optim = self.state, self.stage.optim
         scores = evaluate(self.network, self.stage.objective, self.val, self.form).scores
         state.since_best += 1
@@ -179,14 +184,13 @@ class Fit:
             state.rate *= optim.factor
         if self.stage.patience and state.since_best >= self.stage.patience:
             state.stopped = "patience"
-        return {"kind": "val"} | scores
+        return scores
 
-    def _say(self, log: Log | None, line: dict[str, Any]) -> None:
-        where = {"step": self.state.step, "epoch": self.state.step / self.order.per_epoch}
-        line = line | where | {"seconds": round(self.state.seconds, 3)}
-        if log:
-            log.write(line)
-            self.tell(line | {"progress": self.progress})
+    def _say(self, kind: str, numbers: dict[str, float]) -> None:
+        if distributed.is_main():
+            where = {"step": self.state.step, "epoch": self.state.step / self.order.per_epoch}
+            numbers = numbers | where | {"seconds": round(self.state.seconds, 3)}
+            emit(Event(kind, self.folder.path.name, self.progress, 1.0, numbers))
 
     def _asked_to_stop(self, spoken: bool) -> bool:
         if self.state.stopped:

@@ -13,6 +13,7 @@ import safetensors.torch
 from torch import Tensor
 
 from ..errors import ForeignRun, StoreError
+from ..system.events import Event
 from ..system.files import FORMAT, Json, _foreign, _replacing, explained, read_json, write_text
 
 
@@ -32,6 +33,11 @@ class Folder:
         with explained(path):
             path.mkdir(parents=True, exist_ok=True)
         return cls(path)
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.path.name
 
     @property
     def finished(self) -> bool:
@@ -104,6 +110,11 @@ class Log:
             self._file.write((json.dumps(line) + "\n").encode())
             self._file.flush()
 
+    def hear(self, event: Event) -> None:
+        """Append what a stage measured."""
+        if event.kind in ("train", "val"):
+            self.write({"kind": event.kind} | dict(event.numbers))
+
     @property
     def size(self) -> int:
         """Bytes written so far."""
@@ -114,4 +125,4 @@ class Log:
         self._file.close()
 
 
-WEIGHTS = "weights.safetensors"
+WEIGHTS, LOG = "weights.safetensors", "log.jsonl"

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import DataError
 from ...registry import names
 from ...spec import nearest
-from ...system.watch import tell
+from ...system.events import progress
 from .. import paths
 from ..prepared import PreparedSet, locked, writing
 from . import arrays, ts_files
@@ -97,7 +97,7 @@ def bring(made: Plan, name: str) -> PreparedSet:
         for part in made.source.parts():
             intake.take(part)
             done += len(part.lengths)
-            tell(f"import {name}", done, made.source.total)
+            progress(f"import {name}", done, made.source.total)
         return intake.finish({"name": name, "origin": made.origin})
 
 

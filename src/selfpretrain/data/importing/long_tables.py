@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
-from ...system.watch import tell
+from ...system.events import progress
 from . import cells
 from .columns import matching, with_label
 from .source import Part, Reading, Signal, Source, chosen, whole, words
@@ -130,7 +130,7 @@ def _read(table: TableFile, reading: Reading, values: list[str]) -> pa.Table:
         named |= {role: words(piece[column]) for role, column in roles.items() if column}
         pieces.append(pa.table(named | {f"value {c}": piece[c] for c in values}))
         at += len(named["id"])
-        tell(f"read {table.path.name}", at, table.rows)
+        progress(f"read {table.path.name}", at, table.rows)
     if not pieces:
         raise DataError(f"{table.path.name} has no rows")
     rows = pa.concat_tables(pieces, promote_options="permissive")

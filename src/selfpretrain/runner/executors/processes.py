@@ -1,4 +1,4 @@
-"""Working through the stages of a study: here, or in several processes at once."""
+"""Several stages at once, each in a process of this machine."""
 
 import multiprocessing
 import os
@@ -14,116 +14,79 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any
 
 from ...errors import Interrupted, SelfPretrainError
+from ...system.events import emit, listening
 from ...system.startup import keep_memory
 from ..plan import Job
 from ..stage import run_stage
-from ..workspace import Bench, never, silent
+from ..workspace import Workspace, never
+from .base import Ended, Executor
 
-PAUSE = 0.1
-"""Seconds between looks at the workers' messages."""
-
-
-def work(jobs: list[Job], bench: Bench, workers: int) -> None:
-    """Run every stage, each after the one it starts from.
-
-    Raises:
-        Interrupted: when ``bench.stop`` asked for it and every stage at work has saved a checkpoint.
-        SelfPretrainError: if a stage failed or a worker was killed; what was finished stays.
-    """
-    if workers == 1:
-        for job in jobs:
-            run_stage(job.recipe, bench, job.tested)
-    else:
-        _Crew(jobs, bench, workers).work()
+KILLED = "a worker process was killed (out of memory? then use --jobs 1); finished stages are kept"
 
 
-@contextmanager
-def interruptible() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C sets, so that work can be saved; the second one ends the program."""
-    event, before = threading.Event(), signal.getsignal(signal.SIGINT)
+class Processes(Executor):
+    """A pool of processes, as many as the workspace has workers."""
 
-    def ask(number: int, frame: Any) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-class _Crew:
-    """Processes that share the stages among them.
-
-    Args:
-        workers: how many run at once.
-    """
-
-    def __init__(self, jobs: list[Job], bench: Bench, workers: int) -> None:
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
         context = multiprocessing.get_context("spawn")
-        self.lines, self.stop = context.Queue(), context.Event()
-        self.pool = ProcessPoolExecutor(workers, context, _prepare, (self.lines, self.stop))
-        self.bench, self.workers = bench, workers
-        self.waiting, self.names = list(jobs), {job.name for job in jobs}
-        self.running: dict[Future[None], Job] = {}
-        self.done: set[str] = set()
-        self.failures: list[SelfPretrainError] = []
+        self._events, self._stop = context.Queue(), context.Event()
+        self._pool = ProcessPoolExecutor(workspace.workers, context, _prepare, (self._events, self._stop))
+        self._running: dict[Future[None], Job] = {}
+        self._lost: list[Ended] = []
 
-    def work(self) -> None:
-        """Run all stages, or as many as can be."""
+    @property
+    def slots(self) -> int:
+        """One per worker."""
+        return self.workspace.workers
+
+    def start(self, job: Job) -> None:
+        """Hand it to the pool."""
         try:
-            while self.running or (self.waiting and self._willing()):
-                if self._willing():
-                    self._start()
-                self._collect()
-                if self.bench.stop():
-                    self.stop.set()
-        finally:
-            self.pool.shutdown(wait=True, cancel_futures=True)
-            self._pass_on()
-        if self.failures:
-            raise self.failures[0]
-        if self.waiting:
-            raise Interrupted("stopped; the same command goes on from here")
+            with _deaf():
+                plain = replace(self.workspace, stop=never)
+                self._running[self._pool.submit(_work, job, plain)] = job
+        except BrokenProcessPool:
+            self._lost.append(_lost(job))
 
-    def _willing(self) -> bool:
-        return not self.failures and not self.stop.is_set()
-
-    def _start(self) -> None:
-        ready = [job for job in self.waiting if job.after not in self.names - self.done]
-        plain = replace(self.bench, tell=silent, stop=never)
-        for job in ready[: self.workers - len(self.running)]:
-            try:
-                with _deaf():
-                    self.running[self.pool.submit(_work, job, plain)] = job
-            except BrokenProcessPool as error:
-                self._note(error)
-                return
-            self.waiting.remove(job)
-
-    def _collect(self) -> None:
-        finished, _ = wait(self.running, timeout=PAUSE, return_when=FIRST_COMPLETED)
-        for future in finished:
-            self.done.add(self.running.pop(future).name)
-            self._note(future.exception())
+    def ended(self, timeout: float) -> list[Ended]:
+        """What has ended; events of the workers are passed on meanwhile."""
+        finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
         self._pass_on()
+        lost, self._lost = self._lost, []
+        return lost + [_how(self._running.pop(future), future.exception()) for future in finished]
 
-    def _note(self, error: BaseException | None) -> None:
-        if isinstance(error, SelfPretrainError):
-            self.failures.append(error)
-        elif isinstance(error, BrokenProcessPool):
-            said = "a worker process was killed (out of memory? then use --jobs 1); finished stages are kept"
-            self.failures.append(SelfPretrainError(f"{said}, run the same command again"))
-        elif error is not None:
-            raise error
+    def stop(self) -> None:
+        """Set the event that every worker looks at after each step."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """Wait for the processes to end."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pass_on()
 
     def _pass_on(self) -> None:
         while True:
             try:
-                self.bench.tell(self.lines.get_nowait())
+                emit(self._events.get_nowait())
             except queue.Empty:
                 return
+
+
+def _how(job: Job, error: BaseException | None) -> Ended:
+    if isinstance(error, Interrupted):
+        return Ended(job, "stopped", error)
+    if isinstance(error, SelfPretrainError):
+        return Ended(job, "failed", error)
+    if isinstance(error, BrokenProcessPool):
+        return _lost(job)
+    if error is not None:
+        raise error
+    return Ended(job, "done")
+
+
+def _lost(job: Job) -> Ended:
+    return Ended(job, "lost", SelfPretrainError(f"{KILLED}, run the same command again"))
 
 
 @contextmanager
@@ -137,13 +100,13 @@ def _deaf() -> Iterator[None]:
 
 
 # What follows runs in a worker. Queue and event can only be handed over when the process starts.
-_lines: Any = None
+_events: Any = None
 _stop: Any = None
 
 
-def _prepare(lines: Any, stop: Any) -> None:
-    global _lines, _stop
-    _lines, _stop = lines, stop
+def _prepare(events: Any, stop: Any) -> None:
+    global _events, _stop
+    _events, _stop = events, stop
     keep_memory()
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
@@ -155,5 +118,9 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _work(job: Job, bench: Bench) -> None:
-    run_stage(job.recipe, replace(bench, tell=_lines.put, stop=_stop.is_set), job.tested)
+def _work(job: Job, workspace: Workspace) -> None:
+    with listening(_events.put):
+        run_stage(job.recipe, replace(workspace, stop=_stop.is_set), job.tested)
+
+
+executor = Processes

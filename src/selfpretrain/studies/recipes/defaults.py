@@ -4,7 +4,6 @@ The small settings were chosen on the validation split of ``stdlib``, with one g
 that no report uses; the paper's are those of Amos et al. (2024), appendix C, Table 4.
 """
 
-import itertools
 from dataclasses import replace
 
 from ...data.schema import Tokens
@@ -14,7 +13,6 @@ from ...objectives.base import Objective
 from ...objectives.causal import Causal
 from ...objectives.masked import Masked
 from ...registry import name_of
-from ...spec import Positive, Rate, spec
 from ...tasks.base import Task
 from ...training.model import Model
 from ...training.optim import Optim
@@ -37,37 +35,10 @@ Chosen with ``spt compare --tune``, which gave both arms the same answer: see do
 """
 
 
-@spec
-class Grid:
-    """What tuning tries, for every arm alike."""
-
-    lr: tuple[Positive, ...] = (1e-3, 2e-3, 4e-3)  # of finetuning, and of training from scratch
-    weight_decay: tuple[float, ...] = (0.0, 0.1)
-    dropout: tuple[Rate, ...] = (0.0, 0.1)
-
-    def settings(self) -> list[tuple[float, float, float]]:
-        """Every combination of learning rate, weight decay and dropout."""
-        return list(itertools.product(self.lr, self.weight_decay, self.dropout))
-
-
-GRID = Grid()
-
-
 def toys(arms: Arms) -> Arms:
     """The same arms, for seconds: a small network and a few steps."""
     model = replace(arms.model, width=16, depth=1)
     return Arms(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
-
-
-def with_settings(arms: Arms, spt: tuple[float, float, float], scratch: tuple[float, float, float]) -> Arms:
-    """The same arms with a (learning rate, weight decay, dropout) each."""
-    return Arms(
-        replace(arms.model, dropout=spt[2]),
-        arms.pretrain,
-        _tuned(arms.finetune, spt),
-        replace(arms.scratch_model, dropout=scratch[2]),
-        _tuned(arms.scratch, scratch),
-    )
 
 
 def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
@@ -118,7 +89,3 @@ def denoiser(task: Task, objective: str) -> Objective:
 
 def _between(steps: float, least: int) -> int:
     return round(min(max(steps, least), MOST_STEPS))
-
-
-def _tuned(stage: Stage, setting: tuple[float, float, float]) -> Stage:
-    return replace(stage, optim=replace(stage.optim, lr=setting[0], weight_decay=setting[1]))

@@ -22,7 +22,7 @@ from ...data.near_duplicates import STEP, similar
 from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
 from ...errors import DataError
 from ...registry import name_of
-from ...system.watch import tell
+from ...system.events import progress
 from .._prepared import Prepared
 from ..base import Task
 from ..imported import Own
@@ -84,7 +84,7 @@ def _files(task: Task) -> Finding:
         place = task.place
     if place is None:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
-    tell(f"{name_of(task)}: hashes of files", 0)
+    progress(f"{name_of(task)}: hashes of files", 0)
     if damaged := prepared.damage(place):
         return Finding("files", "wrong", f"{', '.join(damaged)} changed since they were written, in {place}")
     return Finding("files", "fine", f"as they were written, in {place}")
@@ -238,7 +238,7 @@ def _near_copies(splits: Splits, surveys: Surveys) -> Iterator[Finding]:
 
 
 def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
-    tell(f"{name_of(task)}: simple methods", 0)
+    progress(f"{name_of(task)}: simple methods", 0)
     metric = "accuracy" if isinstance(task.form.target, Classes) else "R2"
     try:
         scores = baselines(task, limit)

@@ -8,7 +8,7 @@ import numpy as np
 from ...data.examples import Examples
 from ...data.near_duplicates import STEP, fingerprints
 from ...data.schema import SPLITS, Split
-from ...system.watch import tell
+from ...system.events import progress
 
 CHUNK = 4_000_000
 """Values that are looked at together."""
@@ -71,7 +71,7 @@ def _survey(what: str, examples: Examples) -> Survey:
         if flat.ndim == 2 and done < SAMPLE:
             columns.summary += [_summary(s) for s in sequences[: SAMPLE - done]]
         done += len(sequences)
-        tell(what, done, examples.starts.numel())
+        progress(what, done, examples.starts.numel())
     summary = np.stack(columns.summary) if columns.summary else np.zeros((0, STRETCHES))
     return Survey(
         examples.views,

@@ -21,7 +21,7 @@ from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.inspect.checks import Finding
 from selfpretrain.tasks.text import Text
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from selfpretrain.runner.publish import Publication
 
 import toys
 from selfpretrain.errors import SpecError
@@ -15,7 +16,6 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.report import sheet
 from selfpretrain.runner import publish, run, tuning
 from selfpretrain.runner.plan import chosen, jobs, remembered, waiting
-from selfpretrain.runner.publish import Publication
 from selfpretrain.runner.run import carry_out, perform
 from selfpretrain.runner.workspace import Machine
 from selfpretrain.studies.amos_figure_4 import Kernels

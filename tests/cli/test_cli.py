@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 
 from selfpretrain.cli import app
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 # Long enough to be cut in the middle, short enough to be finished in seconds.
 CUT = [
     "compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--scale", "smoke", "--seeds", "1",

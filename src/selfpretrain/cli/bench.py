@@ -1,0 +1,43 @@
+"""``spt bench``: time and memory of layers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from ..registry import resolve
+from .options import Device, workspace_of
+
+app = typer.Typer()
+
+
+@app.command()
+def bench(
+    question: Annotated[
+        str, typer.Argument(help="attention: mixers at growing length; lssl: LSSL and S4 at growing width.")
+    ],
+    mixers: Annotated[str, typer.Option(help="Mixers, comma-separated, or all.")] = "attention,s4",
+    lengths: Annotated[str | None, typer.Option(help="Positions, comma-separated; 1k is 1024.")] = None,
+    widths: Annotated[str | None, typer.Option("--width", "--widths", help="Channels.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Sequences per pass.")] = 4,
+    causal: Annotated[bool, typer.Option("--causal", help="No position sees later ones.")] = False,
+    match: Annotated[
+        str, typer.Option(help="width: the same for all; params: as many parameters as attention has.")
+    ] = "width",
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds over everything; medians are shown.")] = 3,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds that one reading may take.")] = 60,
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="Folder for table and figure.")] = Path("runs/bench"),
+) -> None:
+    """Measure time and memory of layers, forward and backward, as length or width grows."""
+    from ..report.figures.scaling import table
+    from ..training.benchmark import Setting, asked, measure, plan
+
+    setting = Setting(batch, causal, workspace_of(out, device, "1", False).device, limit)
+    made = [resolve("mixers", name) for name in asked(mixers)]
+    cells = plan(question, made, (lengths, widths), setting, match)
+    report = measure(cells, repeats, out, Console(stderr=True, markup=False, soft_wrap=True).print)
+    Console().print(table(report))
+    Console().print(Text(f"figure: {out / 'bench.svg'}"), soft_wrap=True)

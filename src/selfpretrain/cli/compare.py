@@ -1,0 +1,79 @@
+"""``spt compare``: training from scratch against self-pretraining, architecture by architecture."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import (
+    DataRoot,
+    Device,
+    DryRun,
+    Executor,
+    FirstSeed,
+    Jobs,
+    Quiet,
+    Runs,
+    ScaleName,
+    Seeds,
+    Set,
+    Track,
+    assignments,
+    scale_of,
+    workspace_of,
+)
+
+app = typer.Typer()
+
+
+@app.command()
+def compare(
+    task: Annotated[
+        str, typer.Option(help="Tasks of `spt list tasks`, comma-separated, or package.module:Class.")
+    ] = "stdlib",
+    mixers: Annotated[
+        str, typer.Option(help="Mixers, comma-separated: names, or package.module:Class.")
+    ] = "attention,s4d",
+    objective: Annotated[
+        str, typer.Option(help="How to pretrain: one of `spt list objectives`, or package.module:Class.")
+    ] = "causal",
+    seeds: Seeds = 3,
+    first_seed: FirstSeed = 0,
+    scale: ScaleName = "small",
+    runs: Runs = Path("runs"),
+    device: Device = "auto",
+    jobs: Jobs = "auto",
+    executor: Executor = "auto",
+    track: Track = None,
+    settings: Set = None,
+    match: Annotated[
+        str, typer.Option(help="params or flops: architectures as wide as it takes to equal the first.")
+    ] = "none",
+    tune: Annotated[
+        bool, typer.Option(help="First choose each arm's settings on validation, from one space.")
+    ] = False,
+    dry_run: DryRun = False,
+    data_root: DataRoot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compare training from scratch with self-pretraining, architecture by architecture."""
+    from ..studies._running import Request, carry_out, comparison, foreseen
+    from ..system.progress import showing
+    from .printing import show_forecast, show_results
+
+    workspace = replace(
+        workspace_of(runs, device, jobs, quiet), executor=executor, trackers=tuple(track or ())
+    )
+    at, changed = scale_of(scale), assignments(settings)
+    with showing(quiet):  # the data may have to be prepared
+        study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)
+    request = Request(study, at, first_seed, tune=tune)
+    if dry_run:
+        show_forecast(foreseen(request, workspace))
+    else:
+        show_results(carry_out(request, workspace))
+
+
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(","))

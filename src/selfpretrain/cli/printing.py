@@ -1,0 +1,38 @@
+"""What several verbs print."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from ..report.results import ExperimentResults
+    from ..runner.plan import Forecast
+
+
+def show_forecast(forecast: "Forecast") -> None:
+    """Show what would be trained, and what it costs."""
+    table = Table(*forecast.headings, title="Stages to run")
+    for row in forecast.rows:
+        table.add_row(*row)
+    Console().print(table)
+    Console().print(forecast.total)
+
+
+def show_results(results: "ExperimentResults") -> None:
+    """Print what came out, and where the report is; of several processes of torchrun, the first does."""
+    from ..system import distributed
+
+    if distributed.is_main():
+        show_report(results.folder)
+
+
+def show_report(folder: Path) -> None:
+    """Print what an experiment's folder holds, and where its report is."""
+    from ..report import page
+
+    console = Console()
+    console.print(page.show(folder))
+    console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)

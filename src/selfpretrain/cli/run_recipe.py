@@ -1,0 +1,44 @@
+"""``spt run``: one recipe, all of its stages."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import SpecError
+from .options import DataRoot, Device, Quiet, Runs, Trust, workspace_of
+
+app = typer.Typer()
+
+
+@app.command(name="run")
+def run_recipe(
+    recipe: Annotated[
+        Path, typer.Argument(help="A recipe as JSON, e.g. the recipe.json of a finished stage.")
+    ],
+    runs: Runs = Path("runs"),
+    device: Device = "auto",
+    trust: Trust = None,
+    data_root: DataRoot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run one recipe, all its stages, and print the scores."""
+    from ..runner.run import run_recipes
+    from ..runner.workspace import at_work
+    from ..spec import revive
+    from ..system.files import read_json
+    from ..training.recipe import Recipe
+
+    if not recipe.exists():
+        raise SpecError(f"there is no file {recipe}")
+    plain = read_json(recipe)
+    plain.pop("format", None)
+    revived = revive(plain, tuple(trust or ()))
+    if not isinstance(revived, Recipe):
+        raise SpecError(f"{recipe} does not hold a recipe, but a {type(revived).__name__}")
+    with at_work(workspace_of(runs, device, "1", quiet)) as workspace:
+        run_recipes([revived], workspace)
+        folder = workspace.stage(revived)
+    typer.echo(json.dumps(folder.read("result.json")["scores"], indent=1))
+    typer.echo(f"results: {folder.path}")

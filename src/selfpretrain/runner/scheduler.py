@@ -1,0 +1,87 @@
+"""Which stage is run next: those whose earlier stage is done, as many as there is room for."""
+
+from ..errors import Interrupted, SelfPretrainError
+from ..system.events import Event, emit
+from ..training.loop import Stop
+from .executors.base import Ended, Executor
+from .plan import Job
+
+PAUSE = 0.1
+"""Seconds between looks at what has ended."""
+RESUMABLE = "stopped; the same command goes on from here"
+
+
+class Scheduler:
+    """Takes jobs through an executor, each after the one it starts from.
+
+    A stage that is lost is tried again, as often as the executor allows; one that failed is not. After a
+    failure, or when asked to stop, nothing new is started, and what is running may end.
+    """
+
+    def __init__(self, jobs: list[Job], executor: Executor, stop: Stop) -> None:
+        self.executor, self.stop = executor, stop
+        self.waiting, self.open = list(jobs), {job.name for job in jobs}
+        self.running: set[str] = set()
+        self.lost: dict[str, int] = {}
+        self.failures: list[SelfPretrainError] = []
+        self.stopping = False
+
+    def run(self) -> None:
+        """Run all stages, or as many as can be.
+
+        Raises:
+            Interrupted: when asked to stop, and every running stage has saved a checkpoint.
+            SelfPretrainError: if a stage failed or was lost too often; what was finished stays.
+        """
+        try:
+            while self.running or (self.waiting and not self.closing):
+                self._start()
+                for ended in self.executor.ended(PAUSE):
+                    self._take(ended)
+                if self.stop() and not self.stopping:
+                    self.stopping = True
+                    self.executor.stop()
+        finally:
+            self.executor.close()
+        if self.failures:
+            raise self.failures[0]
+        if self.waiting:
+            raise Interrupted(RESUMABLE)
+
+    @property
+    def closing(self) -> bool:
+        """Whether nothing new is started."""
+        return self.stopping or bool(self.failures)
+
+    def _start(self) -> None:
+        ready = [] if self.closing else [job for job in self.waiting if job.after not in self.open]
+        for job in ready[: self.executor.slots - len(self.running)]:
+            self.waiting.remove(job)
+            self.running.add(job.name)
+            self.executor.start(job)
+
+    def _take(self, ended: Ended) -> None:
+        job = ended.job
+        self.running.discard(job.name)
+        match ended.how:
+            case "done":
+                self.open.discard(job.name)
+            case "stopped":
+                self.waiting.append(job)
+                self.stopping = True
+            case "lost":
+                self._lose(ended)
+            case "failed":
+                self._fail(ended)
+
+    def _lose(self, ended: Ended) -> None:
+        name = ended.job.name
+        self.lost[name] = self.lost.get(name, 0) + 1
+        emit(Event("lost", name, numbers={"attempts": self.lost[name]}))
+        if self.lost[name] < self.executor.attempts:
+            self.waiting.append(ended.job)
+        else:
+            self._fail(ended)
+
+    def _fail(self, ended: Ended) -> None:
+        self.failures.append(ended.error or SelfPretrainError(f"{ended.job.name} failed"))

@@ -1,0 +1,1 @@
+"""Who else hears of training as it goes: one file each, chosen by --track."""

@@ -1,0 +1,140 @@
+"""Comparisons and studies, carried out: the functions behind ``spt compare`` and ``spt study``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..mixers.base import Mixer
+from ..registry import find, resolve
+from ..report.results import ExperimentResults, read
+from ..runner.experiment import Experiment
+from ..runner.plan import Forecast, forecast, remembered_costs
+from ..runner.results import ExperimentFolder
+from ..runner.run import run_experiment
+from ..runner.tuning import tune
+from ..runner.workspace import Workspace, at_work
+from ..spec import amended
+from ..system.events import Event, emit
+from ..tasks.base import Task
+from .base import SHIPPED, Scale, Study
+from .compare import prepare
+
+Settings = Mapping[str, Any]
+"""Settings by their paths and new values, e.g. ``{"task.train": 500, "pretrain.optim.lr": 3e-3}``."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A study, at a scale, and how it is to be carried out."""
+
+    study: Study
+    scale: Scale = "small"
+    first_seed: int = 0  # seeds are counted from here on
+    only: str | None = None  # ROW/COLUMN to run alone, see ``Experiment.chosen``
+    tune: bool = False  # first choose every cell's settings on validation
+    results: Path | None = None  # kept results, read first and written last; None: those that ship, read only
+    fresh: bool = False  # use no kept results
+
+    def experiment(self) -> Experiment:
+        """What the runner carries out, but for tuning."""
+        return self.study.experiment(self.scale, self.first_seed)
+
+    @property
+    def kept(self) -> Path | None:
+        """The folder of kept results, for studies that have any."""
+        return (self.results or SHIPPED) if self.study.lasting else None
+
+
+def compare(
+    task: str | Task | tuple[str | Task, ...] = "stdlib",
+    mixers: tuple[str | Mixer, ...] = ("attention", "s4d"),
+    objective: str = "causal",
+    seeds: int = 3,
+    scale: Scale = "small",
+    settings: Settings | None = None,
+    workspace: Workspace | None = None,
+) -> ExperimentResults:
+    """Compare training from scratch with self-pretraining, architecture by architecture.
+
+    Raises:
+        SpecError: if a name is not known, or a setting does not fit.
+        SelfPretrainError: if a stage failed; what was finished stays, and the same call goes on.
+    """
+    study = comparison(task, mixers, objective, seeds, scale, settings or {})
+    return carry_out(Request(study, scale), workspace)
+
+
+def study(
+    name: str,
+    seeds: int = 3,
+    scale: Scale = "small",
+    workspace: Workspace | None = None,
+    fresh: bool = False,
+) -> ExperimentResults:
+    """Run a study of the shelf, or take what was measured before, and make its report.
+
+    Raises:
+        SpecError: if there is no such study, or no recipe at that scale.
+        SelfPretrainError: if a stage failed; what was finished stays, and the same call goes on.
+    """
+    return carry_out(Request(find("studies", name).at(scale, seeds), scale, fresh=fresh), workspace)
+
+
+def comparison(
+    task: str | Task | tuple[str | Task, ...],
+    mixers: tuple[str | Mixer, ...],
+    objective: str,
+    seeds: int,
+    scale: Scale,
+    settings: Settings,
+) -> Study:
+    """The study that ``compare`` carries out."""
+    of_task = {path.removeprefix("task."): v for path, v in settings.items() if path.startswith("task.")}
+    asked = task if isinstance(task, tuple) else (task,)
+    tasks = tuple(amended(resolve("tasks", each), of_task) for each in asked)
+    made = tuple(resolve("mixers", mixer) for mixer in mixers)
+    rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
+    return prepare(tasks, made, objective, scale, seeds).amended(rest)
+
+
+def carry_out(request: Request, workspace: Workspace | None = None) -> ExperimentResults:
+    """Run what is not on disk yet, and make the report; what came out.
+
+    Raises:
+        Interrupted: when asked to stop; the same call goes on.
+    """
+    workspace = workspace or Workspace.of(Path("runs"))
+    with remembered_costs(workspace), at_work(workspace) as here:
+        experiment = request.experiment()
+        folder = restored(request, experiment, here)
+        if request.tune:
+            experiment = tune(experiment, request.study.space, here)
+            folder = replace(folder, experiment=experiment)
+        if request.tune or request.only or not folder.current:
+            run_experiment(experiment, here, request.only, request.kept)
+        if request.results:
+            folder.keep()
+        return read(folder.path)
+
+
+def restored(request: Request, experiment: Experiment, workspace: Workspace) -> ExperimentFolder:
+    """The folder of an experiment, with the stages that were kept, unless it is to be fresh."""
+    folder = ExperimentFolder(experiment, workspace, request.kept)
+    if request.fresh:
+        folder.forget()
+    elif found := folder.restore():
+        emit(Event("restored", str(request.kept), found, found))
+    return folder
+
+
+def foreseen(request: Request, workspace: Workspace, gpu: str = "") -> Forecast:
+    """What carrying it out would cost.
+
+    Args:
+        gpu: also say how long it might take on this one of ``cost.GPUS``.
+    """
+    with remembered_costs(workspace):
+        experiment = request.experiment()
+        restored(request, experiment, workspace)
+        return forecast([cell.recipe for cell in experiment.chosen(request.only)], workspace, gpu)
