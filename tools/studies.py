@@ -15,49 +15,47 @@ from pathlib import Path
 import torch
 
 from selfpretrain.registry import find, names
-from selfpretrain.report import sheet
-from selfpretrain.runner.publish import SHIPPED, Publication
-from selfpretrain.runner.run import plan_tables, report_tables
-from selfpretrain.runner.workspace import Machine
+from selfpretrain.report import page as reports
+from selfpretrain.runner.results import ExperimentFolder
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.base import SHIPPED
 
 DOCS = Path(__file__).parents[1] / "docs" / "studies"
 KEPT = (".md", ".svg", ".csv")
 
 
-def page(name: str, machine: Machine) -> Publication:
-    """A study with its page, from the results that ship; cells without one are shown as missing."""
-    study = find("studies", name).at("small", 3)
-    publication = Publication(study, "small", list(study.cells()), machine, SHIPPED)
-    publication.restore()
-    plan_tables(study, publication.cells, machine)
-    report_tables(study, publication.cells, machine)
-    sheet.write(publication.write())
-    return publication
+def page(name: str, workspace: Workspace) -> Path:
+    """The folder of a study with its page, from the results that ship; cells without one are missing."""
+    experiment = find("studies", name).at("small", 3).experiment("small")
+    folder = ExperimentFolder(experiment, workspace, SHIPPED)
+    folder.restore()
+    folder.plan()
+    folder.finish()
+    return folder.path
 
 
-def files(publication: Publication) -> list[Path]:
+def files(folder: Path) -> list[Path]:
     """What of a study's page goes into the documentation."""
-    return [file for file in sorted(publication.folder.path.iterdir()) if file.suffix in KEPT]
+    return [file for file in sorted(folder.iterdir()) if file.suffix in KEPT]
 
 
 def main() -> None:
     """Write all pages."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as runs:
-        machine = Machine.of(Path(runs), "cpu", "1")
+        workspace = Workspace.of(Path(runs), "cpu", "1")
         made = []
         for name in names("studies"):
-            if name == "compare":
+            if not find("studies", name).lasting:
                 continue
-            publication = page(name, machine)
-            target = DOCS / publication.folder.path.name
-            shutil.rmtree(target, ignore_errors=True)
-            if publication.kept.exists():
-                target.mkdir()
-                for file in files(publication):
-                    shutil.copy(file, target)
-                made.append(publication.folder.path)
-        (DOCS / "table.md").write_text(sheet.index(made), encoding="utf-8")
+            folder = page(name, workspace)
+            shutil.rmtree(DOCS / folder.name, ignore_errors=True)
+            if (SHIPPED / f"{name}.small.jsonl.xz").exists():
+                (DOCS / folder.name).mkdir()
+                for file in files(folder):
+                    shutil.copy(file, DOCS / folder.name)
+                made.append(folder)
+        (DOCS / "table.md").write_text(reports.index(made), encoding="utf-8")
 
 
 if __name__ == "__main__":

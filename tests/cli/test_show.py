@@ -17,7 +17,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.stage import run
-from selfpretrain.runner.workspace import Bench
+from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import describe
 from selfpretrain.tasks.pathfinder import Pathfinder
 from selfpretrain.training.model import Model
@@ -34,9 +34,9 @@ LONGER = replace(RECIPE, stages=(PRETRAIN, replace(STAGES[1], budget=Budget(step
 def made(tmp_path_factory):
     """A folder with one pretraining, two finetunings of it, and a study; and the stages' names."""
     runs = tmp_path_factory.mktemp("made") / "runs"
-    bench = Bench(runs)
-    last, longer = run(RECIPE, bench), run(LONGER, bench)
-    first = bench.folder(RECIPE.upto(0))
+    workspace = Workspace(runs)
+    last, longer = run(RECIPE, workspace), run(LONGER, workspace)
+    first = workspace.stage(RECIPE.upto(0)).path
     arguments = ["compare", "--task", "digits", "--mixers", "attention", "--scale", "smoke", "--seeds", "1"]
     assert app.run([*arguments, "--runs", str(runs), "--jobs", "1", "--quiet"]) == 0
     return runs, first.name, last.name, longer.name

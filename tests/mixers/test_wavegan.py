@@ -16,10 +16,10 @@ from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.runner.workspace import Machine
+from selfpretrain.runner.tuning import SearchSpace, tune
+from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import describe
-from selfpretrain.studies.compare import SCRATCH, SPT, TIED, prepare
-from selfpretrain.studies.recipes.defaults import Grid
+from selfpretrain.studies._running import comparison
 from selfpretrain.training import cost
 from selfpretrain.training.flops import counted
 from selfpretrain.training.model import Model
@@ -89,16 +89,18 @@ def test_a_comparison_has_its_scratch_arms_and_says_why(objective):
 
 
 def test_the_tied_arm_has_the_steps_of_both_stages():
-    study = prepare(toys.Majority(), (SMALL,), "masked", "smoke", 1)
+    study = comparison(toys.Majority(), (SMALL,), "masked", 1, "smoke", {})
     short, long = (cost.plan(cell.recipe).steps for cell in study.cells())
     assert (short, long) == (4, 8)
 
 
 def test_tuning_chooses_for_the_arms_there_are(tmp_path):
-    study = prepare(toys.Majority(), (SMALL,), "masked", "smoke", 1)
-    tuned = study.tuned(Machine.of(tmp_path, "cpu", "1"), Grid((1e-3, 2e-3), (0.0,), (0.0,)))
-    assert tuned.arms[0].scratch.optim.lr in (1e-3, 2e-3)
-    assert "2 settings" in tuned.remarks[0] and "SPT" not in tuned.remarks[0]
+    study = comparison(toys.Majority(), (SMALL,), "masked", 1, "smoke", {})
+    space = SearchSpace(lr=(1e-3, 2e-3), batch=())
+    tuned = tune(study.experiment("smoke"), space, Workspace.of(tmp_path, "cpu", "1"))
+    assert {cell.recipe.last.optim.lr for cell in tuned.cells} <= {1e-3, 2e-3}
+    said = [note for note in tuned.notes if "2 settings" in note]
+    assert len(said) == 2 and not any("SPT" in note for note in said)
 
 
 def test_the_command_compares_it_and_reports(tmp_path, capsys):
@@ -107,7 +109,7 @@ def test_the_command_compares_it_and_reports(tmp_path, capsys):
     command = ["compare", "--scale", "smoke", *arguments, *small, "--runs", str(tmp_path)]
     assert app.run(command) == 0
     assert "wavegan" in capsys.readouterr().out
-    (page,) = tmp_path.glob("compare-*/table.md")
+    (page,) = tmp_path.glob("compare-*/report.md")
     assert "answers once per sequence" in page.read_text()
 
 

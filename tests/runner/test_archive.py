@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from selfpretrain.errors import StoreError
 from selfpretrain.runner import archive
+from selfpretrain.runner.archive import Archive
 from selfpretrain.system.files import FORMAT
 from selfpretrain.training.stage_folder import Folder
 
@@ -31,27 +32,27 @@ def test_put_back_is_what_was_there(tmp_path):
         finished(tmp_path / "a" / "one"),
         finished(tmp_path / "a" / "two", (0.25, -1.5, 3.0), (0.0, 1.0, 2.0)),
     )
-    file = tmp_path / "kept.jsonl.xz"
-    assert archive.keep([one, two, Folder(tmp_path / "unfinished")], file, {"measures": [1]}) == 2
-    places = {name: tmp_path / "b" / name for name in ("one", "two", "three")}
-    assert archive.restore(file, places) == (2, {"measures": [1]})
+    file = Archive(tmp_path / "kept.jsonl.xz")
+    assert file.keep([one, two, Folder(tmp_path / "unfinished")], {"measures": [1]}) == 2
+    places = {name: Folder(tmp_path / "b" / name) for name in ("one", "two", "three")}
+    assert file.restore(places) == (2, {"measures": [1]})
     for folder in (one, two):
         again = Folder(tmp_path / "b" / folder.path.name)
         assert all(again.read(name) == folder.read(name) for name in archive.FILES)
         assert (again.path / "log.jsonl").read_text() == (folder.path / "log.jsonl").read_text()
         before, after = folder.load("predictions.safetensors")[0], again.load("predictions.safetensors")[0]
         assert all(torch.equal(before[k], after[k]) and before[k].dtype == after[k].dtype for k in before)
-    assert archive.restore(file, places)[0] == 0  # all there
+    assert file.restore(places)[0] == 0  # all there
 
 
 def test_only_what_is_wanted_is_put_back(tmp_path):
-    archive.keep([finished(tmp_path / "a" / "one")], tmp_path / "kept", {})
-    assert archive.restore(tmp_path / "kept", {"another": tmp_path / "b" / "another"}) == (0, {})
+    Archive(tmp_path / "kept").keep([finished(tmp_path / "a" / "one")], {})
+    assert Archive(tmp_path / "kept").restore({"another": Folder(tmp_path / "b" / "another")}) == (0, {})
     assert not (tmp_path / "b").exists()
 
 
 def test_no_file_is_nothing(tmp_path):
-    assert archive.restore(tmp_path / "nothing", {}) == (0, {})
+    assert Archive(tmp_path / "nothing").restore({}) == (0, {})
 
 
 @pytest.mark.parametrize(
@@ -60,13 +61,13 @@ def test_no_file_is_nothing(tmp_path):
 def test_damage_is_named(content, tmp_path):
     (tmp_path / "kept").write_bytes(content)
     with pytest.raises(StoreError, match="damaged"):
-        archive.restore(tmp_path / "kept", {"one": tmp_path / "one"})
+        Archive(tmp_path / "kept").restore({"one": Folder(tmp_path / "one")})
 
 
 def test_the_same_results_are_the_same_file(tmp_path):
     folder = finished(tmp_path / "a" / "one")
     for name in ("x", "y"):
-        archive.keep([folder], tmp_path / name, {})
+        Archive(tmp_path / name).keep([folder], {})
     assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""From cells to a page: choosing cells, kept results, the grid, and what needs to run again."""
+"""From an experiment to its report: choosing cells, kept results, tuning, executors, what must run again."""
 
 import json
 import shutil
@@ -7,26 +7,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from selfpretrain.runner.publish import Publication
 
 import toys
-from selfpretrain.errors import SpecError
+from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
-from selfpretrain.report import sheet
-from selfpretrain.runner import publish, run, tuning
-from selfpretrain.runner.plan import chosen, jobs, remembered, waiting
-from selfpretrain.runner.run import carry_out, perform
-from selfpretrain.runner.workspace import Machine
+from selfpretrain.runner import run, tuning
+from selfpretrain.runner.executors.base import Ended, Executor
+from selfpretrain.runner.plan import Job, jobs, remembered_costs, waiting
+from selfpretrain.runner.results import ExperimentFolder
+from selfpretrain.runner.run import run_experiment, run_recipes
+from selfpretrain.runner.scheduler import Scheduler
+from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
+from selfpretrain.studies.base import about
 from selfpretrain.studies.coser_table_4 import QueriesAndKeys
+from selfpretrain.system.events import listening
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.stage_folder import WEIGHTS, Folder
+from selfpretrain.training.stage_folder import WEIGHTS
 
 
 @pytest.fixture(autouse=True)
@@ -34,125 +37,134 @@ def one_thread():
     toys.settle()
 
 
+def quiet(folder):
+    return replace(Workspace.of(folder, "cpu", "1"), quiet=True)
+
+
 @pytest.fixture
-def machine(tmp_path):
-    return replace(Machine.of(tmp_path / "runs", "cpu", "1"), quiet=True)
+def workspace(tmp_path):
+    return quiet(tmp_path / "runs")
 
 
 @pytest.fixture(scope="module")
-def study():
-    return QueriesAndKeys("smoke", 1)
+def experiment():
+    return QueriesAndKeys("smoke", 1).experiment("smoke")
 
 
 @pytest.fixture(scope="module")
-def done(study, tmp_path_factory):
-    """Where the study has been carried out; to be read only."""
+def done(experiment, tmp_path_factory):
+    """Where the experiment has been run; to be read only."""
     toys.settle()
-    machine = replace(Machine.of(tmp_path_factory.mktemp("done"), "cpu", "1"), quiet=True)
-    carry_out(study, machine)
-    return machine
+    workspace = quiet(tmp_path_factory.mktemp("done"))
+    run_experiment(experiment, workspace)
+    return workspace
+
+
+def recipes(experiment):
+    return [cell.recipe for cell in experiment.cells]
 
 
 def trained(monkeypatch):
     """Counts the stages that are really trained from now on."""
-    names, train = [], run.work
+    names = []
 
-    def counted(todo, bench, workers):
-        before = {job.name for job in todo if Folder(bench.folder(job.recipe)).finished}
-        train(todo, bench, workers)
-        names.extend(job.name for job in todo if job.name not in before)
+    class Counted(Scheduler):
+        def run(self):
+            names.extend(job.name for job in self.waiting)
+            super().run()
 
-    monkeypatch.setattr(execute, "work", counted)
+    monkeypatch.setattr(run, "Scheduler", Counted)
     return names
 
 
-def test_cells_are_chosen_by_row_and_column(study):
-    cells = list(study.cells())
-    assert {c.row for c in chosen(cells, "identical*")} == {"identical start"}
-    assert {c.column for c in chosen(cells, "*/Q and K")} == {"Q and K"}
-    assert chosen(cells, None) == cells
+def test_cells_are_chosen_by_row_and_column(experiment):
+    assert {c.row for c in experiment.chosen("identical*")} == {"identical start"}
+    assert {c.column for c in experiment.chosen("*/Q and K")} == {"Q and K"}
+    assert experiment.chosen(None) == list(experiment.cells)
     with pytest.raises(SpecError, match="did you mean 'identical start/scratch'"):
-        chosen(cells, "identical start/scrach")
+        experiment.chosen("identical start/scrach")
 
 
-def test_kept_results_make_the_same_page_without_training(study, done, tmp_path, monkeypatch):
-    results, cells = tmp_path / "results", list(study.cells())
-    here = Publication(study, "smoke", cells, done, results)
-    first = here.write()
-    sheet.write(first)
+def test_kept_results_make_the_same_page_without_training(experiment, done, tmp_path, monkeypatch):
+    here = ExperimentFolder(experiment, done, tmp_path / "results")
     count = here.keep()
-    assert count == len(jobs(cells, done.bench))
-    elsewhere = replace(Machine.of(tmp_path / "elsewhere", "cpu", "1"), quiet=True)
-    there = replace(here, machine=elsewhere)
+    assert count == len(jobs(recipes(experiment), done))
+    elsewhere = quiet(tmp_path / "elsewhere")
+    there = ExperimentFolder(experiment, elsewhere, tmp_path / "results")
     assert there.restore() == count
     names = trained(monkeypatch)
-    carry_out(study, elsewhere)
+    run_experiment(experiment, elsewhere)
     assert not names
-    again = there.write()
-    sheet.write(again)
-    assert (again / "page.md").read_text() == (first / "page.md").read_text()
+    assert (there.path / "report.md").read_text() == (here.path / "report.md").read_text()
+    assert (there.path / "results.csv").read_text() == (here.path / "results.csv").read_text()
 
 
-def test_a_new_stage_on_kept_pretraining_trains_that_again(study, machine):
-    cells = list(study.cells())
-    cell = next(c for c in cells if c.column == "everything")
-    todo = jobs([cell], machine.bench)
-    perform(todo, machine)
-    assert waiting(todo, machine) == []
-    pretraining = Folder(machine.bench.folder(cell.recipe.upto(0)))
+def test_a_new_stage_on_kept_pretraining_trains_that_again(experiment, workspace):
+    cell = next(c for c in experiment.cells if c.column == "everything")
+    todo = jobs([cell.recipe], workspace)
+    run_recipes([cell.recipe], workspace)
+    assert waiting(todo, workspace) == []
+    pretraining = workspace.stage(cell.recipe.upto(0))
     pretraining.drop(WEIGHTS)  # as if it came from kept results
-    assert waiting(todo, machine) == []
-    more = jobs([replace(c, recipe=c.recipe) for c in cells if c.row == cell.row], machine.bench)
-    assert todo[0].name in {job.name for job in waiting(more, machine)}
-    perform(more, machine)
-    assert waiting(more, machine) == []
+    assert waiting(todo, workspace) == []
+    more = [c.recipe for c in experiment.cells if c.row == cell.row]
+    assert todo[0].name in {job.name for job in waiting(jobs(more, workspace), workspace)}
+    run_recipes(more, workspace)
+    assert waiting(jobs(more, workspace), workspace) == []
     assert pretraining.has(WEIGHTS)
 
 
-def test_only_runs_some_and_shows_the_rest_as_missing(study, machine):
-    folders = carry_out(study, machine, only="independent start/scratch")
-    text = (folders[0] / "table.md").read_text()
-    assert "missing" in text
-    stages = [path for path in (machine.bench.runs / "stages").iterdir() if (path / "result.json").exists()]
-    assert len(stages) == len(folders)  # one per task
+def test_only_runs_some_and_shows_the_rest_as_missing(experiment, workspace):
+    folder = run_experiment(experiment, workspace, only="independent start/scratch").path
+    assert "missing" in (folder / "report.md").read_text()
+    stages = [path for path in (workspace.runs / "stages").iterdir() if (path / "result.json").exists()]
+    assert len(stages) == len(experiment.by_task())
 
 
-def test_grid_is_equal_for_all_and_does_not_read_test(study, machine):
-    cells = [c for c in study.cells() if c.row == "independent start" and c.label == "Image"]
-    tuned, said = tuning.tuned(cells, machine, tuning.Grid(lr=(1e-3, 1e-5), batch=(4,)))
-    assert [(c.row, c.column) for c in tuned] == [(c.row, c.column) for c in cells]
-    assert len(said) == len(cells) and all("of 2 settings tried" in line for line in said)
-    for cell in tuned:
+def test_tuning_is_equal_for_all_and_does_not_read_test(experiment, workspace):
+    cells = [c for c in experiment.cells if c.row == "independent start" and c.label == "Image"]
+    some = replace(experiment, cells=tuple(cells), notes=())
+    tuned = tuning.tune(some, tuning.SearchSpace(lr=(1e-3, 1e-5), batch=(4,)), workspace)
+    assert [(c.row, c.column) for c in tuned.cells] == [(c.row, c.column) for c in cells]
+    assert len(tuned.notes) == len(cells) and all("of 2 settings tried" in line for line in tuned.notes)
+    for cell in tuned.cells:
         assert cell.recipe.last.batch == 4 and cell.recipe.last.optim.lr in (1e-3, 1e-5)
-    for path in (machine.bench.runs / "stages").glob("*/result.json"):
+    for path in (workspace.runs / "stages").glob("*/result.json"):
         assert "test" not in json.loads(path.read_text())["scores"]
 
 
-def test_another_batch_sees_as_many_examples(study):
-    recipe = next(iter(study.cells())).recipe
-    changed = tuning.with_setting(recipe, (1e-3, recipe.last.batch // 2))
+def test_another_batch_sees_as_many_examples(experiment):
+    recipe = experiment.cells[0].recipe
+    changed = tuning.with_setting(recipe, {"batch": recipe.last.batch // 2, "dropout": 0.1})
     assert changed.last.batch * changed.last.budget.steps == recipe.last.batch * recipe.last.budget.steps
+    assert changed.model.dropout == 0.1
 
 
-def test_sections_of_a_docstring(study):
-    sections = publish.about(study)
+def test_sections_of_a_docstring():
+    sections = about(QueriesAndKeys("smoke", 1))
     assert sections["Source"] == "Coser & Orvieto (2025), Table 4."
     assert "identical ones" in sections["Protocol"]
 
 
-def test_what_was_measured_on_weights_is_kept_without_them(machine, tmp_path):
-    study = Kernels("smoke", 1)
-    here = Publication(study, "smoke", list(study.cells()), machine, tmp_path / "results")
-    carry_out(study, machine)
-    measured = json.loads((here.write() / "sheet.json").read_text())["measures"]
-    assert [m["series"][1]["label"] for m in measured] == ["SPT"] * len(measured) and measured
+def test_seeds_can_be_counted_from_another_one(experiment):
+    later = QueriesAndKeys("smoke", 1).experiment("smoke", first_seed=100)
+    assert {cell.recipe.seed for cell in later.cells} == {100}
+    assert [replace(c.recipe, seed=0) for c in later.cells] == recipes(experiment)
+
+
+def test_what_was_measured_on_weights_is_kept_without_them(workspace, tmp_path):
+    experiment, kept = Kernels("smoke", 1).experiment("smoke"), tmp_path / "results"
+    here = ExperimentFolder(experiment, workspace, kept)
+    run_experiment(experiment, workspace)
+    measured = here.measures()
+    assert measured and {m.series[1].label for m in measured} == {"SPT"}
     here.keep()
-    there = replace(here, machine=replace(Machine.of(tmp_path / "elsewhere", "cpu", "1"), quiet=True))
+    there = replace(here, workspace=quiet(tmp_path / "elsewhere"))
     there.restore()
-    assert json.loads((there.write() / "sheet.json").read_text())["measures"] == measured
-    other = replace(there, study=Kernels("smoke", 2), cells=list(Kernels("smoke", 2).cells()))
+    assert there.measures() == measured
+    other = replace(there, experiment=Kernels("smoke", 2).experiment("smoke"))
     other.restore()
-    assert json.loads((other.write() / "sheet.json").read_text())["measures"] == []  # of other cells
+    assert other.measures() == []  # of other cells
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -170,34 +182,119 @@ def test_distance_of_attention_to_all_alike_is_the_mean_distance(causal):
     assert attention_distance(network, task) == pytest.approx([expected], abs=2e-3)
 
 
-def test_a_page_is_current_until_what_it_says_changes(study, done, machine, tmp_path):
-    cells = list(study.cells())
-    here = Publication(study, "smoke", cells, machine, tmp_path / "results")
+def test_a_page_is_current_until_what_it_says_changes(experiment, done, workspace, tmp_path):
+    here = ExperimentFolder(experiment, workspace, tmp_path / "results")
     assert not here.current
-    shutil.copytree(done.bench.runs, machine.bench.runs, dirs_exist_ok=True)
-    sheet.write(here.write())
+    shutil.copytree(done.runs, workspace.runs, dirs_exist_ok=True)
     assert here.current
-    here.results.mkdir()
-    reading = here.results / "coser-table-4.smoke.md"
-    reading.write_text("Less than hoped.")
+    here.kept.mkdir()
+    (here.kept / "coser-table-4.smoke.md").write_text("Less than hoped.")
     assert not here.current
-    here.write()
+    here.plan()
+    here.finish()
     assert here.current
-    Folder(machine.bench.folder(cells[0].recipe)).drop("result.json")
+    assert "Less than hoped." in (here.path / "report.md").read_text()
+    workspace.stage(experiment.cells[0].recipe).drop("result.json")
     assert not here.current
 
 
-def test_costs_are_worked_out_once_per_folder_of_runs(study, machine, monkeypatch):
-    recipe = next(iter(study.cells())).recipe
+def test_costs_are_worked_out_once_per_folder_of_runs(experiment, workspace, monkeypatch):
+    recipe = experiment.cells[0].recipe
     monkeypatch.setattr(cost, "known", {})
-    with remembered(machine):
+    with remembered_costs(workspace):
         plan = cost.plan(recipe)
     monkeypatch.setattr(cost, "known", {})
     monkeypatch.setattr(cost, "_plan", None)
-    with remembered(machine):
+    with remembered_costs(workspace):
         assert cost.plan(recipe) == plan
-    costs = machine.bench.runs / "costs.json"
+    costs = workspace.runs / "costs.json"
     costs.write_text(costs.read_text().replace(torch.__version__, "0.0.0"))
     monkeypatch.setattr(cost, "known", {})
-    with remembered(machine), pytest.raises(TypeError):
+    with remembered_costs(workspace), pytest.raises(TypeError):
         cost.plan(recipe)
+
+
+class Scripted(Executor):
+    """An executor that says how stages end instead of running them."""
+
+    slots, attempts = 2, 3
+
+    def __init__(self, ends):
+        self.ends, self.started, self.running, self.closed = ends, [], [], False
+
+    def start(self, job):
+        assert len(self.running) < self.slots
+        self.started.append(job.name)
+        self.running.append(job)
+
+    def ended(self, timeout):
+        done, self.running = self.running[:1], self.running[1:]
+        return [Ended(job, how := self.ends.get(job.name, ["done"]).pop(0), self.error(how)) for job in done]
+
+    def error(self, how):
+        return {"failed": SelfPretrainError("broken"), "lost": SelfPretrainError("killed")}.get(how)
+
+    def stop(self):
+        self.ends = {job.name: ["stopped"] for job in self.running}
+
+    def close(self):
+        self.closed = True
+
+
+def chain(*names):
+    """Jobs; ``b<a`` starts from ``a``."""
+    parts = [name.partition("<") for name in names]
+    return [Job(None, name, after or None, tested=True) for name, _, after in parts]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_executors_leave_the_same_results(workers, tmp_path):
+    stages = (Stage(Classify(), Budget(steps=2), batch=4, evals=1),)
+    model = Model(Attention(heads=2), width=8, depth=1)
+    wanted = [Recipe(toys.Majority(), model, stages, seed) for seed in (0, 1)]
+    workspace = replace(Workspace.of(tmp_path, "cpu", workers), quiet=True)
+    heard = []
+    with listening(heard.append):
+        run_recipes(wanted, workspace)
+    scores = [workspace.stage(recipe).read("result.json")["scores"]["test"]["score"] for recipe in wanted]
+    assert scores == pytest.approx([0.4895833333333333, 0.5104166666666666], abs=0.5)
+    ends = [event.name for event in heard if event.kind == "end"]
+    assert sorted(ends) == sorted(workspace.stage(recipe).name for recipe in wanted)
+
+
+def test_a_stage_waits_for_the_one_it_starts_from():
+    executor = Scripted({})
+    Scheduler(chain("a", "b<a", "c", "d<elsewhere"), executor, never).run()
+    assert executor.started == ["a", "c", "d", "b"] and executor.closed
+
+
+def test_what_is_lost_is_tried_again_and_what_failed_is_not():
+    executor, heard = Scripted({"a": ["lost", "lost", "done"]}), []
+    with listening(heard.append):
+        Scheduler(chain("a", "b<a"), executor, never).run()
+    assert executor.started == ["a", "a", "a", "b"]
+    assert [e.numbers["attempts"] for e in heard if e.kind == "lost"] == [1, 2]
+    executor = Scripted({"a": ["lost", "lost", "lost"]})
+    with pytest.raises(SelfPretrainError, match="killed"):
+        Scheduler(chain("a", "b<a"), executor, never).run()
+    executor = Scripted({"a": ["failed"]})
+    with pytest.raises(SelfPretrainError, match="broken"):
+        Scheduler(chain("a", "c", "b<a", "d"), executor, never).run()
+    assert executor.started == ["a", "c"] and executor.closed
+
+
+def test_when_asked_to_stop_what_runs_may_save_and_nothing_new_begins():
+    executor, asked = Scripted({}), iter([False, True, True, True, True])
+    with pytest.raises(Interrupted, match="goes on from here"):
+        Scheduler(chain("a", "b", "c", "d"), executor, lambda: next(asked)).run()
+    assert executor.started == ["a", "b", "c"] and executor.closed
+
+
+def test_trackers_hear_everything(experiment, tmp_path):
+    workspace = replace(quiet(tmp_path), trackers=("jsonl",))
+    cell = next(c for c in experiment.cells if c.column == "scratch")
+    run_recipes([cell.recipe], workspace)
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert {"start", "train", "val", "end"} <= {line["kind"] for line in lines}
+    log = (workspace.stage(cell.recipe).path / "log.jsonl").read_text().splitlines()
+    assert len([line for line in lines if line["kind"] in ("train", "val")]) == len(log)

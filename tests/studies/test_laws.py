@@ -12,12 +12,11 @@ import pytest
 import toys
 from selfpretrain import registry
 from selfpretrain.report.paper_numbers import look_up
-from selfpretrain.runner.plan import jobs, parts
-from selfpretrain.runner.publish import about
-from selfpretrain.runner.run import carry_out
-from selfpretrain.runner.workspace import Bench, Machine
+from selfpretrain.runner.plan import jobs
+from selfpretrain.runner.run import run_experiment
+from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import describe, revive
-from selfpretrain.studies.base import Study
+from selfpretrain.studies.base import Study, about
 from selfpretrain.training.recipe import fingerprint
 
 STUDIES = {name: registry.find("studies", name) for name in registry.names("studies")}
@@ -90,16 +89,16 @@ def test_page_says_what_it_must(name):
 
 def test_studies_share_their_stages(tmp_path):
     """What one study has trained is not trained again for another."""
-    bench = Bench(tmp_path)
-    each = [{job.name for job in jobs(mine, bench)} for mine in map(cells, STUDIES)]
+    workspace = Workspace(tmp_path)
+    recipes = ([cell.recipe for cell in mine] for mine in map(cells, STUDIES))
+    each = [{job.name for job in jobs(mine, workspace)} for mine in recipes]
     assert len(set().union(*each)) < 0.9 * sum(map(len, each))
 
 
 @pytest.mark.parametrize("name", ["compare", "coser-table-4"])
 def test_smoke_runs_and_reports(name, tmp_path):
     study = STUDIES[name].at("smoke", seeds=1)
-    folders = carry_out(study, Machine.of(tmp_path, "cpu", "1"))
-    for folder, table in zip(folders, parts(list(study.cells())), strict=True):
-        text = (folder / "table.md").read_text()
-        assert all(cell.row in text for cell in table)
-        assert (folder / "report.html").stat().st_size > 10_000
+    folder = run_experiment(study.experiment("smoke"), Workspace.of(tmp_path, "cpu", "1")).path
+    text = (folder / "report.md").read_text()
+    assert all(cell.row in text for cell in study.cells())
+    assert (folder / "report.html").stat().st_size > 10_000

@@ -9,8 +9,8 @@ import pytest
 
 import toys
 from selfpretrain import registry
-from selfpretrain.runner.publish import SHIPPED
-from selfpretrain.runner.workspace import Machine
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.base import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 NAMES = [name for name in registry.names("studies") if name != "compare"]
@@ -28,10 +28,10 @@ def tool() -> ModuleType:
 
 
 def agree(tool, name, folder):
-    publication = tool.page(name, replace(Machine.of(folder, "cpu", "1"), quiet=True))
-    there = tool.DOCS / publication.folder.path.name
-    assert {file.name for file in there.iterdir()} == {file.name for file in tool.files(publication)}
-    for file in tool.files(publication):
+    made = tool.page(name, replace(Workspace.of(folder, "cpu", "1"), quiet=True))
+    there = tool.DOCS / made.name
+    assert {file.name for file in there.iterdir()} == {file.name for file in tool.files(made)}
+    for file in tool.files(made):
         assert file.read_bytes() == (there / file.name).read_bytes(), "run python tools/studies.py"
 
 
@@ -52,6 +52,6 @@ def test_every_study_has_been_run_read_and_listed(name):
     assert (SHIPPED / f"{name}.small.jsonl.xz").exists()
     assert len((SHIPPED / f"{name}.small.md").read_text().split()) > 40
     listed = (ROOT / "docs" / "studies" / "table.md").read_text()
-    assert f"({name}-small/page.md)" in listed
-    page = (ROOT / "docs" / "studies" / f"{name}-small" / "page.md").read_text()
+    assert f"({name}-small/report.md)" in listed
+    page = (ROOT / "docs" / "studies" / f"{name}-small" / "report.md").read_text()
     assert "missing" not in page

@@ -19,7 +19,8 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner import stage as running
 from selfpretrain.runner.stage import run
-from selfpretrain.runner.workspace import Bench
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system.events import listening
 from selfpretrain.training import loop
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
@@ -70,14 +71,14 @@ class StopAfter:
 @pytest.mark.parametrize("mixer", [Attention(heads=2), S4D(states=4)], ids=["attention", "s4d"])
 def test_the_same_recipe_gives_the_same_bits(tmp_path, mixer):
     recipe = replace(SPT, model=replace(SPT.model, mixer=mixer))
-    a, b = (run(recipe, Bench(tmp_path / name)) for name in "ab")
+    a, b = (run(recipe, Workspace(tmp_path / name)) for name in "ab")
     assert equal(weights(a), weights(b))
     assert result(a) == result(b)
     assert lines(a) == lines(b)
 
 
 def test_another_seed_gives_other_bits(tmp_path):
-    a, b = (run(replace(SPT, seed=seed), Bench(tmp_path)) for seed in (0, 1))
+    a, b = (run(replace(SPT, seed=seed), Workspace(tmp_path)) for seed in (0, 1))
     assert not equal(weights(a), weights(b))
 
 
@@ -88,11 +89,11 @@ def test_interrupted_is_the_same_as_undisturbed(tmp_path, mixer, schedule, cuts)
     optim = Optim(schedule=schedule, wait=1)
     stages = tuple(replace(stage, optim=optim) for stage in SPT.stages)
     recipe = replace(SPT, model=replace(SPT.model, mixer=mixer), stages=stages)
-    undisturbed = run(recipe, Bench(tmp_path / "undisturbed"))
+    undisturbed = run(recipe, Workspace(tmp_path / "undisturbed"))
     for cut in cuts:
         with pytest.raises(Interrupted, match="goes on from here"):
-            run(recipe, Bench(tmp_path / "cut", stop=StopAfter(cut)))
-    folder = run(recipe, Bench(tmp_path / "cut"))
+            run(recipe, Workspace(tmp_path / "cut", stop=StopAfter(cut)))
+    folder = run(recipe, Workspace(tmp_path / "cut"))
     assert equal(weights(folder), weights(undisturbed))
     assert result(folder) == result(undisturbed)
     assert lines(folder) == lines(undisturbed)
@@ -100,39 +101,40 @@ def test_interrupted_is_the_same_as_undisturbed(tmp_path, mixer, schedule, cuts)
 
 def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeypatch):
     """As after SIGKILL: the log is longer than the checkpoint knows, and is cut back."""
-    undisturbed = run(SPT, Bench(tmp_path / "undisturbed"))
-    folder = Bench(tmp_path / "cut").folder(SPT.upto(0))
+    undisturbed = run(SPT, Workspace(tmp_path / "undisturbed"))
+    folder = Workspace(tmp_path / "cut").stage(SPT.upto(0)).path
     with pytest.raises(Interrupted):
-        run(SPT, Bench(tmp_path / "cut", stop=StopAfter(5)))
+        run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(5)))
     kept = (folder / loop.CHECKPOINT).read_bytes()
     with pytest.raises(Interrupted):
-        run(SPT, Bench(tmp_path / "cut", stop=StopAfter(4)))
+        run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(4)))
     (folder / loop.CHECKPOINT).write_bytes(kept)
-    assert equal(weights(run(SPT, Bench(tmp_path / "cut"))), weights(undisturbed))
-    assert lines(folder) == lines(Bench(tmp_path / "undisturbed").folder(SPT.upto(0)))
+    assert equal(weights(run(SPT, Workspace(tmp_path / "cut"))), weights(undisturbed))
+    assert lines(folder) == lines(Workspace(tmp_path / "undisturbed").stage(SPT.upto(0)).path)
 
 
 def test_a_truncated_checkpoint_is_named_with_what_to_do(tmp_path):
     with pytest.raises(Interrupted):
-        run(SPT, Bench(tmp_path, stop=StopAfter(5)))
-    checkpoint = Bench(tmp_path).folder(SPT.upto(0)) / loop.CHECKPOINT
+        run(SPT, Workspace(tmp_path, stop=StopAfter(5)))
+    checkpoint = Workspace(tmp_path).stage(SPT.upto(0)).path / loop.CHECKPOINT
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(StoreError, match=r"damaged.*delete .* and run again"):
-        run(SPT, Bench(tmp_path))
+        run(SPT, Workspace(tmp_path))
 
 
 def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):
-    run(SPT, Bench(tmp_path))
+    run(SPT, Workspace(tmp_path))
     monkeypatch.setattr(running, "Fit", None)
-    folder = run(SPT, Bench(tmp_path))
+    folder = run(SPT, Workspace(tmp_path))
     assert not (folder / loop.CHECKPOINT).exists()
 
 
 def test_the_best_validation_score_decides(tmp_path):
     seen = []
     stage = Stage(Classify(), Budget(steps=40), Optim(lr=0.05, schedule="constant"), evals=8)
-    folder = run(replace(SPT, stages=(stage,)), Bench(tmp_path, tell=seen.append))
-    scores = [(line["score"], -line["step"]) for line in seen if line["kind"] == "val"]
+    with listening(seen.append):
+        folder = run(replace(SPT, stages=(stage,)), Workspace(tmp_path))
+    scores = [(e.numbers["score"], -e.numbers["step"]) for e in seen if e.kind == "val"]
     best, step = max(scores)
     assert result(folder)["best_step"] == -step
     assert result(folder)["scores"]["val"]["score"] == best
@@ -140,12 +142,12 @@ def test_the_best_validation_score_decides(tmp_path):
 
 def test_patience_ends_early(tmp_path):
     stage = Stage(Classify(), Budget(steps=60), Optim(lr=1e-9), evals=20, patience=3)
-    assert result(run(replace(SPT, stages=(stage,)), Bench(tmp_path)))["stopped"] == "patience"
+    assert result(run(replace(SPT, stages=(stage,)), Workspace(tmp_path)))["stopped"] == "patience"
 
 
 def test_divergence_is_a_result_not_a_crash(tmp_path):
     stage = Stage(Classify(), Budget(steps=40), Optim(lr=1e38, clip=0.0, schedule="constant"), evals=4)
-    content = result(run(replace(SPT, stages=(stage,)), Bench(tmp_path)))
+    content = result(run(replace(SPT, stages=(stage,)), Workspace(tmp_path)))
     assert content["stopped"] == "diverged"
     assert 0 <= content["scores"]["test"]["accuracy"] <= 1
 
@@ -154,7 +156,7 @@ def test_divergence_is_a_result_not_a_crash(tmp_path):
     ("budget", "steps"), [(Budget(steps=7), 7), (Budget(epochs=2.0), 6), (Budget(flops=1e7), None)], ids=str
 )
 def test_budgets(tmp_path, budget, steps):
-    content = result(run(replace(SPT, stages=(Stage(Classify(), budget, evals=1),)), Bench(tmp_path)))
+    content = result(run(replace(SPT, stages=(Stage(Classify(), budget, evals=1),)), Workspace(tmp_path)))
     if steps is None:
         assert content["cost"]["flops"] == pytest.approx(1e7, rel=0.5 / content["steps"] + 1e-6)
     else:
@@ -163,7 +165,7 @@ def test_budgets(tmp_path, budget, steps):
 
 def test_a_budget_in_seconds_ends(tmp_path):
     content = result(
-        run(replace(SPT, stages=(Stage(Classify(), Budget(seconds=0.3), evals=2),)), Bench(tmp_path))
+        run(replace(SPT, stages=(Stage(Classify(), Budget(seconds=0.3), evals=2),)), Workspace(tmp_path))
     )
     assert content["steps"] > 1
     assert content["stopped"] == "budget"
@@ -172,7 +174,7 @@ def test_a_budget_in_seconds_ends(tmp_path):
 def test_too_few_examples_for_a_batch_are_refused(tmp_path):
     stage = Stage(Classify(), Budget(steps=2), batch=64, fraction=0.5)
     with pytest.raises(SpecError, match="lower the batch size"):
-        run(replace(SPT, stages=(stage,)), Bench(tmp_path))
+        run(replace(SPT, stages=(stage,)), Workspace(tmp_path))
 
 
 TORCHRUN = """
@@ -182,11 +184,12 @@ import torch
 torch.set_num_threads(1)
 from selfpretrain.system import distributed
 from selfpretrain.runner.stage import run
-from selfpretrain.runner.workspace import Bench
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system.events import listening
 from tests_ddp import RECIPES
 with distributed.process_group("cpu") as device:
     for recipe in RECIPES:
-        run(recipe, Bench(Path(sys.argv[1]), device))
+        run(recipe, Workspace(Path(sys.argv[1]), device))
 """
 RECIPES = """
 from dataclasses import replace

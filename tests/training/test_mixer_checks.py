@@ -20,10 +20,10 @@ from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.runner.run import carry_out
-from selfpretrain.runner.workspace import Machine
+from selfpretrain.runner.run import run_experiment
+from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import spec
-from selfpretrain.studies.compare import prepare
+from selfpretrain.studies._running import comparison
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.evaluate import evaluate
@@ -144,9 +144,9 @@ def test_batch_norm_in_training_does_hear_later_positions():
 
 
 def test_a_study_refuses_the_leak_before_it_trains(tmp_path):
-    machine = Machine.of(tmp_path, "cpu", "1")
+    study = comparison(toys.Majority(), (Future(),), "causal", 1, "smoke", {})
     with pytest.raises(SpecError, match="must not be pretrained causally"):
-        carry_out(prepare(toys.Majority(), (Future(),), "causal", "smoke", 1), machine)
+        run_experiment(study.experiment("smoke"), Workspace.of(tmp_path, "cpu", "1"))
     assert not (tmp_path / "stages").exists()
 
 
