@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from selfpretrain.errors import ForeignRun, StoreError
-from selfpretrain.report import results
+from selfpretrain.report import old_results as results
 from selfpretrain.report.analysis import analyse
 from selfpretrain.report.caveats import remarks
 

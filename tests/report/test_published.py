@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from selfpretrain.errors import UnknownName
-from selfpretrain.report.paper_numbers import FOLDER, PAPERS, Number, look_up, published
+from selfpretrain.report.paper_numbers import FOLDER, PAPERS, PaperNumber, look_up, published
 
 TEXTS = {
     "amos2024": "amos-2024-never-train-from-scratch.txt",
@@ -146,8 +146,9 @@ def test_every_file_is_a_paper():
 
 
 def test_a_cross_is_no_number():
-    crossed = look_up("amos2024", ("Table 1", "Transformer", "PathX"))
-    assert crossed == Number(None, "%", "quoted from Tay et al. (2021); chance accuracy")
+    place = "Table 1", "Transformer", "PathX"
+    remark = "quoted from Tay et al. (2021); chance accuracy"
+    assert look_up("amos2024", place) == PaperNumber("amos2024", *place, None, "%", remark)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ import pytest
 from rich.console import Console
 
 from selfpretrain.errors import ForeignRun, StoreError
-from selfpretrain.report import certainty, format, results, sheet, sheet_page, sheet_table
+from selfpretrain.report import certainty, format, sheet, sheet_page, sheet_table
+from selfpretrain.report import old_results as results
 from selfpretrain.report.figures import charts
-from selfpretrain.report.results import Metric, Printed
+from selfpretrain.report.old_results import Metric, Printed
 from selfpretrain.report.statistics import holm
 
 GOLDEN = Path(__file__).with_name("golden") / "sheet.md"

@@ -9,7 +9,7 @@ import pytest
 from selfpretrain.report.analysis import Analysis, Order, Standing, analyse
 from selfpretrain.report.caveats import remarks
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.results import Cell, Cost, Metric, Plan, Stage, Study, TaskCard
+from selfpretrain.report.old_results import Cell, Cost, Metric, Plan, Stage, Study, TaskCard
 from selfpretrain.report.verdict import standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]

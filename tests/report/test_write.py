@@ -14,11 +14,12 @@ import pytest
 from rich.console import Console
 
 from selfpretrain.errors import StoreError
-from selfpretrain.report import format, page, results
+from selfpretrain.report import format, page
+from selfpretrain.report import old_results as results
 from selfpretrain.report.analysis import analyse
 from selfpretrain.report.figures import style
+from selfpretrain.report.old_results import Metric
 from selfpretrain.report.render.latex import escaped
-from selfpretrain.report.results import Metric
 from selfpretrain.report.write import show, write
 
 GOLDEN = Path(__file__).with_name("golden")

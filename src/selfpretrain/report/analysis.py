@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .results import Cell, Predictions, Study
+from .old_results import Cell, Predictions, Study
 from .statistics import Estimate, estimate, mean_error, r2, r2_error, sign_flip
 
 Place = tuple[str, str]

@@ -2,7 +2,7 @@
 
 import math
 
-from .results import Metric
+from .old_results import Metric
 from .statistics import Estimate
 
 MINUS = "\N{MINUS SIGN}"

@@ -5,9 +5,8 @@ Rows and columns have the paper's names, without its references and footnote mar
 """
 
 import csv
-import difflib
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -23,55 +22,57 @@ PAPERS = {
 }
 """Every paper with a file, and how it is cited."""
 
-Place = tuple[str, str, str]
+Where = tuple[str, str, str]
 """Table, row and column."""
 
 
 @dataclass(frozen=True)
-class Number:
-    """What stands in one cell of a table."""
+class PaperNumber:
+    """What stands in one cell of a paper's table, and where that is."""
 
+    paper: str
+    table: str
+    row: str
+    column: str
     value: float | None  # None: a cross or nothing; the remark says what it means
     unit: str = ""  # "%", "s", ...; accuracies without one are fractions
     remark: str = ""  # from where it is quoted, what it should have been, how it came about
 
 
 @functools.cache
-def published(paper: str) -> Mapping[Place, Number]:
+def published(paper: str) -> Mapping[Where, PaperNumber]:
     """All numbers of a paper, by table, row and column, in its order.
 
     Raises:
         UnknownName: if there is no file of that paper.
     """
+    from ..spec import nearest
+
     if paper not in PAPERS:
-        raise UnknownName(f"no printed numbers of {paper!r}{_nearest(paper, PAPERS)}")
+        raise UnknownName(f"no printed numbers of {paper!r}{nearest(paper, PAPERS)}")
     with (FOLDER / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
+    places = [(line["table"], line["row"], line["column"]) for line in lines]
+    values = [float(line["value"]) if line["value"] else None for line in lines]
     numbers = {
-        (line["table"], line["row"], line["column"]): Number(
-            float(line["value"]) if line["value"] else None, line["unit"], line["remark"]
-        )
-        for line in lines
+        place: PaperNumber(paper, *place, value, line["unit"], line["remark"])
+        for place, value, line in zip(places, values, lines, strict=True)
     }
     return MappingProxyType(numbers)
 
 
-def look_up(paper: str, place: Place) -> Number:
+def look_up(paper: str, place: Where) -> PaperNumber:
     """One number of a paper.
 
     Raises:
         UnknownName: if the paper, its table, row or column is not there; the message offers the nearest.
     """
+    from ..spec import nearest
+
     known = list(published(paper))
     for i, kind in enumerate(("table", "row", "column")):
         names = dict.fromkeys(each[i] for each in known if each[:i] == place[:i])
         if place[i] not in names:
             where = ", ".join([PAPERS[paper], *place[:i]])
-            raise UnknownName(f"{where}: there is no {kind} {place[i]!r}{_nearest(place[i], names)}")
+            raise UnknownName(f"{where}: there is no {kind} {place[i]!r}{nearest(place[i], names)}")
     return published(paper)[place]
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"

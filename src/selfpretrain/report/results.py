@@ -1,24 +1,31 @@
-"""Reading a study folder: what was planned, what has finished, and what it left.
+"""The record of an experiment: what was planned, what has finished, and what it left.
 
-Nothing is computed here. A cell whose stages have not all finished is kept, without an outcome.
+The runner writes ``study.json`` from an ``ExperimentRecord``; reading it again finds the results of the
+stages. Nothing is computed here. A cell whose stages have not all finished is kept, without an outcome.
 """
 
 import json
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from numpy.typing import NDArray
 
-from ..errors import ForeignRun, StoreError
+from ..errors import StoreError
+from ..system.files import Json, read_json
+from . import format1, old_results
+from .paper_numbers import PaperNumber, look_up
 
-FORMAT = 1
-"""The version of study.json and result.json that this package reads."""
+FORMAT = 2
+"""The version of study.json that is written; version 1 is still read."""
+FILE = "study.json"
 
 T = TypeVar("T")
+
+study, studies = old_results.study, old_results.studies
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,81 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Cost:
+class PaperPlace:
+    """Where a paper prints the number that a cell measures; the number itself is looked up when read."""
+
+    table: str
+    row: str
+    column: str
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """One row, column and seed."""
+
+    row: str
+    column: str
+    seed: int
+    stages: tuple[str, ...]  # their folders in order, relative to the folder of runs
+    printed: PaperPlace | None = None
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """The cells of an experiment that are of one task."""
+
+    label: str  # what the paper calls the task, else its name
+    task: TaskCard
+    metric: Metric
+    contrasts: tuple[tuple[str, str], ...]  # (treatment, control); the first is the headline
+    cells: tuple[CellRecord, ...]
+    baselines: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve that was measured."""
+
+    label: str
+    x: tuple[float | str, ...]  # numbers, or names
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Curves that were measured on weights, e.g. how far attention looks in every block."""
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True)
+class ExperimentRecord:
+    """What study.json says; it is written before training starts."""
+
+    name: str
+    title: str
+    scale: str  # smoke, small or paper; empty where it is not known
+    version: str
+    created: str
+    command: str
+    tasks: tuple[TaskRecord, ...]
+    about: dict[str, str] = field(default_factory=dict)  # title of a section -> Markdown, in order
+    interpretation: str = ""  # what a person makes of the numbers
+    figure: Literal["none", "bars", "lines"] = "none"
+    paper: str = ""  # whose printed numbers the cells name
+    measures: tuple[Measure, ...] = ()
+    asked: int = 0  # stages that the cells ask for
+    different: int = 0  # different ones among them
+    first_seed: int = 0
+    stamp: str = ""  # changes when the page would
+
+
+@dataclass(frozen=True)
+class StageCost:
     """What one stage took."""
 
     parameters: int
@@ -64,49 +145,11 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Point:
+class ValidationPoint:
     """A validation during training."""
 
     step: int
     score: float
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A finished training and the folder it left."""
-
-    folder: Path
-    objective: str
-    scores: dict[str, dict[str, float]]
-    steps: int
-    epochs: float
-    best_step: int
-    stopped: str
-    cost: Cost
-
-    @cached_property
-    def curve(self) -> tuple[Point, ...]:
-        """Validation scores in the order of their steps."""
-        path = self.folder / "log.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        points = [_point(line) for line in lines]
-        return tuple(sorted({p.step: p for p in points if p is not None}.values(), key=lambda p: p.step))
-
-    @cached_property
-    def environment(self) -> dict[str, Any]:
-        """Versions, device and commit; empty where none was kept."""
-        path = self.folder / "environment.json"
-        return json_object(path) if path.exists() else {}
-
-    @cached_property
-    def predictions(self) -> "Predictions | None":
-        """Answers on the test split; None where none were kept.
-
-        Raises:
-            StoreError: if the file is broken.
-        """
-        path = self.folder / "predictions.safetensors"
-        return _predictions(path) if path.exists() else None
 
 
 @dataclass(frozen=True)
@@ -118,28 +161,65 @@ class Predictions:
 
 
 @dataclass(frozen=True)
-class Printed:
-    """The number that a paper printed for what a cell measures, and where."""
+class StageResult:
+    """A finished training and the folder it left."""
 
-    paper: str
-    table: str
-    row: str
-    column: str
-    value: float | None  # None: a cross or nothing; the remark says what it means
-    unit: str = ""
-    remark: str = ""
+    folder: Path
+    objective: str
+    scores: dict[str, dict[str, float]]
+    steps: int
+    epochs: float
+    best_step: int
+    stopped: str
+    cost: StageCost
+
+    @cached_property
+    def curve(self) -> tuple[ValidationPoint, ...]:
+        """Validation scores in the order of their steps."""
+        path = self.folder / "log.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        points = [_point(line) for line in lines]
+        return tuple(sorted({p.step: p for p in points if p is not None}.values(), key=lambda p: p.step))
+
+    @cached_property
+    def environment(self) -> Json:
+        """Versions, device and commit; empty where none was kept."""
+        path = self.folder / "environment.json"
+        return read_json(path) if path.exists() else {}
+
+    @cached_property
+    def predictions(self) -> Predictions | None:
+        """Answers on the test split; None where none were kept.
+
+        Raises:
+            StoreError: if the file is broken.
+        """
+        path = self.folder / "predictions.safetensors"
+        return _predictions(path) if path.exists() else None
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One row, column and seed; ``stages`` is empty until all of them have finished."""
+class CellResult:
+    """A cell and what has come of it; ``stages`` is empty until all of them have finished."""
 
-    row: str
-    column: str
-    seed: int
-    paths: tuple[str, ...]  # stage folders in order, relative to the folder of runs
-    stages: tuple[Stage, ...] = ()
-    printed: Printed | None = None
+    record: CellRecord
+    stages: tuple[StageResult, ...] = ()
+    printed: PaperNumber | None = None
+
+    @property
+    def row(self) -> str:
+        """The architecture."""
+        return self.record.row
+
+    @property
+    def column(self) -> str:
+        """The arm."""
+        return self.record.column
+
+    @property
+    def seed(self) -> int:
+        """What randomness starts from."""
+        return self.record.seed
 
     @property
     def finished(self) -> bool:
@@ -147,7 +227,7 @@ class Cell:
         return bool(self.stages)
 
     @property
-    def scored(self) -> Stage:
+    def scored(self) -> StageResult:
         """The last stage: the one that is scored."""
         return self.stages[-1]
 
@@ -160,38 +240,26 @@ class Cell:
     @property
     def flops(self) -> float:
         """Floating-point operations of all stages."""
-        return sum(stage.cost.flops for stage in self.stages)
+        return sum((stage.cost.flops for stage in self.stages), 0.0)
 
     @property
     def seconds(self) -> float:
         """Seconds of all stages."""
-        return sum(stage.cost.seconds for stage in self.stages)
+        return sum((stage.cost.seconds for stage in self.stages), 0.0)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What study.json says, as it was written before training started."""
+class TaskResults:
+    """One task of an experiment, and what has come of its cells so far."""
 
-    study: str
-    version: str
-    created: str
-    command: str
-    title: str
-    task: TaskCard
-    metric: Metric
-    contrasts: tuple[tuple[str, str], ...]  # (treatment, control); the first is the headline
-    cells: tuple[dict[str, Any], ...]
-    baselines: dict[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    record: TaskRecord
+    cells: tuple[CellResult, ...]
 
-
-@dataclass(frozen=True)
-class Study:
-    """A plan and what has come of it so far."""
-
-    folder: Path
-    plan: Plan
-    cells: tuple[Cell, ...]
+    @property
+    def label(self) -> str:
+        """The paper's name of the task, and in brackets what stands in for it."""
+        label, name = self.record.label, self.record.task.name
+        return label if label.lower() == name.lower() else f"{label} ({name})"
 
     @property
     def rows(self) -> list[str]:
@@ -206,81 +274,135 @@ class Study:
     @property
     def headline(self) -> tuple[str, str]:
         """The treatment and the control that the verdict compares."""
-        return self.plan.contrasts[0]
+        return self.record.contrasts[0]
+
+    @property
+    def finished(self) -> list[CellResult]:
+        """Cells whose stages have all left their results."""
+        return [cell for cell in self.cells if cell.finished]
 
     @property
     def missing(self) -> int:
         """How many cells have not finished."""
-        return sum(not cell.finished for cell in self.cells)
+        return len(self.cells) - len(self.finished)
 
-    def at(self, row: str, column: str) -> dict[int, Cell]:
+    def at(self, row: str, column: str) -> dict[int, CellResult]:
         """Cells with a score, by seed."""
         here = (c for c in self.cells if c.row == row and c.column == column and c.score is not None)
         return {cell.seed: cell for cell in sorted(here, key=lambda cell: cell.seed)}
 
 
-def study(folder: Path) -> Study:
-    """Read a study folder.
+@dataclass(frozen=True)
+class ExperimentResults:
+    """An experiment over all of its tasks, and what has come of it so far."""
+
+    folder: Path
+    record: ExperimentRecord
+    tasks: tuple[TaskResults, ...]
+
+    @property
+    def cells(self) -> list[CellResult]:
+        """Those of all tasks."""
+        return [cell for task in self.tasks for cell in task.cells]
+
+    @property
+    def missing(self) -> int:
+        """How many cells have not finished."""
+        return sum(task.missing for task in self.tasks)
+
+    @property
+    def state(self) -> str:
+        """How far it is, in a few words."""
+        cells = len(self.cells)
+        if self.missing == cells:
+            return "not run"
+        return f"unfinished, {cells - self.missing} of {cells} cells" if self.missing else "measured"
+
+
+def read(folder: Path) -> ExperimentResults:
+    """Read the folder of an experiment.
 
     Raises:
         StoreError: if study.json or the result of a stage is missing a field or is not JSON.
         ForeignRun: if one of them was written in another format.
     """
-    path = folder / "study.json"
-    if not path.is_file():
-        raise StoreError(f"{folder} holds no study.json; give the folder that a study left below --runs")
-    plan = parsed(Plan, json_object(path), path)
-    if not plan.cells or not plan.contrasts:
-        raise StoreError(f"{path}: a study needs at least one cell and one contrast; run the study again")
+    record = read_record(folder)
     runs = folder.resolve().parent
-    return Study(folder, plan, tuple(_cell(entry, runs, path) for entry in plan.cells))
+    stage = cache(lambda where: _stage(runs / where))  # cells share stages
+    tasks = tuple(
+        TaskResults(task, tuple(_cell(cell, record.paper, stage) for cell in task.cells))
+        for task in record.tasks
+    )
+    return ExperimentResults(folder, record, tasks)
 
 
-def studies(folder: Path) -> list[Path]:
-    """The folder itself if it is a study's, else the study folders directly below it, newest first.
+def read_record(folder: Path) -> ExperimentRecord:
+    """What was planned, whichever format it was written in.
+
+    Raises:
+        StoreError: if study.json is missing, broken or lacks something.
+        ForeignRun: if it was written in another format.
+    """
+    path = _file(folder)
+    if not path.is_file():
+        raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")
+    content = read_json(path, (format1.FORMAT, FORMAT))
+    if content.get("format", format1.FORMAT) == format1.FORMAT:
+        content = format1.upgraded(path, content)
+    record = parsed(ExperimentRecord, content, path)
+    if wrong := _wrong(record):
+        raise StoreError(f"{path}: {wrong}; run the study again")
+    return record
+
+
+def experiments(folder: Path) -> list[Path]:
+    """The folder itself if it is an experiment's, else the experiments directly below it, newest first.
 
     Raises:
         StoreError: if there is none.
     """
-    if (folder / "study.json").is_file():
+    if _file(folder).is_file():
         return [folder]
     if not folder.is_dir():
         raise StoreError(f"there is no folder {folder}; give a folder of runs, e.g. the one named by --runs")
-    found = [path.parent for path in folder.glob("*/study.json")]
+    below = {path.parent for name in (FILE, format1.SHEET) for path in folder.glob(f"*/{name}")}
+    found = below - format1.parts(below)
     if not found:
         raise StoreError(f"no study in {folder}; run one first (spt compare TASK) or give its folder")
-    return sorted(found, key=lambda path: ((path / "study.json").stat().st_mtime, path.name), reverse=True)
+    return sorted(found, key=lambda path: (_file(path).stat().st_mtime, path.name), reverse=True)
 
 
-def _cell(entry: Mapping[str, Any], runs: Path, path: Path) -> Cell:
-    plain = parsed(Cell, {**entry, "paths": entry.get("stages"), "stages": ()}, path)
-    if not plain.paths:
-        raise StoreError(f"{path}: the cell {plain.row}, {plain.column}, seed {plain.seed} has no stages")
-    stages = [_stage(runs / where) for where in plain.paths]
-    finished = tuple(stage for stage in stages if stage is not None)
-    return replace(plain, stages=finished if len(finished) == len(stages) else ())
+def _file(folder: Path) -> Path:
+    """Where an experiment is recorded: ``study.json``, or in format 1 over several tasks ``sheet.json``."""
+    sheet = folder / format1.SHEET
+    return sheet if sheet.is_file() and not (folder / FILE).is_file() else folder / FILE
 
 
-def _stage(folder: Path) -> Stage | None:
+def _wrong(record: ExperimentRecord) -> str:
+    """What is not as it should be, beyond the kinds of fields; empty if all is well."""
+    if not record.tasks:
+        return "a study needs at least one task"
+    for task in record.tasks:
+        if not task.cells or not task.contrasts:
+            return f"{task.label}: a study needs at least one cell and one contrast"
+        for cell in task.cells:
+            if not cell.stages:
+                return f"the cell {cell.row}, {cell.column}, seed {cell.seed} has no stages"
+    uneven = any(len(series.x) != len(series.y) for m in record.measures for series in m.series)
+    return "a measured curve has not as many x as y" if uneven else ""
+
+
+def _cell(record: CellRecord, paper: str, stage: Callable[[str], StageResult | None]) -> CellResult:
+    stages = [stage(where) for where in record.stages]
+    finished = tuple(found for found in stages if found is not None)
+    at = record.printed
+    printed = look_up(paper, (at.table, at.row, at.column)) if at else None
+    return CellResult(record, finished if len(finished) == len(stages) else (), printed)
+
+
+def _stage(folder: Path) -> StageResult | None:
     path = folder / "result.json"
-    return parsed(Stage, {**json_object(path), "folder": folder}, path) if path.is_file() else None
-
-
-def json_object(path: Path) -> dict[str, Any]:
-    """The content of a JSON file.
-
-    Raises:
-        StoreError: if it cannot be read or holds no JSON object.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StoreError(f"{path} is broken ({error}); delete it and run the study again") from error
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    if not isinstance(content, dict):
-        raise StoreError(f"{path} is broken (not a JSON object); delete it and run the study again")
-    return content
+    return parsed(StageResult, {**read_json(path), "folder": folder}, path) if path.is_file() else None
 
 
 def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
@@ -288,15 +410,9 @@ def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
 
     Raises:
         StoreError: if a field is missing or not what it should be.
-        ForeignRun: if the content was written in another format.
     """
     import pydantic
 
-    if content.get("format", FORMAT) != FORMAT:
-        raise ForeignRun(
-            f"{path} has format {content['format']}, this version reads {FORMAT}; "
-            f"use the version of selfpretrain that wrote it, or run the study again"
-        )
     try:
         return _adapter(cast(Hashable, kind)).validate_python(content)
     except pydantic.ValidationError as error:
@@ -312,14 +428,14 @@ def _adapter(kind: Any) -> Any:
     return pydantic.TypeAdapter(kind)
 
 
-def _point(line: str) -> Point | None:
+def _point(line: str) -> ValidationPoint | None:
     try:
         entry = json.loads(line)
     except ValueError:  # a line cut short by a kill: its step is logged again after resuming
         return None
     if entry.get("kind") != "val" or not math.isfinite(entry.get("score", math.nan)):
         return None
-    return Point(int(entry["step"]), float(entry["score"]))
+    return ValidationPoint(int(entry["step"]), float(entry["score"]))
 
 
 def _predictions(path: Path) -> Predictions:

@@ -7,8 +7,8 @@ from typing import Literal
 from ..errors import StoreError
 from .analysis import Analysis, analyse
 from .figures.charts import Measure
+from .old_results import Printed, json_object, parsed, study
 from .paper_numbers import PAPERS
-from .results import Printed, json_object, parsed, study
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from itertools import chain
 from . import format, tables
 from .analysis import Place
 from .figures.charts import comparable, printed_at
-from .results import Cell, Printed
+from .old_results import Cell, Printed
 from .sheet_load import Part, Sheet
 from .tables import Entry, Table
 

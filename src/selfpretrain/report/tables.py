@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from . import format
 from .analysis import Analysis, Difference, Order
-from .results import Cell, Metric
+from .old_results import Cell, Metric
 
 INTERVALS = (
     "95 % intervals: Student's t over seeds; and combined with the choice of test examples, which is "

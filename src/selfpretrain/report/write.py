@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import StoreError
-from . import page, results
+from . import old_results as results
+from . import page
 from .analysis import analyse
+from .old_results import Study
 from .render import csv_long, latex, markdown, terminal
-from .results import Study
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

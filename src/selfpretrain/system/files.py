@@ -38,8 +38,8 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
-def read_json(path: Path) -> Json:
-    """A JSON file written by this version's layout.
+def read_json(path: Path, formats: tuple[int, ...] = (FORMAT,)) -> Json:
+    """A JSON object written in one of these formats.
 
     Raises:
         StoreError: if it is not there or damaged.
@@ -51,9 +51,10 @@ def read_json(path: Path) -> Json:
         raise StoreError(f"{path} is not there") from error
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} is damaged ({error}); delete {path.parent} and run again") from error
-    if not isinstance(content, dict) or content.get("format", FORMAT) != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else None
-        raise ForeignRun(_foreign(path, found))
+    if not isinstance(content, dict):
+        raise StoreError(f"{path} is damaged (not a JSON object); delete {path.parent} and run again")
+    if content.get("format", FORMAT) not in formats:
+        raise ForeignRun(_foreign(path, content["format"], formats))
     return content
 
 
@@ -94,8 +95,9 @@ def _replacing(path: Path) -> Iterator[Path]:
         raise
 
 
-def _foreign(path: Path, found: Any) -> str:
+def _foreign(path: Path, found: Any, formats: tuple[int, ...] = (FORMAT,)) -> str:
+    known = " and ".join(map(str, formats))
     return (
-        f"{path} was written in format {found}, this is selfpretrain {__version__} with format {FORMAT}; "
+        f"{path} was written in format {found}, this is selfpretrain {__version__} with format {known}; "
         f"use another folder with --runs"
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import format
 from ..analysis import Analysis
+from ..old_results import Metric, Printed
 from ..ranks import Ranks
-from ..results import Metric, Printed
 from .style import COLOURS, INK, MARKERS, SETTINGS, STYLES, WIDTH, abreast, canvas, drawn, named, thin
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import format
 from ..analysis import Analysis, Difference
-from ..results import Cell, Metric
+from ..old_results import Cell, Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 
-from ..results import Cell, Printed, Study
+from ..old_results import Cell, Printed, Study
 
 KNOWN = (
     "study", "task", "row", "column", "seed", "state", "score", "parameters", "flops", "seconds",
