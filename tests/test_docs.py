@@ -59,8 +59,9 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
     monkeypatch.syspath_prepend(tmp_path)
-    for package in [selfpretrain, *(importlib.import_module(f"selfpretrain.{s}") for s in registry.SHELVES)]:
-        dropped = tmp_path / OUR_FOLDER / package.__name__.partition(".")[2]
+    shelves = (importlib.import_module(registry.module_of(shelf)) for shelf in registry.SHELVES)
+    for package in [selfpretrain, *shelves]:
+        dropped = tmp_path / OUR_FOLDER / package.__name__.partition(".")[2].replace(".", "/")
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(dropped)])
     yield tmp_path
     for module in set(sys.modules) - before:

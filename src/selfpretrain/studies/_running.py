@@ -18,7 +18,7 @@ from ..spec import amended
 from ..system.events import Event, emit
 from ..tasks.base import Task
 from .base import SHIPPED, Scale, Study
-from .compare import prepare
+from .compare import Compare, prepare
 
 Settings = Mapping[str, Any]
 """Settings by their paths and new values, e.g. ``{"task.train": 500, "pretrain.optim.lr": 3e-3}``."""
@@ -88,7 +88,7 @@ def comparison(
     seeds: int,
     scale: Scale,
     settings: Settings,
-) -> Study:
+) -> Compare:
     """The study that ``compare`` carries out."""
     of_task = {path.removeprefix("task."): v for path, v in settings.items() if path.startswith("task.")}
     asked = task if isinstance(task, tuple) else (task,)
