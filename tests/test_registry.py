@@ -75,6 +75,25 @@ def test_a_careless_mixer_is_caught(package):
     assert "test_keeps_the_contract[bidirectional-careless]" in out
 
 
+RUN = "compare --task toys:Majority --mixers attention --seeds 2 --scale smoke --quiet"
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind", "name", "flags", "left"),
+    [
+        ("executors", "executor", "threads", "--executor threads --jobs 2", "compare-*/report.html"),
+        ("trackers", "tracker", "best", "--track best --jobs 1", "best.json"),
+    ],
+)
+def test_executors_and_trackers_of_the_documentation_work(package, folder, kind, name, flags, left):
+    (package / "selfpretrain" / "runner" / folder / f"{name}.py").write_text(example(kind))
+    paths = os.pathsep.join([str(package), str(LAWS)])
+    runs = package / "runs"
+    command = [sys.executable, "-m", "selfpretrain", *RUN.split(), *flags.split(), "--runs", str(runs)]
+    subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, check=True)
+    assert list(runs.glob(left))
+
+
 def test_a_dropped_file_is_listed(package):
     (package / "selfpretrain" / "mixers" / "recent.py").write_text(example("mixer"))
     environment = os.environ | {"PYTHONPATH": str(package)}

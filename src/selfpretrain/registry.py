@@ -37,14 +37,19 @@ def names(shelf: str) -> list[str]:
 
     The file ``image_jpeg.py`` is called ``image-jpeg``.
     """
-    package = importlib.import_module(_module(shelf))
+    package = importlib.import_module(module_of(shelf))
     found = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg)
     return sorted(name.replace("_", "-") for name in found if name != "base" and not name.startswith("_"))
 
 
+def module_of(shelf: str) -> str:
+    """The package that a shelf's files are in."""
+    return f"{__package__}.{INSIDE.get(shelf, shelf)}"
+
+
 def about(shelf: str, name: str) -> str:
     """The first sentence of a shelf's file, read without importing it."""
-    package = importlib.import_module(_module(shelf))
+    package = importlib.import_module(module_of(shelf))
     text = Path(package.__path__[0], f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(text)) or name).splitlines()[0]
 
@@ -62,7 +67,7 @@ def find(shelf: str, name: str) -> Any:
     known = names(shelf)
     if name in known:
         file = name.replace("-", "_")
-        return getattr(importlib.import_module(f"{_module(shelf)}.{file}"), SHELVES[shelf])
+        return getattr(importlib.import_module(f"{module_of(shelf)}.{file}"), SHELVES[shelf])
     if shelf in OWN:
         own = importlib.import_module(f"{__package__}.{shelf}.{OWN[shelf]}")
         if name in own.known():
@@ -100,10 +105,6 @@ def name_of(thing: object) -> str:
     parts = kind.__module__.split(".")
     on_shelf = parts[0] == __package__ and len(parts) == 3 and parts[1] in SHELVES
     return parts[2].replace("_", "-") if on_shelf else kind.__name__.lower()
-
-
-def _module(shelf: str) -> str:
-    return f"{__package__}.{INSIDE.get(shelf, shelf)}"
 
 
 def _foreign(name: str) -> Any:
