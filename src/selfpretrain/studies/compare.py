@@ -29,7 +29,8 @@ from ..training.recipe import Recipe
 from ..training.stage_folder import Folder
 from .base import Scale, Study
 from .recipes.arms import Arms, tied
-from .recipes.defaults import GRID, Grid, denoiser, paper, small, toys, with_settings
+from .recipes.defaults import GRID, Grid, denoiser, small, toys, with_settings
+from .recipes.lookup import matching
 
 TUNING_SEED = 1_000
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
@@ -184,7 +185,7 @@ class Compare(Study):
 
 def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale, seeds: int) -> Compare:
     """The comparison of some mixers on a task, with the settings of a scale."""
-    settings = paper if scale == "paper" else small
+    settings = matching if scale == "paper" else small
     task = task.tiny() if scale == "smoke" else task
     arms = tuple(settings(task, mixer, denoiser(task, objective)) for mixer in mixers)
     return Compare(task, tuple(map(toys, arms)) if scale == "smoke" else arms, seeds)
