@@ -101,3 +101,33 @@ def test_a_dropped_file_is_listed(package):
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert "recent" in out
     assert "Mean of the last few positions" in out
+
+
+def compared(folder, package, objective):
+    """Output of a comparison in seconds, pretrained with an objective."""
+    paths = os.pathsep.join([str(package), str(folder)])
+    flags = ["--objective", objective, "--mixers", "attention", "--seeds", "1", "--scale", "smoke", "--quiet"]
+    command = [sys.executable, "-m", "selfpretrain", "compare", *flags]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (stage,) = (folder / "runs" / "stages").glob("*-span-*")
+    return (stage / "recipe.json").read_text()
+
+
+def test_the_objective_of_the_documentation_is_compared_by_its_name(package):
+    (package / "selfpretrain" / "objectives" / "span.py").write_text(example("objective"))
+    assert '"selfpretrain.objectives.span:Span"' in compared(package, package, "span")
+
+
+def test_and_by_its_path_with_nothing_registered(tmp_path):
+    (tmp_path / "mylab").mkdir()
+    (tmp_path / "mylab" / "span.py").write_text(example("objective"))
+    recipe = compared(tmp_path, Path(selfpretrain.__file__).parents[1], "mylab.span:Span")
+    assert '"mylab.span:Span"' in recipe and '"rate": 0.15' in recipe

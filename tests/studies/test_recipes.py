@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import json
+import os
 import re
 from pathlib import Path
 
@@ -19,9 +20,9 @@ from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.spec import describe, revive
 from selfpretrain.studies.recipes.amos2024_tables import TABLE_4, TABLE_5, TABLE_6
-from selfpretrain.studies.recipes.defaults import denoiser, paper
+from selfpretrain.studies.recipes.defaults import denoiser
 from selfpretrain.studies.recipes.gu2022 import TABLE_11
-from selfpretrain.studies.recipes.lookup import PAPERS, available, printed, recipe, task_name
+from selfpretrain.studies.recipes.lookup import PAPERS, available, matching, printed, recipe, task_name
 from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, TASKS, Key
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.image import Image
@@ -67,7 +68,8 @@ SIZES = {
 
 @pytest.fixture
 def papers():
-    folder = ROOT.parent / "shared" / "papers"
+    data = Path(os.environ.get("SPT_TEST_DATA", ROOT.parent / "shared" / "data"))
+    folder = data.parent / "papers"
     if not folder.is_dir():
         pytest.skip("needs the texts of the papers")
     return folder
@@ -381,7 +383,7 @@ def test_what_was_not_trained_is_refused(key):
 )
 def test_the_scale_of_the_paper_is_its_recipe(task, mixer, objective, key):
     denoise = denoiser(task.tiny(), objective)
-    assert paper(task, mixer, denoise) == recipe(*key)
+    assert matching(task, mixer, denoise) == recipe(*key)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +419,7 @@ def test_the_scale_of_the_paper_is_its_recipe(task, mixer, objective, key):
 )
 def test_what_the_paper_does_not_print_is_refused(task, mixer, objective, said):
     with pytest.raises(SpecError) as caught:
-        paper(task, mixer, denoiser(task.tiny(), objective))
+        matching(task, mixer, denoiser(task.tiny(), objective))
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 

@@ -80,6 +80,8 @@ class Objective(abc.ABC):
 class Denoise(Objective):
     """An objective that rebuilds inputs: its specs say which positions (``make_targets``) and add settings.
 
+    What is on the shelf, or in a package of yours, is taken by ``spt compare --objective``.
+
     ``distance`` says how values are told: by "levels" (cross-entropy), by "l1", or "auto": levels where they
     are quantised.
     """
@@ -87,6 +89,11 @@ class Denoise(Objective):
     labelled = False
 
     distance: Distance
+
+    @classmethod
+    def for_signal(cls, form: Form) -> "Denoise":
+        """The objective with settings that suit such sequences; unless a subclass knows better, its own."""
+        return cls()
 
     def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
         """One linear layer per position."""

@@ -9,7 +9,7 @@ Source: Amos et al. (2024), section 2; appendix C.3 for rates.
 import torch
 
 from ..data.examples import Batch
-from ..data.schema import Form
+from ..data.schema import Form, Tokens
 from ..spec import Share, spec
 from ._rebuild import Distance
 from .base import Denoise, Targets
@@ -23,6 +23,12 @@ class Masked(Denoise):
 
     rate: Share = 0.15
     distance: Distance = "auto"  # of values: levels (cross-entropy) where they are quantised, l1 elsewhere
+
+    @classmethod
+    def for_signal(cls, form: Form) -> "Masked":
+        """15 % of symbols, half of quantised values (pixels), a quarter of other values."""
+        signal = form.signal
+        return cls(0.15 if isinstance(signal, Tokens) else 0.5 if signal.levels else 0.25)
 
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """Hide positions; the random numbers are drawn on the CPU, so that all devices hide the same ones."""

@@ -26,7 +26,8 @@ from ..training.build import build_network
 from ..training.recipe import Recipe
 from .base import Scale, Study
 from .recipes.arms import Arms, tied
-from .recipes.defaults import denoiser, paper, small, toys
+from .recipes.defaults import denoiser, small, toys
+from .recipes.lookup import matching
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """What architectures can be made to have in common, and in words."""
@@ -151,7 +152,7 @@ class Compare(Study):
 
 def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale, seeds: int) -> Compare:
     """The comparison of some mixers on a task, with the settings of a scale."""
-    settings = paper if scale == "paper" else small
+    settings = matching if scale == "paper" else small
     task = task.tiny() if scale == "smoke" else task
     arms = tuple(settings(task, mixer, denoiser(task, objective)) for mixer in mixers)
     return Compare(task, tuple(map(toys, arms)) if scale == "smoke" else arms, seeds)

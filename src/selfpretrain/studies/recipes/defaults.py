@@ -1,24 +1,27 @@
 """How an architecture is trained on a task: sizes, budgets and learning rates of every arm.
 
 The small settings were chosen on the validation split of ``stdlib``, with one grid for every arm and a seed
-that no report uses; the paper's are those of Amos et al. (2024), appendix C, Table 4.
+that no report uses; those of the papers are found by ``lookup``.
 """
 
 from dataclasses import replace
 
-from ...data.schema import Tokens
+from pydantic import ValidationError
+
 from ...errors import SpecError
 from ...mixers.base import Mixer
-from ...objectives.base import Objective
-from ...objectives.causal import Causal
+from ...objectives.base import Denoise
 from ...objectives.masked import Masked
-from ...registry import name_of
+from ...registry import find, name_of, names
+from ...spec import explain
 from ...tasks.base import Task
 from ...training.model import Model
 from ...training.optim import Optim
 from ...training.recipe import Budget, Stage
 from ..base import toy
 from .arms import Arms, supervised
+from .lookup import task_name
+from .printed import TASKS
 
 BATCH = 16
 PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 7, 3
@@ -41,7 +44,7 @@ def toys(arms: Arms) -> Arms:
     return Arms(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
 
 
-def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
+def small(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
     """Minutes on two cores for a few thousand short sequences."""
     depth, expand = (1, 0) if mixer.whole else (2, 2)
     causal = denoise.needs_causal and mixer.denoises
@@ -57,34 +60,26 @@ def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
     return Arms(model, pretrain, finetune, model, finetune)
 
 
-def paper(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
-    """The printed recipe of Amos et al. (2024), for a GPU and days.
+def denoiser(task: Task, objective: str) -> Denoise:
+    """A denoising objective of the shelf, or ``package.module:Class``, with settings that suit the task.
+
+    They are those that it proposes for the signal; of masking, the rate that the papers have for the task.
 
     Raises:
-        SpecError: if the paper has none for this task and mixer.
+        SpecError: if there is no such objective, it does not rebuild inputs, or it proposes no settings.
     """
-    from .lookup import matching  # which needs the arms of this module
-
-    return matching(task, mixer, denoise)
-
-
-def denoiser(task: Task, objective: str) -> Objective:
-    """The denoising objective by its short name, with the masking rate that suits the signal.
-
-    Rates: 15 % of symbols (10 % for ListOps), half of quantised values (pixels), a quarter of other values.
-    Source: Amos et al. (2024), section 2 and appendix C.3.
-
-    Raises:
-        SpecError: if it is neither masked nor causal.
-    """
-    if objective == "causal":
-        return Causal()
-    if objective != "masked":
-        raise SpecError(f"objective {objective!r}: self-pretraining is either masked or causal")
-    if name_of(task) == "listops":
-        return Masked(0.1)
-    signal = task.form.signal
-    return Masked(0.15 if isinstance(signal, Tokens) else 0.5 if signal.levels else 0.25)
+    kind = find("objectives", objective)
+    if not (isinstance(kind, type) and issubclass(kind, Denoise)):
+        shelf = {name: find("objectives", name) for name in names("objectives")}
+        others = " or ".join(name for name, offered in shelf.items() if issubclass(offered, Denoise))
+        raise SpecError(f"objective {objective!r} rebuilds no inputs; self-pretraining takes {others}")
+    try:
+        proposed = kind.for_signal(task.form)
+    except (TypeError, ValidationError) as error:
+        what = explain(error) if isinstance(error, ValidationError) else error
+        raise SpecError(f"{objective} needs settings that for_signal does not give: {what}") from error
+    known = TASKS.get(task_name(task))
+    return replace(proposed, rate=known.rate) if known and isinstance(proposed, Masked) else proposed
 
 
 def _between(steps: float, least: int) -> int:

@@ -7,8 +7,7 @@ from ...errors import SpecError, UnknownName
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer
 from ...mixers.local import Local
-from ...objectives.base import Objective
-from ...objectives.causal import Causal
+from ...objectives.base import Denoise
 from ...registry import name_of
 from ...spec import nearest
 from ...tasks.base import Task
@@ -59,7 +58,7 @@ def available(paper: str) -> list[Key]:
     return list(_tables(paper))
 
 
-def matching(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
+def matching(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
     """The recipe of Amos et al. (2024) for a mixer as it comes from the shelf.
 
     Attention becomes local where the paper cuts sequences into blocks.
@@ -68,7 +67,7 @@ def matching(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
         SpecError: if there is none, or it would replace what was asked for.
     """
     name, kind = task_name(task), name_of(mixer)
-    objective = "causal" if isinstance(denoise, Causal) else "masked"
+    objective = name_of(denoise)
     families = FAMILIES.get((kind, objective), (kind,))
     keys = [key for key in (Key("amos", name, f, objective) for f in families) if key in _tables("amos")]
     if not keys:

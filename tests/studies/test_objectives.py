@@ -1,0 +1,80 @@
+"""Any denoising objective can be compared, with the settings that it proposes for the task."""
+
+import pytest
+
+import toys
+from selfpretrain.data.schema import Classes, Form, Values
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.objectives.base import Denoise, Distance
+from selfpretrain.objectives.causal import Causal
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.spec import spec
+from selfpretrain.studies.compare import prepare
+from selfpretrain.studies.recipes.defaults import denoiser
+from selfpretrain.tasks.digits import Digits
+from selfpretrain.tasks.listops import ListOps
+from selfpretrain.tasks.stdlib import Stdlib
+
+
+@spec
+class Odd(Masked):
+    """Masking, with a rate of its own."""
+
+    @classmethod
+    def for_signal(cls, form):
+        return cls(rate=0.5 if isinstance(form.signal, Values) else 0.25)
+
+
+@spec
+class Unsettled(Denoise):
+    """An objective that nobody can make without a setting."""
+
+    distance: Distance
+
+    def make_targets(self, batch, form, random):
+        raise NotImplementedError
+
+
+HERE = __name__
+
+
+@pytest.mark.parametrize(
+    ("task", "rate"),
+    [(Stdlib(), 0.15), (ListOps(train=8, val=8, test=8).tiny(), 0.1), (Digits(), 0.5)],
+)
+def test_masking_hides_what_the_papers_hide(task, rate):
+    assert denoiser(task, "masked") == Masked(rate)
+
+
+def test_a_quarter_of_plain_values_is_hidden():
+    assert Masked.for_signal(Form(Values(), 8, Classes(("a", "b")))) == Masked(0.25)
+
+
+def test_the_next_position_needs_no_settings():
+    assert denoiser(Stdlib(), "causal") == Causal()
+
+
+@pytest.mark.parametrize(("signal", "rate"), [("tokens", 0.25), ("values", 0.5)])
+def test_one_s_own_proposes_its_own(signal, rate):
+    task = toys.Majority(signal=signal)
+    study = prepare(task, (Attention(),), f"{HERE}:Odd", "smoke", 1)
+    (arms,) = study.arms
+    assert arms.pretrain.objective == Odd(rate)
+    assert isinstance(arms.pretrain.objective, Denoise)
+    assert {cell.column for cell in study.cells()} == {"scratch", "scratch, tied", "SPT"}
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        ("maskd", "no objective called 'maskd'; did you mean 'masked'?"),
+        ("classify", "rebuilds no inputs; self-pretraining takes causal or masked"),
+        (f"{HERE}:HERE", "rebuilds no inputs; self-pretraining takes causal or masked"),
+        (f"{HERE}:Unsettled", "needs settings that for_signal does not give"),
+    ],
+)
+def test_what_cannot_pretrain_is_refused_in_one_line(objective, said):
+    with pytest.raises(SpecError) as caught:
+        denoiser(toys.Majority(), objective)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
