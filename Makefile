@@ -51,7 +51,7 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-.PHONY: demo test check lint types contracts dead-code docs env clean help
+.PHONY: demo test test-oldest check lint types contracts dead-code docs env clean help
 .DEFAULT_GOAL := help
 
 demo: $(VENV)/.installed  ## compare self-pretraining with training from scratch; ends with a table and a report
@@ -60,11 +60,18 @@ demo: $(VENV)/.installed  ## compare self-pretraining with training from scratch
 test: $(VENV)/.test  ## run the tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TEST_FLAGS)
 
+test-oldest: pyproject.toml | $(BIN)/python  ## run the smoke demo and some tests on the oldest supported dependencies
+	$(BIN)/python tools/oldest.py > build/oldest.txt
+	$(find_python) && "$$python" -m venv build/oldest
+	build/oldest/bin/python -m pip install -q --disable-pip-version-check $(EXTRA_INDEX) -c build/oldest.txt -e ".[test]"
+	$(ONE_THREAD) build/oldest/bin/python -m pytest -q -p no:cacheprovider tests/runner tests/report tests/data/test_prepared.py
+
 check: lint types contracts dead-code  ## lint, formatting, types, import contracts; dead code as advice
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell src tests tools benchmarks docs README.md CONTRIBUTING.md CHANGELOG.md
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

@@ -1,6 +1,7 @@
 """Rules of the house that a reader can count on, checked on the syntax tree of every file."""
 
 import ast
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -224,3 +225,37 @@ def lines_of_code(path: Path) -> int:
 def is_verb(node: Function) -> bool:
     """Whether it is a verb of the command line, whose arguments are flags."""
     return any(ast.unparse(d).startswith("app.command") for d in node.decorator_list)
+
+
+def test_the_picture_of_the_rooms_is_true() -> None:
+    page = PACKAGE.parents[1] / "docs" / "architecture.md"
+    drawn = page.read_text().partition("<!-- rooms -->\n")[2].partition("<!-- end of rooms -->")[0]
+    assert drawn == rooms(), "put the text that `python tests/test_house.py` prints into docs/architecture.md"
+
+
+FLOORS = "cli studies runner training objectives tasks mixers data report system".split()
+
+
+def rooms() -> str:
+    """The rooms from top to bottom: what each is for, and its files; shelves are not listed file by file."""
+    lines = []
+    for room in FLOORS:
+        lines.append(f"{room:11} {purpose(PACKAGE / room / '__init__.py')}")
+        files = sorted(path for path in (PACKAGE / room).glob("*.py") if path.stem != "__init__")
+        own = [path.stem for path in files if room not in SHELVES or path.stem == "base"]
+        lines += wrapped([*own, "one file each"] if room in SHELVES else own)
+        for folder in sorted(path.parent for path in (PACKAGE / room).glob("*/__init__.py")):
+            lines.append(f"  {folder.name + '/':12} {purpose(folder / '__init__.py')}")
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+def wrapped(words: list[str]) -> list[str]:
+    return textwrap.wrap(" ".join(words), 96, initial_indent=" " * 12, subsequent_indent=" " * 12)
+
+
+def purpose(path: Path) -> str:
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
+
+
+if __name__ == "__main__":
+    print(rooms(), end="")
