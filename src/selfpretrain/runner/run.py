@@ -117,10 +117,10 @@ def _add_baselines(task: Task, folder: Folder, bench: Bench) -> None:
 
 def _baselines(task: Task, bench: Bench) -> dict[str, float]:
     """What simple methods score on a task, worked out once for all studies of a folder of runs."""
-    from ..tasks.inspect.baselines import baselines  # scikit-learn takes a second to import
+    from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
 
     digest = hashlib.sha256(json.dumps([describe(task), task.version()], sort_keys=True).encode()).hexdigest()
     folder, name = Folder.make(bench.runs / "baselines"), f"{name_of(task)}-{digest[:10]}.json"
     if not folder.has(name):
-        folder.write(name, {"format": FORMAT, "scores": baselines(task)})
+        folder.write(name, {"format": FORMAT, "scores": baseline_scores(task)})
     return dict(folder.read(name)["scores"])
