@@ -233,7 +233,7 @@ def test_the_picture_of_the_rooms_is_true() -> None:
     assert drawn == rooms(), "put the text that `python tests/test_house.py` prints into docs/architecture.md"
 
 
-FLOORS = "cli studies runner training objectives tasks mixers data report system".split()
+FLOORS = ["cli", "studies", "runner", "training", "objectives", "tasks", "mixers", "data", "report", "system"]
 
 
 def rooms() -> str:

@@ -22,7 +22,7 @@ IDS = {
         "training.recipe:Recipe": "recipe:Recipe",
         "training.transfer:Transfer": "transfer:Transfer",
         "training.transfer:Moved": "transfer:Moved",
-        "tasks.imported:Own": "tasks.own:Own",
+        "tasks.imported:Imported": "tasks.own:Own",
     }.items()
 }
 """Where classes are now, and what they are called for good: a fingerprint does not know a file.
@@ -36,6 +36,8 @@ Share = Annotated[float, Field(gt=0, le=1)]
 """A part of a whole, in (0, 1]."""
 Rate = Annotated[float, Field(ge=0, lt=1)]
 """A probability that may be zero but not certain, in [0, 1)."""
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""What a frozen random stream starts from."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A finite number above zero."""
 
@@ -90,6 +92,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The end of an error message about ``name``: the closest known name, or all of them."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = near or [other for other in known if other.lower().startswith(name.lower())]
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
 
 

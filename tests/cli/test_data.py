@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from selfpretrain.cli import app
+from selfpretrain.data import download
 from selfpretrain.data.download import Download
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.inspect.checks import Finding
@@ -105,7 +106,7 @@ def test_check_says_what_it_found(spt, monkeypatch):
         "said": "100 train, 300 val, 497 test",
     }
     bad = [Finding("all", "fine", "well"), Finding("but", "wrong", "this")]
-    monkeypatch.setattr("selfpretrain.tasks.inspect.checks.audit", lambda task, compare: iter(bad))
+    monkeypatch.setattr("selfpretrain.tasks.inspect.checks.check_data", lambda task, compare: iter(bad))
     code, out, _ = spt("check", "digits", "--json")
     assert (code, json.loads(out)["fine"]) == (1, False)
     assert spt("check", "digits")[0] == 1
@@ -141,7 +142,7 @@ def test_nothing_to_get_is_said(spt):
 @pytest.mark.parametrize("task", ["listops", "pathfinder"])
 def test_what_is_generated_is_fetched_on_request_only(spt, monkeypatch, task):
     fetched = []
-    monkeypatch.setattr(download, "get", lambda download, wait: fetched.append(download.name))
+    monkeypatch.setattr(download, "get", lambda wanted, wait: fetched.append(wanted.name))
     code, out, _ = spt("get", task)
     assert (code, fetched) == (0, [])
     assert f"{task} is generated here" in out

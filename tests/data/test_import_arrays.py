@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from selfpretrain.data.importing import importer
-from selfpretrain.data.importing.importer import save
-from selfpretrain.data.importing.source import Reading
+from selfpretrain.data.importing.importer import import_arrays
+from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.schema import SPLITS, Classes, Reals, Tokens, Values
 from selfpretrain.errors import DataError
 
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.usefixtures("home")
 def bring(tmp_path):
     def bring(settings=None, **arrays):
         np.savez(tmp_path / "mine.npz", **arrays)
-        return importer.bring(importer.plan(str(tmp_path / "mine.npz"), Reading(**settings or {})), "mine")
+        return importer.import_data(
+            importer.plan_import(str(tmp_path / "mine.npz"), ImportOptions(**settings or {})), "mine"
+        )
 
     return bring
 
@@ -85,7 +87,7 @@ def test_padding_is_never_looked_at(bring, random):
 @pytest.mark.parametrize("channels", [(), (2,)])
 def test_ragged_sequences_come_back(random, channels):
     x = [random.rand(n, *channels).astype(np.float32) for n in random.randint(3, 20, 30)]
-    made = save("mine", x, ["up", "down", "up"] * 10)
+    made = import_arrays("mine", x, ["up", "down", "up"] * 10)
     assert made.form.target == Classes(("down", "up"))
     for row, sequence in enumerate(x):
         assert made.whole.sequence(row).flatten().tolist() == sequence.flatten().tolist()
@@ -94,7 +96,7 @@ def test_ragged_sequences_come_back(random, channels):
 
 def test_real_numbers(random):
     y = np.r_[random.rand(50) * 4 + 10, [np.nan] * 10]
-    made = save("mine", random.rand(60, 5), y)
+    made = import_arrays("mine", random.rand(60, 5), y)
     train = made.examples("train")
     assert isinstance(made.form.target, Reals)
     assert made.form.target.centre == pytest.approx(float(train.targets.nanmean()), rel=1e-5)
@@ -222,9 +224,9 @@ def test_an_npy_file_with_labels_beside_it(tmp_path, random):
     path = tmp_path / "waves.npy"
     np.save(path, arrays["x"])
     with pytest.raises(DataError, match=r"save the array 'y' as waves\.y\.npy"):
-        importer.plan(str(path))
+        importer.plan_import(str(path))
     np.save(tmp_path / "waves.y.npy", arrays["y"])
-    made = importer.bring(importer.plan(str(path)), "mine")
+    made = importer.import_data(importer.plan_import(str(path)), "mine")
     assert made.whole.targets.tolist() == arrays["y"].tolist()
 
 
@@ -255,7 +257,7 @@ MISTAKES = {
     "y missing": (lambda a: {"x": a["x"], "labels": a["y"]}, "has no array 'y'; known: x, labels"),
     "capital": (lambda a: {"X": a["x"], "y": a["y"]}, "has no array 'x'; did you mean 'X'"),
     "unknown": (lambda a: a | {"length": a["y"]}, "'length' nobody asked for; did you mean 'lengths'"),
-    "objects": (lambda a: a | {"y": a["y"].astype(object)}, r"Python objects.*own\.save"),
+    "objects": (lambda a: a | {"y": a["y"].astype(object)}, r"Python objects.*importer\.import_arrays"),
     "complex": (lambda a: a | {"x": a["x"] * 1j}, "complex128; it must hold integers"),
     "flat": (lambda a: a | {"x": a["x"].ravel()}, r"shape \(720,\); it must be \(n, L\)"),
     "negative token": (
@@ -312,7 +314,7 @@ def test_every_mistake_has_one_clear_message(name, bring, random, home):
         bring(**spoil(sound(random)))
     assert "\n" not in str(caught.value)
     assert importer.known() == {}
-    assert [p.name for p in home.glob("own/*") if not p.name.endswith(".lock")] == []
+    assert [p.name for p in home.glob("own/*") if not p.name.startswith(".")] == []
 
 
 @pytest.mark.parametrize(
@@ -335,7 +337,7 @@ def test_settings_that_contradict_the_arrays(settings, spoil, advice, bring, ran
 def test_files_that_cannot_be_read(tmp_path, random, bring):
     bring(**sound(random))
     with pytest.raises(DataError, match=r"there is no .*mine\.npy; did you mean 'mine\.npz'"):
-        importer.plan(str(tmp_path / "mine.npy"))
+        importer.plan_import(str(tmp_path / "mine.npy"))
     for name, content in (
         ("bad.npz", b"PK"),
         ("empty.npz", b""),
@@ -344,7 +346,7 @@ def test_files_that_cannot_be_read(tmp_path, random, bring):
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=r"cannot be read|Python objects"):
-            importer.plan(str(tmp_path / name))
+            importer.plan_import(str(tmp_path / name))
 
 
 def test_nothing_is_saved_that_could_not_be_read():
@@ -354,17 +356,17 @@ def test_nothing_is_saved_that_could_not_be_read():
         (np.full((30, 3), np.nan), np.arange(30) % 2),
     ):
         with pytest.raises(DataError):
-            save("mine", x, y)
+            import_arrays("mine", x, y)
     for name in ("Mine", "my data", "../mine", "", "stdlib"):
         with pytest.raises(DataError, match=r"no name for data|already"):
-            save(name, np.random.rand(30, 3), np.arange(30) % 2)
+            import_arrays(name, np.random.rand(30, 3), np.arange(30) % 2)
     assert importer.known() == {}
 
 
 def test_saved_arrays_are_read(random):
     split, groups = ["train"] * 20 + ["val"] * 10 + ["test"] * 10, [i // 10 for i in range(40)]
     lengths = random.randint(1, 8, 40)
-    made = save("mine", random.rand(40, 8), [0, 1] * 20, lengths, groups, split)
+    made = import_arrays("mine", random.rand(40, 8), [0, 1] * 20, lengths, groups, split)
     assert sizes(made) == [20, 10, 10]
     assert isinstance(made.form.signal, Values)
     assert set(made.examples("test").groups.tolist()) == {3}

@@ -285,7 +285,7 @@ def test_arrays_come_out_as_they_went_in(lengths, piece):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "AT_ONCE", piece)
         x = [np.arange(i, i + n) for i, n in enumerate(lengths)]
-        made = importer.save("mine", x, [i % 2 for i in range(len(x))])
+        made = importer.import_arrays("mine", x, [i % 2 for i in range(len(x))])
     assert numbers(made) == [row.tolist() for row in x]
 
 

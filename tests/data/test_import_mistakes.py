@@ -15,7 +15,7 @@ from imports import bring
 from selfpretrain.cli import app
 from selfpretrain.data import prepared
 from selfpretrain.data.importing import importer
-from selfpretrain.data.importing.source import Reading
+from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def left_behind(home):
-    return [p.name for p in home.glob("own/*") if not p.name.endswith(".lock")]
+    return [p.name for p in home.glob("own/*") if not p.name.startswith(".")]
 
 
 KINDS = ["spam", "eggs", "toast", "ham"]
@@ -189,7 +189,7 @@ def test_the_hub_is_not_waited_for(monkeypatch):
             monkeypatch.setattr(sys.modules[name], "HF_HUB_OFFLINE", True)
     start = time.monotonic()
     with pytest.raises(DataError, match=r"pip install|not downloaded yet"):
-        importer.plan("hf:nobody/nothing", Reading(label="label"))
+        importer.plan_import("hf:nobody/nothing", ImportOptions(label="label"))
     assert time.monotonic() - start < 20
 
 
@@ -201,7 +201,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(prepared.np, "save", full)
-    with pytest.raises(DataError, match=r"disk of .* is full; free some space, or set SPT_DATA"):
+    with pytest.raises(DataError, match=r"mine: the disk is full; free some space .*, or set SPT_DATA"):
         bring(tmp_path / "t.csv")
     monkeypatch.undo()
     monkeypatch.setenv("SPT_DATA", str(home))
@@ -213,8 +213,8 @@ def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
     rows = "".join(f"{'text ' * 40} {i},{'ab'[i % 2]}\n" for i in range(200_000))
     (tmp_path / "t.csv").write_text("text,label\n" + rows)
     program = (
-        "from selfpretrain.data.importing import importer as own;"
-        f"own.bring(own.plan({str(tmp_path / 't.csv')!r}), 'mine')"
+        "from selfpretrain.data.importing import importer;"
+        f"importer.import_data(importer.plan_import({str(tmp_path / 't.csv')!r}), 'mine')"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     process = subprocess.Popen([sys.executable, "-c", program], env=environment)
@@ -233,8 +233,8 @@ def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kB on Linux")
 def test_memory_does_not_grow_with_the_file(tmp_path, home):
     program = (
-        "import resource, sys; from selfpretrain.data.importing import importer as own;"
-        "own.bring(own.plan(sys.argv[1]), 'mine');"
+        "import resource, sys; from selfpretrain.data.importing import importer;"
+        "importer.import_data(importer.plan_import(sys.argv[1]), 'mine');"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )
     peaks = []

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from selfpretrain.errors import SpecError
 from selfpretrain.tasks.inspect import preview_figure, preview_terminal
-from selfpretrain.tasks.inspect.preview_figure import Shown, View
+from selfpretrain.tasks.inspect.preview_figure import Preview, PreviewItem
 
 RANDOM = np.random.RandomState(0)
 CLASSES = {"train": np.array([0, 0, 0, 1]), "val": np.array([1]), "test": np.array([0, 1])}
@@ -18,8 +18,8 @@ LENGTHS = {"train": np.array([5, 9, 7, 8]), "val": np.array([6]), "test": np.arr
 
 
 def view(*sequences, **changes):
-    shown = tuple(Shown(f"example {i}", sequence) for i, sequence in enumerate(sequences))
-    return replace(View("a task", shown, CLASSES, LENGTHS, ("left", "right")), **changes)
+    shown = tuple(PreviewItem(f"example {i}", sequence) for i, sequence in enumerate(sequences))
+    return replace(Preview("a task", shown, CLASSES, LENGTHS, ("left", "right")), **changes)
 
 
 VIEWS = {
@@ -40,7 +40,7 @@ VIEWS = {
 def test_everything_can_be_drawn_and_gives_the_same_bytes(tmp_path, name, suffix):
     paths = [tmp_path / f"{i}{suffix}" for i in range(2)]
     for path in paths:
-        preview_figure.save(VIEWS[name], path)
+        preview_figure.save_figure(VIEWS[name], path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert paths[0].stat().st_size > 3000
 
@@ -48,7 +48,7 @@ def test_everything_can_be_drawn_and_gives_the_same_bytes(tmp_path, name, suffix
 @pytest.mark.parametrize("name", VIEWS)
 def test_everything_can_be_printed(name):
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(preview_terminal.show(VIEWS[name]))
+    console.print(preview_terminal.render(VIEWS[name]))
     lines = console.export_text().splitlines()
     assert lines[0] == "a task"
     assert max(map(len, lines)) <= 80
@@ -87,7 +87,7 @@ def test_tokens_are_written_in_one_line():
 
 
 def test_the_svg_names_what_it_shows(tmp_path):
-    preview_figure.save(VIEWS["text"], tmp_path / "x.svg")
+    preview_figure.save_figure(VIEWS["text"], tmp_path / "x.svg")
     svg = (tmp_path / "x.svg").read_text()
     for word in ("a task", "example 1", "left", "right", "train", "val", "test", "length"):
         assert f">{word}<" in svg
@@ -116,6 +116,6 @@ def test_the_envelope_keeps_peaks(values, points):
 
 def test_what_cannot_be_written_is_said(tmp_path):
     with pytest.raises(SpecError, match=r"neither \.png nor \.svg"):
-        preview_figure.save(VIEWS["text"], tmp_path / "x.gif")
+        preview_figure.save_figure(VIEWS["text"], tmp_path / "x.gif")
     with pytest.raises(SpecError, match="cannot be written"):
-        preview_figure.save(VIEWS["text"], tmp_path / "nowhere" / "x.png")
+        preview_figure.save_figure(VIEWS["text"], tmp_path / "nowhere" / "x.png")

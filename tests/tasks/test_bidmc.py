@@ -12,7 +12,7 @@ from selfpretrain.data.schema import SPLITS, Reals
 from selfpretrain.errors import DataError
 from selfpretrain.tasks import _recordings, inspect
 from selfpretrain.tasks.bidmc import Bidmc
-from selfpretrain.tasks.inspect.baselines import baselines
+from selfpretrain.tasks.inspect.baselines import baseline_scores
 
 COPY = "copy of an overlapping training example"
 SECONDS = 481
@@ -154,7 +154,7 @@ def test_what_is_missing_is_asked_for(data):
 
 
 def test_the_usual_split_can_be_copied_and_patients_cannot():
-    leaky, clean = baselines(Bidmc(split="paper").tiny()), baselines(Bidmc().tiny())
+    leaky, clean = baseline_scores(Bidmc(split="paper").tiny()), baseline_scores(Bidmc().tiny())
     assert leaky[COPY] > 0.8
     assert COPY not in clean
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from selfpretrain import registry
-from selfpretrain.data.importing.importer import known, save
+from selfpretrain.data.importing.importer import import_arrays, known
 from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError, SpecError
-from selfpretrain.tasks.imported import Own
+from selfpretrain.tasks.imported import Imported
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -19,9 +19,9 @@ def waves(random, n=400, length=600):
 
 
 def test_a_name_works_like_that_of_a_task(random):
-    save("waves", **waves(random))
+    import_arrays("waves", **waves(random))
     task = registry.find("tasks", "waves")()
-    assert task == Own("waves")
+    assert task == Imported("waves")
     assert registry.name_of(task) == "waves"
     assert [len(task.load(split)) for split in SPLITS] == [280, 60, 60]
     with pytest.raises(SpecError, match="did you mean 'waves'"):
@@ -29,8 +29,8 @@ def test_a_name_works_like_that_of_a_task(random):
 
 
 def test_the_tiny_task_is_a_part_of_the_whole(random):
-    save("waves", **waves(random))
-    task = Own("waves")
+    import_arrays("waves", **waves(random))
+    task = Imported("waves")
     tiny = task.tiny()
     assert tiny.form == dataclasses.replace(task.form, length=512)
     assert [len(tiny.load(split)) for split in SPLITS] == [200, 50, 50]
@@ -42,37 +42,37 @@ def test_the_tiny_task_is_a_part_of_the_whole(random):
 
 
 def test_a_label_budget_must_fit(random):
-    save("waves", **waves(random, 60, 5))
-    assert int(Own("waves", labels=7).load("train").labelled.sum()) == 7
+    import_arrays("waves", **waves(random, 60, 5))
+    assert int(Imported("waves", labels=7).load("train").labelled.sum()) == 7
     with pytest.raises(SpecError, match="44 training examples"):
-        Own("waves", labels=45).load("train")
+        Imported("waves", labels=45).load("train")
     with pytest.raises(SpecError, match="at least 4"):
-        Own("waves", labels=2).load("train")
+        Imported("waves", labels=2).load("train")
 
 
 def test_the_version_follows_the_data(random):
     arrays = waves(random, 60, 5)
-    save("waves", **arrays)
-    version = Own("waves").version()
-    save("waves", **arrays)
-    assert Own("waves").version() == version
-    save("waves", **arrays | {"x": arrays["x"] + 1})
-    assert Own("waves").version() != version
+    import_arrays("waves", **arrays)
+    version = Imported("waves").version()
+    import_arrays("waves", **arrays)
+    assert Imported("waves").version() == version
+    import_arrays("waves", **arrays | {"x": arrays["x"] + 1})
+    assert Imported("waves").version() != version
 
 
 def test_data_that_are_not_there(random, home):
     with pytest.raises(DataError, match=r"no data called 'waves' have been imported"):
-        Own("waves").load("train")
-    save("waves", **waves(random, 60, 5))
+        Imported("waves").load("train")
+    import_arrays("waves", **waves(random, 60, 5))
     with pytest.raises(DataError, match="did you mean 'waves'"):
-        Own("wave").load("train")
+        Imported("wave").load("train")
     (home / "own" / "half.part").mkdir()
     (home / "own" / "half.part" / "meta.json").write_text("{}")
     assert list(known()) == ["waves"]
 
 
 def test_data_are_found_in_every_folder(random, home, tmp_path, monkeypatch):
-    save("waves", **waves(random, 60, 5))
-    version = Own("waves").version()
+    import_arrays("waves", **waves(random, 60, 5))
+    version = Imported("waves").version()
     monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'other'}:{home}")
-    assert Own("waves").version() == version
+    assert Imported("waves").version() == version

@@ -11,7 +11,7 @@ from pyarrow import parquet as pq
 
 from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
-from selfpretrain.tasks.inspect.baselines import baselines
+from selfpretrain.tasks.inspect.baselines import baseline_scores
 from selfpretrain.tasks.spoken_digits import ARCHIVE, SpokenDigits
 
 SPEAKERS = ("ann", "bob", "cleo")
@@ -113,5 +113,7 @@ def test_new_speakers_are_harder(needs_data, tmp_path, monkeypatch):
     """The figures of the card."""
     monkeypatch.setenv("SPT_DATA", f"{tmp_path}{os.pathsep}{needs_data}")
     name = "logistic regression on mean, sd, min, max"
-    assert baselines(SpokenDigits(features="mfcc"))[name] == pytest.approx(0.97, abs=0.02)
-    assert baselines(SpokenDigits(features="mfcc", split="speakers"))[name] == pytest.approx(0.64, abs=0.05)
+    assert baseline_scores(SpokenDigits(features="mfcc"))[name] == pytest.approx(0.97, abs=0.02)
+    assert baseline_scores(SpokenDigits(features="mfcc", split="speakers"))[name] == pytest.approx(
+        0.64, abs=0.05
+    )

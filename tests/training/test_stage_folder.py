@@ -10,7 +10,7 @@ import torch
 
 from selfpretrain.errors import ForeignRun, StoreError
 from selfpretrain.system.files import explained, read_json, write_text
-from selfpretrain.training import stage_folder
+from selfpretrain.system.hardware import environment
 from selfpretrain.training.stage_folder import Folder, Log
 
 
@@ -89,7 +89,7 @@ def test_a_log_can_be_cut_back(tmp_path):
 
 
 def test_environment_says_with_what():
-    found = stage_folder.environment("cpu")
+    found = environment("cpu")
     assert found["torch"] == torch.__version__
     assert found["threads"] >= 1
     json.dumps(found)

@@ -40,9 +40,9 @@ COLOURS = {"fine": "green", "note": "yellow", "wrong": "red"}
 def list_tasks(as_json: Json = False, data_root: DataRoot = None) -> None:
     """Show every task, what it holds, and whether its data are there."""
     from ..data import paths
-    from ..tasks.inspect.preview import lines
+    from ..tasks.inspect.preview import summaries
 
-    found = [dataclasses.asdict(line) for line in lines()]
+    found = [dataclasses.asdict(line) for line in summaries()]
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
@@ -123,15 +123,15 @@ def show(
 ) -> None:
     """Show some sequences of a task, its labels and its lengths."""
     from ..tasks.inspect import preview_figure, preview_terminal
-    from ..tasks.inspect.preview import look
+    from ..tasks.inspect.preview import preview
 
     wanted, chosen = _task(task, settings), _split(split)
     with resumable(), showing(quiet):
-        view = look(wanted, chosen, number)
+        view = preview(wanted, chosen, number)
     if out is None:
-        Console().print(preview_terminal.show(view))
+        Console().print(preview_terminal.render(view))
     else:
-        preview_figure.save(view, out)
+        preview_figure.save_figure(view, out)
         _say(f"figure: {out}")
 
 
@@ -145,11 +145,11 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """Look for leaks between splits, odd labels and values, changed files; exit code 1 if some are wrong."""
-    from ..tasks.inspect.checks import audit
+    from ..tasks.inspect.checks import check_data
 
     wanted, found = _task(task, settings), []
     with resumable(), showing(quiet):
-        found = list(audit(wanted, simple))
+        found = list(check_data(wanted, simple))
     wrong = any(finding.level == "wrong" for finding in found)
     if as_json:
         said = {"task": task, "fine": not wrong, "findings": [dataclasses.asdict(f) for f in found]}

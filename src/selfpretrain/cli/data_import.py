@@ -1,5 +1,6 @@
 """The verb ``spt data import``: what is inferred is shown before it is done, what was done afterwards."""
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..data.importing.choices import Kind, Policy, Target
+from ..data.importing.options import ImportOptions, Kind, MissingPolicy, TargetKind
 from ..errors import DataError
 from ..system.progress import showing
 from .options import DataRoot, Quiet
@@ -43,13 +44,13 @@ def import_data(
     group: Annotated[str, typer.Option(help="Column of patient, speaker, file: none is in two splits.")] = "",
     split: Annotated[str, typer.Option(help="Column that says train, val or test; left out: 70/15/15.")] = "",
     kind: Annotated[Kind, typer.Option(help="What sequences hold.")] = "auto",
-    target: Annotated[Target, typer.Option(help="What labels are.")] = "auto",
+    target: Annotated[TargetKind, typer.Option(help="What labels are.")] = "auto",
     id: Annotated[
         str, typer.Option(help="Long tables: column that says to which sequence a row belongs.")
     ] = "",
     time: Annotated[str, typer.Option(help="Long tables: column that orders them.")] = "",
     value: Annotated[str, typer.Option(help="Long tables: column, or several, of what was measured.")] = "",
-    missing: Annotated[Policy, typer.Option(help="What to do about unknown values.")] = "refuse",
+    missing: Annotated[MissingPolicy, typer.Option(help="What to do about unknown values.")] = "refuse",
     length: Annotated[int | None, typer.Option(min=1, help="Cut sequences to so many positions.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="Cut sequences into windows of so many.")] = None,
     stride: Annotated[
@@ -68,22 +69,19 @@ def import_data(
     quiet: Quiet = False,
 ) -> None:
     """Make your own labelled sequences a task: `spt compare --task NAME`."""
+    given = locals()  # every field of the options is a flag of this verb
+    options = ImportOptions(**{field.name: given[field.name] for field in dataclasses.fields(ImportOptions)})
     from ..data.importing import importer
-    from ..data.importing.source import Reading
 
-    reading = Reading(
-        label, sequence, group, split, kind, target, id, time, value, missing,
-        length, window, stride, encoding, skip_bad, split_seed,
-    )  # fmt: skip
-    name = name or importer.suggested(origin)
+    name = name or importer.suggested_name(origin)
     importer.check_name(name)
-    plan = importer.plan(origin, reading)
+    plan = importer.plan_import(origin, options)
     _show(f"{origin}, as {name}", plan.facts(), plan.source.hints)
     if dry_run:
         return
     _agree(name, name in importer.known(), yes)
     with showing(quiet):
-        made = importer.bring(plan, name)
+        made = importer.import_data(plan, name)
     _show(f"{name} is imported", _outcome(made), made.meta["about"]["notes"])
     Console().print(Text(f"next: spt compare --task {name} --scale smoke"), soft_wrap=True)
 

@@ -23,8 +23,7 @@ from .. import __version__
 from ..errors import DataError
 from ..system.events import progress
 from . import paths
-from .prepared import locked, unwritable
-from .unpack import unpack
+from .archives import extract
 
 if TYPE_CHECKING:
     from requests import Response
@@ -86,9 +85,9 @@ def get(download: Download, wait: float = 1.0) -> Path:
     if not download.unpack:
         return file
     place = paths.home("raw", download.into)
-    with locked(place):
+    with paths.locked(place):
         if not place.exists():
-            unpack(file, place)
+            extract(file, place)
     return place
 
 
@@ -103,12 +102,12 @@ def fetch(download: Download, wait: float = 1.0, pauses: tuple[float, ...] = PAU
     """
     file = paths.find(download.file) or paths.home("raw", download.file)
     if not file.exists():
-        with locked(file):
+        with paths.locked(file):
             if not file.exists():
-                _bring(download, file, wait, pauses)
+                _download(download, file, wait, pauses)
                 return file
     if wrong := _wrong(download, file):
-        raise DataError(f"{file} {wrong}; delete it and get it again")
+        raise DataError(f"{file} {wrong}; move it away and get it again")
     return file
 
 
@@ -159,21 +158,30 @@ class _Part:
         self.note.write_text(json.dumps([download.url, mark]), encoding="utf-8")
 
 
-def _bring(download: Download, file: Path, wait: float, pauses: tuple[float, ...]) -> None:
+def _download(download: Download, file: Path, wait: float, pauses: tuple[float, ...]) -> None:
     """Attempt after attempt, until all of the file is there and checked."""
-    part, tries, resumed = _Part(file), 0, False
+    part = _Part(file)
     if problem := _silence(download.url, wait):
         raise _by_hand(download, file, problem)
+    with paths.explained(file):
+        _repeat(download, part, file, pauses)
+        sha256 = download.sha256 or _recorded(file) or _digest(part.file, "sha256")
+        paths.write_text(file.with_name(f"{file.name}.sha256"), f"{sha256}  {file.name}\n")
+        os.replace(part.file, file)
+        part.note.unlink(missing_ok=True)
+
+
+def _repeat(download: Download, part: _Part, file: Path, pauses: tuple[float, ...]) -> None:
+    tries = 0
     while True:
         before = part.size
         try:
-            resumed = before > 0
             _attempt(download, part, file)
             wrong = _wrong(download, part.file)
             if not wrong:
-                break
+                return
             part.clear()
-            if not resumed:
+            if not before:
                 raise _by_hand(download, file, f"what {download.url} serves {wrong}")
         except _Again as failure:
             tries = 1 if part.size > before else tries + 1
@@ -181,13 +189,6 @@ def _bring(download: Download, file: Path, wait: float, pauses: tuple[float, ...
                 kept = f"{part.size:,} bytes are kept and the same command goes on from there"
                 raise DataError(f"{download.url}: {failure}; {kept}") from failure
             time.sleep(max(pauses[tries - 1], failure.pause))
-        except OSError as error:
-            raise DataError(unwritable(file, error)) from error
-    sha256 = download.sha256 or _recorded(file) or _digest(part.file, "sha256")
-    beside = file.with_name(f"{file.name}.sha256")
-    beside.write_text(f"{sha256}  {file.name}\n", encoding="utf-8")
-    os.replace(part.file, file)
-    part.note.unlink(missing_ok=True)
 
 
 def _attempt(download: Download, part: _Part, file: Path) -> None:
@@ -318,7 +319,8 @@ def _wrong(download: Download, file: Path) -> str:
 def _recorded(file: Path) -> str:
     """The SHA-256 seen first."""
     beside = file.with_name(f"{file.name.removesuffix('.part')}.sha256")
-    return beside.read_text(encoding="utf-8").split()[0] if beside.exists() else ""
+    said = beside.read_text(encoding="utf-8").split() if beside.exists() else []
+    return said[0] if said else ""
 
 
 def _digest(file: Path, kind: str) -> str:

@@ -5,9 +5,12 @@ subfolder ``raw`` of it; what is prepared from them, and what users import, is w
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from ..errors import DataError
+from ..system import files
 
 VARIABLE = "SPT_DATA"
 """The environment variable: one folder, or several, separated as in PATH."""
@@ -26,13 +29,37 @@ def home(*parts: str) -> Path:
         DataError: if it cannot be written.
     """
     folder = folders()[0].joinpath(*parts)
-    try:
+    with explained(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(
-            f"{folder} cannot be made ({error.strerror}); set {VARIABLE} to a folder of yours"
-        ) from error
     return folder
+
+
+def explained(path: Path, doing: str = "write") -> AbstractContextManager[None]:
+    """What the operating system says of a data file or folder, as a ``DataError`` of one clear line."""
+    return files.explained(path, doing, f"set {VARIABLE} to a folder of yours", "", DataError)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, whole or not at all.
+
+    Raises:
+        DataError: if it cannot be written.
+    """
+    with explained(path), files.replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def locked(place: Path) -> Iterator[None]:
+    """Keep other processes from making the same file or folder at the same time; who does is told.
+
+    Raises:
+        DataError: if that cannot be, in a folder that cannot be written to.
+    """
+    with explained(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    with files.locked(place.with_name(f".{place.name}.lock"), explain=explained):
+        yield
 
 
 def find(*places: str) -> Path | None:

@@ -3,7 +3,7 @@
 A prepared set is a folder:
 
 meta.json      format, form of the examples, what they are and where they come from, hash of every file
-flat.bin       all sequences end to end, (T,) or (T, C); or packed bytes, see ``packing``
+flat.bin       all sequences end to end, (T,) or (T, C); or packed bytes, see ``pack_rows``
 starts.npy     (views, n) where each sequence starts in flat.bin
 lengths.npy    (views, n) how many positions it has
 targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled
@@ -14,7 +14,6 @@ Files are memory-mapped: a set opens at once whatever its size. It appears whole
 beside its place and renamed at the end. A producer that can go on from any row leaves a checkpoint.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -27,12 +26,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import torch
-from filelock import FileLock
 from pydantic import TypeAdapter
 
 from ..errors import DataError
-from . import packing
-from .examples import Examples
+from . import paths
+from .examples import Examples, pack_rows
 from .schema import SPLITS, Form, Split
 
 FORMAT = 1
@@ -133,7 +131,7 @@ class Writer:
     def add_packed(self, rows: np.ndarray, targets: np.ndarray, split: np.ndarray) -> None:
         """Append equally long rows (n, L) of bytes, most of them zero, in packed form."""
         room, ends = np.empty(2 * rows.size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
-        used = packing.pack(rows, room, ends)
+        used = pack_rows(rows, room, ends)
         at = self.append(room[:used])
         starts = at + np.concatenate([[0], ends[:-1]])
         self.examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
@@ -239,36 +237,21 @@ def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator
     part = place.with_name(f"{place.name}.part")
     writer = Writer(part, packed)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if not resume:
-            shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(exist_ok=True)
-        writer._restore()
-        yield writer
-        if not (part / "meta.json").is_file():
-            raise DataError(f"nothing was written to {place}")
-        shutil.rmtree(place, ignore_errors=True)
-        os.replace(part, place)
-    except OSError as error:
-        raise DataError(unwritable(place, error)) from error
+        with paths.explained(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if not resume:
+                shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(exist_ok=True)
+            writer._restore()
+            yield writer
+            if not (part / "meta.json").is_file():
+                raise DataError(f"nothing was written to {place}")
+            shutil.rmtree(place, ignore_errors=True)
+            os.replace(part, place)
     finally:
         writer.close()
         if not (resume and (part / "state.npz").is_file()):
             shutil.rmtree(part, ignore_errors=True)
-
-
-@contextmanager
-def locked(place: Path) -> Iterator[None]:
-    """Keep other processes from preparing the same set at the same time."""
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(place.with_name(f".{place.name}.lock"))
-        lock.acquire()
-    except OSError as error:
-        raise DataError(unwritable(place, error)) from error
-    with lock:
-        yield
-        lock.release()
 
 
 def open_set(folder: Path) -> PreparedSet:
@@ -323,10 +306,3 @@ def _set(meta: Mapping[str, Any], flat: np.ndarray, columns: Mapping[str, np.nda
 def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def unwritable(place: Path, error: OSError) -> str:
-    """Why something cannot be written, in one line that says what to do."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk of {place.parent} is full; free some space, or set SPT_DATA to another folder"
-    return f"{place} cannot be written: {error.strerror or error}; set SPT_DATA to a folder of yours"

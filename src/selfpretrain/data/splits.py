@@ -1,20 +1,21 @@
 """Who goes where: stratified orders, label budgets and splits, the same on every machine."""
 
 from dataclasses import replace
-from typing import Annotated
 
 import numpy as np
 import torch
-from pydantic import Field
 
 from ..errors import DataError, SpecError
+from ..spec import nearest
 from .examples import Examples
-
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""What a frozen random stream starts from."""
+from .schema import SPLITS
 
 SHARES = (0.70, 0.15, 0.15)
 """Parts of train, val and test where a file does not say which example is in which split."""
+SPLIT_NAMES = {"train": 0, "training": 0, "0": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "1": 1}
+SPLIT_NAMES |= {"test": 2, "testing": 2, "2": 2}
+"""What the splits are called in other people's files."""
+LEFT_OUT = -1
 
 
 def stratified(classes: np.ndarray, seed: int) -> np.ndarray:
@@ -90,3 +91,141 @@ def _by_group(classes: np.ndarray, groups: np.ndarray, seed: int) -> np.ndarray:
         home[at] = choices[int(np.argmin(cost))]
         got[home[at]] += count[at]
     return home[group]
+
+
+def split_number(word: str) -> int:
+    """The number of a split, 0 1 2 for train val test, by any of its usual names.
+
+    Raises:
+        DataError: if it is none of them.
+    """
+    if word.lower() not in SPLIT_NAMES:
+        raise DataError(f"there is no split {word!r}{nearest(word, SPLITS)}")
+    return SPLIT_NAMES[word.lower()]
+
+
+def assign_splits(
+    strata: np.ndarray,
+    groups: np.ndarray | None,
+    given: np.ndarray | None,
+    equal: np.ndarray,
+    seed: int,
+) -> tuple[np.ndarray, list[str]]:
+    """(n,) the split of every sequence, -1 if it is left out; and what people should know of it.
+
+    A given split is kept; if it has no val, 15 % of train becomes val. Otherwise it is 70/15/15 by class.
+    Groups stay whole, equal sequences are in one split, and where that contradicts, a copy is left out.
+    Sequences without a label serve training.
+
+    Args:
+        strata: (n,) the class, 0 for real numbers; -1 if unlabelled.
+        equal: (n,) a number that equal sequences share.
+    """
+    if given is not None:
+        return _given(strata, groups, given, equal, seed)
+    split = _divided(strata, groups, equal, seed)
+    if groups is None:
+        return split, []
+    copies = _earlier_copies(split, equal)
+    split = np.where(copies, LEFT_OUT, split)
+    said = f"{copies.sum():,} copies of sequences that another group has in a later split are left out"
+    return split, [said] if copies.any() else []
+
+
+def _given(
+    strata: np.ndarray, groups: np.ndarray | None, split: np.ndarray, equal: np.ndarray, seed: int
+) -> tuple[np.ndarray, list[str]]:
+    if groups is not None:
+        _check_whole(groups, split)
+    split, notes = split.copy(), []
+    if not (split == 1).any() and (split == 0).any():
+        train = np.flatnonzero(split == 0)
+        inner = _divided(strata[train], None if groups is None else groups[train], equal[train], seed)
+        split[train[inner == 1]] = 1
+        notes.append(f"there is no val split: {int((inner == 1).sum()):,} examples of train are now val")
+    copies = int(_earlier_copies(split, equal).sum())
+    if copies:
+        notes.append(f"{copies:,} sequences are found again in a later split; the split is kept as given")
+    return split, notes
+
+
+def _divided(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray, seed: int) -> np.ndarray:
+    if groups is not None:
+        bound, first = np.unique(groups, return_inverse=True)[1], strata
+        first = np.where(strata < 0, strata.max(initial=0) + 1, strata)
+    else:
+        first_row, bound = np.unique(equal, return_index=True, return_inverse=True)[1:]
+        first = np.full(len(first_row), -1)
+        np.maximum.at(first, bound, strata)  # an unlabelled copy goes where the labelled one goes
+        first = first[bound]
+    labelled = np.zeros(bound.max(initial=0) + 1, dtype=bool)
+    labelled[bound[strata >= 0]] = True
+    split, rows = np.zeros(len(strata), dtype=np.int64), np.flatnonzero(labelled[bound])
+    if groups is not None:
+        split[rows] = divide(first[rows], bound[rows], seed)
+        return split
+    ones = rows[np.unique(bound[rows], return_index=True)[1]]  # one of every kind of equal sequences
+    home = np.zeros(len(labelled), dtype=np.int64)
+    home[bound[ones]] = divide(first[ones], None, seed)
+    return home[bound]
+
+
+def _earlier_copies(split: np.ndarray, equal: np.ndarray) -> np.ndarray:
+    """(n,) whether an equal sequence is in a later split."""
+    _, kind = np.unique(equal, return_inverse=True)
+    latest = np.zeros(kind.max(initial=0) + 1, dtype=np.int64)
+    np.maximum.at(latest, kind, split)
+    return split < latest[kind]
+
+
+def _check_whole(groups: np.ndarray, split: np.ndarray) -> None:
+    inside = np.zeros((int(groups.max()) + 1, 3), dtype=bool)
+    inside[groups, split] = True
+    torn = int((inside.sum(1) > 1).sum())
+    if torn:
+        raise DataError(
+            f"{torn:,} groups are in more than one split; correct the split, or leave the group out"
+        )
+
+
+def check_splits(split: np.ndarray, targets: np.ndarray, names: tuple[str, ...]) -> list[str]:
+    """What is odd about the labels in each split.
+
+    Raises:
+        DataError: if a split cannot be used.
+    """
+    known = targets >= 0 if names else ~np.isnan(targets)
+    counts = np.zeros((3, max(len(names), 1)), dtype=np.int64)
+    column = targets[known].astype(np.int64) if names else np.zeros(int(known.sum()), dtype=np.int64)
+    np.add.at(counts, (split[known].astype(np.int64), column), 1)
+    for name, count in zip(SPLITS, counts, strict=True):
+        if not count.sum():
+            raise DataError(f"the {name} split has no labelled example; give more examples or another split")
+        if names and (count > 0).sum() == 1:
+            raise DataError(
+                f"the {name} split has only class {names[count.argmax()]!r}; give more examples, or another "
+                f"split or split seed"
+            )
+    if not names:
+        if np.ptp(targets[known & (split == 0)]) == 0:
+            raise DataError("all training targets are equal; there is nothing to predict")
+        return []
+    unseen = np.flatnonzero((counts[0] == 0) & (counts.sum(0) > 0))
+    if len(unseen):
+        raise DataError(
+            f"class {names[unseen[0]]!r} is in val or test but not in train; leave it out, or give another "
+            f"split or split seed"
+        )
+    return _rare(counts, names)
+
+
+def _rare(counts: np.ndarray, names: tuple[str, ...]) -> list[str]:
+    rare = [
+        f"class {name!r} ({all_of:,} examples) is not in {' and '.join(np.array(SPLITS)[1:][held == 0])}"
+        for name, all_of, held in zip(names, counts.sum(0), counts[1:].T, strict=True)
+        if (held == 0).any()
+    ]
+    if not rare:
+        return []
+    more = f", and {len(rare) - 3} more classes" if len(rare) > 3 else ""
+    return [f"{'; '.join(rare[:3])}{more}: it is trained on, but not scored there"]

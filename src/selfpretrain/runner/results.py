@@ -237,9 +237,9 @@ def hashes(task: Task) -> Manifest:
 def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
     """What simple methods score on a task, worked out once for all experiments in a folder of runs."""
     if not (known := _known_baselines(task, workspace)):
-        from ..tasks.inspect.baselines import baselines  # scikit-learn takes a second to import
+        from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
 
-        known = baselines(task)
+        known = baseline_scores(task)
         folder = Folder.make(workspace.runs / "baselines")
         folder.write(_file_of(task), {"format": FORMAT, "scores": known})
     return known

@@ -1,19 +1,32 @@
-"""Files that are whole or not there at all, and what the operating system says of them in one line."""
+"""Files that are whole or not there at all, who works on them, and what the system says of them."""
 
 import contextlib
+import datetime
 import errno
 import json
 import os
+import re
+import socket
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from .. import __version__
-from ..errors import ForeignRun, StoreError
+from ..errors import ForeignRun, Interrupted, SelfPretrainError, StoreError
+from .events import progress
 
 FORMAT = 1
 """Version of the layout of run folders."""
+LARGEST_JSON = 1 << 28
+"""Bytes of a JSON file beyond which it is not one of ours, and is not read."""
+POLL = 0.1
+"""Seconds between two looks at a lock that somebody else holds."""
+LEFTOVER = re.compile(r"\..+-[a-z0-9_]{8}(\.tmp)?")
+"""Names of files that a killed process was writing."""
 
 Json = dict[str, Any]
 
@@ -24,8 +37,16 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         StoreError: if it cannot be written; what was there before is still there.
     """
-    with explained(path), _replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path: Path, content: Json) -> None:
+    """A JSON file, whole or not at all.
+
+    Raises:
+        StoreError: if it cannot be written; what was there before is still there.
+    """
+    write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -34,70 +55,198 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises:
         StoreError: if it cannot be written; what was there before is still there.
     """
-    with explained(path), _replacing(path) as temporary:
+    with explained(path), replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
-def read_json(path: Path, formats: tuple[int, ...] = (FORMAT,)) -> Json:
-    """A JSON object written in one of these formats.
-
-    Raises:
-        StoreError: if it is not there or damaged.
-        ForeignRun: if it was written in another layout.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise StoreError(f"{path} is not there") from error
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path} is damaged ({error}); delete {path.parent} and run again") from error
-    if not isinstance(content, dict):
-        raise StoreError(f"{path} is damaged (not a JSON object); delete {path.parent} and run again")
-    if content.get("format", FORMAT) not in formats:
-        raise ForeignRun(_foreign(path, content["format"], formats))
-    return content
-
-
 @contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn what the operating system says of a path into one clear line.
-
-    Raises:
-        StoreError: for a full disk, a missing right, a file in the way of a folder and the like.
-    """
-    try:
-        yield
-    except OSError as error:
-        advice = {
-            errno.ENOSPC: "the disk is full; free some space and run the same command again",
-            errno.EDQUOT: "your disk quota is used up; free some space and run the same command again",
-            errno.EACCES: "no right to write there; choose another folder with --runs",
-            errno.EROFS: "it cannot be written to; choose another folder with --runs",
-            errno.EEXIST: "a file is in the way; choose another folder with --runs",
-            errno.ENOTDIR: "a file is in the way; choose another folder with --runs",
-        }.get(error.errno or 0, error.strerror or str(error))
-        raise StoreError(f"cannot write {path}: {advice}; nothing finished is lost") from error
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty file beside ``path`` that takes its place, on disk, once the block has ended well."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
+        settle(temporary)
         temporary.chmod(0o644)
         temporary.replace(path)
+        settle(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def _foreign(path: Path, found: Any, formats: tuple[int, ...] = (FORMAT,)) -> str:
-    known = " and ".join(map(str, formats))
+def settle(path: Path) -> None:
+    """Have the disk take a file, or the names in a folder, before anything that relies on it is done."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes were writing in a folder; only who holds its lock may."""
+    for path in folder.iterdir():
+        if LEFTOVER.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def read_json(
+    path: Path,
+    formats: Collection[int] = (FORMAT,),
+    mend: str = "",
+    kind: type[SelfPretrainError] = StoreError,
+) -> Json:
+    """The object in a JSON file; one that names no format is of format 1.
+
+    Args:
+        formats: those that the caller understands.
+        mend: what to do if it is damaged, e.g. "run it again"; nothing for a file that somebody gave.
+
+    Raises:
+        StoreError: or whatever ``kind`` says, if it is not there, cannot be read or is damaged.
+        ForeignRun: if it was written in another layout.
+    """
+    with explained(path, "read", kind=kind):
+        small = path.stat().st_size <= LARGEST_JSON
+        text = path.read_bytes() if small else b""
+    try:
+        content = json.loads(text) if small else None
+    except (ValueError, RecursionError) as error:
+        raise kind(damaged(path, error, mend)) from error
+    if not isinstance(content, dict):
+        said = "it holds no object" if small else f"it has more than {LARGEST_JSON >> 20} MB"
+        raise kind(damaged(path, said, mend))
+    if content.get("format", FORMAT) not in formats:
+        raise ForeignRun(foreign(path, content["format"], formats))
+    return content
+
+
+def damaged(path: Path, reason: object, mend: str = "") -> str:
+    """That a file is not what was written, in one line."""
+    return f"{path} is damaged ({' '.join(str(reason).split())[:200]})" + (f"; {mend}" if mend else "")
+
+
+def foreign(path: Path, found: object, formats: Collection[int] = (FORMAT,)) -> str:
+    """That a file was written by another version, in one line."""
     return (
-        f"{path} was written in format {found}, this is selfpretrain {__version__} with format {known}; "
-        f"use another folder with --runs"
+        f"{path} was written in format {str(found)[:40]}, this is selfpretrain {__version__} with format "
+        f"{' or '.join(map(str, formats))}; use another folder with --runs"
     )
+
+
+@contextlib.contextmanager
+def explained(
+    path: Path,
+    doing: str = "write",
+    elsewhere: str = "choose another folder with --runs",
+    kept: str = "nothing finished is lost",
+    kind: type[SelfPretrainError] = StoreError,
+) -> Iterator[None]:
+    """Turn what the operating system says of a path into one clear line.
+
+    Args:
+        doing: "write" or "read".
+        elsewhere: how to have the file in another place.
+        kept: what is true of earlier work if it cannot be written.
+
+    Raises:
+        StoreError: or whatever ``kind`` says, for a full disk, a missing right, a file in the way ...
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        if doing == "read":
+            raise kind(f"{path} is not there") from error
+        raise kind(_refusal(path, error, doing, elsewhere, kept)) from error
+    except OSError as error:
+        raise kind(_refusal(path, error, doing, elsewhere, kept)) from error
+    except MemoryError as error:
+        raise kind(f"cannot {doing} {path}: there is not enough memory") from error
+
+
+def _refusal(path: Path, error: OSError, doing: str, elsewhere: str, kept: str) -> str:
+    code = error.errno or 0
+    said = {
+        errno.ENOSPC: f"free some space and run the same command again, or {elsewhere}",
+        errno.EDQUOT: f"your disk quota is used up; free some space, or {elsewhere}",
+        errno.EACCES: f"no right to {doing} there" + (f"; {elsewhere}" if doing == "write" else ""),
+        errno.EROFS: f"its disk cannot be written to; {elsewhere}",
+        errno.EEXIST: f"a file is in the way; {elsewhere}",
+        errno.ENOTDIR: f"a file is in the way; {elsewhere}",
+        errno.EMFILE: "this process has too many files open; raise the limit, e.g. ulimit -n 4096",
+        errno.ENFILE: "the machine has too many files open; run the same command again",
+        errno.ENOMEM: "the machine is out of memory; run the same command again when some is free",
+        errno.EIO: "its disk reports an input/output error; is it failing, or disconnected?",
+        errno.ESTALE: "its network disk has lost it; run the same command again",
+        errno.EFBIG: "it would be larger than a file may be here; see ulimit -f",
+    }
+    said[errno.EPERM] = said[errno.EACCES]
+    advice = said.get(code, error.strerror or " ".join(str(error).split()))
+    if code == errno.ENOSPC:
+        advice = f"{_full(path)}; {advice}"
+    return f"cannot {doing} {path}: {advice}" + (f"; {kept}" if kept and doing == "write" else "")
+
+
+def _full(path: Path) -> str:
+    """What a disk is full of: bytes, or files."""
+    folder = next(place for place in [path, *path.absolute().parents] if os.path.exists(place))
+    disk = os.statvfs(folder)
+    lacks_names = disk.f_files and not disk.f_favail
+    return "the disk has room, but for no more files (no inodes)" if lacks_names else "the disk is full"
+
+
+@contextlib.contextmanager
+def locked(
+    path: Path,
+    stop: Callable[[], bool] = lambda: False,
+    explain: Callable[[Path], contextlib.AbstractContextManager[None]] = explained,
+) -> Iterator[None]:
+    """Hold the lock file ``path``; a killed holder lets go.
+
+    While somebody else holds it, who that is (host, process, since when) is told once.
+
+    Args:
+        stop: asked while waiting; ``lambda: True`` does not wait at all.
+        explain: says what is wrong where the lock cannot be made.
+
+    Raises:
+        Interrupted: if asked to stop before the lock was free.
+    """
+    note = path.with_name(f"{path.name}.holder")
+    with explain(path):
+        lock = _acquired(path, stop)
+    try:
+        since = datetime.datetime.now(datetime.UTC).isoformat(" ", "seconds")
+        with contextlib.suppress(OSError):  # whoever waits will not know for whom, that is all
+            note.write_text(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "since": since}))
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            note.unlink(missing_ok=True)
+        lock.release()
+
+
+def _acquired(path: Path, stop: Callable[[], bool]) -> FileLock:
+    lock, told = FileLock(path), False
+    while True:
+        try:
+            lock.acquire(timeout=0)
+            return lock
+        except Timeout as error:
+            if stop():
+                raise Interrupted(f"stopped while waiting for {holder(path)}, which holds {path}") from error
+            if not told:
+                progress(f"waiting for {holder(path)}, which holds {path}", 0)
+                told = True
+            time.sleep(POLL)
+
+
+def holder(path: Path) -> str:
+    """Who holds a lock file, in words."""
+    try:
+        said = json.loads(path.with_name(f"{path.name}.holder").read_text())
+        return f"process {int(said['pid'])} on {str(said['host'])[:80]}, since {str(said['since'])[:25]}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

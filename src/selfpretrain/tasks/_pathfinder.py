@@ -17,10 +17,9 @@ from torch import Tensor
 from ..data.examples import Examples
 from ..data.prepared import Writer
 from ..data.schema import Classes, Form, Values
-from ..data.splits import Seed
 from ..errors import DataError
 from ..registry import name_of
-from ..spec import Count, spec
+from ..spec import Count, Seed, spec
 from ..system.events import progress
 from ..system.hardware import usable_cores
 from . import _lra

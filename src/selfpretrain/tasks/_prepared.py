@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ..data import paths
 from ..data.examples import Examples
-from ..data.prepared import PreparedSet, Writer, locked, open_set, writing
+from ..data.prepared import PreparedSet, Writer, open_set, writing
 from ..data.schema import Form, Split
 from ..data.splits import budget
 from ..registry import name_of
@@ -81,7 +81,7 @@ def _data(task: Prepared, place: str) -> PreparedSet:
         return out.finish(task.write(out))
     folder = Path(place)
     if not folder.exists():
-        with locked(folder):
+        with paths.locked(folder):
             if not folder.exists():  # another process may have been quicker
                 with writing(folder, task.packed, task.resumes) as out:
                     out.finish(task.write(out), {"task": name_of(task)})

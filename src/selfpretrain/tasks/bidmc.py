@@ -18,9 +18,9 @@ import numpy as np
 from ..data.download import Download
 from ..data.prepared import Writer
 from ..data.schema import Form, Reals
-from ..data.splits import Seed, divide
+from ..data.splits import divide
 from ..errors import DataError
-from ..spec import spec
+from ..spec import Seed, spec
 from ..system.events import progress
 from . import _recordings
 from ._moments import Moments

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..data.examples import Examples
 from ..data.schema import Classes, Form, Split, Values
-from ..data.splits import Seed, budget, stratified
+from ..data.splits import budget, stratified
 from ..errors import SpecError
-from ..spec import Count, spec
+from ..spec import Count, Seed, spec
 from .base import Card, Task
 
 POOL, VAL = 1000, 300

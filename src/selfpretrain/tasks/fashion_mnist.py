@@ -10,9 +10,8 @@ import numpy as np
 from ..data.download import Download
 from ..data.prepared import Writer
 from ..data.schema import Form
-from ..data.splits import Seed
 from ..errors import DataError
-from ..spec import spec
+from ..spec import Seed, spec
 from . import _images
 from ._prepared import Prepared
 from ._raw import need

@@ -9,8 +9,7 @@ from typing import Literal
 
 from ..data.prepared import Writer
 from ..data.schema import Form
-from ..data.splits import Seed
-from ..spec import spec
+from ..spec import Seed, spec
 from . import _cifar, _images
 from ._prepared import Prepared
 from ._raw import need

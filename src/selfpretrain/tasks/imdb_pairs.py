@@ -14,9 +14,8 @@ from pydantic import Field
 from ..data import paths
 from ..data.prepared import Writer
 from ..data.schema import SPLITS, Classes, Form, Split, Tokens
-from ..data.splits import Seed
 from ..errors import DataError
-from ..spec import Count, spec
+from ..spec import Count, Seed, spec
 from . import _text, _text_imdb
 from ._prepared import Prepared
 from .base import Card

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from ..data.examples import Examples
-from ..data.importing.arrays import array_source, join
-from ..data.importing.builder import Intake
+from ..data.importing.arrays import array_source, join_arrays
+from ..data.importing.builder import SetBuilder
 from ..data.importing.importer import known
-from ..data.importing.source import Reading
+from ..data.importing.options import ImportOptions
 from ..data.prepared import PreparedSet, Writer, open_set
 from ..data.schema import Form, Split
 from ..data.splits import budget, stratified
@@ -25,7 +25,7 @@ HELD = 4
 
 
 @spec
-class Own(Task):
+class Imported(Task):
     """Your own labelled sequences, by the name they were imported under.
 
     Without a name, a small made-up example: noisy waves of two shapes, two channels, unequal lengths.
@@ -60,7 +60,7 @@ class Own(Task):
             examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
         return budget(examples, self.labels) if split == "train" else examples
 
-    def tiny(self) -> "Own":
+    def tiny(self) -> "Imported":
         """A stratified part, and of long sequences the beginning; or the made-up example."""
         return replace(self, rows=200, longest=512) if self.name else self
 
@@ -92,13 +92,13 @@ def _open(place: Path, stamp: int) -> PreparedSet:
 @functools.lru_cache(maxsize=1)
 def _made_up() -> PreparedSet:
     sequences, shapes = _waves.waves(400, seed=0)
-    reading = Reading(label="shape")
+    options = ImportOptions(label="shape")
     out = Writer(None)
-    source = array_source(join(sequences) | {"y": shapes}, reading)
-    intake = Intake(out, source, reading)
+    source = array_source(join_arrays(sequences) | {"y": shapes}, options)
+    builder = SetBuilder(out, source, options)
     for part in source.parts():
-        intake.take(part)
-    return intake.finish({"name": "waves"})
+        builder.add(part)
+    return builder.finish({"name": "waves"})
 
 
 def _some(examples: Examples, count: int) -> Examples:
@@ -109,4 +109,4 @@ def _some(examples: Examples, count: int) -> Examples:
     return examples.take(torch.from_numpy(np.sort(rows[stratified(strata, 0)[:count]])))
 
 
-task = Own
+task = Imported

@@ -2,8 +2,7 @@
 
 from ..data.prepared import Writer
 from ..data.schema import Form
-from ..data.splits import Seed
-from ..spec import spec
+from ..spec import Seed, spec
 from . import _cifar, _images
 from ._prepared import Prepared
 from .base import Card

@@ -14,9 +14,9 @@ import numpy as np
 from ..data.download import Download
 from ..data.prepared import Writer
 from ..data.schema import Form
-from ..data.splits import Seed, divide
+from ..data.splits import divide
 from ..errors import DataError
-from ..spec import Count, spec
+from ..spec import Count, Seed, spec
 from . import _audio
 from ._prepared import Prepared
 from ._raw import need

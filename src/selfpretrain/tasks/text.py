@@ -11,8 +11,7 @@ from pydantic import Field
 
 from ..data.prepared import Writer
 from ..data.schema import Classes, Form, Tokens
-from ..data.splits import Seed
-from ..spec import spec
+from ..spec import Seed, spec
 from . import _text, _text_imdb
 from ._prepared import Prepared
 from .base import Card

@@ -3,18 +3,28 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
 import safetensors
 import safetensors.torch
 from torch import Tensor
 
 from ..errors import ForeignRun, StoreError
 from ..system.events import Event
-from ..system.files import FORMAT, Json, _foreign, _replacing, explained, read_json, write_text
+from ..system.files import (
+    FORMAT,
+    Json,
+    damaged,
+    explained,
+    foreign,
+    locked,
+    read_json,
+    replacing,
+    sweep,
+    write_json,
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ class Folder:
 
     def write(self, name: str, content: Json) -> None:
         """A JSON file, whole or not at all."""
-        write_text(self.path / name, json.dumps(content, indent=1) + "\n")
+        write_json(self.path / name, content)
 
     def read(self, name: str) -> Json:
         """A JSON file of this folder.
@@ -55,13 +65,13 @@ class Folder:
             StoreError: if it is not there or damaged.
             ForeignRun: if another version of this package wrote it in another layout.
         """
-        return read_json(self.path / name)
+        return read_json(self.path / name, mend=_mend(name))
 
     def save(self, name: str, tensors: Mapping[str, Tensor], meta: Json | None = None) -> None:
         """Tensors and a little JSON in one safetensors file, whole or not at all."""
         plain = {key: value.detach().contiguous() for key, value in tensors.items()}
         metadata = {"format": str(FORMAT), "json": json.dumps(meta or {})}
-        with explained(self.path), _replacing(self.path / name) as temporary:
+        with explained(self.path), replacing(self.path / name) as temporary:
             temporary.write_bytes(safetensors.torch.save(plain, metadata))
 
     def load(self, name: str) -> tuple[dict[str, Tensor], Json]:
@@ -72,14 +82,15 @@ class Folder:
         """
         path = self.path / name
         try:
-            with safetensors.safe_open(path, framework="pt") as file:
+            with explained(path, "read"), safetensors.safe_open(path, framework="pt") as file:
                 meta = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except (OSError, safetensors.SafetensorError) as error:
-            raise StoreError(f"{path} is damaged ({error}); delete {self.path} and run again") from error
+            said = json.loads(meta.get("json", "{}"))
+        except (safetensors.SafetensorError, ValueError, RecursionError) as error:
+            raise StoreError(damaged(path, error, _mend(name))) from error
         if meta.get("format") != str(FORMAT):
-            raise ForeignRun(_foreign(path, meta.get("format")))
-        return tensors, json.loads(meta["json"])
+            raise ForeignRun(foreign(path, meta.get("format")))
+        return tensors, said
 
     def has(self, name: str) -> bool:
         """Whether a file is there."""
@@ -90,9 +101,11 @@ class Folder:
         (self.path / name).unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Wait until no other process works in this folder, then hold it; a killed holder lets go."""
-        with explained(self.path), filelock.FileLock(self.path / ".lock"):
+    def locked(self, stop: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """Wait until no other process works in this folder, then hold it, and sweep up after killed ones."""
+        with locked(self.path / ".lock", stop):
+            with explained(self.path):
+                sweep(self.path)
             yield
 
 
@@ -123,6 +136,11 @@ class Log:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+
+
+def _mend(name: str) -> str:
+    """What to do about a damaged file that a stage has written: all of them can be made again."""
+    return f"delete this one file, {name}, and run the same command again"
 
 
 WEIGHTS, LOG = "weights.safetensors", "log.jsonl"

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from selfpretrain.data.examples import Examples
-from selfpretrain.data.importing.importer import save
+from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
-from selfpretrain.tasks import inspect
 from selfpretrain.tasks.digits import Digits
-from selfpretrain.tasks.imported import Own
-from selfpretrain.tasks.inspect.baselines import baselines
+from selfpretrain.tasks.imported import Imported
+from selfpretrain.tasks.inspect import baselines
+from selfpretrain.tasks.inspect.baselines import baseline_scores
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.stdlib import Stdlib
 
@@ -26,9 +26,9 @@ def keep(tmp_path, monkeypatch):
     """Keeps arrays as a data set of one's own."""
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
 
-    def kept(x: np.ndarray, y: np.ndarray) -> Own:
-        save("mine", x, y)
-        return Own("mine")
+    def kept(x: np.ndarray, y: np.ndarray) -> Imported:
+        import_arrays("mine", x, y)
+        return Imported("mine")
 
     return kept
 
@@ -36,8 +36,8 @@ def keep(tmp_path, monkeypatch):
 def test_runs_are_counted_as_by_hand():
     random = np.random.RandomState(0)
     rows = [random.randint(0, 3, n) for n in (1, 2, 3, 9, 5)]
-    known = inspect.baselines._known([inspect.baselines._codes(rows, 3)])
-    counts = inspect.baselines._counts(rows, 3, known, chunk=2).toarray()
+    known = baselines._known([baselines._codes(rows, 3)])
+    counts = baselines._counts(rows, 3, known, chunk=2).toarray()
     edges = np.cumsum([0, *map(len, known)])
     for row, found in zip(rows, counts, strict=True):
         slow = Counter(tuple(row[i : i + n]) for n in range(1, 5) for i in range(len(row) - n + 1))
@@ -49,22 +49,22 @@ def test_runs_are_counted_as_by_hand():
 
 
 def test_only_the_commonest_runs_are_kept(monkeypatch):
-    monkeypatch.setattr(inspect.baselines, "FEATURES", 5)
+    monkeypatch.setattr(baselines, "FEATURES", 5)
     rows = [np.array([0, 0, 0, 0, 1, 2])]
-    known = inspect.baselines._known([inspect.baselines._codes(rows, 3)])
+    known = baselines._known([baselines._codes(rows, 3)])
     assert [k.tolist() for k in known] == [[0], [0], [0], []]
     assert sparse.issparse(baselines._counts(rows, 3, known))
 
 
 def test_large_vocabularies_do_not_overflow():
     rows = [np.array([2**20 - 1, 5, 2**20 - 1, 7])]
-    codes = inspect.baselines._codes(rows, 2**20)
+    codes = baselines._codes(rows, 2**20)
     assert all(int(code.min()) >= 0 for code, _ in codes)
     assert len(codes) == 3  # four would not fit into 63 bits
 
 
 def test_known_answers_on_digits():
-    scores = baselines(Digits())
+    scores = baseline_scores(Digits())
     assert set(scores) == {"commonest class", "logistic regression on values", "nearest neighbour"}
     assert scores["commonest class"] == pytest.approx(0.1, abs=0.02)
     assert scores["logistic regression on values"] > 0.93
@@ -73,28 +73,28 @@ def test_known_answers_on_digits():
 
 def test_text_is_far_above_chance_and_deterministic():
     task = Stdlib(train=240, val=80, test=400)
-    scores = baselines(task)
-    assert scores == baselines(task)
+    scores = baseline_scores(task)
+    assert scores == baseline_scores(task)
     assert scores["commonest class"] == 0.125
     assert 0.3 < scores["logistic regression on 1-4-grams"] < 0.7
 
 
 def test_the_root_operator_tells_a_third_of_listops():
-    scores = baselines(ListOps(60, 120, train=600, val=50, test=1000))
+    scores = baseline_scores(ListOps(60, 120, train=600, val=50, test=1000))
     assert scores["root operator"] == pytest.approx(0.36, abs=0.06)
     assert scores["root operator"] > scores["commonest class"]
 
 
 def test_unequal_lengths_are_summarised():
-    scores = baselines(Own())
+    scores = baseline_scores(Imported())
     assert set(scores) == {"commonest class", "logistic regression on mean, sd, min, max"}
     assert scores["logistic regression on mean, sd, min, max"] > 0.6
 
 
 def test_long_examples_are_summarised(keep, monkeypatch):
-    monkeypatch.setattr(inspect.baselines, "PIXELS", 5)
+    monkeypatch.setattr(baselines, "PIXELS", 5)
     x, y = np.random.RandomState(0).rand(60, 6), np.arange(60) % 2
-    scores = baselines(keep(x + y[:, None], y))
+    scores = baseline_scores(keep(x + y[:, None], y))
     assert scores["logistic regression on mean, sd, min, max"] == 1
 
 
@@ -102,7 +102,7 @@ def test_a_linear_law_is_found_by_ridge_regression(keep):
     random = np.random.RandomState(0)
     x = random.standard_normal((400, 6))
     y = x @ np.arange(6) + 100
-    scores = baselines(keep(x, y))
+    scores = baseline_scores(keep(x, y))
     assert scores["ridge regression on values"] > 0.999
     assert -0.2 < scores["mean"] <= 0
 
@@ -112,7 +112,7 @@ def test_the_limit_and_missing_labels_are_honoured(monkeypatch):
     assert len(baselines._labelled(task, "train", 5000)) == 80
     assert len(baselines._labelled(task, "train", 16)) == 16
     assert len(baselines._labelled(task, "test", 16)) == 80
-    some = inspect.baselines._labelled(Stdlib(), "train", 1000).targets.bincount()
+    some = baselines._labelled(Stdlib(), "train", 1000).targets.bincount()
     assert some.min() > 90  # classes come in turn: picking every second one would lose half of them
 
 
@@ -127,12 +127,12 @@ def test_a_split_without_labels_is_refused(monkeypatch):
 
     monkeypatch.setattr(Stdlib, "load", blind)
     with pytest.raises(DataError, match="train split has no labelled"):
-        baselines(task)
+        baseline_scores(task)
 
 
 def test_two_views_are_joined():
     a, b = sparse.csr_matrix(np.eye(3)), sparse.csr_matrix(np.eye(3)[[0, 2, 1]])
-    joined = inspect.baselines._joined([a, b]).toarray()
+    joined = baselines._joined([a, b]).toarray()
     np.testing.assert_array_equal(joined[:, :3], np.diag([1, 0, 0]))
     np.testing.assert_array_equal(joined[:, 3:], abs(np.eye(3) - np.eye(3)[[0, 2, 1]]))
 
@@ -142,8 +142,8 @@ def test_scores_are_those_of_the_test_split():
     task = Digits()
     y = {split: task.load(split).targets.numpy() for split in SPLITS}
     x = {split: torch.nn.functional.one_hot(torch.tensor(y[split])).numpy() for split in SPLITS}
-    assert inspect.baselines._neighbour(x, y) == 1
-    assert inspect.baselines._neighbour(x, y | {"test": (y["test"] + 1) % 10}) == 0
+    assert baselines._neighbour(x, y) == 1
+    assert baselines._neighbour(x, y | {"test": (y["test"] + 1) % 10}) == 0
 
 
 def cuts(flat: torch.Tensor, starts: list[int], lengths: list[int], targets: list[float]) -> Examples:
@@ -157,7 +157,7 @@ windows = st.lists(st.tuples(st.integers(0, 90), st.integers(1, 9)), min_size=1,
 def test_the_overlapping_example_is_the_nearest_by_brute_force(train, test):
     flat = torch.zeros(100)
     ours, theirs = (cuts(flat, *map(list, zip(*w, strict=True)), [0.0] * len(w)) for w in (train, test))
-    for (start, length), found in zip(test, inspect.baselines._overlapping(ours, theirs), strict=True):
+    for (start, length), found in zip(test, baselines._overlapping(ours, theirs), strict=True):
         gaps = [abs(start - other) for other, _ in train]
         near = [i for i, gap in enumerate(gaps) if gap == min(gaps)]
         shared = [i for i in near if max(start, train[i][0]) < min(start + length, sum(train[i]))]
@@ -170,14 +170,14 @@ def test_copies_are_scored_and_the_rest_gets_the_usual_answer():
     flat = torch.zeros(100, 1)
     train = cuts(flat, [0, 10, 40, 41], [10, 10, 10, 10], [1.0, 2.0, 3.0, float("nan")])
     test = cuts(flat, [4, 14, 80], [10, 10, 10], [1.0, 2.0, 2.0])  # copies 1 and 2; the mean of all is 2
-    assert inspect.baselines._copying(train, test) == {"copy of an overlapping training example": 1.0}
+    assert baselines._copying(train, test) == {"copy of an overlapping training example": 1.0}
     classes = cuts(flat, [0, 10, 40], [10, 10, 10], [1, 2, 2])
-    assert inspect.baselines._copying(classes, cuts(flat, [4, 80], [10, 10], [1, 0])).popitem()[1] == 0.5
+    assert baselines._copying(classes, cuts(flat, [4, 80], [10, 10], [1, 0])).popitem()[1] == 0.5
 
 
 def test_nothing_is_copied_where_nothing_is_shared():
     flat = torch.zeros(100)
     train, apart = cuts(flat, [0, 10], [10, 10], [1, 0]), cuts(flat, [20, 30], [10, 10], [1, 0])
-    assert inspect.baselines._copying(train, apart) == {}
+    assert baselines._copying(train, apart) == {}
     elsewhere = cuts(torch.zeros(100), [0, 10], [10, 10], [1, 0])
-    assert inspect.baselines._copying(train, elsewhere) == {}
+    assert baselines._copying(train, elsewhere) == {}

@@ -13,7 +13,7 @@ from selfpretrain.data.schema import SPLITS, Classes, Form, Reals, Tokens, Value
 from selfpretrain.spec import spec
 from selfpretrain.tasks._prepared import Prepared
 from selfpretrain.tasks.base import Card, Task
-from selfpretrain.tasks.inspect.checks import audit
+from selfpretrain.tasks.inspect.checks import check_data
 
 N, LENGTH = 120, 160
 FORM = Form(Tokens(50), LENGTH, Classes(("a", "b", "c")))
@@ -55,7 +55,7 @@ def findings(parts, form=FORM, groups=None, whole=None):
     for split, of_split in (groups or {}).items():
         splits[split] = replace(splits[split], groups=torch.tensor(of_split))
     FORMS["x"], DATA["x"] = form, splits
-    return list(audit(Given("x"), compare=False))
+    return list(check_data(Given("x"), compare=False))
 
 
 def levels(found):
@@ -234,11 +234,11 @@ class Kept(Prepared):
 def test_changed_files_are_found(tmp_path, monkeypatch):
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
     task = Kept()
-    assert levels(audit(task, compare=False)) == {}
+    assert levels(check_data(task, compare=False)) == {}
     with (task.place / "split.npy").open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"\x01")
-    assert levels(audit(task, compare=False))["files"] == "wrong"
+    assert levels(check_data(task, compare=False))["files"] == "wrong"
 
 
 def test_simple_methods_are_scored():
@@ -247,7 +247,7 @@ def test_simple_methods_are_scored():
     }
     FORMS["easy"] = FORM
     DATA["easy"] = {split: Examples.ragged(*part) for split, part in parts.items()}
-    found = {finding.what: finding for finding in audit(Given("easy"))}
+    found = {finding.what: finding for finding in check_data(Given("easy"))}
     assert found["commonest class"].said == "accuracy 0.333"
     assert found["logistic regression on 1-4-grams"].level == "note"
 

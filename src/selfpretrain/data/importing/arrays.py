@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from ...errors import DataError
 from ...spec import nearest
-from .source import Part, Reading, Signal, Source, words
+from .options import ImportOptions
+from .source import Part, Signal, Source, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 AT_ONCE = 1 << 22
@@ -29,7 +30,7 @@ AT_ONCE = 1 << 22
 
 
 @dataclass
-class Arrays(Source):
+class ArraySource(Source):
     """Checked arrays."""
 
     flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C)
@@ -53,7 +54,7 @@ class Arrays(Source):
             at = to
 
 
-def array_source(arrays: Mapping[str, np.ndarray], reading: Reading) -> Arrays:
+def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> ArraySource:
     """Check arrays and find out how they are to be read.
 
     Raises:
@@ -73,17 +74,19 @@ def array_source(arrays: Mapping[str, np.ndarray], reading: Reading) -> Arrays:
         key: _words(key, arrays[key], len(starts)) for key in ("y", "groups", "split") if key in arrays
     }
     numbers = flat.dtype.kind == "f" or flat.ndim == 2
-    kind: Signal = "values" if reading.kind == "values" or (reading.kind == "auto" and numbers) else "tokens"
+    kind: Signal = "values" if options.kind == "values" or (options.kind == "auto" and numbers) else "tokens"
     if kind == "tokens" and numbers:
         raise DataError(
             f"x is {flat.dtype} {x.shape}; tokens are integers without channels, use --kind values"
         )
     facts = {"x": f"{x.dtype} {x.shape}", "groups": "given" if "groups" in arrays else "none"}
     facts["split"] = "given" if "split" in arrays else "made"
-    return Arrays(kind, 0, len(starts), facts, flat=flat, starts=starts, lengths=lengths, columns=columns)
+    return ArraySource(
+        kind, 0, len(starts), facts, flat=flat, starts=starts, lengths=lengths, columns=columns
+    )
 
 
-def read(path: Path) -> dict[str, np.ndarray]:
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """All arrays of a file by name; ``x`` of a ``.npy`` stays on disk until it is used.
 
     Raises:
@@ -93,7 +96,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
     arrays = _unzip(path) if zipped else _beside(path)
     for key in ("x", "y"):
         if key not in arrays and zipped:
-            raise DataError(f"{path.name} has no array {key!r}{_nearest_key(key, arrays)}")
+            raise DataError(f"{path.name} has no array {key!r}{nearest(key, arrays)}")
         if key not in arrays:
             raise DataError(
                 f"{path.name} has no labels beside it; save the array {key!r} as {path.stem}.{key}.npy"
@@ -106,7 +109,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def join(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+def join_arrays(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     """``x``, and ``offsets`` if it is a list of arrays (length,) or (length, channels).
 
     Raises:
@@ -146,14 +149,9 @@ def _unreadable(file: Path, error: Exception) -> str:
     if "allow_pickle" in str(error) or "Object arrays" in str(error) or "Python objects" in str(error):
         return (
             f"{file.name} holds an array of Python objects, which can run code when read; sequences of "
-            f"unequal length go through selfpretrain.data.importing.importer.save"
+            f"unequal length go through selfpretrain.data.importing.importer.import_arrays"
         )
     return f"{file.name} cannot be read as a NumPy file: {error}"
-
-
-def _nearest_key(key: str, arrays: Mapping[str, np.ndarray]) -> str:
-    alike = [name for name in arrays if name.lower().startswith(key)]  # X, y_train ...: too short for nearest
-    return f"; did you mean {alike[0]!r}? Call it {key!r}" if alike else nearest(key, arrays)
 
 
 def _padded(x: np.ndarray, lengths: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,13 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
-from .. import group_splits
 from ..near_duplicates import fingerprints, similar
 from ..prepared import PreparedSet, Writer
 from ..schema import Classes, Form, Reals, Signal, Tokens, Values
+from ..splits import assign_splits, check_splits, split_number
 from .labels import Labels
-from .missing import mended
-from .source import Part, Reading, Source
+from .missing import fill_missing
+from .options import ImportOptions
+from .source import Part, Source
 
 MOST_TOKENS = 1 << 24
 SUSPICIOUS = 0.02
@@ -21,12 +22,12 @@ SUSPICIOUS = 0.02
 
 
 @dataclass
-class Intake:
+class SetBuilder:
     """What has been taken in so far; the sequences themselves are with the writer."""
 
     out: Writer
     source: Source
-    reading: Reading
+    options: ImportOptions
     labels: Labels = field(init=False)
     dropped: int = 0
     shortened: int = 0
@@ -37,9 +38,9 @@ class Intake:
     _columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.labels = Labels(self.reading.target, self.reading.label or "label")
+        self.labels = Labels(self.options.target, self.options.label or "label")
 
-    def take(self, part: Part) -> None:
+    def add(self, part: Part) -> None:
         """Check and store a part.
 
         Raises:
@@ -63,17 +64,17 @@ class Intake:
     def _sound(self, part: Part) -> Part:
         """Without missing values, empty sequences and positions beyond the greatest length."""
         before = len(part.lengths)
-        kept_as_is = part.flat.dtype in (np.uint8, np.int16) and self.reading.missing != "mask"
+        kept_as_is = part.flat.dtype in (np.uint8, np.int16) and self.options.missing != "mask"
         if self.source.kind == "values" and not kept_as_is:
-            part = mended(part, self.reading.missing, self.source.spot)
+            part = fill_missing(part, self.options.missing, self.source.spot)
         empty = part.lengths == 0
         if empty.any():
-            if self.reading.missing != "drop":
+            if self.options.missing != "drop":
                 where = part.where(int(empty.argmax()))
                 raise DataError(f"{where}: there is no sequence; --missing drop leaves such rows out")
             part = part.take(~empty)
         self.dropped += before - len(part.lengths)
-        longest = self.reading.length
+        longest = self.options.length
         if longest and (part.lengths > longest).any():
             self.shortened += int((part.lengths > longest).sum())
             starts = np.repeat(part.lengths.cumsum() - part.lengths, part.lengths)
@@ -109,16 +110,16 @@ class Intake:
         raise DataError(f"{part.where(row)}: {self.source.spot(place, 0)} is {part.flat[at]}, {why}")
 
     def _numbered(self, groups: pa.Array, part: Part) -> np.ndarray:
-        self._refuse_null(groups, part, self.reading.group or "groups")
+        self._refuse_null(groups, part, self.options.group or "groups")
         encoded = groups.dictionary_encode()
         names = encoded.dictionary.to_pylist()
         codes = [self.groups.setdefault(name, len(self.groups)) for name in names]
         return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]
 
     def _split(self, split: pa.Array, part: Part) -> np.ndarray:
-        self._refuse_null(split, part, self.reading.split or "split")
+        self._refuse_null(split, part, self.options.split or "split")
         encoded = split.dictionary_encode()
-        codes = [group_splits.named(name) for name in encoded.dictionary.to_pylist()]
+        codes = [split_number(name) for name in encoded.dictionary.to_pylist()]
         return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]
 
     def _refuse_null(self, array: pa.Array, part: Part, column: str) -> None:
@@ -141,33 +142,31 @@ class Intake:
         lengths, groups = columns["lengths"], columns.get("groups")
         targets, names = self.labels.finish()
         strata = targets if names else np.where(np.isnan(targets), -1, 0)
-        split, notes = group_splits.assign(
-            strata, groups, columns.get("split"), columns["equal"], self.reading.split_seed
+        split, notes = assign_splits(
+            strata, groups, columns.get("split"), columns["equal"], self.options.split_seed
         )
         kept = split >= 0
         notes = (
-            self._notes(strata, columns["equal"])
-            + notes
-            + group_splits.check(split[kept], targets[kept], names)
+            self._notes(strata, columns["equal"]) + notes + check_splits(split[kept], targets[kept], names)
         )
         notes += self._resembling(columns["sketch"], lengths, split, groups)
         signal = self._signal(lengths, split == 0)
         starts, lengths, rows = self._windows(lengths, np.flatnonzero(kept))
-        if self.reading.window and groups is None:
+        if self.options.window and groups is None:
             groups = np.arange(len(kept))
         self.out.examples(
             starts, lengths, targets[rows], split[rows], None if groups is None else groups[rows]
         )
         target = Classes(names) if names else _measured(targets[(split == 0) & ~np.isnan(targets)])
-        said = {"reading": asdict(self.reading), "notes": [*self.source.hints, *notes]}
+        said = {"options": asdict(self.options), "notes": [*self.source.hints, *notes]}
         return self.out.finish(Form(signal, int(lengths.max()), target), about | said)
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Start, length and sequence of every example: a sequence, or one of its windows."""
-        starts, size = lengths.cumsum() - lengths, self.reading.window
+        starts, size = lengths.cumsum() - lengths, self.options.window
         if not size:
             return starts[rows], lengths[rows], rows
-        stride = self.reading.stride or size
+        stride = self.options.stride or size
         count = np.maximum(lengths[rows] - size, 0) // stride + 1
         inside = np.arange(int(count.sum())) - np.repeat(count.cumsum() - count, count)
         rows = np.repeat(rows, count)
@@ -178,7 +177,7 @@ class Intake:
             f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
             "sequences have no label; they serve pretraining": int((strata < 0).sum()),
             "rows with missing values are left out": self.dropped,
-            f"sequences are cut to {self.reading.length} positions": self.shortened,
+            f"sequences are cut to {self.options.length} positions": self.shortened,
         }
         return [f"{count:,} {what}" for what, count in found.items() if count]
 

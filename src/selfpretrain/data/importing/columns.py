@@ -1,6 +1,6 @@
-"""Tables with one row per sequence: which columns hold sequences, labels, groups and splits."""
+"""Tables with one row per sequence: which columns hold what, and what their cells say."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
-from . import cells
-from .source import Part, Reading, Source, chosen, words
+from .options import ImportOptions
+from .source import MISSING, Part, Source, chosen, words
 from .table_files import Piece, TableFile
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
@@ -23,6 +23,9 @@ GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine",
 """Columns whose names suggest that rows belong together."""
 NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 """How numbers are written."""
+Where = Callable[[int], str]
+Ragged = tuple[np.ndarray, np.ndarray]
+"""Sequences end to end, and how long each is."""
 
 
 @dataclass
@@ -30,22 +33,22 @@ class TableSource(Source):
     """A table with one row per sequence."""
 
     table: TableFile = field(kw_only=True)
-    reading: Reading = field(kw_only=True)
+    options: ImportOptions = field(kw_only=True)
     sequence: list[str] = field(default_factory=list)
     form: str = ""  # how the sequence columns are to be read: text, lists, written or wide
 
     def parts(self) -> Iterator[Part]:
         """The rows of the table."""
-        reading, at = self.reading, 0
-        said = [c for c in (reading.label, reading.group, reading.split) if c]
-        names = self.table.names(reading.label)
+        options, at = self.options, 0
+        said = [c for c in (options.label, options.group, options.split) if c]
+        names = self.table.names(options.label)
         for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *said]))):
             where = partial(_row, at)
             flat, lengths = self._sequences(piece, where)
-            labels = words(piece[reading.label])
+            labels = words(piece[options.label])
             if names:
                 labels = pc.take(pa.array(names, pa.large_string()), _ids(labels))
-            group, split = (words(piece[c]) if c else None for c in (reading.group, reading.split))
+            group, split = (words(piece[c]) if c else None for c in (options.group, options.split))
             yield Part(_by_kind(flat, self.kind), lengths, labels, group, split, where)
             at += len(lengths)
 
@@ -55,55 +58,55 @@ class TableSource(Source):
             return f"column {self.sequence[position]!r}"
         return f"column {self.sequence[min(channel, len(self.sequence) - 1)]!r}, position {position}"
 
-    def _sequences(self, piece: Piece, where: cells.Where) -> cells.Ragged:
+    def _sequences(self, piece: Piece, where: Where) -> Ragged:
         arrays = [piece[column] for column in self.sequence]
         if self.form == "wide":
-            return cells.wide(arrays, where, self.sequence)
+            return read_wide(arrays, where, self.sequence)
         if self.form == "text":
-            return cells.symbols(arrays[0])
-        read = cells.lists if self.form == "lists" else cells.written
+            return read_text(arrays[0])
+        read = read_lists if self.form == "lists" else read_written
         found = [read(array, where, column) for array, column in zip(arrays, self.sequence, strict=True)]
-        return found[0] if len(found) == 1 else cells.channels(found, where, self.sequence)
+        return found[0] if len(found) == 1 else stack_channels(found, where, self.sequence)
 
 
-def table_source(table: TableFile, reading: Reading) -> TableSource:
+def table_source(table: TableFile, options: ImportOptions) -> TableSource:
     """Find out how the sequences of a table are to be read.
 
     Raises:
         DataError: if that is not clear; the message says which flag makes it clear.
     """
-    reading = with_label(table, reading)
-    taken = {reading.label, reading.group, reading.split}
+    options = with_label(table, options)
+    taken = {options.label, options.group, options.split}
     aside = [c for c in table.columns if c not in taken]
-    asked = matching(reading.sequence, table.columns) if reading.sequence else aside
+    asked = matching(options.sequence, table.columns) if options.sequence else aside
     sample = next(table.pieces(asked), {}) if asked else {}
     if not asked or not sample or not len(next(iter(sample.values()))):
         raise DataError(
             f"{table.path.name} has no rows, or no column besides {', '.join(filter(None, taken))}"
         )
-    form, sequence = _form(sample, reading, asked)
+    form, sequence = _form(sample, options, asked)
     if not sequence:
         raise DataError(f"no column looks like sequences; give --sequence; columns: {', '.join(aside)}")
-    kind = _kind(sample, form, sequence, reading)
+    kind = _kind(sample, form, sequence, options)
     source = TableSource(
         kind,
         256 if form == "text" else 0,
         table.rows,
         table=table,
-        reading=reading,
+        options=options,
         sequence=sequence,
         form=form,
     )
     unused = [c for c in aside if c not in sequence]
     source.facts = {"file": f"{table.path.name} ({table.manner})", "sequence": _listed(sequence, form)}
     source.facts |= {
-        "label": reading.label,
-        "group": reading.group or "none",
-        "split": reading.split or "made",
+        "label": options.label,
+        "group": options.group or "none",
+        "split": options.split or "made",
     }
     source.facts["not used"] = ", ".join(unused) or "nothing"
     near = [c for c in unused if c.lower().removesuffix("_id") in GROUPS]
-    if near and not reading.group:
+    if near and not options.group:
         source.hints.append(f"column {near[0]!r} is not used; --group {near[0]} keeps what belongs together")
     if "split" in unused:
         source.hints.append("column 'split' is not used; --split split keeps that division")
@@ -115,23 +118,23 @@ def table_source(table: TableFile, reading: Reading) -> TableSource:
     return source
 
 
-def with_label(table: TableFile, reading: Reading) -> Reading:
+def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     """The same with the label column filled in, and all columns checked.
 
     Raises:
         DataError: if a column is not there, or no label is to be found.
     """
-    if table.divided and not reading.split:
-        reading = replace(reading, split="split")
-    for column in (reading.label, reading.group, reading.split):
+    if table.divided and not options.split:
+        options = replace(options, split="split")
+    for column in (options.label, options.group, options.split):
         if column:
             chosen(column, table.columns)
-    if reading.label:
-        return reading
+    if options.label:
+        return options
     found = [c for c in table.columns if c.lower() in LABELS]
     if len(found) != 1:
         raise DataError(f"which column holds the labels? Give --label; columns: {', '.join(table.columns)}")
-    return replace(reading, label=found[0])
+    return replace(options, label=found[0])
 
 
 def matching(pattern: str, columns: Sequence[str]) -> list[str]:
@@ -151,24 +154,19 @@ def matching(pattern: str, columns: Sequence[str]) -> list[str]:
     return [c for c in columns if c in found]
 
 
-def _form(sample: Piece, reading: Reading, asked: list[str]) -> tuple[str, list[str]]:
+def _form(sample: Piece, options: ImportOptions, asked: list[str]) -> tuple[str, list[str]]:
     """How sequences are held, and in which columns."""
-    named = bool(reading.sequence)
+    named = bool(options.sequence)
     of = {name: [c for c in asked if test(sample[c])] for name, test in _TESTS.items()}
-    if named and reading.kind == "text":
+    if named and options.kind == "text":
         return "text", asked
-    if (
-        named
-        and len(asked) == 1
-        and reading.kind in ("tokens", "values")
-        and cells.is_text(sample[asked[0]].type)
-    ):
+    if named and len(asked) == 1 and options.kind in ("tokens", "values") and is_text(sample[asked[0]].type):
         return "written", asked
     if of["lists"]:
         if len(of["lists"]) > 1 and not named:
             raise DataError(f"several columns hold lists; give --sequence: {', '.join(of['lists'])}")
         return "lists", of["lists"]
-    if of["written"] and reading.kind != "text":
+    if of["written"] and options.kind != "text":
         return "written", of["written"] if named else of["written"][:1]
     numeric = [c for c in of["numbers"] if named or c.lower() not in NUMBERING]
     longest = max(of["text"], key=lambda c: _size(sample[c]), default="")
@@ -179,8 +177,8 @@ def _form(sample: Piece, reading: Reading, asked: list[str]) -> tuple[str, list[
 
 def _is_numeric(array: pa.Array) -> bool:
     """Whether cells hold numbers, or mostly numbers: then a word among them is a mistake to be named."""
-    if not cells.is_text(array.type):
-        return cells.is_number(array.type)
+    if not is_text(array.type):
+        return is_number(array.type)
     known = words(array).drop_null()
     looks = pc.match_substring_regex(known, rf"^({NUMBER}|[-+]?[iI]nf(inity)?)$")
     return len(known) == 0 or pc.mean(looks.cast("int8")).as_py() > 0.5
@@ -188,7 +186,7 @@ def _is_numeric(array: pa.Array) -> bool:
 
 def _is_written(array: pa.Array) -> bool:
     """Whether every cell looks like two numbers or more."""
-    if not cells.is_text(array.type):
+    if not is_text(array.type):
         return False
     known = words(array).drop_null()
     looks = pc.match_substring_regex(known, rf"^[\[(]?\s*{NUMBER}([,;\s]+{NUMBER})+\s*[\])]?$")
@@ -196,29 +194,29 @@ def _is_written(array: pa.Array) -> bool:
 
 
 _TESTS = {
-    "lists": lambda array: cells.is_list(array.type),
+    "lists": lambda array: is_list(array.type),
     "written": _is_written,
     "numbers": _is_numeric,
-    "text": lambda array: (
-        (cells.is_text(array.type) or cells.is_bytes(array.type)) and not _is_numeric(array)
-    ),
+    "text": lambda array: (is_text(array.type) or is_bytes(array.type)) and not _is_numeric(array),
 }
 
 
-def _kind(sample: Piece, form: str, sequence: list[str], reading: Reading) -> Literal["tokens", "values"]:
+def _kind(
+    sample: Piece, form: str, sequence: list[str], options: ImportOptions
+) -> Literal["tokens", "values"]:
     """Tokens or values: whole numbers from 0 in one column are tokens, other numbers values."""
     if form == "text":
         return "tokens"
-    if reading.kind == "text":
+    if options.kind == "text":
         raise DataError(f"column {sequence[0]!r} holds numbers, not text; use --kind tokens or --kind values")
-    if reading.kind != "auto":
-        return reading.kind
+    if options.kind != "auto":
+        return options.kind
     if form == "wide" or len(sequence) > 1:
         return "values"
     array = sample[sequence[0]]
     if form == "lists":
-        return kind_of(cells.lists(array, _row_of_first, sequence[0])[0])
-    flat = cells.written(array, _row_of_first, sequence[0])[0]
+        return kind_of(read_lists(array, _row_of_first, sequence[0])[0])
+    flat = read_written(array, _row_of_first, sequence[0])[0]
     return "tokens" if bool(((flat >= 0) & (flat % 1 == 0)).all()) else "values"
 
 
@@ -257,3 +255,111 @@ def _row(first: int, i: int) -> str:
 
 
 _row_of_first = partial(_row, 0)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether cells hold words, of whatever storage."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether cells hold raw bytes."""
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether cells hold lists, of whatever storage."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether cells hold numbers."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def read_text(array: pa.Array) -> Ragged:
+    """Texts as their UTF-8 bytes; an empty cell has no sequence."""
+    array = array.cast(pa.large_binary()).fill_null(b"")
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    held = array.buffers()[2]
+    flat = np.frombuffer(held, np.uint8) if held is not None else np.empty(0, np.uint8)
+    return flat[offsets[0] : offsets[-1]], np.diff(offsets)
+
+
+def read_lists(array: pa.Array, where: Where, column: str) -> Ragged:
+    """Lists of numbers (T,), or of equally long lists of numbers (T, C); unknown numbers are NaN."""
+    inner = array.type.value_type
+    array = array.cast(pa.large_list(inner))
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy()
+    values = array.flatten()
+    if not is_list(inner):
+        return read_numbers(values, lambda i: _cell_place(i, lengths, where), column), lengths
+    channels = np.unique(pc.list_value_length(values).fill_null(-1).to_numpy())
+    if len(channels) > 1 or -1 in channels:
+        raise DataError(f"column {column!r} has positions of {channels.tolist()} channels; make them equal")
+    flat = read_numbers(values.flatten(), lambda i: where(0), column)
+    return flat.reshape(len(values), -1), lengths
+
+
+def read_written(array: pa.Array, where: Where, column: str) -> Ragged:
+    """Numbers written in a cell, such as "[1, 2.5, 3]" or "1 2 3"."""
+    bare = pc.utf8_trim_whitespace(pc.replace_substring_regex(array, r"[\[\](),;\s]+", " "))
+    split = pc.utf8_split_whitespace(pc.if_else(pc.equal(bare, ""), None, bare))
+    return read_lists(split, where, column)
+
+
+def read_numbers(array: pa.Array, where: Where, column: str) -> np.ndarray:
+    """Numbers, of which those that are missing are NaN.
+
+    Raises:
+        DataError: naming the first cell that holds something else.
+    """
+    if is_text(array.type):
+        text = pc.utf8_trim_whitespace(array)
+        text = pc.if_else(pc.is_in(text, pa.array(MISSING, text.type)), None, text)
+        try:
+            array = text.cast(pa.float64())
+        except pa.ArrowInvalid as error:
+            raise DataError(_no_number(text.to_pylist(), where, column)) from error
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    if not is_number(array.type):
+        raise DataError(f"column {column!r} holds {array.type}, not numbers")
+    return array.to_numpy(zero_copy_only=False)
+
+
+def read_wide(arrays: Sequence[pa.Array], where: Where, columns: Sequence[str]) -> Ragged:
+    """One column per position."""
+    pairs = zip(arrays, columns, strict=True)
+    rows = np.stack([read_numbers(array, where, column) for array, column in pairs], axis=1)
+    return rows.reshape(-1), np.full(len(rows), len(columns))
+
+
+def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]) -> Ragged:
+    """Several columns of lists as channels (T, C) of one sequence."""
+    lengths = parts[0][1]
+    for (_, others), column in zip(parts, columns, strict=True):
+        wrong = np.flatnonzero(lengths != others)
+        if len(wrong):
+            raise DataError(
+                f"{where(int(wrong[0]))}: column {column!r} has {others[wrong[0]]} positions, {columns[0]!r} "
+                f"has {lengths[wrong[0]]}; channels of one sequence are equally long"
+            )
+    return np.stack([flat for flat, _ in parts], axis=1), lengths
+
+
+def _cell_place(value: int, lengths: np.ndarray, where: Where) -> str:
+    row = int(np.searchsorted(lengths.cumsum(), value, side="right"))
+    return f"{where(row)}, position {value - int(lengths[:row].sum())}"
+
+
+def _no_number(cells: Sequence[str | None], where: Where, column: str) -> str:
+    for i, cell in enumerate(cells):
+        try:
+            float(cell or 0)
+        except ValueError:
+            hint = (
+                "; write decimals with a point" if str(cell).replace(",", "", 1).lstrip("-").isdigit() else ""
+            )
+            return f"{where(i)}: column {column!r} holds {str(cell)[:40]!r}, not a number{hint}"
+    return f"column {column!r} holds something that is not a number"

@@ -11,31 +11,31 @@ import numpy as np
 from ...errors import DataError
 from ...registry import names
 from ...spec import nearest
-from ...system.events import progress
 from .. import paths
-from ..prepared import PreparedSet, locked, writing
+from ..prepared import PreparedSet, writing
 from . import arrays, ts_files
-from .builder import Intake
+from .builder import SetBuilder
 from .columns import table_source
 from .hub import hub_table
 from .long_tables import long_source
-from .media_files import SOUNDS, files_source
-from .source import Reading, Source
-from .table_files import SUFFIXES, TableFile, table
+from .media_files import SOUNDS, media_source
+from .options import ImportOptions
+from .source import Source
+from .table_files import SUFFIXES, TableFile, open_table
 
 FOLDER = "own"
-"""Where own data lie in a data folder."""
+"""Where imported data lie in a data folder."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 HUB = "hf:"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ImportPlan:
     """Data that have been looked at, and how they will be read."""
 
     origin: str
     source: Source
-    reading: Reading
+    options: ImportOptions
 
     def facts(self) -> dict[str, str]:
         """What was found, of which the first sequences have been read.
@@ -57,58 +57,68 @@ class Plan:
         return self.source.facts | found
 
 
-def plan(origin: str, reading: Reading | None = None) -> Plan:
+def plan_import(origin: str, options: ImportOptions | None = None) -> ImportPlan:
     """Look at a file, a folder, or ``hf:owner/name``; little is read.
 
     Raises:
         DataError: if it is not clear how it is to be read; the message says which flag makes it clear.
     """
-    reading = reading or Reading()
-    if reading.stride and not reading.window:
+    options = options or ImportOptions()
+    if options.stride and not options.window:
         raise DataError("--stride needs --window")
     if origin.startswith(HUB):
-        return _of_table(origin, hub_table(origin.removeprefix(HUB)), reading)
+        return _of_table(origin, hub_table(origin.removeprefix(HUB)), options)
     path = Path(origin).expanduser()
     if not path.exists():
         others = sorted(p.name for p in path.parent.glob("*"))[:1000]
         raise DataError(f"there is no {origin}{nearest(path.name, others) if others else ''}")
     suffixes = {p.suffix.lower() for p in path.rglob("*")} if path.is_dir() else {path.suffix.lower()}
     if ".ts" in suffixes:
-        target = reading.target if reading.target != "auto" else ts_files.targets(path)
-        return Plan(origin, ts_files.series_source(path, reading), replace(reading, target=target))
+        target = options.target if options.target != "auto" else ts_files.target_kind(path)
+        return ImportPlan(origin, ts_files.series_source(path, options), replace(options, target=target))
     if path.is_dir() and (suffixes & set(SOUNDS) or suffixes & set(SUFFIXES) == {".txt"}):
-        return Plan(origin, files_source(path, reading), replace(reading, label="label", group="", split=""))
+        return ImportPlan(
+            origin, media_source(path, options), replace(options, label="label", group="", split="")
+        )
     if suffixes & {".npy", ".npz"} and path.is_file():
-        source = arrays.array_source(arrays.read(path), reading)
-        return Plan(origin, source, replace(reading, label="y"))
-    return _of_table(origin, table(path, reading.encoding), reading)
+        source = arrays.array_source(arrays.read_arrays(path), options)
+        return ImportPlan(origin, source, replace(options, label="y"))
+    return _of_table(origin, open_table(path, options.encoding), options)
 
 
-def bring(made: Plan, name: str) -> PreparedSet:
+def import_data(
+    origin: str | Path | ImportPlan, name: str = "", options: ImportOptions | None = None
+) -> PreparedSet:
     """Read everything, and keep it under a name; a set of that name is replaced.
+
+    Args:
+        origin: a file, a folder, ``hf:owner/name``, or what ``plan_import`` has made of it.
+        name: small letters, digits, - and _; by default made from the name of the file.
 
     Raises:
         DataError: if something cannot be used; nothing is written then.
     """
+    plan = origin if isinstance(origin, ImportPlan) else plan_import(str(origin), options)
+    name = name or suggested_name(plan.origin)
     check_name(name)
     place = paths.home(FOLDER, name)
-    with locked(place), writing(place) as out:
-        intake, done = Intake(out, made.source, made.reading), 0
-        for part in made.source.parts():
-            intake.take(part)
+    with paths.locked(place), writing(place) as out:
+        builder, done = SetBuilder(out, plan.source, plan.options), 0
+        for part in plan.source.parts():
+            builder.add(part)
             done += len(part.lengths)
-            progress(f"import {name}", done, made.source.total)
-        return intake.finish({"name": name, "origin": made.origin})
+            progress(f"import {name}", done, plan.source.total)
+        return builder.finish({"name": name, "origin": plan.origin})
 
 
-def save(
+def import_arrays(
     name: str,
     x: np.ndarray | Sequence[np.ndarray],
     y: Any,
     lengths: Any = None,
     groups: Any = None,
     split: Any = None,
-    reading: Reading | None = None,
+    options: ImportOptions | None = None,
 ) -> PreparedSet:
     """Keep arrays under a name, by which every command knows them.
 
@@ -124,13 +134,16 @@ def save(
     Raises:
         DataError: if the arrays cannot be used; nothing is written then.
     """
+    check_name(name)
     given = {"y": y, "lengths": lengths, "groups": groups, "split": split}
-    held = arrays.join(x) | {key: np.asarray(value) for key, value in given.items() if value is not None}
+    held = arrays.join_arrays(x) | {
+        key: np.asarray(value) for key, value in given.items() if value is not None
+    }
     for key, array in held.items():
         if array.dtype.kind == "O":
             raise DataError(f"{key} mixes kinds of things; make it an array of numbers or of strings")
-    reading = replace(reading or Reading(), label="y")
-    return bring(Plan("arrays", arrays.array_source(held, reading), reading), name)
+    options = replace(options or ImportOptions(), label="y")
+    return import_data(ImportPlan("arrays", arrays.array_source(held, options), options), name)
 
 
 def check_name(name: str) -> None:
@@ -145,7 +158,7 @@ def check_name(name: str) -> None:
         raise DataError(f"there is a task called {name!r} already; give the data another --name")
 
 
-def suggested(origin: str) -> str:
+def suggested_name(origin: str) -> str:
     """A name for the data made from the name of their file."""
     stem = Path(origin.removeprefix(HUB)).expanduser().resolve().stem
     return re.sub(r"[^a-z0-9_]+", "-", stem.lower()).strip("-_") or "data"
@@ -161,7 +174,7 @@ def known() -> dict[str, Path]:
     return found
 
 
-def _of_table(origin: str, found: TableFile, reading: Reading) -> Plan:
-    long = reading.id or reading.time or reading.value
-    source = long_source(found, reading) if long else table_source(found, reading)
-    return Plan(origin, source, source.reading)
+def _of_table(origin: str, found: TableFile, options: ImportOptions) -> ImportPlan:
+    long = options.id or options.time or options.value
+    source = long_source(found, options) if long else table_source(found, options)
+    return ImportPlan(origin, source, source.options)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
-from .choices import Target
+from .options import TargetKind
 
 MOST_KINDS, MOST_CLASSES = 100, 10_000
 """Whole numbers of more kinds than the first are amounts; of more classes than the second nobody learns."""
@@ -21,7 +21,7 @@ class Labels:
     numbers are real numbers.
     """
 
-    target: Target = "auto"
+    target: TargetKind = "auto"
     column: str = "label"
     _known: dict[str, int] = field(default_factory=dict)
     _numbers: list[np.ndarray] = field(default_factory=list)  # codes of the known words, or real numbers

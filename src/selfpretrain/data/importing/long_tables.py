@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...system.events import progress
-from . import cells
-from .columns import matching, with_label
-from .source import Part, Reading, Signal, Source, chosen, whole, words
+from .columns import is_text, matching, read_numbers, with_label
+from .options import ImportOptions
+from .source import Part, Signal, Source, chosen, whole, words
 from .table_files import TableFile
 
 AT_ONCE = 1 << 20
@@ -24,7 +24,7 @@ class LongSource(Source):
     """A long table, sorted in memory: the columns that are needed must fit there."""
 
     rows: pa.Table = field(kw_only=True)  # sorted by id, then time
-    reading: Reading = field(kw_only=True)
+    options: ImportOptions = field(kw_only=True)
     flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C) of the sorted rows
     starts: np.ndarray = field(kw_only=True)  # (n,) where sequences start
     values: list[str] = field(default_factory=list)
@@ -72,19 +72,19 @@ class LongSource(Source):
         return said.dictionary.take(pa.array(high, pa.int64(), mask=high < 0))
 
 
-def long_source(table: TableFile, reading: Reading) -> LongSource:
+def long_source(table: TableFile, options: ImportOptions) -> LongSource:
     """Read and sort a long table.
 
     Raises:
         DataError: if a column is missing or cannot be used.
     """
-    if not (reading.id and reading.time and reading.value):
+    if not (options.id and options.time and options.value):
         raise DataError("a long table needs --id, --time and --value")
-    reading = with_label(table, reading)
-    values = matching(reading.value, table.columns)
-    for column in (reading.id, reading.time):
+    options = with_label(table, options)
+    values = matching(options.value, table.columns)
+    for column in (options.id, options.time):
         chosen(column, table.columns)
-    rows = _read(table, reading, values)
+    rows = _read(table, options, values)
     order = pc.sort_indices(rows, [("id", "ascending"), ("time", "ascending")])
     rows = rows.take(order)
     ids = whole(rows["id"].dictionary_encode()).indices.to_numpy()
@@ -94,14 +94,14 @@ def long_source(table: TableFile, reading: Reading) -> LongSource:
         at = int(twice.argmax())
         raise DataError(f"id {rows['id'][at].as_py()!r} has two rows at time {rows['time'][at].as_py()!r}")
     numbers = order.to_numpy()
-    flat, kind, vocab = _flat([whole(rows[f"value {c}"]) for c in values], values, numbers, reading)
-    roles = {"label": reading.label, "group": reading.group, "split": reading.split}
+    flat, kind, vocab = _flat([whole(rows[f"value {c}"]) for c in values], values, numbers, options)
+    roles = {"label": options.label, "group": options.group, "split": options.split}
     source = LongSource(
         kind,
         vocab,
         len(starts),
         rows=rows,
-        reading=reading,
+        options=options,
         flat=flat,
         starts=starts,
         values=values,
@@ -109,24 +109,24 @@ def long_source(table: TableFile, reading: Reading) -> LongSource:
     )
     source.facts = {
         "file": f"{table.path.name} ({table.manner})",
-        "sequence": f"{', '.join(values)} of each {reading.id}, by {reading.time}",
-        "label": reading.label,
-        "group": reading.group or "none",
-        "split": reading.split or "made",
+        "sequence": f"{', '.join(values)} of each {options.id}, by {options.time}",
+        "label": options.label,
+        "group": options.group or "none",
+        "split": options.split or "made",
     }
     return source
 
 
-def _read(table: TableFile, reading: Reading, values: list[str]) -> pa.Table:
+def _read(table: TableFile, options: ImportOptions, values: list[str]) -> pa.Table:
     """The columns that are needed, under the names of their roles."""
-    roles = {"label": reading.label, "group": reading.group, "split": reading.split}
-    used = [reading.id, reading.time, *values, *filter(None, roles.values())]
+    roles = {"label": options.label, "group": options.group, "split": options.split}
+    used = [options.id, options.time, *values, *filter(None, roles.values())]
     pieces, at = [], 0
     for piece in table.pieces(list(dict.fromkeys(used))):
-        named = {"id": words(piece[reading.id]), "time": piece[reading.time]}
+        named = {"id": words(piece[options.id]), "time": piece[options.time]}
         missing = np.flatnonzero(~named["id"].is_valid().to_numpy(zero_copy_only=False))
         if len(missing):
-            raise DataError(f"row {at + int(missing[0]) + 1}: {reading.id} is empty; every row needs one")
+            raise DataError(f"row {at + int(missing[0]) + 1}: {options.id} is empty; every row needs one")
         named |= {role: words(piece[column]) for role, column in roles.items() if column}
         pieces.append(pa.table(named | {f"value {c}": piece[c] for c in values}))
         at += len(named["id"])
@@ -134,12 +134,12 @@ def _read(table: TableFile, reading: Reading, values: list[str]) -> pa.Table:
     if not pieces:
         raise DataError(f"{table.path.name} has no rows")
     rows = pa.concat_tables(pieces, promote_options="permissive")
-    return rows.set_column(1, "time", _times(whole(rows["time"]), reading.time))
+    return rows.set_column(1, "time", _times(whole(rows["time"]), options.time))
 
 
 def _times(array: pa.Array, column: str) -> pa.Array:
     """Numbers if they are numbers, dates if they are dates."""
-    if not cells.is_text(array.type):
+    if not is_text(array.type):
         return _complete(array, column)
     known = _complete(words(array), column)
     for kind in (pa.float64(), pa.timestamp("ns")):
@@ -163,7 +163,7 @@ def _equal_to_next(array: pa.ChunkedArray) -> np.ndarray:
 
 
 def _flat(
-    arrays: list[pa.Array], columns: list[str], order: np.ndarray, reading: Reading
+    arrays: list[pa.Array], columns: list[str], order: np.ndarray, options: ImportOptions
 ) -> tuple[np.ndarray, Signal, int]:
     """Values of all channels, or the numbers of named events."""
 
@@ -171,13 +171,13 @@ def _flat(
         return f"row {order[i] + 1}"
 
     one = arrays[0]
-    if len(arrays) == 1 and cells.is_text(one.type) and reading.kind != "values":
+    if len(arrays) == 1 and is_text(one.type) and options.kind != "values":
         try:
-            cells.numbers(one, where, columns[0])
+            read_numbers(one, where, columns[0])
         except DataError:
             return _events(one, columns[0])
-    flat = np.stack([cells.numbers(a, where, c) for a, c in zip(arrays, columns, strict=True)], axis=1)
-    return (flat[:, 0], "tokens", 0) if reading.kind == "tokens" else (flat, "values", 0)
+    flat = np.stack([read_numbers(a, where, c) for a, c in zip(arrays, columns, strict=True)], axis=1)
+    return (flat[:, 0], "tokens", 0) if options.kind == "tokens" else (flat, "values", 0)
 
 
 def _events(array: pa.Array, column: str) -> tuple[np.ndarray, Signal, int]:

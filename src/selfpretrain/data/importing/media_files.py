@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
-from ..group_splits import NAMES
-from .source import Part, Reading, Signal, Source, words
+from ..splits import SPLIT_NAMES
+from .options import ImportOptions
+from .source import Part, Signal, Source, words
 
 SOUNDS, TEXTS = (".wav", ".flac", ".ogg"), (".txt",)
 AT_ONCE = 16
@@ -20,10 +21,10 @@ AT_ONCE = 16
 
 
 @dataclass
-class Files(Source):
+class MediaSource(Source):
     """Files of one kind under a folder."""
 
-    root: Path = field(kw_only=True)
+    folder: Path = field(kw_only=True)
     files: list[Path] = field(kw_only=True)
     said: dict[str, list[str | None]] = field(kw_only=True)  # label, group, split: one word per file
     skip_bad: bool = False
@@ -60,7 +61,7 @@ class Files(Source):
         )
 
     def _name(self, row: int) -> str:
-        return str(self.files[row].relative_to(self.root))
+        return str(self.files[row].relative_to(self.folder))
 
     def _read(self, file: Path) -> np.ndarray | None:
         try:
@@ -72,36 +73,38 @@ class Files(Source):
                 return None
             said = " ".join(str(error).split())
             raise DataError(
-                f"{file.relative_to(self.root)} cannot be read: {said}; --skip-bad leaves such files out"
+                f"{file.relative_to(self.folder)} cannot be read: {said}; --skip-bad leaves such files out"
             ) from error
         if self._rate and rate != self._rate:
             raise DataError(
-                f"{file.relative_to(self.root)} has {rate} samples per second, others {self._rate}; "
+                f"{file.relative_to(self.folder)} has {rate} samples per second, others {self._rate}; "
                 f"resample it"
             )
         self._rate = rate
         return samples
 
 
-def files_source(root: Path, reading: Reading) -> Files:
+def media_source(folder: Path, options: ImportOptions) -> MediaSource:
     """Which files there are, and what their names say.
 
-    The class of ``root/yes/1.wav`` is "yes"; in ``root/train/yes/1.wav`` the first folder is the split. A
+    The class of ``folder/yes/1.wav`` is "yes"; in ``folder/train/yes/1.wav`` the first folder is the split. A
     pattern for label, group or split is a regular expression whose first parenthesis is searched in the path.
 
     Raises:
         DataError: if no label is to be found.
     """
-    found = sorted(f for f in root.rglob("*") if f.suffix.lower() in SOUNDS + TEXTS and f.is_file())
+    found = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SOUNDS + TEXTS and f.is_file())
     files = [f for f in found if f.suffix.lower() in SOUNDS] or found
     if not files:
-        raise DataError(f"{root} holds no {', '.join(SOUNDS + TEXTS)} files")
-    names = [f.relative_to(root).as_posix() for f in files]
+        raise DataError(f"{folder} holds no {', '.join(SOUNDS + TEXTS)} files")
+    names = [f.relative_to(folder).as_posix() for f in files]
     parts = [name.split("/") for name in names]
-    by_split = all(len(p) > 1 and p[0].lower() in NAMES for p in parts) and len({p[0] for p in parts}) > 1
+    by_split = (
+        all(len(p) > 1 and p[0].lower() in SPLIT_NAMES for p in parts) and len({p[0] for p in parts}) > 1
+    )
     said: dict[str, list[str | None]] = {}
     for role in ("label", "group", "split"):
-        pattern = {"label": reading.label, "group": reading.group, "split": reading.split}[role]
+        pattern = {"label": options.label, "group": options.group, "split": options.split}[role]
         if pattern:
             said[role] = [_found(role, pattern, name) for name in names]
     if by_split:
@@ -110,23 +113,23 @@ def files_source(root: Path, reading: Reading) -> Files:
         depth = 1 if by_split else 0
         if any(len(p) < depth + 2 for p in parts):
             raise DataError(
-                f"{root} has files outside of class folders; give --label PATTERN, e.g. '^([a-z]+)_'"
+                f"{folder} has files outside of class folders; give --label PATTERN, e.g. '^([a-z]+)_'"
             )
         said["label"] = [p[depth] for p in parts]
     texts = files[0].suffix.lower() in TEXTS
-    facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {root.name}"}
-    facts |= {"label": reading.label or "name of the folder", "group": reading.group or "none"}
+    facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
+    facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
     facts |= {"split": "by name" if "split" in said else "made"}
-    kind: Signal = "tokens" if texts or reading.kind == "tokens" else "values"
-    return Files(
+    kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
+    return MediaSource(
         kind,
         256 if texts else 0,
         len(files),
         facts,
-        root=root,
+        folder=folder,
         files=files,
         said=said,
-        skip_bad=reading.skip_bad,
+        skip_bad=options.skip_bad,
     )
 
 

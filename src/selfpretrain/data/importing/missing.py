@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import DataError
-from .choices import Policy
+from .options import MissingPolicy
 from .source import Part
 
 CHOICES = "--missing drop leaves the row out, cut ends it there, fill interpolates, mask fills and marks"
 
 
-def mended(part: Part, policy: Policy, spot: Callable[[int, int], str]) -> Part:
+def fill_missing(part: Part, policy: MissingPolicy, spot: Callable[[int, int], str]) -> Part:
     """The same values (T, C) as float32, without NaN but where a whole channel of a row is unknown.
 
     refuse  is the default: an error names the place

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from ...errors import DataError
-from ..group_splits import NAMES
+from ..splits import SPLIT_NAMES
 from .source import chosen
 
 PIECE = 4 << 20
@@ -64,7 +64,7 @@ class TableFile(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Csv(TableFile):
+class CsvTable(TableFile):
     """Text with a separator; every cell is a string, so that a wrong one can be named."""
 
     encoding: str = ""
@@ -121,7 +121,7 @@ class Csv(TableFile):
 
 
 @dataclass(frozen=True)
-class JsonLines(TableFile):
+class JsonLinesTable(TableFile):
     """One JSON object per line."""
 
     @cached_property
@@ -151,7 +151,7 @@ class JsonLines(TableFile):
 
 
 @dataclass(frozen=True)
-class Parquet(TableFile):
+class ParquetTable(TableFile):
     """A Parquet file."""
 
     @cached_property
@@ -184,7 +184,7 @@ class Parquet(TableFile):
 
 
 @dataclass(frozen=True)
-class Arrow(TableFile):
+class ArrowTable(TableFile):
     """An Arrow or Feather file, or a stream of Arrow batches."""
 
     @cached_property
@@ -221,7 +221,7 @@ class Arrow(TableFile):
 
 
 @dataclass(frozen=True)
-class Tables(TableFile):
+class TableFolder(TableFile):
     """Files with the same columns; where their names or folders are those of splits, that is a column."""
 
     members: tuple[TableFile, ...] = ()
@@ -261,7 +261,7 @@ class Tables(TableFile):
         return self.members[0].names(column)
 
 
-def table(path: Path, encoding: str = "") -> TableFile:
+def open_table(path: Path, encoding: str = "") -> TableFile:
     """The table in a file, or the tables in a folder.
 
     Raises:
@@ -271,20 +271,20 @@ def table(path: Path, encoding: str = "") -> TableFile:
         files = sorted(f for f in path.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
         if not files:
             raise DataError(f"{path} holds no table; known: {', '.join(SUFFIXES)}")
-        return Tables(
-            path, tuple(table(f, encoding) for f in files), tuple(_told_split(f, path) for f in files)
+        return TableFolder(
+            path, tuple(open_table(f, encoding) for f in files), tuple(_told_split(f, path) for f in files)
         )
-    kinds: dict[str, type[JsonLines | Parquet | Arrow]] = {
-        ".jsonl": JsonLines,
-        ".ndjson": JsonLines,
-        ".parquet": Parquet,
-        ".arrow": Arrow,
-        ".feather": Arrow,
+    kinds: dict[str, type[JsonLinesTable | ParquetTable | ArrowTable]] = {
+        ".jsonl": JsonLinesTable,
+        ".ndjson": JsonLinesTable,
+        ".parquet": ParquetTable,
+        ".arrow": ArrowTable,
+        ".feather": ArrowTable,
     }
     if kind := kinds.get(path.suffix.lower()):
         return kind(path)
     if path.suffix.lower() in (".csv", ".tsv", ".txt"):
-        return Csv(path, encoding)
+        return CsvTable(path, encoding)
     raise DataError(f"{path.name} ends in none of {', '.join(SUFFIXES)}, .ts, .npy or .npz")
 
 
@@ -295,10 +295,10 @@ def class_names(schema: pa.Schema, column: str) -> list[str]:
     return feature.get("names", []) if isinstance(feature, dict) else []
 
 
-def _told_split(file: Path, root: Path) -> str:
+def _told_split(file: Path, folder: Path) -> str:
     """The split that a file name such as train-00000-of-00002.parquet or a folder tells of."""
-    parts = [*file.relative_to(root).parts[:-1], re.split(r"[^a-zA-Z]", file.name)[0]]
-    return next((part.lower() for part in parts if part.lower() in NAMES), "")
+    parts = [*file.relative_to(folder).parts[:-1], re.split(r"[^a-zA-Z]", file.name)[0]]
+    return next((part.lower() for part in parts if part.lower() in SPLIT_NAMES), "")
 
 
 def _encoding(path: Path) -> str:

@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
-from .choices import Target
-from .source import Part, Reading, Source, words
+from .options import ImportOptions, TargetKind
+from .source import Part, Source, words
 
 AT_ONCE = 256
 """Cases that are handed on at a time."""
 
 
 @dataclass
-class Series(Source):
+class TsSource(Source):
     """One file, or the files of train and test."""
 
     files: list[tuple[Path, str]] = field(kw_only=True)  # with the split each holds, if there are several
@@ -48,7 +48,7 @@ class Series(Source):
         return f"dimension {channel}, position {position}"
 
 
-def series_source(path: Path, reading: Reading) -> Series:
+def series_source(path: Path, options: ImportOptions) -> TsSource:
     """The cases of a file, or of the files ..._TRAIN.ts and ..._TEST.ts in a folder.
 
     Raises:
@@ -63,13 +63,13 @@ def series_source(path: Path, reading: Reading) -> Series:
             raise DataError(
                 f"{file.name} has neither @classLabel nor @targetLabel; there is nothing to predict"
             )
-    if reading.kind not in ("auto", "values"):
-        raise DataError(f"{path.name} holds values; leave --kind {reading.kind} out")
+    if options.kind not in ("auto", "values"):
+        raise DataError(f"{path.name} holds values; leave --kind {options.kind} out")
     said = {"file": ", ".join(file.name for file, _ in files), "sequence": "series of real numbers"}
-    return Series("values", facts=said | {"split": "by file" if files[0][1] else "made"}, files=files)
+    return TsSource("values", facts=said | {"split": "by file" if files[0][1] else "made"}, files=files)
 
 
-def targets(path: Path) -> Target:
+def target_kind(path: Path) -> TargetKind:
     """Whether a file says that its labels are "classes" or "reals"."""
     file = path if path.is_file() else _pair(path)[0][0]
     return "reals" if _header(file)[0].get("targetlabel", "false") != "false" else "classes"

@@ -35,7 +35,7 @@ Features = Any
 Splits = Mapping[Split, Examples]
 
 
-def baselines(task: Task, limit: int = 5000) -> dict[str, float]:
+def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     """Scores of simple methods on all labelled test examples, by name of the method.
 
     Classes: the commonest class; logistic regression on runs of 1-4 tokens weighted by TF-IDF, or on

@@ -1,10 +1,10 @@
 """What is wrong with a task's data, or worth knowing: the findings of ``spt data check``.
 
 Equal examples are found exactly. Sequences that share most of their content, as overlapping windows do, are
-found by min-wise hashing of runs of 24 positions (``data.alike``). Values that were changed a little, as by
-another compression, are found by the correlation of summaries: 32 means of each of at most 20,000 sequences
-of a split. Everything is read once: seconds for 50,000 texts, minutes for 200,000 images of 256 x 256. What
-was paraphrased, or both shifted and changed, is not found.
+found by min-wise hashing of runs of 24 positions (``near_duplicates``). Values that were changed a little,
+as by another compression, are found by the correlation of summaries: 32 means of each of at most 20,000
+sequences of a split. Everything is read once: seconds for 50,000 texts, minutes for 200,000 images of 256 x
+256. What was paraphrased, or both shifted and changed, is not found.
 """
 
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ from ...registry import name_of
 from ...system.events import progress
 from .._prepared import Prepared
 from ..base import Task
-from ..imported import Own
-from .baselines import baselines
-from .profile import STRETCHES, Survey, survey
+from ..imported import Imported
+from .baselines import baseline_scores
+from .profile import STRETCHES, Profile, profile_splits
 
 Level = Literal["fine", "note", "wrong"]
 Splits = dict[Split, Examples]
-Surveys = dict[Split, Survey]
+Profiles = dict[Split, Profile]
 
 COPIES, LIKENESS = 0.01, 0.02
 """Shares of val and test that may be equal, or similar, to training examples: official splits have some."""
@@ -52,7 +52,7 @@ class Finding:
     said: str
 
 
-def audit(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
+def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
     """Look at everything, and last at what simple methods score.
 
     Args:
@@ -69,17 +69,17 @@ def audit(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Findi
     yield from _classes(form, splits)
     yield _groups(splits)
     yield _windows(splits)
-    surveys = survey(name_of(task), splits)
-    yield from _values(form, surveys)
-    yield from _copies(form, splits, surveys)
-    yield _alike(splits, surveys)
-    yield from _near_copies(splits, surveys)
+    profiles = profile_splits(name_of(task), splits)
+    yield from _values(form, profiles)
+    yield from _copies(form, splits, profiles)
+    yield _alike(splits, profiles)
+    yield from _near_copies(splits, profiles)
     if compare:
         yield from _simple_methods(task, limit)
 
 
 def _files(task: Task) -> Finding:
-    place = importer.known().get(task.name) if isinstance(task, Own) else None
+    place = importer.known().get(task.name) if isinstance(task, Imported) else None
     if isinstance(task, Prepared) and not task.made_up:
         place = task.place
     if place is None:
@@ -162,9 +162,9 @@ def _windows(splits: Splits) -> Finding:
     )
 
 
-def _values(form: Form, surveys: Surveys) -> Iterator[Finding]:
-    low = np.concatenate([part.low for part in surveys.values()])
-    high = np.concatenate([part.high for part in surveys.values()])
+def _values(form: Form, profiles: Profiles) -> Iterator[Finding]:
+    low = np.concatenate([part.low for part in profiles.values()])
+    high = np.concatenate([part.high for part in profiles.values()])
     bad = int((~np.isfinite(low) | ~np.isfinite(high)).sum())
     if bad:
         yield Finding("values", "wrong", f"{bad:,} sequences hold NaN or infinity")
@@ -178,7 +178,7 @@ def _values(form: Form, surveys: Surveys) -> Iterator[Finding]:
     else:
         fits = form.signal.levels is None or (low.min() >= form.signal.low and high.max() <= form.signal.high)
         yield Finding("values", "fine" if fits else "wrong", said)
-        number, total, squares = surveys["train"].moments
+        number, total, squares = profiles["train"].moments
         centre, spread = np.array(form.signal.centre), np.array(form.signal.spread)
         mean = total / number
         shift = np.abs(mean - centre) / spread
@@ -190,8 +190,8 @@ def _values(form: Form, surveys: Surveys) -> Iterator[Finding]:
         yield Finding("constant sequences", "note", f"{constant:,} hold the same value throughout")
 
 
-def _copies(form: Form, splits: Splits, surveys: Surveys) -> Iterator[Finding]:
-    whole = {split: part.examples for split, part in surveys.items()}
+def _copies(form: Form, splits: Splits, profiles: Profiles) -> Iterator[Finding]:
+    whole = {split: part.examples for split, part in profiles.items()}
     found = sum(int(np.isin(whole[split], whole["train"]).sum()) for split in ("val", "test"))
     yield _share("copies", found, splits, "are equal to a training example", COPIES)
     if both := int(np.isin(whole["test"], whole["val"]).sum()):
@@ -207,11 +207,11 @@ def _copies(form: Form, splits: Splits, surveys: Surveys) -> Iterator[Finding]:
             yield Finding("contradictions", "note", f"{odd:,} examples have another label than an equal one")
 
 
-def _alike(splits: Splits, surveys: Surveys) -> Finding:
+def _alike(splits: Splits, profiles: Profiles) -> Finding:
     """Sequences with half of their runs in one of train."""
     found, train = 0, partial(_at, splits["train"])
     for split in ("val", "test"):
-        sketches = surveys[split].sketch, surveys["train"].sketch
+        sketches = profiles[split].sketch, profiles["train"].sketch
         places = similar(*sketches, partial(_at, splits[split]), train)
         found += len(np.unique(places % max(len(splits[split]), 1)))
     return _share(
@@ -220,18 +220,18 @@ def _alike(splits: Splits, surveys: Surveys) -> Finding:
 
 
 def _at(examples: Examples, place: int) -> np.ndarray:
-    """A sequence by its place in a survey: all first views, then all second ones."""
+    """A sequence by its place in a profile: all first views, then all second ones."""
     view, row = divmod(place, len(examples))
     return examples.sequence(row, view)
 
 
-def _near_copies(splits: Splits, surveys: Surveys) -> Iterator[Finding]:
-    train = surveys["train"].summary
+def _near_copies(splits: Splits, profiles: Profiles) -> Iterator[Finding]:
+    train = profiles["train"].summary
     if not len(train):
         return
     found = 0
     for split in ("val", "test"):
-        for some in np.array_split(surveys[split].summary, 20):
+        for some in np.array_split(profiles[split].summary, 20):
             found += int((some @ train.T > SAME).any(1).sum())
     said = f"correlate above {SAME} with a training example, in {STRETCHES} means"
     yield _share("near copies", found, splits, said, LIKENESS)
@@ -241,7 +241,7 @@ def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
     progress(f"{name_of(task)}: simple methods", 0)
     metric = "accuracy" if isinstance(task.form.target, Classes) else "R2"
     try:
-        scores = baselines(task, limit)
+        scores = baseline_scores(task, limit)
     except DataError as error:
         yield Finding("simple methods", "wrong", str(error))
         return

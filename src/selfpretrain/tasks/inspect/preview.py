@@ -15,15 +15,15 @@ from ...errors import DataError
 from ...registry import find, name_of, names
 from .._prepared import Prepared
 from ..base import Task
-from ..imported import Own
-from .preview_figure import Shown, View
+from ..imported import Imported
+from .preview_figure import Preview, PreviewItem
 
 UNKNOWN = "\N{EN DASH}"
 """Stands for what is known only when the data are there."""
 
 
 @dataclass(frozen=True)
-class Line:
+class TaskSummary:
     """A task in the list of all, in words."""
 
     name: str
@@ -34,25 +34,25 @@ class Line:
     counts: str  # of train, val and test
 
 
-def lines() -> Iterator[Line]:
+def summaries() -> Iterator[TaskSummary]:
     """All tasks of the shelf, then what the user has imported."""
-    for name in [*(name for name in names("tasks") if name != "own"), *importer.known()]:
+    for name in [*(name for name in names("tasks") if name != "imported"), *importer.known()]:
         task = find("tasks", name)()
         try:
-            yield _line(name, task)
+            yield _summary(name, task)
         except DataError as error:
-            yield Line(name, f"unreadable: {error}", UNKNOWN, UNKNOWN, UNKNOWN, _counts(task))
+            yield TaskSummary(name, f"unreadable: {error}", UNKNOWN, UNKNOWN, UNKNOWN, _counts(task))
 
 
-def _line(name: str, task: Task) -> Line:
+def _summary(name: str, task: Task) -> TaskSummary:
     now = state(task)
     if now not in ("embedded", "imported", "prepared"):
-        return Line(name, now, UNKNOWN, UNKNOWN, UNKNOWN, _counts(task) or UNKNOWN)
+        return TaskSummary(name, now, UNKNOWN, UNKNOWN, UNKNOWN, _counts(task) or UNKNOWN)
     form = task.form
     asks = f"{len(form.target.names)} classes" if isinstance(form.target, Classes) else "number"
     told = _counts(task) if now == "embedded" else ""  # which may be generated, and that takes time
     counts = told or "/".join(f"{len(task.load(split)):,}" for split in SPLITS)
-    return Line(name, now, signal(form), f"{form.length:,}", asks, counts)
+    return TaskSummary(name, now, signal(form), f"{form.length:,}", asks, counts)
 
 
 def _counts(task: Task) -> str:
@@ -64,7 +64,7 @@ def _counts(task: Task) -> str:
 def state(task: Task) -> str:
     """What is there, or what has to be done before the examples can be read."""
     if not isinstance(task, Prepared):
-        return "imported" if isinstance(task, Own) else "embedded"
+        return "imported" if isinstance(task, Imported) else "embedded"
     if task.place.exists():
         return "prepared"
     if vars(task).get("source") == "generated":
@@ -75,7 +75,7 @@ def state(task: Task) -> str:
     return "to get" if task.downloads else "to place"
 
 
-def look(task: Task, split: Split, number: int) -> View:
+def preview(task: Task, split: Split, number: int) -> Preview:
     """So many examples of a split, drawn at random but always the same ones, and what all splits are like.
 
     Raises:
@@ -86,7 +86,7 @@ def look(task: Task, split: Split, number: int) -> View:
         raise DataError(f"the {split} split of {name_of(task)} has no example")
     chosen = torch.randperm(len(splits[split]), generator=generator("look", split))[:number]
     target, values = form.target, None if isinstance(form.signal, Tokens) else form.signal
-    return View(
+    return Preview(
         title=f"{name_of(task)}, {split}: {signal(form)}, {form.length:,} positions at most",
         shown=tuple(shown for row in chosen.tolist() for shown in _shown(splits[split], row, form)),
         targets={split: e.targets[e.labelled].numpy() for split, e in splits.items()},
@@ -106,10 +106,10 @@ def signal(form: Form) -> str:
     return f"{form.signal.channels} channel{'s' * (form.signal.channels > 1)}"
 
 
-def _shown(examples: Examples, row: int, form: Form) -> list[Shown]:
+def _shown(examples: Examples, row: int, form: Form) -> list[PreviewItem]:
     said = _answer(float(examples.targets[row]), form)
     views = [""] if form.views == 1 else [f", sequence {v + 1} of {form.views}" for v in range(form.views)]
-    return [Shown(said + view, examples.sequence(row, v)) for v, view in enumerate(views)]
+    return [PreviewItem(said + view, examples.sequence(row, v)) for v, view in enumerate(views)]
 
 
 def _answer(target: float, form: Form) -> str:

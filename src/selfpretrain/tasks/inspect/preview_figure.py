@@ -37,7 +37,7 @@ BINS = 30
 
 
 @dataclass(frozen=True)
-class Shown:
+class PreviewItem:
     """One sequence and what is written above it."""
 
     caption: str
@@ -45,11 +45,11 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class View:
+class Preview:
     """What is drawn of a task."""
 
     title: str
-    shown: tuple[Shown, ...]
+    shown: tuple[PreviewItem, ...]
     targets: Mapping[str, np.ndarray]  # by split: (n,) classes or real numbers, of labelled examples
     lengths: Mapping[str, np.ndarray]  # by split: (n,)
     names: tuple[str, ...] = ()  # of classes; none: real numbers
@@ -89,7 +89,7 @@ class View:
         return "".join(c if c.isprintable() else " " if c.isspace() else "·" for c in text)
 
 
-def save(view: View, path: Path) -> None:
+def save_figure(view: Preview, path: Path) -> None:
     """Draw into a file, of the kind that its name says.
 
     Raises:
@@ -130,15 +130,15 @@ def _lay_out(figure: "Figure") -> None:
         axes.set_position((round(left, 6), round(bottom, 6), round(width, 6), round(height, 6)))
 
 
-def _columns(view: View) -> int:
+def _columns(view: Preview) -> int:
     return min(len(view.shown), 6)
 
 
-def _rows(view: View) -> int:
+def _rows(view: Preview) -> int:
     return -(-len(view.shown) // _columns(view))
 
 
-def _images(figure: "SubFigure", view: View) -> None:
+def _images(figure: "SubFigure", view: Preview) -> None:
     panels = figure.subplots(_rows(view), _columns(view), squeeze=False).ravel()
     for axes in panels:
         axes.set_axis_off()
@@ -147,7 +147,7 @@ def _images(figure: "SubFigure", view: View) -> None:
         axes.set_title(shown.caption, fontsize=8)
 
 
-def _waves(figure: "SubFigure", view: View) -> None:
+def _waves(figure: "SubFigure", view: Preview) -> None:
     """One line per channel, each between its smallest and largest value."""
     panels = figure.subplots(len(view.shown), 1, squeeze=False, sharex=True).ravel()
     for axes, shown in zip(panels, view.shown, strict=True):
@@ -162,7 +162,7 @@ def _waves(figure: "SubFigure", view: View) -> None:
         axes.margins(x=0)
 
 
-def _maps(figure: "SubFigure", view: View) -> None:
+def _maps(figure: "SubFigure", view: Preview) -> None:
     panels = figure.subplots(len(view.shown), 1, squeeze=False, sharex=True).ravel()
     for axes, shown in zip(panels, view.shown, strict=True):
         axes.imshow(shown.sequence.T, aspect="auto", origin="lower", cmap="cividis", interpolation="nearest")
@@ -170,7 +170,7 @@ def _maps(figure: "SubFigure", view: View) -> None:
         axes.set_ylabel("channel")
 
 
-def _texts(figure: "SubFigure", view: View) -> None:
+def _texts(figure: "SubFigure", view: Preview) -> None:
     axes = figure.subplots()
     axes.set_axis_off()
     axes.set_ylim(_lines(view), 0)
@@ -182,7 +182,7 @@ def _texts(figure: "SubFigure", view: View) -> None:
         at += len(lines) + 1.8
 
 
-def _lines(view: View) -> float:
+def _lines(view: Preview) -> float:
     return sum(len(wrapped(view.text(shown.sequence))) + 1.8 for shown in view.shown)
 
 
@@ -214,7 +214,7 @@ def shares(classes: np.ndarray, number: int) -> np.ndarray:
     return 100 * np.bincount(classes, minlength=number) / max(len(classes), 1)
 
 
-def _labels(axes: "Axes", view: View) -> None:
+def _labels(axes: "Axes", view: Preview) -> None:
     if not view.names:
         _histogram(axes, view.targets)
         axes.set_xlabel("target")

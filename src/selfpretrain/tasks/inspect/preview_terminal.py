@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .preview_figure import CHANNELS, View, bins, shares, wrapped
+from .preview_figure import CHANNELS, Preview, bins, shares, wrapped
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,7 +18,7 @@ CLASSES = 12
 """Classes that are listed, the commonest ones."""
 
 
-def show(view: View) -> "RenderableType":
+def render(view: Preview) -> "RenderableType":
     """What a rich console prints of a task's data."""
     from rich.columns import Columns
     from rich.console import Group
@@ -33,7 +33,7 @@ def show(view: View) -> "RenderableType":
     return Group(Text(view.title, style="bold"), *side_by_side, *below)
 
 
-def _image(view: View, values: np.ndarray) -> list[str]:
+def _image(view: Preview, values: np.ndarray) -> list[str]:
     """Two letters per pixel, since letters are twice as high as wide."""
     grey = view.image(values)
     grey = grey.mean(-1) if grey.ndim == 3 else grey
@@ -43,11 +43,11 @@ def _image(view: View, values: np.ndarray) -> list[str]:
     return ["".join(2 * GREYS[k] for k in row) for row in _levels(small, len(GREYS))]
 
 
-def _wave(view: View, values: np.ndarray) -> list[str]:
+def _wave(view: Preview, values: np.ndarray) -> list[str]:
     return [_sparkline(channel.astype(np.float64)) for channel in values.T[:CHANNELS]]
 
 
-def _text(view: View, tokens: np.ndarray) -> list[str]:
+def _text(view: Preview, tokens: np.ndarray) -> list[str]:
     return wrapped(view.text(tokens[: WIDTH * LINES]), WIDTH, LINES)
 
 
@@ -68,7 +68,7 @@ def _levels(shares: np.ndarray, number: int) -> np.ndarray:
     return (shares * number).astype(int).clip(0, number - 1)
 
 
-def _labels(view: View) -> list[str]:
+def _labels(view: Preview) -> list[str]:
     if not view.names:
         return _histograms("targets", view.targets)
     found = {split: shares(y, len(view.names)) for split, y in view.targets.items()}
@@ -81,7 +81,7 @@ def _labels(view: View) -> list[str]:
     return lines + ([f"and {rest} rarer classes"] if rest else [])
 
 
-def _lengths(view: View) -> list[str]:
+def _lengths(view: Preview) -> list[str]:
     return [] if view.one_length else _histograms("lengths", view.lengths)
 
 

@@ -17,7 +17,7 @@ SAMPLE, STRETCHES = 20_000, 32
 
 
 @dataclass(frozen=True)
-class Survey:
+class Profile:
     """Of m sequences of one split: all first views, then all second ones."""
 
     views: int
@@ -38,9 +38,9 @@ class Survey:
         return mixed
 
 
-def survey(name: str, splits: dict[Split, Examples]) -> dict[Split, Survey]:
+def profile_splits(name: str, splits: dict[Split, Examples]) -> dict[Split, Profile]:
     """Look at every sequence of every split."""
-    return {split: _survey(f"{name}: {split} sequences", splits[split]) for split in SPLITS}
+    return {split: _profile(f"{name}: {split} sequences", splits[split]) for split in SPLITS}
 
 
 @dataclass
@@ -53,7 +53,7 @@ class _Columns:
     summary: list[np.ndarray] = field(default_factory=list)
 
 
-def _survey(what: str, examples: Examples) -> Survey:
+def _profile(what: str, examples: Examples) -> Profile:
     columns, done = _Columns(), 0
     for sequences in _chunks(examples):
         lengths = np.array([len(s) for s in sequences])
@@ -73,7 +73,7 @@ def _survey(what: str, examples: Examples) -> Survey:
         done += len(sequences)
         progress(what, done, examples.starts.numel())
     summary = np.stack(columns.summary) if columns.summary else np.zeros((0, STRETCHES))
-    return Survey(
+    return Profile(
         examples.views,
         np.concatenate(columns.whole),
         np.concatenate(columns.sketch),

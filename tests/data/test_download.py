@@ -134,7 +134,7 @@ def test_a_file_that_lies_in_another_folder_is_checked_and_used(server, home, tm
     there.write_bytes(DATA)
     assert fetched(known(server)) == there
     there.write_bytes(DATA[:-1])
-    with pytest.raises(DataError, match="has 399,999 bytes, not 400,000; delete it and get it again"):
+    with pytest.raises(DataError, match="has 399,999 bytes, not 400,000; move it away and get it again"):
         fetched(known(server))
     assert server.asked == []
 
@@ -247,7 +247,7 @@ def test_a_wrong_size_is_noticed_before_anything_comes(server, home):
 def test_the_first_checksum_seen_counts(server, home):
     file = fetched(unknown(server))
     file.write_bytes(DATA[::-1])
-    with pytest.raises(DataError, match="as when first seen; delete it"):
+    with pytest.raises(DataError, match="as when first seen; move it away"):
         fetched(unknown(server))
     file.unlink()
     server.data = DATA[::-1]

@@ -1,0 +1,160 @@
+"""Archives opened with care: tar (plain, gzip, bzip2, xz) and zip, made by whomever.
+
+Only files and folders come out, each below the place it is meant for. Refused are names that lead elsewhere,
+links, devices, passwords, and bombs, which are small files with huge contents. All appears at once, at the
+end.
+"""
+
+import bz2
+import gzip
+import lzma
+import os
+import re
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from ..errors import DataError
+from ..system.events import progress
+from . import paths
+
+COMPRESSED: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+}
+"""How a compressed tar archive begins, and what opens it."""
+DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    ValueError,
+    RuntimeError,
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What no honest archive exceeds."""
+
+    size: int = 1 << 40  # bytes of all its files
+    ratio: int = 200  # bytes of all its files for each of its own
+    small: int = 1 << 24  # bytes of all its files that need no such proportion
+    members: int = 10_000_000  # files and folders
+    header: int = 1 << 20  # bytes that say what one file is: name, times, owner
+
+    def guard(self, file: IO[bytes], place: Path) -> Callable[[str, int], None]:
+        """Something to be told of every member before it is written, by name and size.
+
+        Raises:
+            DataError: on that call, if the member is not to be written.
+        """
+        packed, total, count = os.fstat(file.fileno()).st_size, 0, 0
+        allowed = min(self.size, max(self.small, self.ratio * packed), shutil.disk_usage(place).free)
+
+        def check(name: str, size: int) -> None:
+            nonlocal total, count
+            total, count = total + size, count + 1
+            if total > allowed or count > self.members:
+                raise _refusal(file, f"{packed:,} bytes would become more than {allowed:,}")
+            if ".." in PurePosixPath(name).parts or re.match(r"/|[A-Za-z]:|.*\\|.*[\x00-\x1f\x7f]", name):
+                raise _refusal(file, f"{name!r} in it is no name for a file below its folder")
+            progress(f"unpacking {Path(file.name).name}", file.tell(), packed)
+
+        return check
+
+
+def extract(archive: Path, place: Path, limits: Limits | None = None) -> None:
+    """Open an archive as the folder ``place``.
+
+    Where all it holds is one folder of the same name as ``place``, that is the folder.
+
+    Raises:
+        DataError: if it is no archive, damaged, or not to be trusted; nothing is left of it then.
+    """
+    part, limits = place.with_name(f"{place.name}.part"), limits or Limits()
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        with paths.explained(place):
+            part.mkdir(parents=True)
+            with archive.open("rb") as file:
+                _read(file, part, limits)
+            inner = part / place.name
+            alone = inner.is_dir() and len(list(part.iterdir())) == 1
+            os.replace(inner if alone else part, place)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _read(file: IO[bytes], part: Path, limits: Limits) -> None:
+    try:
+        (_from_zip if file.read(2) == b"PK" else _from_tar)(file, part, limits)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise _refusal(file, "a name comes twice in it, as a file and as a folder") from error
+    except (*DAMAGE, OSError) as error:
+        if isinstance(error, DataError) or (isinstance(error, OSError) and error.errno):
+            raise  # an archive that is refused; a disk that is full
+        said = " ".join(str(error).split())
+        raise DataError(
+            f"{file.name} is damaged, or no tar or zip archive ({said}); move it away and get it again"
+        ) from error
+
+
+def _from_zip(file: IO[bytes], part: Path, limits: Limits) -> None:
+    with zipfile.ZipFile(file) as archive:
+        check, members = limits.guard(file, part), archive.infolist()
+        file.seek(-12 - len(archive.comment), os.SEEK_END)
+        number = int.from_bytes(file.read(2), "little")  # 65,535 where it does not fit
+        if number not in (len(members), 0xFFFF):
+            raise zipfile.BadZipFile(f"{number} files are listed, {len(members)} are there")
+        for member in members:
+            check(member.filename, member.file_size)
+            if member.external_attr >> 28 not in (0, 4, 8):  # the kind of a file under Unix
+                raise _refusal(file, f"{member.filename!r} in it is a link or a device")
+            archive.extract(member, part)
+
+
+def _from_tar(file: IO[bytes], part: Path, limits: Limits) -> None:
+    file.seek(0)
+    start = file.read(6)
+    file.seek(0)
+    opener = next((opener for magic, opener in COMPRESSED.items() if start.startswith(magic)), None)
+    check, plain = limits.guard(file, part), _Bounded(opener(file) if opener else file, limits.header)
+
+    def allowed(member: tarfile.TarInfo, folder: Any) -> tarfile.TarInfo:
+        check(member.name, member.size)
+        if not (member.isdir() or member.isreg()) or member.issparse():
+            raise _refusal(file, f"{member.name!r} in it is a link or a device")
+        return tarfile.data_filter(member, folder)
+
+    with tarfile.open(fileobj=plain, mode="r:") as archive:  # type: ignore[call-overload]
+        archive.extractall(part, filter=allowed)
+    rest = plain.last + plain.read(limits.header)  # to the very end: there a compressed file has its checksum
+    if not rest or rest.strip(b"\0"):
+        raise tarfile.ReadError("its end is missing")
+
+
+def _refusal(file: IO[bytes], problem: str) -> DataError:
+    return DataError(f"{file.name} is not opened: {problem}; if you trust it, unpack it yourself")
+
+
+class _Bounded:
+    """A file of which no more is read at once: headers are read whole, and can be bombs, too."""
+
+    def __init__(self, file: Any, most: int) -> None:
+        self.file, self.most, self.last = file, most, b""
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        """Some bytes."""
+        if size > self.most:
+            raise tarfile.ReadError("its headers are too long")
+        self.last = self.file.read(size)
+        return self.last

@@ -1,0 +1,34 @@
+"""How somebody's data are to be read; ``spt --help`` needs no more of an import than this file."""
+
+from typing import Literal
+
+from ...spec import Count, Seed, spec
+
+Kind = Literal["auto", "text", "tokens", "values"]
+"""What sequences hold."""
+TargetKind = Literal["auto", "classes", "reals"]
+"""What is to be predicted."""
+MissingPolicy = Literal["refuse", "drop", "cut", "fill", "mask"]
+"""What to do about values that are not known."""
+
+
+@spec
+class ImportOptions:
+    """How data are to be read; what is left out is inferred, and shown."""
+
+    label: str = ""  # column; for a folder of files a pattern whose parenthesis is the label
+    sequence: str = ""  # one column, or several, comma-separated or with *
+    group: str = ""  # column; for a folder of files a pattern
+    split: str = ""  # column; for a folder of files a pattern
+    kind: Kind = "auto"
+    target: TargetKind = "auto"
+    id: str = ""  # long tables, one row per position: column that says to which sequence a row belongs
+    time: str = ""  # column that orders the rows of a sequence
+    value: str = ""  # column of what was measured then, or several, comma-separated or with *
+    missing: MissingPolicy = "refuse"  # what to do about values that are not known
+    length: Count | None = None  # longer sequences are cut
+    window: Count | None = None  # sequences are cut into pieces of so many positions
+    stride: Count | None = None  # from the start of one window to that of the next; None: the window
+    encoding: str = ""  # of a text file; empty: UTF-8, or Latin-1 if it is not
+    skip_bad: bool = False  # leave out files that cannot be read
+    split_seed: Seed = 0  # another division into train, val and test

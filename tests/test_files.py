@@ -1,0 +1,184 @@
+"""Files are whole or not there, locks say who holds them, every refusal of the system is one right line."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from selfpretrain.errors import DataError, ForeignRun, Interrupted, StoreError
+from selfpretrain.system import files, watch
+from selfpretrain.system.files import explained, holder, locked, read_json, replacing, sweep, write_json
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+HOLD = """
+import sys, time
+from pathlib import Path
+from selfpretrain.system.files import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def held(tmp_path):
+    """A lock file that another process holds, and that process."""
+    path = tmp_path / ".lock"
+    command = [sys.executable, "-c", HOLD, str(path)]
+    process = subprocess.Popen(
+        command, env=os.environ | {"PYTHONPATH": str(SOURCE)}, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "held\n"
+    yield path, process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_who_waits_is_told_once_for_whom(held):
+    path, process = held
+    heard, begin = [], time.monotonic()
+    with (
+        watch.watching(lambda *line: heard.append(line)),
+        pytest.raises(Interrupted, match=f"process {process.pid}"),
+        locked(path, lambda: time.monotonic() - begin > 0.5),
+    ):
+        raise AssertionError("the lock is held")
+    (line,) = heard
+    assert line[0].startswith(f"waiting for process {process.pid} on ")
+    assert "since 20" in line[0]
+    assert str(path) in line[0]
+
+
+def test_a_killed_holder_lets_go_and_who_waits_goes_on(held):
+    path, process = held
+    threading.Timer(0.3, process.send_signal, [signal.SIGKILL]).start()
+    with locked(path):
+        assert f"process {os.getpid()} on" in holder(path)
+    assert not path.with_name(".lock.holder").exists()
+
+
+def test_who_need_not_wait_can_do_something_else(held):
+    with pytest.raises(Interrupted), locked(held[0], lambda: True):
+        raise AssertionError("the lock is held")
+
+
+def test_a_lock_that_nobody_holds_is_taken_again_and_again(tmp_path):
+    for _ in range(3):
+        with locked(tmp_path / "x.lock"):
+            assert holder(tmp_path / "x.lock").startswith(f"process {os.getpid()}")
+    (tmp_path / "x.lock.holder").write_text('{"pid": "x"')
+    assert holder(tmp_path / "x.lock") == "another process"
+
+
+def test_a_lock_where_nothing_can_be_written_is_explained(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="in the way"), locked(tmp_path / "file" / ".lock"):
+        raise AssertionError("there is no lock")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "quota",
+        errno.EACCES: "no right to write",
+        errno.EPERM: "no right to write",
+        errno.EROFS: "cannot be written to",
+        errno.EMFILE: "ulimit -n",
+        errno.ENFILE: "too many files open",
+        errno.ENOMEM: "out of memory",
+        errno.EIO: "input/output error",
+        errno.ESTALE: "network disk",
+        errno.EFBIG: "ulimit -f",
+        errno.EEXIST: "in the way",
+        errno.ENAMETOOLONG: "too long",
+    }.items(),
+)
+def test_every_refusal_has_its_own_words(tmp_path, code, said):
+    with pytest.raises(StoreError, match=said) as caught, explained(tmp_path / "x"):
+        raise OSError(code, os.strerror(code))
+    assert "delete" not in str(caught.value)
+    assert "damaged" not in str(caught.value)
+    with (
+        pytest.raises(DataError, match=f"cannot read {tmp_path}"),
+        explained(tmp_path / "x", "read", kind=DataError),
+    ):
+        raise OSError(code, os.strerror(code))
+
+
+def test_a_disk_without_inodes_is_not_called_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "statvfs", lambda path: type("Disk", (), {"f_files": 10, "f_favail": 0}))
+    with pytest.raises(StoreError, match=r"no more files \(no inodes\)"), explained(tmp_path / "x"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_too_little_memory_is_not_called_damage(tmp_path):
+    with pytest.raises(StoreError, match="not enough memory"), explained(tmp_path / "x", "read"):
+        raise MemoryError
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "null", "[]", "3", "\xff", "[" * 100_000, '{"a": ' * 100_000, "1" * 10_000, '{"a": 1} {'],
+    ids=str.__len__,
+)
+def test_damaged_json_is_one_line(tmp_path, text):
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(StoreError, match=r"x\.json is damaged \(") as caught:
+        read_json(path)
+    assert len(str(caught.value).splitlines()) == 1
+    assert "delete" not in str(caught.value)  # who knows whose file it is?
+    with pytest.raises(DataError, match=r"; make it again$"):
+        read_json(path, mend="make it again", kind=DataError)
+
+
+def test_a_json_file_too_large_to_be_ours_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LARGEST_JSON", 1 << 20)
+    (tmp_path / "x.json").write_bytes(b" " * ((1 << 20) + 1))
+    with pytest.raises(StoreError, match="more than 1 MB"):
+        read_json(tmp_path / "x.json")
+
+
+def test_formats_that_the_caller_knows_are_read(tmp_path):
+    for number in (1, 2, 3):
+        write_json(tmp_path / f"{number}.json", {"format": number})
+    write_json(tmp_path / "0.json", {"x": 1})
+    assert read_json(tmp_path / "0.json") == {"x": 1}
+    assert read_json(tmp_path / "2.json", formats=(1, 2)) == {"format": 2}
+    assert read_json(tmp_path / "1.json", formats=(1, 2)) == {"format": 1}
+    for number, formats in ((2, (1,)), (3, (1, 2))):
+        with pytest.raises(ForeignRun, match=f"format {number}"):
+            read_json(tmp_path / f"{number}.json", formats=formats)
+
+
+def test_what_killed_writers_left_is_swept(tmp_path):
+    command = (
+        "import os; from pathlib import Path; from selfpretrain.system.files import replacing\n"
+        f"with replacing(Path({str(tmp_path / 'weights.bin')!r})): os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", command], env=os.environ | {"PYTHONPATH": str(SOURCE)}, check=False)
+    (tmp_path / ".checkpoint.safetensors-ab12_xyz").touch()  # as earlier versions called them
+    kept = {".lock", "log.jsonl", ".hidden-file"}
+    for name in kept:
+        (tmp_path / name).touch()
+    assert len(list(tmp_path.iterdir())) == len(kept) + 2
+    sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_an_interrupted_writer_leaves_what_was_there(tmp_path):
+    write_json(tmp_path / "x.json", {"x": 1})
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "x.json") as temporary:
+        temporary.write_text("{")
+        raise KeyboardInterrupt
+    assert json.loads((tmp_path / "x.json").read_text()) == {"x": 1}
+    assert len(list(tmp_path.iterdir())) == 1
