@@ -32,7 +32,7 @@ def run_recipe(
 
     if not recipe.exists():
         raise SpecError(f"there is no file {recipe}")
-    plain = read_json(recipe)
+    plain = read_json(recipe, edited=True)
     plain.pop("format", None)
     revived = revive(plain, tuple(trust or ()))
     if not isinstance(revived, Recipe):

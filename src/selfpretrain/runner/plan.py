@@ -1,5 +1,6 @@
 """What is to be run: cells become jobs, those on disk are left out, and the rest has a price."""
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -7,10 +8,12 @@ from dataclasses import asdict, dataclass, replace
 import torch
 
 from .. import __version__
+from ..errors import StoreError
 from ..registry import name_of
+from ..spec import describe
 from ..system import distributed
 from ..system.events import duration
-from ..system.files import FORMAT
+from ..system.files import FORMAT, Json
 from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, fingerprint
@@ -53,11 +56,25 @@ def waiting(todo: list[Job], workspace: Workspace) -> list[Job]:
     for job in reversed(todo):  # a stage comes after the one it starts from
         folder = workspace.named(job.name)
         needed = any(other.after == job.name for other in left.values())
-        scores = folder.read("result.json")["scores"] if folder.finished else {}
+        scores = stored(job.recipe, folder)["scores"] if folder.finished else {}
         tested = folder.finished and (not job.tested or "test" in scores)
         if not tested or (needed and not folder.has(WEIGHTS)):
             left[job.name] = job
     return list(reversed(left.values()))
+
+
+def stored(recipe: Recipe, folder: Folder) -> Json:
+    """The result that the last stage of a recipe has left.
+
+    Raises:
+        StoreError: if it is damaged, or is that of another stage.
+    """
+    result = folder.read("result.json")
+    ours = result.get("recipe") == json.loads(json.dumps(describe(recipe)))
+    if not ours or not folder.name.endswith(str(result.get("fingerprint"))):
+        file = folder.path / "result.json"
+        raise StoreError(f"{file} is the result of another stage; delete this one file, and run again")
+    return result
 
 
 def estimate(job: Job) -> cost.Plan:

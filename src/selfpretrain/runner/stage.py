@@ -2,13 +2,12 @@
 
 import contextlib
 import hashlib
-import json
 import traceback
 from pathlib import Path
 
 import torch
 
-from ..errors import ForeignRun, SelfPretrainError, StageFailed
+from ..errors import SelfPretrainError, StageFailed
 from ..registry import name_of
 from ..spec import describe
 from ..system import distributed
@@ -22,6 +21,7 @@ from ..training.model import Network
 from ..training.recipe import Recipe, fingerprint
 from ..training.stage_folder import WEIGHTS, Folder
 from ..training.transfer import Moved, freeze, move
+from .plan import stored
 from .workspace import Workspace
 
 SMALL = 5_000_000
@@ -63,7 +63,7 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
 def _run_locked(recipe: Recipe, workspace: Workspace, folder: Folder, tested: bool) -> None:
     name, reused = folder.path.name, distributed.any_process(folder.finished)
     emit(Event("start", name))
-    result = _stored(recipe, folder) if reused else _train(recipe, workspace, folder)
+    result = stored(recipe, folder) if reused else _train(recipe, workspace, folder)
     if tested and "test" not in result["scores"]:
         _test(recipe, workspace, folder, result)
     distributed.barrier()
@@ -89,7 +89,7 @@ def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
         "data": {"split": "train", "rows": len(data), "sha256": seen_by(data.digests())},
     }
     if distributed.is_main():
-        folder.save(WEIGHTS, network.state_dict())
+        result["weights"] = folder.save(WEIGHTS, network.state_dict())
         folder.write("result.json", result)
         folder.drop(CHECKPOINT)
     distributed.barrier()  # the others read these weights next
@@ -98,7 +98,7 @@ def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
 
 def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) -> None:
     network = build_network(recipe)
-    network.load_state_dict(folder.load(WEIGHTS)[0])
+    network.load_state_dict(folder.load(WEIGHTS, result.get("weights", ""))[0])
     tested = evaluate.test(network.to(workspace.device), recipe)
     result["scores"] |= {"train": evaluate.fitted(network, recipe).scores, "test": tested.scores}
     if distributed.is_main():
@@ -114,7 +114,8 @@ def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) ->
 def _network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Moved | None]:
     network, moved, before = build_network(recipe), None, len(recipe.stages) - 2
     if before >= 0:
-        weights, _ = workspace.stage(recipe.upto(before)).load(WEIGHTS)
+        folder = workspace.stage(recipe.upto(before))
+        weights, _ = folder.load(WEIGHTS, folder.read("result.json").get("weights", ""))
         moved = move(weights, network, recipe.last.transfer)
     freeze(network, recipe.last.freeze)
     if not recipe.last.objective.hides:
@@ -140,15 +141,6 @@ def _result(recipe: Recipe, plan: cost.Plan, state: State) -> Json:
             "examples": state.step * recipe.last.batch,
         },
     }
-
-
-def _stored(recipe: Recipe, folder: Folder) -> Json:
-    result = folder.read("result.json")
-    if result.get("recipe") != json.loads(json.dumps(describe(recipe))):
-        raise ForeignRun(
-            f"{folder.path} holds the result of another recipe; delete it, or use another --runs"
-        )
-    return result
 
 
 def seen_by(digests: list[str]) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import errno
+import hashlib
 import json
 import os
 import re
@@ -19,8 +20,8 @@ from .. import __version__
 from ..errors import ForeignRun, Interrupted, SelfPretrainError, StoreError
 from .events import progress
 
-FORMAT = 1
-"""Version of the layout of run folders."""
+FORMAT, SEAL = 1, "sha256"
+"""Version of the layout of run folders; the field of a JSON file that holds the digest of all others."""
 LARGEST_JSON = 1 << 28
 """Bytes of a JSON file beyond which it is not one of ours, and is not read."""
 POLL = 0.1
@@ -41,12 +42,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Json) -> None:
-    """A JSON file, whole or not at all.
+    """A JSON file, whole or not at all, with the digest of its content.
 
     Raises:
         StoreError: if it cannot be written; what was there before is still there.
     """
-    write_text(path, json.dumps(content, indent=1) + "\n")
+    plain = json.loads(json.dumps({key: value for key, value in content.items() if key != SEAL}))
+    write_text(path, json.dumps(plain | {SEAL: _digest(plain)}, indent=1) + "\n")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -97,11 +99,13 @@ def read_json(
     formats: Collection[int] = (FORMAT,),
     mend: str = "",
     kind: type[SelfPretrainError] = StoreError,
+    edited: bool = False,
 ) -> Json:
-    """The object in a JSON file; one that names no format is of format 1.
+    """The object in a JSON file; one that names no format is of format 1, one without a digest is believed.
 
     Args:
         formats: those that the caller understands.
+        edited: whether somebody may have changed it, e.g. a recipe; its digest then says nothing.
         mend: what to do if it is damaged, e.g. "run it again"; nothing for a file that somebody gave.
 
     Raises:
@@ -118,9 +122,16 @@ def read_json(
     if not isinstance(content, dict):
         said = "it holds no object" if small else f"it has more than {LARGEST_JSON >> 20} MB"
         raise kind(damaged(path, said, mend))
+    seal = content.pop(SEAL, None)
+    if seal and not edited and seal != _digest(content):
+        raise kind(damaged(path, "its content is not what was written", mend))
     if content.get("format", FORMAT) not in formats:
         raise ForeignRun(foreign(path, content["format"], formats))
     return content
+
+
+def _digest(plain: Json) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def damaged(path: Path, reason: object, mend: str = "") -> str:

@@ -1,6 +1,7 @@
 """Run folders: what is written there is whole or not there at all, and nothing is ever unpickled."""
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from ..errors import ForeignRun, StoreError
@@ -67,18 +69,24 @@ class Folder:
         """
         return read_json(self.path / name, mend=_mend(name))
 
-    def save(self, name: str, tensors: Mapping[str, Tensor], meta: Json | None = None) -> None:
-        """Tensors and a little JSON in one safetensors file, whole or not at all."""
+    def save(self, name: str, tensors: Mapping[str, Tensor], meta: Json | None = None) -> str:
+        """Tensors and a little JSON in one safetensors file, whole or not at all; the digest of both."""
         plain = {key: value.detach().contiguous() for key, value in tensors.items()}
-        metadata = {"format": str(FORMAT), "json": json.dumps(meta or {})}
+        said = json.dumps(meta or {})
+        digest = _digest(plain, said)
+        metadata = {"format": str(FORMAT), "json": said, "sha256": digest}
         with explained(self.path), replacing(self.path / name) as temporary:
             temporary.write_bytes(safetensors.torch.save(plain, metadata))
+        return digest
 
-    def load(self, name: str) -> tuple[dict[str, Tensor], Json]:
+    def load(self, name: str, digest: str = "") -> tuple[dict[str, Tensor], Json]:
         """What ``save`` wrote.
 
+        Args:
+            digest: what ``save`` returned then, where that is known; files of before have none.
+
         Raises:
-            StoreError: if it is damaged; the message says what to delete.
+            StoreError: if it is damaged, or not what was saved; the message says what to delete.
         """
         path = self.path / name
         try:
@@ -86,6 +94,10 @@ class Folder:
                 meta = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             said = json.loads(meta.get("json", "{}"))
+            if (known := meta.get("sha256")) and _digest(tensors, meta["json"]) != known:
+                raise ValueError("its content is not what was written")
+            if known and digest and known != digest:
+                raise ValueError("it is of another training than the result beside it")
         except (safetensors.SafetensorError, ValueError, RecursionError) as error:
             raise StoreError(damaged(path, error, _mend(name))) from error
         if meta.get("format") != str(FORMAT):
@@ -136,6 +148,15 @@ class Log:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+
+
+def _digest(tensors: Mapping[str, Tensor], said: str) -> str:
+    """SHA-256 of names, types, shapes and bytes of some tensors, and of the JSON beside them."""
+    found = hashlib.sha256(said.encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def _mend(name: str) -> str:

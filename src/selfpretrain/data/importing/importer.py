@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import DataError
 from ...registry import names
 from ...spec import nearest
+from ...system.events import progress
 from .. import paths
 from ..prepared import PreparedSet, writing
 from . import arrays, ts_files
