@@ -25,6 +25,7 @@ from selfpretrain.training import loop
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.stage_folder import Folder
 
 SPT = Recipe(
     toys.Majority(),
@@ -47,7 +48,7 @@ def equal(a, b):
 
 
 def result(folder):
-    content = json.loads((folder / "result.json").read_text())
+    content = Folder(folder).read("result.json")
     content["cost"].pop("seconds")
     return content
 
@@ -118,7 +119,7 @@ def test_a_truncated_checkpoint_is_named_with_what_to_do(tmp_path):
         run(SPT, Workspace(tmp_path, stop=StopAfter(5)))
     checkpoint = Workspace(tmp_path).stage(SPT.upto(0)).path / loop.CHECKPOINT
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
-    with pytest.raises(StoreError, match=r"damaged.*delete .* and run again"):
+    with pytest.raises(StoreError, match=r"checkpoint.safetensors is damaged.*delete this one file"):
         run(SPT, Workspace(tmp_path))
 
 
@@ -185,6 +186,7 @@ torch.set_num_threads(1)
 from selfpretrain.system import distributed
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.training.stage_folder import Folder
 from selfpretrain.system.events import listening
 from tests_ddp import RECIPES
 with distributed.process_group("cpu") as device:

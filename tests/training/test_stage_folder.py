@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -93,3 +94,41 @@ def test_environment_says_with_what():
     assert found["torch"] == torch.__version__
     assert found["threads"] >= 1
     json.dumps(found)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_flipped_bit_is_noticed(tmp_path, seed):
+    """In tensors, names, shapes, numbers: whatever is read again is what was written, or is refused."""
+    folder, random = Folder.make(tmp_path), np.random.default_rng(seed)
+    tensors = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(3), "c": torch.tensor([True, False])}
+    folder.save("x.safetensors", tensors, {"step": 3})
+    folder.write("x.json", {"score": 0.25, "steps": [1, 2, 3], "name": "a b"})
+    before = folder.load("x.safetensors"), folder.read("x.json")
+    for name in ("x.safetensors", "x.json"):
+        content = bytearray((tmp_path / name).read_bytes())
+        at = int(random.integers(8 * len(content)))
+        content[at // 8] ^= 1 << at % 8
+        (tmp_path / name).write_bytes(content)
+    for name, read, old in (("x.safetensors", folder.load, before[0]), ("x.json", folder.read, before[1])):
+        try:
+            new = read(name)
+        except (StoreError, ForeignRun):
+            continue
+        assert str(new) == str(old), name
+
+
+def test_weights_of_another_training_are_refused(tmp_path):
+    folder = Folder.make(tmp_path)
+    digest = folder.save("w.safetensors", {"a": torch.zeros(2)})
+    folder.save("w.safetensors", {"a": torch.ones(2)})
+    with pytest.raises(StoreError, match="another training"):
+        folder.load("w.safetensors", digest)
+
+
+def test_a_recipe_may_be_edited(tmp_path):
+    Folder.make(tmp_path).write("recipe.json", {"seed": 1})
+    path = tmp_path / "recipe.json"
+    path.write_text(path.read_text().replace(": 1", ": 2"))
+    assert read_json(path, edited=True) == {"seed": 2}
+    with pytest.raises(StoreError, match="not what was written"):
+        read_json(path)
