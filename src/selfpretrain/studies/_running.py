@@ -95,7 +95,7 @@ def comparison(
     tasks = tuple(amended(resolve("tasks", each), of_task) for each in asked)
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
-    return prepare(tasks, made, objective, scale, seeds).amended(rest)
+    return prepare(tasks[0], made, objective, scale, seeds).amended(rest)
 
 
 def carry_out(request: Request, workspace: Workspace | None = None) -> ExperimentResults:
