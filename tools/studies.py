@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from selfpretrain.registry import find, names
-from selfpretrain.report import sheet
+from selfpretrain.report import page as report
 from selfpretrain.runner.publish import SHIPPED, Publication
 from selfpretrain.runner.run import plan_tables, report_tables
 from selfpretrain.runner.workspace import Machine
@@ -31,7 +31,7 @@ def page(name: str, machine: Machine) -> Publication:
     publication.restore()
     plan_tables(study, publication.cells, machine)
     report_tables(study, publication.cells, machine)
-    sheet.write(publication.write())
+    report.write(publication.write())
     return publication
 
 
@@ -57,7 +57,7 @@ def main() -> None:
                 for file in files(publication):
                     shutil.copy(file, target)
                 made.append(publication.folder.path)
-        (DOCS / "table.md").write_text(sheet.index(made), encoding="utf-8")
+        (DOCS / "table.md").write_text(report.index(made), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -198,9 +198,9 @@ def report(
     ],
 ) -> None:
     """Make tables and pages again from what is on disk, without training."""
-    from ..report.results import studies
+    from ..report.results import experiments
 
-    for folder in studies(runs):
+    for folder in experiments(runs):
         show_report(folder)
 
 

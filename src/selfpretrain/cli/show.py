@@ -179,25 +179,24 @@ def _paper(number: "Json") -> str:
 
 
 def _show_studies(folder: Path, as_json: bool) -> None:
-    """Every cell of a study, or of the studies of a page, with the stage that it prints."""
-    from ..report.results import study
-    from ..system.files import read_json
+    """Every cell of an experiment, task by task, with the stage that is scored."""
+    from ..report.results import read
 
-    sheet = read_json(folder / "sheet.json") if (folder / "sheet.json").is_file() else {}
-    made = [study(folder.parent / part) for part in sheet.get("parts", [])] if sheet else [study(folder)]
+    found = read(folder)
     cells = [
-        {"study": it.folder.name, "row": cell.row, "column": cell.column, "seed": cell.seed,
-         "score": cell.score, "stage": Path(cell.paths[-1]).name}
-        for it in made for cell in it.cells
+        {"study": folder.resolve().name, "task": task.label, "row": cell.row, "column": cell.column,
+         "seed": cell.seed, "score": cell.score, "stage": Path(cell.record.stages[-1]).name}
+        for task in found.tasks for cell in task.cells
     ]  # fmt: skip
     if as_json:
         typer.echo(json.dumps(cells, indent=1))
         return
     console = Console()
-    for it in made:
-        console.print(Text(f"{it.folder.name}: {it.plan.title}", style="bold"), soft_wrap=True)
+    console.print(Text(f"{folder.resolve().name}: {found.record.title}", style="bold"), soft_wrap=True)
+    for task in found.tasks:
+        console.print(Text(task.label))
         table = Table("row", "column", "seed", "test", "stage", box=None, padding=(0, 2, 0, 0))
-        for cell in (cell for cell in cells if cell["study"] == it.folder.name):
+        for cell in (cell for cell in cells if cell["task"] == task.label):
             score = "missing" if cell["score"] is None else f"{cell['score']:.4f}"
             stage = Text(str(cell["stage"]), no_wrap=True)
             table.add_row(str(cell["row"]), str(cell["column"]), str(cell["seed"]), score, stage)

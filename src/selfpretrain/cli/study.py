@@ -72,17 +72,16 @@ def preview(cells: "list[Cell]", machine: "Machine", gpu: str = "") -> None:
 
 def show_report(folder: Path) -> None:
     """Make the reports of a study's folder and print its table."""
-    from ..report.results import study
-    from ..report.write import show, write
+    from ..report.page import show, write
 
     paths = write(folder)
     console = Console()
-    console.print(show(study(folder)))
+    console.print(show(folder))
     console.print(Text(f"report: {paths['html']}"), soft_wrap=True)
 
 
 def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[Cell]":
-    from ..report import sheet
+    from ..report import page
     from ..runner.plan import chosen
     from ..runner.publish import PAGE, SHIPPED, Publication
     from ..runner.run import carry_out, together
@@ -107,10 +106,10 @@ def _carry_out(study: "Study", order: Order, machine: "Machine") -> "list[Cell]"
         if order.grid or not publication.current:
             carry_out(study, here, cells, order.only, remarks)
             if distributed.is_main():
-                sheet.write(publication.write())
+                page.write(publication.write())
         if distributed.is_main():
             folder = publication.folder.path
-            Console().print(sheet.show(folder))
+            Console().print(page.show(folder))
             Console().print(Text(f"page: {folder / PAGE}"), soft_wrap=True)
             if order.results:
                 publication.keep()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..studies.base import Scale, Study
 
 
-PAGE = "page.html"
+PAGE = "report.html"
 SHIPPED = Path(__file__).parents[1] / "studies" / "results"
 """Results that come with the package, and what their authors read in them."""
 

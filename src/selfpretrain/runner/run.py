@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..data.schema import SPLITS
 from ..registry import name_of
-from ..report.write import write
+from ..report.page import write
 from ..spec import describe
 from ..system import distributed
 from ..system.files import FORMAT
