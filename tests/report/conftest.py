@@ -1,7 +1,7 @@
-"""Synthetic study folders, as training would leave them, without training."""
+"""Synthetic folders of experiments, as training would leave them, without training."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+
+from selfpretrain.report import paper_numbers
+from selfpretrain.report.paper_numbers import PaperNumber
 
 COLUMNS = ("scratch", "scratch, tied", "SPT")
 PRETRAIN_STEPS, STEPS = 400, 600
@@ -32,58 +35,119 @@ class Scene:
     )
     notes: tuple[str, ...] = ("All arms were tuned on the same grid of 3 learning rates, with one seed.",)
     title: str = "Does self-pretraining beat training from scratch?"
-    task: str = ""  # where several studies are made up below one folder
-    printed: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # by row and column
+    task: str = ""  # where several tasks are made up below one folder
+    label: str = ""  # what a paper calls the task
+    printed: dict[tuple[str, str], tuple[str, str, str]] = field(default_factory=dict)  # by row and column
+
+
+PAPER = "toy2024"
+"""A paper that prints what the tests need, under the name of a real one."""
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[[Scene], Path]:
-    """Write a scene below a folder of runs; the study folder."""
-    return lambda scene: write_scene(tmp_path / "runs", scene)
+def make(tmp_path: Path) -> Callable[..., Path]:
+    """Write an experiment on one or several tasks below a folder of runs; its folder."""
+    return lambda *scenes, **changes: write_experiment(tmp_path / "runs", scenes, changes)
 
 
 @pytest.fixture(scope="session")
 def gather() -> Callable[..., Path]:
-    """Write scenes below a folder of runs, and a sheet.json over them; its folder."""
-    return write_sheet
+    """The same in another folder of runs."""
+    return write_experiment
 
 
 @pytest.fixture(scope="session")
 def scene() -> type[Scene]:
-    """The description of a study to be made up."""
+    """The description of a task of an experiment to be made up."""
     return Scene
 
 
-def write_scene(runs: Path, scene: Scene) -> Path:
+@pytest.fixture
+def as_format1() -> Callable[[Path], Path]:
+    """Write an experiment again, as folders of before had it; its folder."""
+    return write_format1
+
+
+@pytest.fixture(scope="module")
+def paper() -> Iterator[Callable[..., tuple[str, str, str]]]:
+    """A paper that prints numbers as a test wants them: the place of each."""
+    numbers, published = dict[tuple[str, str, str], PaperNumber](), paper_numbers.published
+
+    def printed(row: str, value: float | None, unit: str = "%", remark: str = "") -> tuple[str, str, str]:
+        place = ("Table 8", row, f"Image {len(numbers)} %")
+        numbers[place] = PaperNumber(PAPER, *place, value, unit, remark)
+        return place
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(paper_numbers.PAPERS, PAPER, "Amos et al. (2024)")
+        patch.setattr(paper_numbers, "published", lambda of: numbers if of == PAPER else published(of))
+        yield printed
+
+
+def write_experiment(runs: Path, scenes: Sequence[Scene], changes: dict[str, Any]) -> Path:
+    """An experiment of one task is a comparison, one of several a study."""
+    tasks = [_write_task(runs, scene) for scene in scenes]
+    alone = {"name": "compare", "title": scenes[0].title, "scale": "small", "about": {}}
+    several = {
+        "name": "toy-table", "title": "Is it better?", "scale": "small", "figure": "bars",
+        "about": {"Question": "Is *it*?", "What differs": "All of it.", "Expected": "Yes."},
+        "interpretation": "It is, a **little**.", "asked": 9, "different": 7, "paper": PAPER,
+    }  # fmt: skip
+    names = ",".join(task["task"]["name"] for task in tasks)
+    command = f"spt compare {names} --mixers {','.join(scenes[0].rows)} --seeds {scenes[0].seeds}"
+    content = {
+        "format": 2, "version": "0.1.0", "created": "2026-11-21T10:00:00+00:00", "command": command,
+        "tasks": tasks,
+    } | (alone if len(scenes) == 1 and "name" not in changes else several) | changes  # fmt: skip
+    lone = f"compare-{names}-1a2b3c4d5e"
+    folder = runs / (lone if content["name"] == "compare" else f"{content['name']}-{content['scale']}")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "study.json").write_text(json.dumps(content, indent=1))
+    return folder
+
+
+def write_format1(folder: Path) -> Path:
+    """A study.json per task and a sheet.json that lists them; of a comparison only the former."""
+    content = json.loads((folder / "study.json").read_text())
+    (folder / "study.json").unlink()
+    every = ("version", "created", "command", "title")
+    parts, labels = [], {}
+    for task in content["tasks"]:
+        of_paper = {"paper": "amos2024", "value": 0.5, "unit": "", "remark": "as it was read wrongly then"}
+        for cell in task["cells"]:
+            if cell.get("printed"):
+                cell["printed"] |= of_paper
+        part = folder.parent / f"{content['name']}-{task['task']['name']}-1a2b3c4d5e"
+        part.mkdir(exist_ok=True)
+        plan = {"format": 1, "study": content["name"]} | {key: content[key] for key in every} | task
+        labels |= {part.name: plan.pop("label")}
+        (part / "study.json").write_text(json.dumps(plan))
+        parts.append(part.name)
+    if content["name"] != "compare":
+        kept = {key: content[key] for key in ("name", "title", "scale", "about", "figure")}
+        sheet = {
+            "format": 1, "parts": parts, "labels": labels, "reading": content["interpretation"],
+            "measures": content.get("measures", []),
+            "shared": {"asked": content["asked"], "run": content["different"]},
+        }  # fmt: skip
+        (folder / "sheet.json").write_text(json.dumps(sheet | kept))
+    return folder
+
+
+def _write_task(runs: Path, scene: Scene) -> dict[str, Any]:
+    """The stages of all cells; and the record of the task."""
     cells = [
         {"row": row, "column": column, "seed": seed, "stages": _stages(scene.task, row, column, seed)}
-        | ({"printed": scene.printed[row, column]} if (row, column) in scene.printed else {})
         for row in scene.rows
         for column in COLUMNS
         for seed in range(scene.seeds)
     ]
     for cell in cells:
+        place = scene.printed.get((cell["row"], cell["column"]))
+        cell["printed"] = place and dict(zip(("table", "row", "column"), place, strict=True))
         if (cell["row"], cell["column"], cell["seed"]) not in scene.missing:
             _write_cell(runs, scene, cell)
-    folder = runs / f"compare-{_task(scene)}-1a2b3c4d5e"
-    folder.mkdir(parents=True)
-    (folder / "study.json").write_text(json.dumps(_plan(scene, cells), indent=1))
-    return folder
-
-
-def write_sheet(runs: Path, scenes: list[Scene], labels: list[str], changes: dict[str, Any]) -> Path:
-    parts = [write_scene(runs, scene).name for scene in scenes]
-    content = {
-        "format": 1, "name": "toy-table", "title": "Is it better?", "scale": "small",
-        "about": {"Question": "Is *it*?", "What differs": "All of it.", "Expected": "Yes."},
-        "reading": "It is, a **little**.", "figure": "bars", "parts": parts,
-        "labels": {part: label for part, label in zip(parts, labels, strict=True) if label},
-        "measures": [], "shared": {"asked": 9, "run": 7},
-    } | changes  # fmt: skip
-    folder = runs / f"{content['name']}-{content['scale']}"
-    folder.mkdir(parents=True)
-    (folder / "sheet.json").write_text(json.dumps(content))
-    return folder
+    return _record(scene, cells)
 
 
 def _task(scene: Scene) -> str:
@@ -96,7 +160,7 @@ def _stages(task: str, row: str, column: str, seed: int) -> list[str]:
     return [f"stages/{tag}-masked", scored] if column == "SPT" else [scored]
 
 
-def _plan(scene: Scene, cells: list[dict[str, Any]]) -> dict[str, Any]:
+def _record(scene: Scene, cells: list[dict[str, Any]]) -> dict[str, Any]:
     classes = scene.kind == "classes"
     task = {
         "name": _task(scene),
@@ -122,12 +186,14 @@ def _plan(scene: Scene, cells: list[dict[str, Any]]) -> dict[str, Any]:
         else {"name": "r2", "unit": "", "factor": 1, "digits": 3, "tie": 0.01}
     )
     return {
-        "format": 1, "study": "compare", "version": "0.1.0", "created": "2026-11-21T10:00:00+00:00",
-        "command": f"spt compare {task['name']} --mixers {','.join(scene.rows)} --seeds {scene.seeds}",
-        "title": scene.title, "task": task, "metric": metric, "baselines": scene.baselines,
-        "contrasts": [["SPT", "scratch, tied"], ["SPT", "scratch"]], "cells": cells,
+        "label": scene.label or task["name"],
+        "task": task,
+        "metric": metric,
+        "baselines": scene.baselines,
+        "contrasts": [["SPT", "scratch, tied"], ["SPT", "scratch"]],
+        "cells": cells,
         "notes": list(scene.notes),
-    }  # fmt: skip
+    }
 
 
 def _write_cell(runs: Path, scene: Scene, cell: dict[str, Any]) -> None:
@@ -189,7 +255,7 @@ def _cost(parameters: int, flops: float, seconds: float) -> dict[str, Any]:
 def _write_stage(
     folder: Path, objective: str, scores: dict[str, Any], cost: dict[str, Any], steps: int
 ) -> None:
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     result = {
         "format": 1, "fingerprint": folder.name, "recipe": {"is": "selfpretrain.recipe:Recipe"},
         "objective": objective, "scores": scores, "steps": steps, "epochs": round(steps * 32 / 2000, 1),

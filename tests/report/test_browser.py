@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from selfpretrain.report.write import write
+from selfpretrain.report.page import write
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),

@@ -1,6 +1,7 @@
 """Folders of before are read as if they were written today."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,37 +14,32 @@ MEASURE = {
     "title": "Attention distance", "x": "block", "y": "positions",
     "series": [{"label": "before", "x": [0, 1], "y": [3.2, 4.1]}],
 }  # fmt: skip
-PRINTED = {
-    "paper": "amos2024", "table": "Table 1", "row": "Transformer", "column": "Text",
-    "value": 0.5, "unit": "%", "remark": "as it was read wrongly then",
-}  # fmt: skip
+PLACE = "Table 1", "Transformer", "Text"
 
 
 @pytest.fixture
-def old(tmp_path: Path, gather: Callable, scene: type) -> Path:
+def new(make: Callable, scene: type) -> Path:
     """A study of two tasks; one of its cells stands beside a number of a paper."""
-    scenes = [
-        scene(rows=ROWS, seeds=2, task="digits", test=50, printed={("s4d", "SPT"): PRINTED}),
-        scene(rows=ROWS, seeds=2, task="bidmc", test=50, kind="reals"),
-    ]
-    return gather(tmp_path / "runs", scenes, ["Image", ""], {"measures": [MEASURE]})
+    first = scene(rows=ROWS, seeds=2, task="digits", test=50, label="Image", printed={("s4d", "SPT"): PLACE})
+    second = scene(rows=ROWS, seeds=2, task="bidmc", test=50, kind="reals")
+    return make(first, second, measures=[MEASURE], paper="amos2024")
 
 
-def test_a_study_of_tasks_is_one_experiment(old: Path) -> None:
-    found = results.read(old)
-    record = found.record
-    assert (record.name, record.scale, record.title) == ("toy-table", "small", "Is it better?")
-    assert record.interpretation == "It is, a **little**." and record.about["Expected"] == "Yes."
-    assert (record.asked, record.different, record.version) == (9, 7, "0.1.0")
-    assert record.measures[0].series[0].y == (3.2, 4.1)
-    assert record.command.splitlines()[1] == "spt compare bidmc --mixers attention,s4d --seeds 2"
-    assert [task.label for task in found.tasks] == ["Image (digits)", "bidmc"]
-    assert (len(found.cells), found.missing, found.state) == (24, 0, "measured")
-    assert found.tasks[0].record.baselines["majority class"] == 0.14
+@pytest.fixture
+def old(new: Path, as_format1: Callable) -> Path:
+    """The same study as it was written before."""
+    return as_format1(new)
 
 
-def test_a_comparison_is_an_experiment_of_one_task(make: Callable, scene: type) -> None:
-    found = results.read(make(scene()))
+def test_nothing_is_lost(new: Path, as_format1: Callable) -> None:
+    today = results.read(new)
+    before = results.read(as_format1(new))
+    assert replace(before.record, stamp="") == today.record
+    assert before == today and (len(before.cells), before.missing, before.state) == (24, 0, "measured")
+
+
+def test_a_comparison_is_an_experiment_of_one_task(make: Callable, scene: type, as_format1: Callable) -> None:
+    found = results.read(as_format1(make(scene())))
     assert (found.record.name, found.record.scale, len(found.tasks)) == ("compare", "", 1)
     assert found.tasks[0].headline == ("SPT", "scratch, tied")
     assert found.tasks[0].at("attention", "SPT")[1].score is not None
@@ -55,17 +51,20 @@ def test_a_number_of_a_paper_is_looked_up_again(old: Path) -> None:
     assert (number.value, number.remark) == (64.27, "quoted from Tay et al. (2021)")
 
 
-def test_tasks_of_a_study_are_not_listed_beside_it(old: Path, scene: type, make: Callable) -> None:
-    alone = make(scene())
-    assert set(results.experiments(old.parent)) == {old, alone}
-    (part,) = old.parent.glob("compare-bidmc-*")
+def test_tasks_of_a_study_are_not_listed_beside_it(
+    old: Path, scene: type, make: Callable, as_format1: Callable
+) -> None:
+    alone, again = make(scene(seeds=1, task="text")), make(scene(seeds=1, task="listops"))
+    as_format1(alone)
+    assert set(results.experiments(old.parent)) == {old, alone, again}
+    (part,) = old.parent.glob("toy-table-bidmc-*")
     assert results.experiments(part) == [part] and len(results.read(part).tasks) == 1
 
 
 def test_a_task_that_is_gone_is_named(old: Path) -> None:
-    (part,) = old.parent.glob("compare-bidmc-*")
+    (part,) = old.parent.glob("toy-table-bidmc-*")
     (part / "study.json").unlink()
-    with pytest.raises(StoreError, match="compare-bidmc-1a2b3c4d5e is not there any more"):
+    with pytest.raises(StoreError, match="toy-table-bidmc-1a2b3c4d5e is not there any more"):
         results.read(old)
 
 
@@ -87,7 +86,7 @@ def test_broken_sheets(old: Path, edit: Callable, change: dict, error: type, wor
 
 
 def test_broken_tasks(old: Path, edit: Callable) -> None:
-    (part,) = old.parent.glob("compare-digits-*")
+    (part,) = old.parent.glob("toy-table-digits-*")
     edit(part / "study.json", lambda content: content["cells"][-1]["printed"].pop("table"))
     with pytest.raises(StoreError, match=r"sheet\.json: tasks\.0\.cells\.11\.printed\.table: Field required"):
         results.read(old)

@@ -1,15 +1,23 @@
 """The sentences claim what the intervals allow, and no more."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from selfpretrain.report.analysis import Analysis, Order, Standing, analyse
-from selfpretrain.report.caveats import remarks
+from selfpretrain.report.analysis import RowOrder, Standing, TaskAnalysis, analyse_task
+from selfpretrain.report.caveats import caveats
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.old_results import Cell, Cost, Metric, Plan, Stage, Study, TaskCard
+from selfpretrain.report.results import (
+    CellRecord,
+    CellResult,
+    Metric,
+    StageCost,
+    StageResult,
+    TaskCard,
+    TaskRecord,
+    TaskResults,
+)
 from selfpretrain.report.verdict import standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]
@@ -19,7 +27,7 @@ CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
 
 def analysis(
     scores: Scores, *, tie: float = 0.01, stopped: str = "patience", simple: float | None = None
-) -> Analysis:
+) -> TaskAnalysis:
     """A study with these scores, one per seed; None where a cell is missing."""
     cells = tuple(
         _cell(row, column, seed, score, stopped)
@@ -27,18 +35,22 @@ def analysis(
         for seed, score in enumerate(values)
     )
     metric = Metric("accuracy", "%", 100.0, 1, tie)
-    plan = Plan("compare", "0", "", "spt", "?", CARD, metric, ((SPT, TIED),), ({},))
-    plan = replace(plan, baselines={"ridge": simple, "majority": 0.0} if simple is not None else {})
-    return analyse(Study(Path("nowhere"), plan, cells))
+    baselines = {"ridge": simple, "majority": 0.0} if simple is not None else {}
+    records = tuple(cell.record for cell in cells)
+    return analyse_task(
+        TaskResults(TaskRecord("toy", CARD, metric, ((SPT, TIED),), records, baselines), cells)
+    )
 
 
-def _cell(row: str, column: str, seed: int, score: float | None, stopped: str) -> Cell:
+def _cell(row: str, column: str, seed: int, score: float | None, stopped: str) -> CellResult:
     path = f"stages/{row}-{column}-{seed}"
+    record = CellRecord(row, column, seed, (path,))
     if score is None:
-        return Cell(row, column, seed, (path,))
+        return CellResult(record)
     scores = {"test": {"score": score}, "val": {"score": score}}
-    stage = Stage(Path("nowhere") / path, "classify", scores, 100, 1.0, 95, stopped, Cost(1000, 1e9, 1.0))
-    return Cell(row, column, seed, (path,), (stage,))
+    cost = StageCost(1000, 1e9, 1.0)
+    stage = StageResult(Path("nowhere") / path, "classify", scores, 100, 1.0, 95, stopped, cost)
+    return CellResult(record, (stage,))
 
 
 def row(name: str, control: list[float | None], gains: list[float]) -> Scores:
@@ -46,7 +58,7 @@ def row(name: str, control: list[float | None], gains: list[float]) -> Scores:
     return {(name, TIED): control, (name, SPT): treated}
 
 
-def one(gains: list[float]) -> Analysis:
+def one(gains: list[float]) -> TaskAnalysis:
     return analysis(row("s4d", [0.5] * len(gains), gains))
 
 
@@ -117,10 +129,10 @@ def test_nothing_finished() -> None:
 def test_a_diverged_run_is_left_out_and_confessed() -> None:
     found = analysis({("a", TIED): [0.5, 0.5, 0.5], ("a", SPT): [0.6, float("nan"), 0.61]})
     assert found.headline[0].seeds == (0, 2)
-    assert any("left out of every mean: a, SPT, seed 1" in line for line in remarks(found))
+    assert any("left out of every mean: a, SPT, seed 1" in line for line in caveats(found))
 
 
-def rows(first: tuple[float, float], second: tuple[float, float], noise: float = 0.002) -> Analysis:
+def rows(first: tuple[float, float], second: tuple[float, float], noise: float = 0.002) -> TaskAnalysis:
     wobble = (-noise, 0.0, noise)
     return analysis(
         {
@@ -133,7 +145,7 @@ def rows(first: tuple[float, float], second: tuple[float, float], noise: float =
 
 def test_ranking_that_changes() -> None:
     found = rows((0.7, 0.6), (0.5, 0.8))
-    assert found.ranking and found.ranking.order is Order.CHANGES
+    assert found.ranking and found.ranking.order is RowOrder.CHANGES
     assert verdict(found).ranking == (
         "The ranking changes from scratch, tied to SPT: a falls from above b to below it."
     )
@@ -157,7 +169,7 @@ def test_ranking_that_stays() -> None:
 )
 def test_ranking_not_resolved(first: tuple[float, float], second: tuple[float, float], noise: float) -> None:
     found = rows(first, second, noise)
-    assert found.ranking and found.ranking.order is Order.UNRESOLVED
+    assert found.ranking and found.ranking.order is RowOrder.UNRESOLVED
     assert "is not resolved: a and b are not clearly further apart" in (verdict(found).ranking or "")
 
 
@@ -176,9 +188,9 @@ def test_one_row_has_no_ranking() -> None:
     assert verdict(one([0.1, 0.1])).ranking is None
 
 
-def test_remarks_name_what_weakens_a_study() -> None:
+def test_caveats_name_what_weakens_a_study() -> None:
     found = analysis(row("a", [0.5] * 3, [0.1, 0.11, 0.12]), stopped="budget")
-    lines = " ".join(remarks(found))
+    lines = " ".join(caveats(found))
     assert "scratch, tied: in 3 of 3 runs the best validation score came in the last tenth" in lines
     assert "3 seeds: too few for a test" in lines
     assert "the choice of test examples is not counted" in lines

@@ -1,4 +1,4 @@
-"""What a study's cells say when paired by seed: gains, and whether the order of the rows changes."""
+"""What the cells of a task say when paired by seed: gains, and whether the order of the rows changes."""
 
 import enum
 import itertools
@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .old_results import Cell, Predictions, Study
-from .statistics import Estimate, estimate, mean_error, r2, r2_error, sign_flip
+from .paper_numbers import PAPERS, PaperNumber
+from .results import CellResult, ExperimentResults, Metric, Predictions, TaskResults
+from .statistics import Estimate, estimate, mean_error, r2_error, sign_flip
 
-Place = tuple[str, str]
+RowColumn = tuple[str, str]
 """A row and a column."""
 
 
@@ -32,10 +33,10 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """Place ``a`` minus place ``b``, paired by seed."""
+    """RowColumn ``a`` minus place ``b``, paired by seed."""
 
-    a: Place
-    b: Place
+    a: RowColumn
+    b: RowColumn
     seeds: tuple[int, ...]
     values: tuple[float, ...]  # one per seed
     estimate: Estimate | None  # None where no pair has finished
@@ -43,7 +44,7 @@ class Difference:
     standing: Standing
 
 
-class Order(enum.Enum):
+class RowOrder(enum.Enum):
     """What happens to the order of two rows from the control to the treatment."""
 
     CHANGES = "changes"
@@ -52,7 +53,7 @@ class Order(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Pair:
+class RowPair:
     """Two rows compared in the control column and in the treatment column."""
 
     control: Difference
@@ -64,80 +65,122 @@ class Pair:
         return self.control.a[0], self.control.b[0]
 
     @property
-    def order(self) -> Order:
+    def order(self) -> RowOrder:
         """Resolved only if both intervals exclude the tie band."""
         sides = _side(self.control), _side(self.treatment)
         if 0 in sides:
-            return Order.UNRESOLVED
-        return Order.STAYS if sides[0] == sides[1] else Order.CHANGES
+            return RowOrder.UNRESOLVED
+        return RowOrder.STAYS if sides[0] == sides[1] else RowOrder.CHANGES
 
 
 @dataclass(frozen=True)
 class Ranking:
     """All pairs of rows."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[RowPair, ...]
 
     @property
-    def order(self) -> Order:
+    def order(self) -> RowOrder:
         """Changes if any pair does; does not change if every pair's order is resolved and stays."""
         orders = {pair.order for pair in self.pairs}
-        if Order.CHANGES in orders:
-            return Order.CHANGES
-        return Order.STAYS if orders == {Order.STAYS} else Order.UNRESOLVED
+        if RowOrder.CHANGES in orders:
+            return RowOrder.CHANGES
+        return RowOrder.STAYS if orders == {RowOrder.STAYS} else RowOrder.UNRESOLVED
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """A study with everything that its reports say about it, computed once."""
+class TaskAnalysis:
+    """A task with everything that its reports say about it, computed once."""
 
-    study: Study
-    means: dict[Place, Estimate]  # over seeds; places without a score are absent
+    task: TaskResults
+    means: dict[RowColumn, Estimate]  # over seeds; places without a score are absent
     gains: tuple[Difference, ...]  # for every contrast, every row
     ranking: Ranking | None  # None with a single row
-    best: frozenset[Place]  # the best of each row, and what cannot be told from it
+    best: frozenset[RowColumn]  # the best of each row, and what cannot be told from it
+
+    @property
+    def label(self) -> str:
+        """What the task is called."""
+        return self.task.label
+
+    @property
+    def metric(self) -> Metric:
+        """How its scores are shown."""
+        return self.task.record.metric
 
     @property
     def headline(self) -> tuple[Difference, ...]:
         """The gains of the first contrast, one per row."""
-        return self.gains[: len(self.study.rows)]
+        return self.gains[: len(self.task.rows)]
 
 
-def analyse(study: Study) -> Analysis:
-    """Means, paired gains and ranking of a study.
+@dataclass(frozen=True)
+class Analysis:
+    """An experiment, with what its cells say task by task."""
+
+    results: ExperimentResults
+    tasks: tuple[TaskAnalysis, ...]
+
+    @property
+    def seeds(self) -> int:
+        """The most seeds that any mean is over."""
+        return max((found.n for task in self.tasks for found in task.means.values()), default=0)
+
+    @property
+    def printed(self) -> list[PaperNumber]:
+        """The paper's numbers that stand beside ours, each once."""
+        return list(dict.fromkeys(cell.printed for cell in self.results.cells if cell.printed))
+
+    @property
+    def paper_tables(self) -> list[str]:
+        """The papers' tables that those numbers stand in."""
+        return list(dict.fromkeys(f"{PAPERS.get(p.paper, p.paper)}, {p.table}" for p in self.printed))
+
+
+def analyse(results: ExperimentResults) -> Analysis:
+    """What the cells of every task say.
+
+    Raises:
+        StoreError: if two runs were tested on different examples.
+    """
+    return Analysis(results, tuple(analyse_task(task) for task in results.tasks))
+
+
+def analyse_task(task: TaskResults) -> TaskAnalysis:
+    """Means, paired gains and ranking of a task.
 
     Raises:
         StoreError: if two runs were tested on different examples.
     """
     means = {
         (row, column): estimate([score_of(cell) for cell in cells.values()])
-        for row in study.rows
-        for column in study.columns
-        if (cells := study.at(row, column))
+        for row in task.rows
+        for column in task.columns
+        if (cells := task.at(row, column))
     }
     gains = tuple(
-        difference(study, (row, treatment), (row, control))
-        for treatment, control in study.plan.contrasts
-        for row in study.rows
+        difference(task, (row, treatment), (row, control))
+        for treatment, control in task.record.contrasts
+        for row in task.rows
     )
-    best = frozenset((row, column) for row in study.rows for column in _best(study, means, row))
-    return Analysis(study, means, gains, _ranking(study), best)
+    best = frozenset((row, column) for row in task.rows for column in _best(task, means, row))
+    return TaskAnalysis(task, means, gains, _ranking(task), best)
 
 
-def difference(study: Study, a: Place, b: Place) -> Difference:
+def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     """Scores at ``a`` minus scores at ``b``, over the seeds that both have.
 
     Raises:
         StoreError: if the two were tested on different examples.
     """
-    here, there = study.at(*a), study.at(*b)
+    here, there = task.at(*a), task.at(*b)
     seeds = tuple(seed for seed in here if seed in there)
     if not seeds:
         return Difference(a, b, (), (), None, None, Standing.NOTHING)
     ours, theirs = [here[s] for s in seeds], [there[s] for s in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
-    found = estimate(values, example_error(study, ours, theirs))
-    return Difference(a, b, seeds, values, found, sign_flip(values), judge(found, study.plan.metric.tie))
+    found = estimate(values, example_error(task, ours, theirs))
+    return Difference(a, b, seeds, values, found, sign_flip(values), judge(found, task.record.metric.tie))
 
 
 def judge(found: Estimate, tie: float) -> Standing:
@@ -155,19 +198,22 @@ def judge(found: Estimate, tie: float) -> Standing:
     return next((standing for standing, holds in rules.items() if holds), Standing.UNCLEAR)
 
 
-def example_error(study: Study, ours: Sequence[Cell], theirs: Sequence[Cell]) -> float | None:
+def example_error(
+    task: TaskResults, ours: Sequence[CellResult], theirs: Sequence[CellResult]
+) -> float | None:
     """Standard error of the mean difference due to the choice of test examples; None if it is unknown.
 
     Unknown where predictions were not kept, or do not reproduce the score (another metric).
     """
-    kind = study.plan.task.kind
+    kind = task.record.task.kind
     a, b = _answers(ours, kind), _answers(theirs, kind)
     if a is None or b is None:
         return None
     if not all(np.array_equal(a[0].target, other.target) for other in a[1:] + b):
+        both = " and ".join(cells[0].record.stages[-1] for cells in (ours, theirs))
         raise StoreError(
-            f"{ours[0].paths[-1]} and {theirs[0].paths[-1]} were tested on different examples and cannot "
-            f"be compared; delete the older one and run the study again"
+            f"{both} were tested on different examples and cannot be compared; delete the older one and run "
+            f"the study again"
         )
     if kind == "classes":
         return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]))
@@ -175,26 +221,28 @@ def example_error(study: Study, ours: Sequence[Cell], theirs: Sequence[Cell]) ->
     return r2_error(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]))
 
 
-def _best(study: Study, means: dict[Place, Estimate], row: str) -> list[str]:
-    there = [column for column in study.columns if (row, column) in means]
+def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> list[str]:
+    there = [column for column in task.columns if (row, column) in means]
     if len(there) < 2 or any(means[row, column].n < 2 for column in there):
         return []  # too few to tell a best one
     best = max(there, key=lambda column: means[row, column].mean)
-    return [column for column in there if column == best or _ties(study, row, best, column)]
+    return [column for column in there if column == best or _ties(task, row, best, column)]
 
 
-def _ties(study: Study, row: str, best: str, other: str) -> bool:
-    found = difference(study, (row, best), (row, other)).estimate
+def _ties(task: TaskResults, row: str, best: str, other: str) -> bool:
+    found = difference(task, (row, best), (row, other)).estimate
     if found is None or found.bounds is None:
         return True
-    return found.mean < study.plan.metric.tie or found.bounds[0] <= 0
+    return found.mean < task.record.metric.tie or found.bounds[0] <= 0
 
 
-def _ranking(study: Study) -> Ranking | None:
-    treatment, control = study.headline
+def _ranking(task: TaskResults) -> Ranking | None:
+    treatment, control = task.headline
     pairs = [
-        Pair(difference(study, (a, control), (b, control)), difference(study, (a, treatment), (b, treatment)))
-        for a, b in itertools.combinations(study.rows, 2)
+        RowPair(
+            difference(task, (a, control), (b, control)), difference(task, (a, treatment), (b, treatment))
+        )
+        for a, b in itertools.combinations(task.rows, 2)
     ]
     return Ranking(tuple(pairs)) if pairs else None
 
@@ -203,14 +251,14 @@ def _side(found: Difference) -> int:
     return {Standing.BETTER: 1, Standing.WORSE: -1}.get(found.standing, 0)
 
 
-def score_of(cell: Cell) -> float:
+def score_of(cell: CellResult) -> float:
     """The score of a cell that has one."""
     score = cell.score
-    assert score is not None, "cells without a score are left out by Study.at"
+    assert score is not None, "cells without a score are left out by TaskResults.at"
     return score
 
 
-def _answers(cells: Sequence[Cell], kind: str) -> list[Predictions] | None:
+def _answers(cells: Sequence[CellResult], kind: str) -> list[Predictions] | None:
     """The predictions behind the scores of some cells, if all are there and reproduce them."""
     found = [cell.scored.predictions for cell in cells]
     kept = [predictions for predictions in found if predictions is not None]
@@ -224,7 +272,10 @@ def _answers(cells: Sequence[Cell], kind: str) -> list[Predictions] | None:
 def _score_again(kept: Predictions, kind: str) -> float:
     if kind == "classes":
         return float(_correct(kept).mean())
-    return r2(kept.prediction.astype(np.float64), kept.target.astype(np.float64))
+    from sklearn.metrics import r2_score
+
+    exact = kept.target.astype(np.float64), kept.prediction.astype(np.float64)
+    return float(r2_score(*exact, force_finite=False))
 
 
 def _correct(kept: Predictions) -> NDArray[np.float64]:

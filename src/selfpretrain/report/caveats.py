@@ -1,4 +1,4 @@
-"""What a reader must know before trusting a study: whatever in its files weakens the comparison.
+"""What a reader must know before trusting an experiment: whatever in its files weakens the comparison.
 
 That a simple method does as well is part of the verdict itself.
 """
@@ -6,7 +6,7 @@ That a simple method does as well is part of the verdict itself.
 from collections.abc import Callable
 
 from . import format
-from .analysis import Analysis
+from .analysis import TaskAnalysis
 
 SLACK = 0.05
 """Relative difference of compute up to which two arms count as tied."""
@@ -14,54 +14,54 @@ LATE = 0.9
 """A best step beyond this share of all steps says that training may have been cut short."""
 
 
-def remarks(analysis: Analysis) -> list[str]:
+def caveats(analysis: TaskAnalysis) -> list[str]:
     """Sentences, the gravest first; empty if nothing is wrong."""
-    checks: list[Callable[[Analysis], list[str]]] = [
+    checks: list[Callable[[TaskAnalysis], list[str]]] = [
         _missing, _undefined, _leaks, _untied, _no_examples, _cut_short, _few, _machines,
     ]  # fmt: skip
     return [line for check in checks for line in check(analysis)]
 
 
-def _missing(analysis: Analysis) -> list[str]:
-    study = analysis.study
-    if not study.missing:
+def _missing(analysis: TaskAnalysis) -> list[str]:
+    task = analysis.task
+    if not task.missing:
         return []
-    total = format.plural(len(study.cells), "cell")
-    return [f"{study.missing} of {total} missing; repeating the command continues where it stopped."]
+    total = format.plural(len(task.cells), "cell")
+    return [f"{task.missing} of {total} missing; repeating the command continues where it stopped."]
 
 
-def _undefined(analysis: Analysis) -> list[str]:
-    lost = [cell for cell in analysis.study.cells if cell.finished and cell.score is None]
+def _undefined(analysis: TaskAnalysis) -> list[str]:
+    lost = [cell for cell in analysis.task.cells if cell.finished and cell.score is None]
     where = format.listing([f"{c.row}, {c.column}, seed {c.seed}" for c in lost]) if lost else ""
     return [f"Without a finite test score and left out of every mean: {where}."] if lost else []
 
 
-def _leaks(analysis: Analysis) -> list[str]:
-    shared = {pair: n for pair, n in analysis.study.plan.task.overlap.items() if n}
+def _leaks(analysis: TaskAnalysis) -> list[str]:
+    shared = {pair: n for pair, n in analysis.task.record.task.overlap.items() if n}
     found = format.listing([f"{pair} {n}" for pair, n in shared.items()]) if shared else ""
     return [f"Splits share equal sequences: {found}."] if shared else []
 
 
-def _untied(analysis: Analysis) -> list[str]:
-    study = analysis.study
-    treatment, control = study.headline
+def _untied(analysis: TaskAnalysis) -> list[str]:
+    task = analysis.task
+    treatment, control = task.headline
     if "tied" not in control:
         return []
-    ratios = {row: _ratio(analysis, row, treatment, control) for row in study.rows}
+    ratios = {row: _ratio(analysis, row, treatment, control) for row in task.rows}
     off = {row: ratio for row, ratio in ratios.items() if ratio is not None and abs(ratio - 1) > SLACK}
     found = format.listing([f"{row} {ratio:.2f}" for row, ratio in off.items()]) if off else ""
     return [f"Compute is not quite tied; FLOPs of {control} relative to {treatment}: {found}."] if off else []
 
 
-def _ratio(analysis: Analysis, row: str, treatment: str, control: str) -> float | None:
-    spent = [list(analysis.study.at(row, column).values()) for column in (control, treatment)]
+def _ratio(analysis: TaskAnalysis, row: str, treatment: str, control: str) -> float | None:
+    spent = [list(analysis.task.at(row, column).values()) for column in (control, treatment)]
     if not all(spent):
         return None
     ours, theirs = (sum(cell.flops for cell in cells) / len(cells) for cells in spent)
     return ours / theirs if theirs > 0 else None
 
 
-def _no_examples(analysis: Analysis) -> list[str]:
+def _no_examples(analysis: TaskAnalysis) -> list[str]:
     known = [found.estimate for found in analysis.headline if found.estimate is not None]
     if not any(found.example_error is None for found in known):
         return []
@@ -71,10 +71,10 @@ def _no_examples(analysis: Analysis) -> list[str]:
     ]
 
 
-def _cut_short(analysis: Analysis) -> list[str]:
+def _cut_short(analysis: TaskAnalysis) -> list[str]:
     lines = []
-    for column in analysis.study.columns:
-        cells = [c for c in analysis.study.cells if c.column == column and c.finished]
+    for column in analysis.task.columns:
+        cells = [c for c in analysis.task.cells if c.column == column and c.finished]
         late = sum(c.scored.stopped == "budget" and c.scored.best_step > LATE * c.scored.steps for c in cells)
         if 2 * late > len(cells):
             lines.append(
@@ -84,15 +84,15 @@ def _cut_short(analysis: Analysis) -> list[str]:
     return lines
 
 
-def _few(analysis: Analysis) -> list[str]:
+def _few(analysis: TaskAnalysis) -> list[str]:
     most = max((len(found.seeds) for found in analysis.headline), default=0)
     if most == 1:
         return ["One seed: no interval can be given. Add --seeds 3 or more."]
     return [f"{most} seeds: too few for a test; n ≥ 6 needed for p < 0.05."] if 1 < most < 6 else []
 
 
-def _machines(analysis: Analysis) -> list[str]:
-    kept = [cell.scored.environment for cell in analysis.study.cells if cell.finished]
+def _machines(analysis: TaskAnalysis) -> list[str]:
+    kept = [cell.scored.environment for cell in analysis.task.cells if cell.finished]
     devices = sorted({str(found["device"]) for found in kept if "device" in found})
     dirty = any((found.get("git") or {}).get("dirty") for found in kept)
     lines = [f"Runs used different devices: {format.listing(devices)}."] if len(devices) > 1 else []

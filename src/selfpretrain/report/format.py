@@ -1,13 +1,28 @@
-"""How numbers are written: once, here, so that every report says the same."""
+"""How numbers and names are written: once, here, so that every report says the same."""
 
 import math
+import re
 
-from .old_results import Metric
+from .results import Metric
 from .statistics import Estimate
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
 """Stands where there is no number."""
+CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""Characters that a terminal would obey, that turn the direction of writing, or that XML forbids."""
+
+
+def printable(text: str) -> str:
+    """A text without control characters; its lines stay."""
+    return CONTROLS.sub("", text)
+
+
+def plain(text: str) -> str:
+    """A text in one line, without control characters: what every renderer escapes further."""
+    return " ".join(printable(text).split())
 
 
 def score(metric: Metric, value: float) -> str:

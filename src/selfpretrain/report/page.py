@@ -1,133 +1,306 @@
-"""A study as one HTML page that needs no network, reads on a phone and prints on paper."""
+"""The page of an experiment, section by section: written beside its study.json, shown, listed in an index.
 
-import re
-from collections.abc import Iterable
+Another section is a function from an ``Analysis`` to a ``Section``, and a line in ``PAGE``.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import format, tables
-from .analysis import Analysis
-from .caveats import remarks
-from .figures import style
-from .verdict import verdict
+from ..system.files import write_text
+from . import certainty, facts, format, tables
+from .analysis import Analysis, analyse
+from .caveats import caveats
+from .figures import charts, style
+from .layout import Depth, Page, Picture, Section
+from .render import csv_long, html, latex, markdown, terminal
+from .results import read
+from .verdict import standings, verdict
 
 if TYPE_CHECKING:
-    import jinja2
+    from rich.console import RenderableType
 
-IDLE = {
-    r"<metadata>.*?</metadata>": "",
-    r'<g id="[^"]*"': "<g",  # the same in every figure, and never referred to
-    r" font-family: [^;]*;": "",
-    r' transform="rotate\(-0 [^"]*"': "",
-    r"\s+": " ",
-    r"> <": "><",
+FEW_ROWS = 4
+"""Rows, of all tasks together, up to which the verdict is told in full."""
+PROVES_NOTHING = (
+    "Run at the scale “smoke”, a few steps of tiny networks: everything works, and this proves nothing."
+)
+UNREAD = "Nobody has written down yet what these numbers mean."
+EXPECTED, BELOW = "Expected", "What differs"
+"""Sections of the record: what should come out; and why our numbers and the paper's may disagree."""
+CAPTIONS = {
+    "none": "",
+    "bars": "Bars: means over seeds, with 95 % t-intervals.",
+    "lines": "Means over seeds; bands are 95 % t-intervals. The places along x are evenly spaced.",
 }
-"""What a figure of the page does without, and what is put there instead."""
-
-FINE = re.compile(r"(?<=\d\.\d)\d+")
-"""Digits of a coordinate that no screen shows: a tenth of a point is fine enough."""
-
-Facts = list[tuple[str, str]]
-"""Names and what to say about them, in order."""
+HOLLOW = " Hollow markers are the paper's numbers."
+LEARNING = (
+    "Validation score of the scored stage; thick: mean over seeds, thin: each seed. An arm starts after the "
+    "compute that its earlier stages spent."
+)
 
 
-def document(analysis: Analysis) -> str:
-    """The text of the page."""
-    plan, curves = analysis.study.plan, style.learning_curves(analysis)
-    return template("page.html.j2").render(
-        version=plan.version,
-        title=f"{plan.title} · {plan.task.name}",
-        plan=plan,
-        said=verdict(analysis),
-        remarks=remarks(analysis),
-        tables={made.name: made for made in tables.tables(analysis)},
-        seeds=tables.seeds(analysis),
-        gain_plot=themed(style.gain_plot(analysis)),
-        curves={row: themed(svg) for row, svg in curves.items()},
-        data=data_card(analysis),
-        selection=selection(analysis),
-        environment=environment(analysis),
+def write(folder: Path) -> dict[str, Path]:
+    """Write report.md with its figures, report.html, report.tex and results.csv; their paths by kind.
+
+    Raises:
+        StoreError: if the experiment cannot be read or its folder cannot be written.
+    """
+    analysis = analyse(read(folder))
+    page = compose(analysis)
+    made = {
+        "markdown": ("report.md", markdown.document(page)),
+        "html": ("report.html", html.document(page)),
+        "latex": ("report.tex", latex.document(page)),
+        "csv": ("results.csv", csv_long.document(analysis.results)),
+    }
+    pictures = [picture for section in page.to(Depth.PAGE) for picture in section.pictures]
+    made |= {picture.file: (picture.file, style.on_paper(picture.svg)) for picture in pictures}
+    for name, text in made.values():
+        write_text(folder / name, text)
+    return {kind: folder / name for kind, (name, _) in made.items()}
+
+
+def show(folder: Path) -> "RenderableType":
+    """What a rich console prints of an experiment.
+
+    Raises:
+        StoreError: if it cannot be read.
+    """
+    return terminal.show(compose(analyse(read(folder)), Depth.BRIEF))
+
+
+def index(folders: Iterable[Path]) -> str:
+    """Experiments as one Markdown table, for the folder that their folders are in.
+
+    Raises:
+        StoreError: if one of them cannot be read.
+    """
+    lines = [
+        "| paper | question | scale | seeds | state | outcome |",
+        "| --- | --- | --- | ---: | --- | --- |",
+    ]
+    for folder in folders:
+        analysis = analyse(read(folder))
+        results, record = analysis.results, analysis.results.record
+        source = record.about.get("Source", "").strip().rstrip(".") or record.name
+        paper = markdown.escaped("; ".join(analysis.paper_tables) or source).replace("[", "\\[")
+        outcome = standings(analysis.tasks) if results.missing < len(results.cells) else ""
+        words = (
+            f"[{paper}]({folder.resolve().name}/report.md)",
+            markdown.escaped(record.title.rpartition(": ")[2]),  # the paper stands in the first column
+            record.scale,
+            str(analysis.seeds or ""),
+            results.state,
+            markdown.escaped("proves nothing" if outcome and record.scale == "smoke" else outcome),
+        )
+        lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def compose(analysis: Analysis, depth: Depth = Depth.FULL) -> Page:
+    """Everything that is to be said, down to some depth; sections with nothing in them are left out."""
+    record = analysis.results.record
+    found = ((made(analysis), reach) for made, reach in PAGE if reach <= depth)
+    sections = tuple(replace(section, depth=reach) for section, reach in found if not section.empty)
+    name = f"{record.name}-{record.scale or analysis.results.tasks[0].record.task.name}"
+    origin = f"selfpretrain {record.version}, {record.name}, planned {record.created}"
+    return Page(name, record.title, _lines(analysis), tuple(_outcomes(analysis)), sections, origin)
+
+
+def _lines(analysis: Analysis) -> tuple[str, ...]:
+    """The task where there is one; then name, progress, scale, seeds and version."""
+    results, record = analysis.results, analysis.results.record
+    cards = [task.record.task for task in results.tasks]
+    about = [f"Task: {card.name}. {card.about}" for card in cards] if len(cards) == 1 else []
+    scale = f"{record.scale} scale" if record.scale else ""
+    seeds = format.plural(analysis.seeds, "seed") if analysis.seeds else ""
+    said = [results.state, scale, seeds, f"selfpretrain {record.version}"]
+    return (*about, f"{record.name}: {'; '.join(filter(None, said))}")
+
+
+def _outcomes(analysis: Analysis) -> list[str]:
+    """What came out, in a sentence or two per task; at the smoke scale, that it says nothing."""
+    if analysis.results.record.scale == "smoke":
+        return [PROVES_NOTHING]
+    several, lines = len(analysis.tasks) > 1, []
+    if several and analysis.results.missing == len(analysis.results.cells):
+        return ["Nothing has been run yet."]
+    few = sum(len(task.task.rows) for task in analysis.tasks) <= FEW_ROWS
+    for task in analysis.tasks:
+        before, said = f"{task.label}: " if several else "", verdict(task)
+        competing = said.ranking and (few or not several) and not certainty.settings(analysis)
+        gain = said.gain if few else f"{standings([task])}."
+        lines.append(f"{before}{gain} {said.ranking if competing else ''}".strip())
+    return lines
+
+
+def _question(analysis: Analysis) -> Section:
+    about = analysis.results.record.about.items()
+    said = [f"**{markdown.escaped(title)}.** {text}" for title, text in about if title != BELOW]
+    return Section("What is asked", "\n\n".join(said))
+
+
+def _scores(analysis: Analysis) -> Section:
+    figure = analysis.results.record.figure
+    draw, lined = charts.lines if figure == "lines" else charts.bars, figure == "lines"
+    panels = [panel for task in analysis.tasks for panel in charts.panels(task, lined) if panel.lines]
+    drawn = [(f"{p.title}: test {p.unit}", lambda p=p: draw(p)) for p in panels if figure != "none"]
+    caption = CAPTIONS[figure] + HOLLOW * bool(analysis.printed)
+    return Section(
+        "Scores", pictures=_numbered("scores", drawn), caption=caption, tables=(tables.scores(analysis),)
     )
 
 
-def template(name: str) -> "jinja2.Template":
-    """A template of this folder; what is put into it is escaped."""
-    import jinja2
+def _quoted(analysis: Analysis) -> Section:
+    """What must be known about single numbers of the paper."""
+    said = [f"{p.table}, {p.row}, {p.column}: {p.remark}." for p in analysis.printed if p.remark]
+    return Section("On the paper's numbers", points=tuple(dict.fromkeys(said)))
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
+
+def _interpretation(analysis: Analysis) -> Section:
+    record = analysis.results.record
+    return Section("Interpretation", record.interpretation or (UNREAD if EXPECTED in record.about else ""))
+
+
+def _differs(analysis: Analysis) -> Section:
+    return Section(BELOW, analysis.results.record.about.get(BELOW, ""))
+
+
+def _missing(analysis: Analysis) -> Section:
+    """What has not been run, task by task and place by place."""
+    lines = []
+    for task in analysis.results.tasks:
+        if task.missing == len(task.cells):
+            lines.append(f"{task.label}: nothing has been run, {format.plural(task.missing, 'cell')}.")
+            continue
+        places: dict[str, list[str]] = {}
+        for cell in task.cells:
+            if not cell.finished:
+                places.setdefault(f"{cell.row}, {cell.column}", []).append(str(cell.seed))
+        lines += [
+            f"{task.label}: {place}: seed{'s' * (len(seeds) > 1)} {format.listing(seeds)}."
+            for place, seeds in places.items()
+        ]
+    return Section("Missing", points=tuple(lines))
+
+
+def _caveats(analysis: Analysis) -> Section:
+    said = [caveats(task) for task in analysis.tasks]
+    return Section("Before you trust this", points=_merged(analysis, said))
+
+
+def _gains(analysis: Analysis) -> Section:
+    known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
+    drawn = [(f"{t.label}: paired gains", lambda t=t: style.gain_plot(t, t.label)) for t in known]
+    alone = [tables.order(task) for task in known if len(analysis.tasks) == 1]
+    orders = [] if certainty.settings(analysis) else alone
+    return Section("Gain", pictures=_numbered("gain", drawn), tables=(tables.gains(analysis), *orders))
+
+
+def _certainty(analysis: Analysis) -> Section:
+    return Section("How sure is that?", tables=(certainty.certainty(analysis), certainty.needed(analysis)))
+
+
+def _ranks(analysis: Analysis) -> Section:
+    ranks = certainty.rankings(analysis)
+    drawn = [
+        (f"Average ranks, {title}", lambda r=r, t=title: charts.ladder(r, t)) for title, r in ranks.items()
+    ]
+    return Section("Ranks", pictures=_numbered("ranks", drawn), tables=(certainty.ranks(ranks),))
+
+
+def _curves(analysis: Analysis) -> Section:
+    several, drawn = len(analysis.tasks) > 1, []
+    for task in analysis.results.tasks:
+        for row in style.with_curves(task):
+            title = f"{task.label}{charts.SEPARATOR}{row}" if several else row
+            alt = f"Validation score of {title} against compute, per arm"
+            drawn.append((alt, lambda t=task, r=row, s=title: style.learning_curves(t, r, s)))
+    return Section("Learning curves", pictures=_numbered("curves", drawn), caption=LEARNING)
+
+
+def _measures(analysis: Analysis) -> Section:
+    found = [measure for measure in analysis.results.record.measures if measure.series]
+    drawn = [(f"{m.title}: {m.y} against {m.x}", lambda m=m: charts.curves(m)) for m in found]
+    return Section("Also measured", pictures=_numbered("measure", drawn))
+
+
+def _cost(analysis: Analysis) -> Section:
+    by_model = [tables.costs_by_model(task) for task in analysis.tasks if len(analysis.tasks) == 1]
+    return Section("Cost", tables=(tables.costs(analysis), *by_model))
+
+
+def _baselines(analysis: Analysis) -> Section:
+    return Section("Simple baselines", tables=(tables.baselines(analysis),))
+
+
+def _training(analysis: Analysis) -> Section:
+    notes = [task.record.notes for task in analysis.results.tasks]
+    return Section("How it was trained", points=_merged(analysis, notes))
+
+
+def _selection(analysis: Analysis) -> Section:
+    chosen = facts.by_task(analysis, facts.selection)
+    return Section("How selection was done", facts=(("rule", facts.RULE), *chosen))
+
+
+def _data(analysis: Analysis) -> Section:
+    return Section("Data", facts=facts.by_task(analysis, facts.data))
+
+
+def _runs(analysis: Analysis) -> Section:
+    return Section("Every run", tables=(tables.runs(analysis),))
+
+
+def _environment(analysis: Analysis) -> Section:
+    return Section("Environment", facts=tuple(facts.environment(analysis)))
+
+
+def _repeat(analysis: Analysis) -> Section:
+    commands = analysis.results.record.command.splitlines()
+    return Section("Repeat", "\n".join(f"    {format.plain(command)}" for command in commands if command))
+
+
+PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
+    (_question, Depth.PAGE),
+    (_scores, Depth.BRIEF),
+    (_quoted, Depth.PAGE),
+    (_interpretation, Depth.BRIEF),
+    (_differs, Depth.PAGE),
+    (_missing, Depth.BRIEF),
+    (_caveats, Depth.BRIEF),
+    (_gains, Depth.PAGE),
+    (_certainty, Depth.PAGE),
+    (_ranks, Depth.PAGE),
+    (_curves, Depth.FULL),
+    (_measures, Depth.PAGE),
+    (_cost, Depth.BRIEF),
+    (_baselines, Depth.BRIEF),
+    (_training, Depth.PAGE),
+    (_data, Depth.FULL),
+    (_runs, Depth.FULL),
+    (_selection, Depth.FULL),
+    (_environment, Depth.FULL),
+    (_repeat, Depth.PAGE),
+]
+"""Every section from top to bottom, and how far down a reader has to go for it."""
+
+
+def _numbered(name: str, drawn: Iterable[tuple[str, Callable[[], str]]]) -> tuple[Picture, ...]:
+    """Pictures in files NAME.svg, NAME-2.svg, ..."""
+    files = ((f"{name}-{at}.svg" if at > 1 else f"{name}.svg") for at in range(1, 1_000_000))
+    return tuple(Picture(file, alt, draw) for file, (alt, draw) in zip(files, drawn, strict=False))
+
+
+def _merged(analysis: Analysis, said: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """What is said of every task, each once; with the tasks' labels where it is not said of all of them."""
+    where: dict[str, list[str]] = {}
+    for task, lines in zip(analysis.tasks, said, strict=True):
+        for line in lines:
+            where.setdefault(line, []).append(task.label)
+    return tuple(
+        line if len(labels) == len(analysis.tasks) else f"{format.listing(labels)}: {line}"
+        for line, labels in where.items()
     )
-    return environment.get_template(name)
-
-
-def themed(svg: str) -> str:
-    """An SVG for use inside the page: colours and letters follow the page, and nothing idle is kept."""
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r'^<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true">', body)
-    for idle, instead in IDLE.items():
-        body = re.sub(idle, instead, body, flags=re.DOTALL)
-    body = re.sub(r"<[^>]*>", lambda tag: FINE.sub("", tag[0]), body)  # in tags: letters stay as they are
-    names = {style.INK: "ink", style.FAINT: "rule", style.BAND: "band"}
-    names |= {colour: f"arm{at}" for at, colour in enumerate(style.COLOURS)}
-    for colour, name in names.items():
-        body = body.replace(colour, f"var(--{name})")
-    return body
-
-
-def data_card(analysis: Analysis) -> Facts:
-    """Where the data come from, how many there are, and whether the splits overlap."""
-    task = analysis.study.plan.task
-    counts = f"{task.train} train ({task.labelled} labelled), {task.val} validation, {task.test} test"
-    overlap = ", ".join(f"{pair} {n}" for pair, n in task.overlap.items())
-    return [
-        ("task", f"{task.name}: {task.about}"),
-        ("source", task.source),
-        ("licence", task.licence),
-        ("sequences", f"{task.signal}, up to {task.length} positions"),
-        ("target", task.target),
-        ("examples", counts),
-        ("equal sequences in two splits", overlap or "not counted"),
-    ]
-
-
-def selection(analysis: Analysis) -> Facts:
-    """How the weights behind each score were chosen, arm by arm."""
-    facts = [
-        ("rule", "the step with the best validation score; the test split is read once, after the last stage")
-    ]
-    for column in analysis.study.columns:
-        done = [cell.scored for cell in analysis.study.cells if cell.column == column and cell.finished]
-        if done:
-            best, steps = _range(s.best_step for s in done), _range(s.steps for s in done)
-            why = ", ".join(f"{n} by {reason}" for reason, n in _counts(s.stopped for s in done).items())
-            facts.append((column, f"best step {best} of {steps}; stopped {why}"))
-    return facts
-
-
-def environment(analysis: Analysis) -> Facts:
-    """Versions, devices and commits of all scored runs."""
-    kept = [cell.scored.environment for cell in analysis.study.cells if cell.finished]
-    names = dict.fromkeys(name for found in kept for name in found if name != "git")
-    facts = [(name, ", ".join(_counts(str(found.get(name)) for found in kept))) for name in names]
-    commits = _counts(_commit(found["git"]) for found in kept if found.get("git"))
-    return facts + ([("git", ", ".join(commits))] if commits else [])
-
-
-def _commit(git: dict[str, object]) -> str:
-    return f"{git.get('commit')}{' with uncommitted changes' if git.get('dirty') else ''}"
-
-
-def _counts(words: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for word in words:
-        found[word] = found.get(word, 0) + 1
-    return found
-
-
-def _range(values: Iterable[int]) -> str:
-    found = sorted(set(values))
-    return str(found[0]) if len(found) == 1 else f"{found[0]}{format.NONE}{found[-1]}"

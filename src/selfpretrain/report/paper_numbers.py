@@ -38,6 +38,12 @@ class PaperNumber:
     unit: str = ""  # "%", "s", ...; accuracies without one are fractions
     remark: str = ""  # from where it is quoted, what it should have been, how it came about
 
+    def within(self, unit: str) -> float | None:
+        """The number in a unit of ours, fractions as %; None where there is none, or of something else."""
+        if self.value is not None and (self.unit, unit) == ("", "%"):
+            return 100 * self.value
+        return self.value if self.unit == unit else None
+
 
 @functools.cache
 def published(paper: str) -> Mapping[Where, PaperNumber]:

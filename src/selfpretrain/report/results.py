@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from ..system.files import Json, read_json
-from . import format1, old_results
+from . import format1
 from .paper_numbers import PaperNumber, look_up
 
 FORMAT = 2
@@ -24,8 +24,6 @@ FORMAT = 2
 FILE = "study.json"
 
 T = TypeVar("T")
-
-study, studies = old_results.study, old_results.studies
 
 
 @dataclass(frozen=True)
@@ -290,6 +288,11 @@ class TaskResults:
         """Cells with a score, by seed."""
         here = (c for c in self.cells if c.row == row and c.column == column and c.score is not None)
         return {cell.seed: cell for cell in sorted(here, key=lambda cell: cell.seed)}
+
+    def printed(self, row: str, column: str) -> PaperNumber | None:
+        """What the paper prints for a row and a column, whatever the seed."""
+        here = (cell.printed for cell in self.cells if (cell.row, cell.column) == (row, column))
+        return next((found for found in here if found is not None), None)
 
 
 @dataclass(frozen=True)

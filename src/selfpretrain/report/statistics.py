@@ -70,13 +70,11 @@ def estimate(values: Sequence[float], example_error: float | None = None) -> Est
 
 def t_half_width(values: Sequence[float]) -> float | None:
     """Half-width of the 95 % t-interval of the mean: t[n-1] * s / sqrt(n); None below two values."""
-    n = len(values)
-    if n < 2:
+    if len(values) < 2:
         return None
-    from scipy.special import stdtrit
+    from scipy.stats import sem, t
 
-    t = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
-    return t * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * sem(values))
 
 
 def sign_flip(differences: Sequence[float]) -> float | None:
@@ -175,12 +173,6 @@ def mean_error(differences: Vector) -> float | None:
     return None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)
 
 
-def r2(prediction: Vector, target: Vector) -> float:
-    """Explained share of the variance: 1 - sum((y - p)**2) / sum((y - mean(y))**2)."""
-    spread = float(((target - target.mean()) ** 2).sum())
-    return 1 - float(((target - prediction) ** 2).sum()) / spread if spread > 0 else math.nan
-
-
 def r2_error(target: Vector, squared_a: Vector, squared_b: Vector, draws: int = 1000) -> float | None:
     """Standard error of R2(a) - R2(b) by a paired bootstrap over test examples, the same at every call.
 
@@ -203,8 +195,11 @@ def r2_error(target: Vector, squared_a: Vector, squared_b: Vector, draws: int = 
 
 def _wins(ours: Vector, theirs: Vector) -> Vector:
     """(draws,) share of pairs that ours wins, of (draws, n) and (draws, m) scores."""
-    gaps = ours[:, :, None] - theirs[:, None, :]
-    return ((gaps > 0) + 0.5 * (gaps == 0)).mean((1, 2))
+    from scipy.stats import mannwhitneyu
+
+    with np.errstate(all="ignore"):  # of its p, which is not used
+        found = mannwhitneyu(ours, theirs, axis=1, method="asymptotic")
+    return found.statistic / (ours.shape[1] * theirs.shape[1])
 
 
 def _resampled(values: Vector, random: np.random.Generator) -> Vector:

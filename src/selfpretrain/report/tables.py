@@ -1,167 +1,262 @@
-"""The tables of a study, in memory: every report draws these, so numbers are written once."""
+"""The tables of a report: what stands in every row and column, once for all renderers."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 
 from . import format
-from .analysis import Analysis, Difference, Order
-from .old_results import Cell, Metric
+from .analysis import Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
+from .layout import Entry, ReportTable
+from .paper_numbers import PaperNumber
+from .results import CellResult, Metric, StageCost
+from .statistics import holm
 
 INTERVALS = (
     "95 % intervals: Student's t over seeds; and combined with the choice of test examples, which is "
     "conservative and decides the verdict."
 )
+MEANS = "Mean ± half-width of the 95 % t-interval over seeds (number of seeds); one seed has none."
+MISSING, BLANK = Entry("missing"), Entry(format.NONE)
+MOST_PAIRS = 15
+"""Of models, up to which those whose order is not resolved are listed, too."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What stands in one place of a table."""
-
-    text: str
-    bold: bool = False
-    key: float | None = None  # to sort by, where the text does not sort by itself
+def scores(analysis: Analysis) -> ReportTable:
+    """The main table: arms side by side for one task; below each other for several, or beside a paper."""
+    alone = len(analysis.tasks) == 1 and not analysis.printed
+    return _arms_abreast(analysis.tasks[0]) if alone else _tasks_abreast(analysis)
 
 
-@dataclass(frozen=True)
-class Table:
-    """Headings, rows of entries and what to know when reading them."""
-
-    name: str
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[Entry, ...], ...]
-    caption: str = ""
-    words: int = 1  # how many leading columns hold words; the others hold numbers
-
-
-def tables(analysis: Analysis) -> list[Table]:
-    """All tables of a report, in order; those that would be empty are left out."""
-    made = [scores(analysis), gains(analysis), ranking(analysis), costs(analysis), baselines(analysis)]
-    return [table for table in made if table.rows]
-
-
-def scores(analysis: Analysis) -> Table:
-    """The main table: every arm, and the headline gain."""
-    plan, (treatment, control) = analysis.study.plan, analysis.study.headline
-    columns = analysis.study.columns
+def gains(analysis: Analysis) -> ReportTable:
+    """Every contrast with both of its intervals, and p values corrected for their number."""
+    known = [(task, gain) for task in analysis.tasks for gain in task.gains if gain.estimate is not None]
+    corrected = _holm([gain for _, gain in known])
+    tested = sum(p is not None for p in corrected) > 1
     rows = tuple(
-        (
-            Entry(found.a[0]),
-            _parameters(analysis, found.a[0]),
-            *(score(analysis, found.a[0], column) for column in columns),
-            _gain(analysis, found),
-            _probability(found),
-        )
-        for found in analysis.headline
+        (Entry(task.label), *_contrast(task.metric, gain), *([_probability(p)] if tested else []))
+        for (task, gain), p in zip(known, corrected, strict=True)
     )
-    return Table(
-        "scores",
-        f"Test {format.unit(plan.metric)}",
-        ("model", "parameters", *columns, f"{treatment} {format.MINUS} {control}", "sign-flip p"),
-        rows,
-        "Mean ± half-width of the 95 % t-interval over seeds (number of seeds); one seed has none. The "
-        "difference is paired by seed; its 95 % interval counts seeds and test examples, for each row by "
-        "itself. Bold: the best of a row, and what cannot be told from it.",
-    )
-
-
-def gains(analysis: Analysis) -> Table:
-    """Every contrast with both of its intervals."""
-    metric = analysis.study.plan.metric
+    counts = dict.fromkeys(_counted(task.metric) for task in analysis.tasks)
+    ties = dict.fromkeys(format.tie(task.metric) for task in analysis.tasks)
+    holm_said = " Holm: corrected for all models and tasks of the same comparison." if tested else ""
     intervals = ("seeds only", "seeds and examples")
-    return Table(
+    tests = ("sign-flip p", *(["Holm p"] if tested else []))
+    made = ReportTable(
         "gains",
-        f"Differences in {_counted(analysis)}, paired by seed",
-        ("model", "comparison", "seeds", "difference", *intervals, "wins", "sign-flip p"),
-        tuple(_contrast(analysis, found) for found in analysis.gains if found.estimate is not None),
-        f"{INTERVALS} Tie: less than {format.tie(metric)}.",
-        words=2,
+        f"Differences{f' in {next(iter(counts))}' if len(counts) == 1 else ''}, paired by seed",
+        ("task", "model", "comparison", "seeds", "difference", *intervals, "wins", *tests),
+        rows,
+        f"{INTERVALS} Tie: less than {' or '.join(ties)}.{holm_said}",
+        words=3,
     )
+    return by_task(analysis, made)
 
 
-def ranking(analysis: Analysis) -> Table:
-    """Every pair of rows in the control and in the treatment."""
-    treatment, control = analysis.study.headline
-    pairs = analysis.ranking.pairs if analysis.ranking else ()
-    verdicts = {Order.CHANGES: "changes", Order.STAYS: "stays", Order.UNRESOLVED: "not resolved"}
+def order(task: TaskAnalysis) -> ReportTable:
+    """Pairs of rows in the control and in the treatment: does their order change?"""
+    treatment, control = task.task.headline
+    pairs = task.ranking.pairs if task.ranking else ()
+    shown = [pair for pair in pairs if len(pairs) <= MOST_PAIRS or pair.order is not RowOrder.UNRESOLVED]
+    said = {RowOrder.CHANGES: "changes", RowOrder.STAYS: "stays", RowOrder.UNRESOLVED: "not resolved"}
     rows = tuple(
         (
             Entry(f"{pair.rows[0]} {format.MINUS} {pair.rows[1]}"),
-            _gain(analysis, pair.control),
-            _gain(analysis, pair.treatment),
-            Entry(verdicts[pair.order]),
+            _gain(task.metric, pair.control),
+            _gain(task.metric, pair.treatment),
+            Entry(said[pair.order]),
         )
-        for pair in pairs
+        for pair in shown
     )
-    caption = (
-        "Difference [95 % interval of seeds and examples]; resolved if it excludes ties in both columns."
+    left_out = (
+        f" {len(pairs) - len(shown)} pairs that are not are left out." if len(shown) < len(pairs) else ""
     )
-    return Table(
+    return ReportTable(
         "ranking",
-        f"Does the order of the models change? Differences in {_counted(analysis)}",
+        f"Does the order of the models change? Differences in {_counted(task.metric)}",
         ("pair", control, treatment, "order"),
         rows,
-        caption,
+        "Difference [95 % interval of seeds and examples]; resolved if it excludes ties in both columns."
+        + left_out,
     )
 
 
-def costs(analysis: Analysis) -> Table:
-    """Compute and time of every arm, mean over seeds."""
-    study = analysis.study
+def costs(analysis: Analysis) -> ReportTable:
+    """What one run of each arm cost, task by task; what all runs cost; and what was really spent."""
+    rows = []
+    for column in dict.fromkeys(column for _, column in places(analysis)):
+        cells = [[c for c in task.task.finished if c.column == column] for task in analysis.tasks]
+        rows.append((Entry(column), *map(_cost, cells), _spent(list(chain.from_iterable(cells)))))
+    once = {stage.folder: stage.cost for cell in analysis.results.cells for stage in cell.stages}
+    spent = _spent(list(once.values()))
+    rows.append((Entry("spent, each stage once"), *(Entry("") for _ in analysis.tasks), spent))
+    record = analysis.results.record
+    asked = f" The cells ask for {record.asked} stages, {record.different} of them different."
+    return ReportTable(
+        "costs",
+        "One run of every arm, and all runs",
+        ("arm", *(task.label for task in analysis.tasks), "all runs"),
+        tuple(rows),
+        "Of a task: mean over models and seeds of one run with all its stages. All runs: their sum, a shared "
+        f"stage counted in each.{asked if record.asked else ''}",
+    )
+
+
+def costs_by_model(task: TaskAnalysis) -> ReportTable:
+    """Compute and time of every arm of every model, mean over seeds."""
     rows = tuple(
-        (Entry(row), *(cost(list(study.at(row, column).values())) for column in study.columns))
-        for row in study.rows
+        (Entry(row), *(_cost(list(task.task.at(row, column).values())) for column in task.task.columns))
+        for row in task.task.rows
     )
     caption = "Mean over seeds of all stages of an arm, pretraining included, also where stages are shared."
-    return Table("costs", "What one run of each arm cost", ("model", *study.columns), rows, caption)
+    title = "What one run of each arm cost"
+    return ReportTable("model-costs", title, ("model", *task.task.columns), rows, caption)
 
 
-def baselines(analysis: Analysis) -> Table:
-    """Simple references: chance and what needs no network."""
-    plan = analysis.study.plan
-    known = {"chance": plan.task.chance, **plan.baselines}
+def baselines(analysis: Analysis) -> ReportTable:
+    """Simple references of every task: chance and what needs no network."""
     rows = tuple(
-        (Entry(name), Entry(format.score(plan.metric, value), key=value))
-        for name, value in known.items()
+        (Entry(task.label), Entry(name), Entry(format.score(task.metric, value), key=value))
+        for task in analysis.tasks
+        for name, value in {
+            "chance": task.task.record.task.chance,
+            **task.task.record.baselines,
+        }.items()
         if value is not None
     )
-    title = f"Simple baselines, test {format.unit(plan.metric)}"
-    return Table("baselines", title, ("baseline", "score"), rows)
+    units = list(dict.fromkeys(format.unit(task.metric) for task in analysis.tasks))
+    title = f"Without a network, test {format.listing(units)}"
+    return by_task(analysis, ReportTable("baselines", title, ("task", "baseline", "score"), rows, words=2))
 
 
-def seeds(analysis: Analysis) -> Table:
+def runs(analysis: Analysis) -> ReportTable:
     """One line per cell and seed."""
-    metric = analysis.study.plan.metric
-    return Table(
+    headings = ("test", "validation", "best step", "steps", "stopped by", "compute", "time")
+    units = list(dict.fromkeys(format.unit(task.metric) for task in analysis.tasks))
+    made = ReportTable(
         "seeds",
         "Every run",
-        ("model", "arm", "seed", "test", "validation", "best step", "steps", "stopped by", "compute", "time"),
-        tuple(_run(cell, metric) for cell in analysis.study.cells),
-        f"Scores: {format.unit(metric)}. Steps of the scored stage; compute and time of all stages.",
+        ("task", "model", "arm", "seed", *headings),
+        tuple((Entry(t.label), *_run(cell, t.metric)) for t in analysis.tasks for cell in t.task.cells),
+        f"Scores: {format.listing(units)}. Steps of the scored stage; compute and time of all stages.",
+        words=3,
+        sortable=True,
+    )
+    return by_task(analysis, made)
+
+
+def by_task(analysis: Analysis, made: ReportTable) -> ReportTable:
+    """A table whose first column is the task, without it where there is only one."""
+    if len(analysis.tasks) != 1:
+        return made
+    rows = tuple(row[1:] for row in made.rows)
+    return replace(made, headings=made.headings[1:], rows=rows, words=made.words - 1)
+
+
+def places(analysis: Analysis) -> list[RowColumn]:
+    """Every row and column that some task has, row by row."""
+    tasks = [task.task for task in analysis.tasks]
+    there = {(cell.row, cell.column) for task in tasks for cell in task.cells}
+    rows = dict.fromkeys(row for task in tasks for row in task.rows)
+    columns = dict.fromkeys(column for task in tasks for column in task.columns)
+    return [(row, column) for row in rows for column in columns if (row, column) in there]
+
+
+def _arms_abreast(task: TaskAnalysis) -> ReportTable:
+    """A row per model: its size, every arm, and the headline gain."""
+    (treatment, control), columns = task.task.headline, task.task.columns
+    rows = tuple(
+        (
+            Entry(gain.a[0]),
+            _parameters(task, gain.a[0]),
+            *(_score(task, (gain.a[0], column)) for column in columns),
+            _gain(task.metric, gain),
+            BLANK if gain.estimate is None else _probability(gain.p),
+        )
+        for gain in task.headline
+    )
+    return ReportTable(
+        "scores",
+        f"Test {format.unit(task.metric)}",
+        ("model", "parameters", *columns, f"{treatment} {format.MINUS} {control}", "sign-flip p"),
+        rows,
+        f"{MEANS} The difference is paired by seed; its 95 % interval counts seeds and test examples, for "
+        "each row by itself. Bold: the best of a row, and what cannot be told from it.",
+    )
+
+
+def _tasks_abreast(analysis: Analysis) -> ReportTable:
+    """A row per model and arm: its score on every task, the paper's number beside it, and the average."""
+    units = {format.unit(task.metric) for task in analysis.tasks}
+    averaged = len(analysis.tasks) > 1 and len({task.metric for task in analysis.tasks}) == 1
+    headings: list[str] = []
+    for task in analysis.tasks:
+        unit = "" if len(units) == 1 else f", {format.unit(task.metric)}"
+        headings += [f"{task.label}{unit}", *(["paper"] if _has_paper(task) else [])]
+    rows = tuple(
+        (
+            *map(Entry, place),
+            *chain.from_iterable(_beside(task, place) for task in analysis.tasks),
+            *([_average(analysis.tasks, place)] if averaged else []),
+        )
+        for place in places(analysis)
+    )
+    average = " Average: over the means of all tasks, where all have one." if averaged else ""
+    paper = f" Paper: {format.listing(analysis.paper_tables)}." if analysis.paper_tables else ""
+    return ReportTable(
+        "results",
+        f"Test {units.pop()}" if len(units) == 1 else "Test scores",
+        ("model", "arm", *headings, *(["average"] if averaged else [])),
+        rows,
+        f"{MEANS} Bold: the best arm of a model on a task, and what cannot be told from it.{average}{paper}",
         words=2,
     )
 
 
-def score(analysis: Analysis, row: str, column: str) -> Entry:
+def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
     """Mean and interval over seeds, bold if it is the best of its row or cannot be told from it."""
-    found = analysis.means.get((row, column))
+    found = task.means.get(place)
     if found is None:
-        return Entry("missing")
-    text = format.spread(analysis.study.plan.metric, found)
-    return Entry(text, (row, column) in analysis.best, found.mean)
+        return MISSING
+    return Entry(format.spread(task.metric, found), place in task.best, found.mean)
 
 
-def _gain(analysis: Analysis, found: Difference) -> Entry:
+def _has_paper(task: TaskAnalysis) -> bool:
+    return any(cell.printed for cell in task.task.cells)
+
+
+def _beside(task: TaskAnalysis, place: RowColumn) -> list[Entry]:
+    """Our number, and the paper's where the task has any."""
+    planned = any((cell.row, cell.column) == place for cell in task.task.cells)
+    paper = [_paper(task.metric, task.task.printed(*place))] if _has_paper(task) else []
+    return [_score(task, place) if planned else BLANK, *paper]
+
+
+def _paper(metric: Metric, number: PaperNumber | None) -> Entry:
+    if number is None or number.value is None:
+        return BLANK
+    value = number.within(metric.unit)
+    text = f"{number.value:g} {number.unit}" if value is None else f"{value:g}"
+    return Entry(text.replace("-", format.MINUS), key=value)
+
+
+def _average(tasks: Sequence[TaskAnalysis], place: RowColumn) -> Entry:
+    means = [task.means[place].mean for task in tasks if place in task.means]
+    if len(means) < len(tasks):
+        return BLANK
+    mean = sum(means) / len(means)
+    return Entry(format.score(tasks[0].metric, mean), key=mean)
+
+
+def _gain(metric: Metric, found: Difference) -> Entry:
     if found.estimate is None:
-        return Entry("missing")
-    metric = analysis.study.plan.metric
+        return MISSING
     size = format.signed(metric, found.estimate.mean)
-    if found.estimate.bounds is None:
-        return Entry(f"{size} (one seed)", key=found.estimate.mean)
-    return Entry(f"{size} {format.interval(metric, found.estimate.bounds)}", key=found.estimate.mean)
+    bounds = found.estimate.bounds
+    spread = "(one seed)" if bounds is None else format.interval(metric, bounds)
+    return Entry(f"{size} {spread}", key=found.estimate.mean)
 
 
-def _contrast(analysis: Analysis, found: Difference) -> tuple[Entry, ...]:
-    metric = analysis.study.plan.metric
+def _contrast(metric: Metric, found: Difference) -> tuple[Entry, ...]:
     assert found.estimate is not None, "contrasts without a pair are left out"
     wins = sum(value > 0 for value in found.values)
     return (
@@ -172,48 +267,54 @@ def _contrast(analysis: Analysis, found: Difference) -> tuple[Entry, ...]:
         Entry(format.interval(metric, found.estimate.seed_bounds)),
         Entry(format.interval(metric, found.estimate.bounds)),
         Entry(f"{wins} of {found.estimate.n}", key=float(wins)),
-        _probability(found),
+        _probability(found.p),
     )
 
 
-def _probability(found: Difference) -> Entry:
-    return Entry(format.NONE if found.estimate is None else format.probability(found.p), key=found.p)
+def _holm(gains: list[Difference]) -> list[float | None]:
+    """Each p corrected for all of the same comparison."""
+    corrected: dict[int, float | None] = {}
+    for contrast in dict.fromkeys((gain.a[1], gain.b[1]) for gain in gains):
+        family = [at for at, gain in enumerate(gains) if (gain.a[1], gain.b[1]) == contrast]
+        corrected |= zip(family, holm([gains[at].p for at in family]), strict=True)
+    return [corrected[at] for at in range(len(gains))]
 
 
-def _parameters(analysis: Analysis, row: str) -> Entry:
-    counts = sorted({c.scored.cost.parameters for c in analysis.study.cells if c.row == row and c.finished})
+def _probability(p: float | None) -> Entry:
+    return Entry(format.probability(p), key=p)
+
+
+def _parameters(task: TaskAnalysis, row: str) -> Entry:
+    counts = sorted({cell.scored.cost.parameters for cell in task.task.finished if cell.row == row})
     texts = list(dict.fromkeys(format.quantity(float(count)) for count in counts[:1] + counts[-1:]))
     return Entry(" to ".join(texts) or format.NONE, key=float(counts[0]) if counts else None)
 
 
-def cost(cells: list[Cell]) -> Entry:
+def _cost(cells: Sequence[CellResult]) -> Entry:
     """Compute and time of one run, mean over finished cells."""
-    if not cells:
-        return Entry("missing")
-    flops, seconds = sum(cell.flops for cell in cells), sum(cell.seconds for cell in cells)
-    return spent(flops / len(cells), seconds / len(cells))
+    return _spent(cells, len(cells)) if cells else MISSING
 
 
-def spent(flops: float, seconds: float) -> Entry:
-    """Compute and time in one entry."""
+def _spent(cells: Sequence[CellResult | StageCost], among: int = 1) -> Entry:
+    """Compute and time of cells or stages, over their number."""
+    flops = sum((cell.flops for cell in cells), 0.0) / among
+    seconds = sum((cell.seconds for cell in cells), 0.0) / among
     return Entry(f"{format.flops(flops)}, {format.seconds(seconds)}", key=flops)
 
 
-def _counted(analysis: Analysis) -> str:
-    metric = analysis.study.plan.metric
+def _counted(metric: Metric) -> str:
     return "points" if metric.unit == "%" else format.unit(metric)
 
 
-def _run(cell: Cell, metric: Metric) -> tuple[Entry, ...]:
+def _run(cell: CellResult, metric: Metric) -> tuple[Entry, ...]:
     known = (Entry(cell.row), Entry(cell.column), Entry(str(cell.seed)))
     if not cell.finished:
-        return (*known, Entry("missing"), *(Entry(format.NONE) for _ in range(6)))
+        return (*known, MISSING, *([BLANK] * 6))
     scored = cell.scored
-    val = scored.scores.get("val", {}).get("score")
     return (
         *known,
         _plain(cell.score, metric),
-        _plain(val, metric),
+        _plain(scored.scores.get("val", {}).get("score"), metric),
         Entry(str(scored.best_step)),
         Entry(str(scored.steps)),
         Entry(scored.stopped),
@@ -223,4 +324,4 @@ def _run(cell: Cell, metric: Metric) -> tuple[Entry, ...]:
 
 
 def _plain(value: float | None, metric: Metric) -> Entry:
-    return Entry(format.NONE) if value is None else Entry(format.score(metric, value), key=value)
+    return BLANK if value is None else Entry(format.score(metric, value), key=value)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import format
-from .analysis import Analysis, Difference, Order, Pair, Ranking, Standing
+from .analysis import Difference, Ranking, RowOrder, RowPair, Standing, TaskAnalysis
 
 GLOSS = {
     "scratch": "training from scratch with the same finetuning budget",
@@ -30,27 +30,25 @@ FEW = 3
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a study says."""
+    """What is said of a task."""
 
     gain: str  # one sentence
     ranking: str | None  # one sentence; None with a single row
 
 
-def verdict(analysis: Analysis) -> Verdict:
+def verdict(analysis: TaskAnalysis) -> Verdict:
     """The sentences that a report starts with."""
     ranking = None if analysis.ranking is None else _ranking(analysis, analysis.ranking)
     return Verdict(_gain(analysis), ranking)
 
 
-def standings(analyses: Sequence[Analysis]) -> str:
+def standings(tasks: Sequence[TaskAnalysis]) -> str:
     """The headlines of some tasks in a few words: ``SPT against scratch: 1 better (s4d), 9 unclear``."""
-    gains = [gain for analysis in analyses for gain in analysis.headline]
-    low = sum(len(_low(analysis)) for analysis in analyses)
+    gains = [gain for analysis in tasks for gain in analysis.headline]
+    low = sum(len(_low(analysis)) for analysis in tasks)
     groups = {standing: [gain for gain in gains if gain.standing is standing] for standing in Standing}
-    found = [
-        _counted(standing, there, named=len(analyses) == 1) for standing, there in groups.items() if there
-    ]
-    heads = dict.fromkeys(" against ".join(analysis.study.headline) for analysis in analyses)
+    found = [_counted(standing, there, named=len(tasks) == 1) for standing, there in groups.items() if there]
+    heads = dict.fromkeys(" against ".join(analysis.task.headline) for analysis in tasks)
     but = f"; {low} of {len(gains)} not clearly above a simple baseline" if low else ""
     return f"{' or '.join(heads)}: {', '.join(found)}{but}"
 
@@ -60,8 +58,8 @@ def _counted(standing: Standing, gains: list[Difference], named: bool) -> str:
     return f"{len(gains)} {standing.value}{names}"
 
 
-def _gain(analysis: Analysis) -> str:
-    treatment, control = analysis.study.headline
+def _gain(analysis: TaskAnalysis) -> str:
+    treatment, control = analysis.task.headline
     if all(found.estimate is None for found in analysis.headline):
         both = f"{treatment} against {_named(control)}"
         return f"Nothing can be said yet about {both}: {_unfinished(analysis)}."
@@ -70,41 +68,41 @@ def _gain(analysis: Analysis) -> str:
         there = [found for found in analysis.headline if found.standing is standing]
         if there:
             rows = format.listing([_row(analysis, found) for found in there])
-            phrases.append(PHRASES[standing].format(rows=rows, tie=format.tie(analysis.study.plan.metric)))
+            phrases.append(PHRASES[standing].format(rows=rows, tie=format.tie(analysis.metric)))
     return f"Against {_named(control)}, {treatment} is {'; '.join(phrases + _but(analysis))}."
 
 
-def _but(analysis: Analysis) -> list[str]:
+def _but(analysis: TaskAnalysis) -> list[str]:
     """What a gain must not be told without: arms that a simple method equals, and cells that are missing."""
-    low, metric = _low(analysis), analysis.study.plan.metric
+    low, metric = _low(analysis), analysis.metric
     said = []
     if low:
         name, reached = _reached(analysis)
-        arms = "no arm" if len(low) == len(analysis.study.rows) else f"no arm of {format.listing(list(low))}"
+        arms = "no arm" if len(low) == len(analysis.task.rows) else f"no arm of {format.listing(list(low))}"
         theirs, ours = format.score(metric, reached), format.score(metric, max(low.values()))
         said.append(f"{arms} is clearly above the simple baseline “{name}” ({theirs}; best arm {ours})")
-    return said + ([_unfinished(analysis)] if analysis.study.missing else [])
+    return said + ([_unfinished(analysis)] if analysis.task.missing else [])
 
 
-def _low(analysis: Analysis) -> dict[str, float]:
+def _low(analysis: TaskAnalysis) -> dict[str, float]:
     """Rows whose best arm is not clearly above the best simple baseline, and how far that arm gets."""
     best: dict[str, float] = {}
     for (row, _), found in analysis.means.items():
         best[row] = max(found.mean, best.get(row, found.mean))
     _, reached = _reached(analysis)
-    return {row: mean for row, mean in best.items() if mean <= reached + analysis.study.plan.metric.tie}
+    return {row: mean for row, mean in best.items() if mean <= reached + analysis.metric.tie}
 
 
-def _reached(analysis: Analysis) -> tuple[str, float]:
+def _reached(analysis: TaskAnalysis) -> tuple[str, float]:
     """The best simple baseline."""
-    known = analysis.study.plan.baselines
+    known = analysis.task.record.baselines
     return max(known.items(), key=lambda item: item[1], default=("", -math.inf))
 
 
-def _row(analysis: Analysis, found: Difference) -> str:
+def _row(analysis: TaskAnalysis, found: Difference) -> str:
     if found.estimate is None:
         return found.a[0]
-    metric = analysis.study.plan.metric
+    metric = analysis.metric
     size = f"{format.signed(metric, found.estimate.mean)}{format.points(metric)}"
     if found.estimate.bounds is None:
         return f"{found.a[0]} ({size})"
@@ -112,40 +110,40 @@ def _row(analysis: Analysis, found: Difference) -> str:
     return f"{found.a[0]} ({size}, 95 % interval {low} to {high}, {format.plural(found.estimate.n, 'seed')})"
 
 
-def _unfinished(analysis: Analysis) -> str:
-    study = analysis.study
-    if not study.missing:
+def _unfinished(analysis: TaskAnalysis) -> str:
+    task = analysis.task
+    if not task.missing:
         return "no seed has a score in both"
-    verb = "is" if study.missing == 1 else "are"
-    return f"{study.missing} of {format.plural(len(study.cells), 'cell')} {verb} missing"
+    verb = "is" if task.missing == 1 else "are"
+    return f"{task.missing} of {format.plural(len(task.cells), 'cell')} {verb} missing"
 
 
-def _ranking(analysis: Analysis, ranking: Ranking) -> str:
-    treatment, control = analysis.study.headline
-    if ranking.order is Order.CHANGES:
-        swaps = [_swap(pair) for pair in ranking.pairs if pair.order is Order.CHANGES]
+def _ranking(analysis: TaskAnalysis, ranking: Ranking) -> str:
+    treatment, control = analysis.task.headline
+    if ranking.order is RowOrder.CHANGES:
+        swaps = [_swap(pair) for pair in ranking.pairs if pair.order is RowOrder.CHANGES]
         return f"The ranking changes from {control} to {treatment}: {'; '.join(swaps)}."
-    if ranking.order is Order.STAYS:
-        means = {row: analysis.means[row, control].mean for row in analysis.study.rows}
+    if ranking.order is RowOrder.STAYS:
+        means = {row: analysis.means[row, control].mean for row in analysis.task.rows}
         order = format.listing(sorted(means, key=lambda row: -means[row]))
         return f"The ranking does not change: {order}, best first, in {control} and in {treatment}."
     return f"Whether the ranking changes is not resolved: {_unresolved(analysis, ranking)}."
 
 
-def _unresolved(analysis: Analysis, ranking: Ranking) -> str:
-    treatment, control = analysis.study.headline
+def _unresolved(analysis: TaskAnalysis, ranking: Ranking) -> str:
+    treatment, control = analysis.task.headline
     sides = {side.standing for pair in ranking.pairs for side in (pair.control, pair.treatment)}
     if Standing.ONE_SEED in sides and sides <= {Standing.ONE_SEED, Standing.NOTHING}:
         return "one seed cannot tell chance from effect"
-    tie = format.tie(analysis.study.plan.metric)
+    tie = format.tie(analysis.metric)
     both = f"clearly further apart than the tie of {tie} in both {control} and {treatment}"
     if len(ranking.pairs) == 1:
         return f"{format.listing(list(ranking.pairs[0].rows))} are not {both}"
-    stay = sum(pair.order is Order.STAYS for pair in ranking.pairs)
+    stay = sum(pair.order is RowOrder.STAYS for pair in ranking.pairs)
     return f"of {len(ranking.pairs)} pairs of models, {stay or 'none'} {'is' if stay < 2 else 'are'} {both}"
 
 
-def _swap(pair: Pair) -> str:
+def _swap(pair: RowPair) -> str:
     first, second = pair.rows
     upper, lower = (first, second) if pair.control.standing is Standing.BETTER else (second, first)
     return f"{upper} falls from above {lower} to below it"

@@ -25,7 +25,7 @@ from ..errors import Interrupted, SelfPretrainError, SpecError
 from ..mixers.base import LayerContext, Mixer
 from ..registry import find, name_of, names
 from ..report.figures import scaling
-from ..report.figures.scaling import Reading, Report
+from ..report.figures.scaling import Measurement, Report
 from ..spec import nearest
 from ..system.files import FORMAT, explained, write_text
 from ..system.hardware import environment
@@ -193,7 +193,7 @@ def measure(cells: list[Cell], repeats: int, folder: Path, tell: Callable[[str],
         StoreError: if the folder cannot be written.
     """
     Folder.make(folder)
-    found: list[list[Reading]] = [[] for _ in cells]
+    found: list[list[Measurement]] = [[] for _ in cells]
     beyond: list[Cell] = []
     try:
         for turn in range(repeats):
@@ -212,7 +212,7 @@ def measure(cells: list[Cell], repeats: int, folder: Path, tell: Callable[[str],
     return report
 
 
-def _spared(cell: Cell, beyond: list[Cell]) -> Reading | None:
+def _spared(cell: Cell, beyond: list[Cell]) -> Measurement | None:
     """The reading of a cell that needs no try, for the same layer was too much at a smaller size."""
     for less in beyond:
         smaller = less.place.length <= cell.place.length and less.place.width <= cell.place.width
@@ -222,7 +222,7 @@ def _spared(cell: Cell, beyond: list[Cell]) -> Reading | None:
     return None
 
 
-def read(cell: Cell) -> Reading:
+def read(cell: Cell) -> Measurement:
     """One reading in a fresh process: what it took, or in words why there is nothing to tell."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
@@ -243,8 +243,8 @@ def read(cell: Cell) -> Reading:
     return _reading(cell, answer)
 
 
-def _reading(cell: Cell, answer: dict[str, Any]) -> Reading:
-    return Reading(name_of(cell.mixer), cell.place.length, cell.place.width, cell.batch, **answer)
+def _reading(cell: Cell, answer: dict[str, Any]) -> Measurement:
+    return Measurement(name_of(cell.mixer), cell.place.length, cell.place.width, cell.batch, **answer)
 
 
 def peak_memory() -> int:
@@ -254,11 +254,11 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _report(found: list[list[Reading]]) -> Report:
+def _report(found: list[list[Measurement]]) -> Report:
     return Report(tuple(_median(readings) for readings in found if readings))
 
 
-def _median(readings: list[Reading]) -> Reading:
+def _median(readings: list[Measurement]) -> Measurement:
     seconds = [r.seconds for r in readings if r.seconds is not None]
     sizes = [r.bytes for r in readings if r.bytes is not None]
     if not seconds or not sizes:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import format
-from ..analysis import Analysis
-from ..old_results import Metric, Printed
+from ..analysis import TaskAnalysis
 from ..ranks import Ranks
-from .style import COLOURS, INK, MARKERS, SETTINGS, STYLES, WIDTH, abreast, canvas, drawn, named, thin
+from ..results import Measure
+from .style import COLOURS, INK, MARKERS, STYLES, WIDTH, abreast, canvas, drawn, inked, named, thin
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ POINTS = 400
 
 
 @dataclass(frozen=True)
-class Line:
+class PanelLine:
     """One column at every place of a panel; None where there is no number."""
 
     label: str
@@ -40,58 +40,24 @@ class Panel:
     title: str
     unit: str
     places: tuple[str, ...]  # along x, or the rows of bars
-    lines: tuple[Line, ...]
+    lines: tuple[PanelLine, ...]
     limits: tuple[float, float]  # of the scores; the same for all groups of a task
 
 
-@dataclass(frozen=True)
-class Series:
-    """One curve that was measured."""
-
-    label: str
-    x: tuple[float | str, ...]  # numbers, or names
-    y: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """Curves that were measured on weights, e.g. how far attention looks in every block."""
-
-    title: str
-    x: str
-    y: str
-    series: tuple[Series, ...]
-
-
-def printed_at(analysis: Analysis, row: str, column: str) -> Printed | None:
-    """What the paper printed for a row and a column, whatever the seed."""
-    here = (c.printed for c in analysis.study.cells if (c.row, c.column) == (row, column))
-    return next((found for found in here if found is not None), None)
-
-
-def comparable(printed: Printed | None, metric: Metric) -> float | None:
-    """The paper's number in the unit of ours, fractions as %; None where it counts something else."""
-    if printed is None or printed.value is None:
-        return None
-    if (printed.unit, metric.unit) == ("", "%"):
-        return 100 * printed.value
-    return printed.value if printed.unit == metric.unit else None
-
-
-def panels(analysis: Analysis, label: str, grouped: bool) -> list[Panel]:
+def panels(analysis: TaskAnalysis, grouped: bool) -> list[Panel]:
     """The panels of a task: one for all rows, or one per group of rows ``GROUP · PLACE``."""
     groups: dict[str, list[str]] = {}
-    for row in analysis.study.rows:
+    for row in analysis.task.rows:
         groups.setdefault(row.partition(SEPARATOR)[0] if grouped and SEPARATOR in row else "", []).append(row)
     found = {
-        group: [_line(analysis, rows, column) for column in analysis.study.columns]
+        group: [_line(analysis, rows, column) for column in analysis.task.columns]
         for group, rows in groups.items()
     }
     limits = _limits([line for lines in found.values() for line in lines])
     return [
         Panel(
-            f"{label}{SEPARATOR}{group}" if group else label,
-            format.unit(analysis.study.plan.metric),
+            f"{analysis.label}{SEPARATOR}{group}" if group else analysis.label,
+            format.unit(analysis.metric),
             tuple(row.partition(SEPARATOR)[2] if group else row for row in groups[group]),
             tuple(line for line in lines if any(value is not None for value in line.means + line.printed)),
             limits,
@@ -102,9 +68,7 @@ def panels(analysis: Analysis, label: str, grouped: bool) -> list[Panel]:
 
 def lines(panel: Panel) -> str:
     """Score against x, evenly spaced: one line per column, its interval a band, the paper's points hollow."""
-    from matplotlib import rc_context
-
-    with rc_context({**SETTINGS, "svg.hashsalt": f"lines {panel.title}"}):
+    with inked(f"lines {panel.title}"):
         figure, axes = canvas(WIDTH, 3.1)
         axes.grid(axis="y")
         for line in panel.lines:
@@ -119,9 +83,7 @@ def lines(panel: Panel) -> str:
 
 def bars(panel: Panel) -> str:
     """A group of bars per row, from zero, with intervals; the paper's numbers are hollow markers."""
-    from matplotlib import rc_context
-
-    with rc_context({**SETTINGS, "svg.hashsalt": f"bars {panel.title}"}):
+    with inked(f"bars {panel.title}"):
         size = 0.8 / max(len(panel.lines), 1)
         figure, axes = canvas(
             WIDTH, 1.3 + 0.08 * len(panel.lines) + len(panel.places) * (0.16 + 0.17 * len(panel.lines))
@@ -142,9 +104,7 @@ def bars(panel: Panel) -> str:
 
 def curves(measure: Measure) -> str:
     """Curves that were measured, one per series."""
-    from matplotlib import rc_context
-
-    with rc_context({**SETTINGS, "svg.hashsalt": f"curves {measure.title}"}):
+    with inked(f"curves {measure.title}"):
         figure, axes = canvas(WIDTH, 2.9)
         axes.grid(axis="y")
         names = _names(measure)
@@ -171,10 +131,8 @@ def curves(measure: Measure) -> str:
 
 def ladder(ranks: Ranks, title: str) -> str:
     """Average ranks on a line; a bar joins rows that differ by less than the critical difference."""
-    from matplotlib import rc_context
-
     k, half = len(ranks.rows), (len(ranks.rows) + 1) // 2
-    with rc_context({**SETTINGS, "svg.hashsalt": f"ranks {title}"}):
+    with inked(f"ranks {title}"):
         top, first = 0.75, 0.45 + 0.14 * len(ranks.groups)
         figure, axes = canvas(WIDTH, 0.75 + 0.22 * (half + 3) + 0.05 * len(ranks.groups))
         axes.set_axis_off()
@@ -206,20 +164,21 @@ def _names(measure: Measure) -> list[str]:
     return list(dict.fromkeys(map(str, xs))) if any(isinstance(x, str) for x in xs) else []
 
 
-def _line(analysis: Analysis, rows: Sequence[str], column: str) -> Line:
-    metric = analysis.study.plan.metric
+def _line(analysis: TaskAnalysis, rows: Sequence[str], column: str) -> PanelLine:
+    metric = analysis.metric
     found = [analysis.means.get((row, column)) for row in rows]
+    printed = [analysis.task.printed(row, column) for row in rows]
     halves = [None if f is None or f.over_seeds is None else f.over_seeds * metric.factor for f in found]
-    return Line(
+    return PanelLine(
         column,
-        analysis.study.columns.index(column),
+        analysis.task.columns.index(column),
         tuple(None if f is None else f.mean * metric.factor for f in found),
         tuple(halves),
-        tuple(comparable(printed_at(analysis, row, column), metric) for row in rows),
+        tuple(None if number is None else number.within(metric.unit) for number in printed),
     )
 
 
-def _limits(lines: Sequence[Line]) -> tuple[float, float]:
+def _limits(lines: Sequence[PanelLine]) -> tuple[float, float]:
     """The range of all scores, intervals and printed numbers, with a margin."""
     ends = [value for line in lines for value in line.printed if value is not None]
     for line in lines:
@@ -230,7 +189,7 @@ def _limits(lines: Sequence[Line]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _curve(axes: "Axes", line: Line) -> None:
+def _curve(axes: "Axes", line: PanelLine) -> None:
     places = enumerate(zip(line.means, line.halves, strict=True))
     known = [(x, mean, half or 0.0) for x, (mean, half) in places if mean is not None]
     xs, means = [x for x, _, _ in known], [mean for _, mean, _ in known]
@@ -243,7 +202,7 @@ def _curve(axes: "Axes", line: Line) -> None:
     )
 
 
-def _bar(axes: "Axes", line: Line, heights: list[float], size: float) -> None:
+def _bar(axes: "Axes", line: PanelLine, heights: list[float], size: float) -> None:
     means = [mean or 0.0 for mean in line.means]
     axes.barh(heights, means, size, color=COLOURS[line.arm % len(COLOURS)], alpha=0.75, label=line.label)
     for height, mean, half in zip(heights, line.means, line.halves, strict=True):

@@ -1,12 +1,11 @@
 """The kernels of a network, e.g. before and after pretraining: how strong is the past at every lag?"""
 
-import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .style import COLOURS, SETTINGS, STYLES, WIDTH
+from .style import COLOURS, STYLES, WIDTH, drawn, inked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +24,10 @@ def kernel_plot(layers: Mapping[str, Mapping[str, np.ndarray]]) -> str:
     Args:
         layers: name of a layer -> name of a curve -> its envelope, (L,). Equal names have equal colours.
     """
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(name for curves in layers.values() for name in curves))
-    with rc_context({**SETTINGS, "svg.hashsalt": "kernels"}):
+    with inked("kernels"):
         figure = Figure(figsize=(WIDTH, 0.5 + HEIGHT * len(layers)), layout="constrained")
         figure.patch.set_alpha(0)
         panels = figure.subplots(len(layers), sharex=True, squeeze=False)[:, 0]
@@ -39,9 +37,7 @@ def kernel_plot(layers: Mapping[str, Mapping[str, np.ndarray]]) -> str:
         panels[0].legend(loc="upper right")
         panels[-1].set_xlabel("lag in positions")
         figure.supylabel("largest |K| of any channel", fontsize=9)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    return text.getvalue()
+        return drawn(figure)
 
 
 def thin(envelope: np.ndarray, most: int = MOST) -> tuple[np.ndarray, np.ndarray]:

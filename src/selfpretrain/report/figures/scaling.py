@@ -8,19 +8,19 @@ import csv
 import io
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal
 
 from .. import format
-from ..render.markdown import section
-from ..tables import Entry
-from ..tables import Table as Grid
-from .style import COLOURS, FAINT, INK, MARKERS, SETTINGS, STYLES, WIDTH
+from ..layout import Entry, ReportTable
+from ..render import markdown as md
+from ..render import terminal
+from .style import COLOURS, FAINT, INK, MARKERS, STYLES, WIDTH, inked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from rich.table import Table
+    from rich.console import RenderableType
 
 Quantity = Literal["seconds", "bytes"]
 Points = list[tuple[int, float]]
@@ -36,7 +36,7 @@ SHADES = ("#f6c445", "#e08b3a", "#b8563f", "#7d3350", "#3d2352")
 
 
 @dataclass(frozen=True)
-class Reading:
+class Measurement:
     """What one layer took for a forward and a backward pass over one batch, or why it took nothing."""
 
     mixer: str
@@ -61,7 +61,7 @@ class Reading:
 class Report:
     """All readings of a benchmark: length grows, or width at one length."""
 
-    readings: tuple[Reading, ...]
+    readings: tuple[Measurement, ...]
 
     @property
     def along(self) -> Literal["length", "width"]:
@@ -92,49 +92,62 @@ class Report:
         pairs = [(self.size(r), r.seconds if quantity == "seconds" else r.bytes) for r in found]
         return sorted((x, float(y)) for x, y in pairs if y)
 
-    def size(self, reading: Reading) -> int:
+    def size(self, reading: Measurement) -> int:
         """The length or width of a reading, whichever grows."""
         return reading.length if self.along == "length" else reading.width
 
 
 def slope(points: Points) -> float | None:
     """The exponent a of y ~ x^a that fits best; None for fewer than two sizes."""
-    xs, ys = [math.log(x) for x, _ in points], [math.log(y) for _, y in points]
-    if len(set(xs)) < 2:
+    if len({x for x, _ in points}) < 2:
         return None
-    x0, y0 = sum(xs) / len(xs), sum(ys) / len(ys)
-    above = sum((x - x0) * (y - y0) for x, y in zip(xs, ys, strict=True))
-    return above / sum((x - x0) ** 2 for x in xs)
+    from scipy.stats import linregress
+
+    return float(linregress([math.log(x) for x, _ in points], [math.log(y) for _, y in points]).slope)
 
 
 def document(report: Report) -> str:
     """The readings as CSV, numbers unrounded."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Reading)], lineterminator="\n")
+    writer = csv.DictWriter(text, [field.name for field in fields(Measurement)], lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(reading) for reading in report.readings)
     return text.getvalue()
 
 
-def table(report: Report) -> "Table":
+def table(report: Report) -> "RenderableType":
     """For a terminal: every reading and the slopes below them, or a line for each of many mixers."""
-    return _by_mixer(report) if len(report.mixers) >= MANY else _by_reading(report)
+    return terminal.grid(_by_mixer(report) if len(report.mixers) >= MANY else _by_reading(report))
 
 
 def markdown(report: Report) -> str:
     """A line per mixer: time at every size, memory at the largest, slopes; and why numbers are missing."""
-    lines = "\n".join(f"- {line}" for line in _missing(report))
-    return section(_grid(report)) + (f"\n\n{lines}" if lines else "") + "\n"
+    lines = "\n".join(f"- {md.escaped(line)}" for line in _missing(report))
+    return md.table(replace(_by_mixer(report), caption=""), 2) + (f"\n\n{lines}" if lines else "") + "\n"
 
 
-def _grid(report: Report) -> Grid:
+def _by_mixer(report: Report) -> ReportTable:
     sizes, rows = report.sizes, []
     for mixer in report.ranked:
         cells = _cells(report, mixer, "seconds", sizes) + _cells(report, mixer, "bytes", sizes[-1:])
         rows.append((Entry(mixer), *map(Entry, cells)))
     heads = ["mixer", *(f"ms, {_size(x)}" for x in sizes), "slope"]
     heads += [*(f"MB, {_size(x)}" for x in sizes[-1:]), "slope"]
-    return Grid("mixers", _title(report), tuple(heads), tuple(rows))
+    return ReportTable("mixers", _title(report), tuple(heads), tuple(rows), "\n".join(_missing(report)))
+
+
+def _by_reading(report: Report) -> ReportTable:
+    rows: list[tuple[str, ...]] = []
+    for r in report.readings:
+        size = format.NONE if r.parameters is None else f"{r.parameters:,}"
+        there = r.seconds is not None and r.bytes is not None
+        cost = (milliseconds(r.seconds or 0.0), megabytes(r.bytes or 0)) if there else (r.said, "")
+        rows.append((r.mixer, f"{r.length:,}", f"{r.width:,}", size, *cost))
+    for mixer in report.mixers:
+        slopes = [_exponent(report, mixer, quantity) for quantity in AXES]
+        rows.append((mixer, "", "", "slope", *slopes))
+    heads = ("mixer", "length", "width", "parameters", "time", "memory")
+    return ReportTable("readings", _title(report), heads, tuple(tuple(map(Entry, row)) for row in rows))
 
 
 def _cells(report: Report, mixer: str, quantity: Quantity, sizes: list[int]) -> list[str]:
@@ -153,45 +166,10 @@ def _missing(report: Report) -> list[str]:
     return [f"{mixer}, {report.along} {' and '.join(at)}: {said}" for (mixer, said), at in sizes.items()]
 
 
-def _by_mixer(report: Report) -> "Table":
-    from rich.markup import escape
-    from rich.table import Table
-
-    grid = _grid(report)
-    caption = escape("\n".join(_missing(report))) or None
-    made = Table(*grid.headings, title=grid.title, caption=caption, caption_justify="left")
-    for column in made.columns[1:]:
-        column.justify = "right"
-    for row in grid.rows:
-        made.add_row(*(escape(entry.text) for entry in row))
-    return made
-
-
-def _by_reading(report: Report) -> "Table":
-    from rich.markup import escape
-    from rich.table import Table
-
-    made = Table("mixer", "length", "width", "parameters", "time", "memory", title=_title(report))
-    for column in made.columns[1:]:
-        column.justify = "right"
-    for r in report.readings:
-        size = format.NONE if r.parameters is None else f"{r.parameters:,}"
-        there = r.seconds is not None and r.bytes is not None
-        cost = (milliseconds(r.seconds or 0.0), megabytes(r.bytes or 0)) if there else (escape(r.said), "")
-        made.add_row(r.mixer, f"{r.length:,}", f"{r.width:,}", size, *cost)
-    made.add_section()
-    for mixer in report.mixers:
-        slopes = [_exponent(report, mixer, quantity) for quantity in ("seconds", "bytes")]
-        made.add_row(mixer, "", "", "slope", *slopes)
-    return made
-
-
 def figures(report: Report) -> dict[str, bytes]:
     """Time and memory on logarithmic axes, as SVG and PNG; equal readings give equal files."""
-    from matplotlib import rc_context
-
     draw = _rows if len(report.mixers) >= MANY else _lines
-    with rc_context({**SETTINGS, "svg.hashsalt": "slopes"}):
+    with inked("slopes"):
         figure = draw(report)
         figure.suptitle(_title(report), fontsize=10, fontweight="bold")
         kinds = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}

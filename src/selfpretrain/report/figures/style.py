@@ -7,11 +7,12 @@ tell the arms apart in grey.
 import io
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import format
-from ..analysis import Analysis, Difference
-from ..old_results import Cell, Metric
+from ..analysis import Difference, TaskAnalysis
+from ..results import CellResult, Metric, TaskResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,64 +55,56 @@ SETTINGS: Any = {
 }
 
 
-def gain_plot(analysis: Analysis, title: str = "") -> str:
+def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
     """Per row and contrast the paired gain with its combined interval, every seed a dot, and the tie band."""
-    from matplotlib import rc_context
-
-    rows, contrasts = analysis.study.rows, analysis.study.plan.contrasts
-    with rc_context({**SETTINGS, "svg.hashsalt": f"gain {title}"}):
-        arms = [analysis.study.columns.index(control) for _, control in contrasts]  # colours of the curves
+    rows, contrasts = analysis.task.rows, analysis.task.record.contrasts
+    with inked(f"gain {title}"):
+        arms = [analysis.task.columns.index(control) for _, control in contrasts]  # colours of the curves
         labels = [f"{treatment} {format.MINUS} {control}" for treatment, control in contrasts]
         columns = min(2, abreast([*labels, "one seed"], rows))
         lines = -(-(len(labels) + 2) // columns)
         step = 0.24 * len(contrasts) + 0.22
         figure, axes = canvas(WIDTH, 1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
-        _zero(axes, analysis.study.plan.metric)
+        _zero(axes, analysis.metric)
         for at, found in enumerate(analysis.gains):
             contrast, row = divmod(at, len(rows))
             height = row + _offset(contrast, len(contrasts))
-            _gain(axes, found, (height, arms[contrast]), analysis.study.plan.metric)
+            _gain(axes, found, (height, arms[contrast]), analysis.metric)
         axes.locator_params(axis="x", nbins=6)
         axes.set_yticks(range(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel(f"difference in test {_difference_unit(analysis.study.plan.metric)}")
+        axes.set_xlabel(f"difference in test {_difference_unit(analysis.metric)}")
         _contrast_legend(axes, dict(zip(labels, arms, strict=True)), columns)
         named(axes, title, lines)
         return drawn(figure)
 
 
-def learning_curves(analysis: Analysis) -> dict[str, str]:
-    """One figure per row: validation score of the scored stages against all compute spent so far."""
-    return {row: _curves(analysis, row) for row in analysis.study.rows if _has_curves(analysis, row)}
+def with_curves(task: TaskResults) -> list[str]:
+    """Rows of which some run kept its validation scores."""
+    return list(dict.fromkeys(cell.row for cell in task.finished if cell.scored.curve))
 
 
-def _curves(analysis: Analysis, row: str) -> str:
-    from matplotlib import rc_context
-
-    study = analysis.study
-    flops = all(cell.flops > 0 for cell in study.cells if cell.row == row and cell.finished)
-    with rc_context({**SETTINGS, "svg.hashsalt": f"curves {row}"}):
+def learning_curves(task: TaskResults, row: str, title: str) -> str:
+    """Validation score of the scored stages of a row against all compute spent so far."""
+    metric, done = task.record.metric, [cell for cell in task.finished if cell.row == row]
+    flops = all(cell.flops > 0 for cell in done)
+    with inked(f"curves {title}"):
         figure, axes = canvas(WIDTH, 3.1)
         axes.grid(axis="y")
-        for at, column in enumerate(study.columns):
-            cells = [c for c in study.cells if (c.row, c.column) == (row, column) and c.finished]
-            paths = [_path(cell, flops, study.plan.metric.factor) for cell in cells]
-            _arm(axes, paths, (at, column), max(8, POINTS // len(study.cells)))
+        for at, column in enumerate(task.columns):
+            paths = [_path(cell, flops, metric.factor) for cell in done if cell.column == column]
+            _arm(axes, paths, (at, column), max(8, POINTS // len(task.cells)))
         axes.set_xlim(left=0)
         if flops:
             axes.xaxis.set_major_formatter(lambda value, _: format.quantity(value))
         axes.set_xlabel("compute, pretraining included (FLOP)" if flops else "steps, pretraining included")
-        axes.set_ylabel(f"validation {format.unit(study.plan.metric)}")
-        axes.set_title(row, loc="left", fontsize=10, fontweight="bold")
+        axes.set_ylabel(f"validation {format.unit(metric)}")
+        axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
         axes.legend(loc="best", handlelength=3)
         return drawn(figure)
 
 
-def _has_curves(analysis: Analysis, row: str) -> bool:
-    return any(c.row == row and c.finished and c.scored.curve for c in analysis.study.cells)
-
-
-def _path(cell: Cell, flops: bool, factor: float) -> Path:
+def _path(cell: CellResult, flops: bool, factor: float) -> Path:
     before = cell.stages[:-1]
     start = sum(stage.cost.flops if flops else stage.steps for stage in before)
     per_step = cell.scored.cost.flops / max(cell.scored.steps, 1) if flops else 1.0
@@ -215,6 +208,13 @@ def on_paper(svg: str) -> str:
     head, tag, rest = svg.partition("<svg")
     size, end, body = rest.partition(">")
     return f'{head}{tag}{size}{end}\n <rect width="100%" height="100%" fill="#ffffff"/>{body}'
+
+
+def inked(salt: str) -> AbstractContextManager[None]:
+    """Within it, figures have the settings of all, and names that no figure with other words has."""
+    from matplotlib import rc_context
+
+    return rc_context({**SETTINGS, "svg.hashsalt": salt})
 
 
 def canvas(width: float, height: float) -> "tuple[Figure, Axes]":

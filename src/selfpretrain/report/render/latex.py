@@ -1,7 +1,7 @@
-r"""The tables of a study in LaTeX, for ``\input``; needs the package booktabs."""
+r"""The tables of a page in LaTeX, for ``\input``; needs the package booktabs."""
 
-from ..analysis import Analysis
-from ..tables import Entry, Table, tables
+from ..format import plain
+from ..layout import Depth, Entry, Page, ReportTable
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -17,6 +17,7 @@ SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
     '"': r"\textquotedbl{}",
     "[": "{[}",  # after the end of a row, a bare bracket would be an option
     "]": "{]}",
@@ -33,27 +34,22 @@ SPECIAL = {
 """What must be written differently in LaTeX, one character each."""
 
 
-def document(analysis: Analysis) -> str:
-    """All tables of a study, one float each."""
-    plan = analysis.study.plan
-    head = [
-        "% needs \\usepackage{booktabs}",
-        f"% {_line(plan.title)}",
-        f"% {_line(plan.command)}",
-        f"% selfpretrain {_line(plan.version)}, {_line(plan.created)}",
-    ]
-    name = f"{plan.study}-{plan.task.name}"
-    return "\n".join(head) + "\n\n" + "\n\n".join(floating(table, name) for table in tables(analysis)) + "\n"
+def document(page: Page) -> str:
+    """All tables of the page, one float each."""
+    made = [table for section in page.to(Depth.PAGE) for table in section.tables if table.rows]
+    head = ["needs \\usepackage{booktabs}", page.title, *page.lines, page.origin]
+    comment = "\n".join(f"% {plain(line)}" for line in head)
+    return "\n\n".join([comment, *(floating(table, page.name) for table in made)]) + "\n"
 
 
-def floating(table: Table, study: str) -> str:
-    """One table with its caption and the label ``tab:STUDY-NAME``."""
+def floating(table: ReportTable, page: str) -> str:
+    """One table with its caption and the label ``tab:PAGE-NAME``."""
     kinds = "".join("l" if at < table.words else "r" for at in range(len(table.headings)))
     lines = [
         "\\begin{table}",
         "  \\centering",
         f"  \\caption{{{escaped(table.title)}. {escaped(table.caption)}}}".replace(". }", ".}"),
-        f"  \\label{{tab:{_label(study)}-{table.name}}}",
+        f"  \\label{{tab:{_label(page)}-{table.name}}}",
         f"  \\begin{{tabular}}{{{kinds}}}",
         "    \\toprule",
         f"    {' & '.join(escaped(heading) for heading in table.headings)} \\\\",
@@ -68,15 +64,11 @@ def floating(table: Table, study: str) -> str:
 
 def escaped(text: str) -> str:
     """Text with every character that LaTeX would take for a command written out."""
-    return "".join(SPECIAL.get(character, character) for character in " ".join(text.split()))
+    return "".join(SPECIAL.get(character, character) for character in plain(text))
 
 
 def _drawn(entry: Entry) -> str:
     return f"\\textbf{{{escaped(entry.text)}}}" if entry.bold else escaped(entry.text)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())  # a line break would end the comment
 
 
 def _label(text: str) -> str:

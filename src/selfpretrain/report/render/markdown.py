@@ -1,32 +1,50 @@
-"""A study as Markdown that also reads well unrendered."""
+"""A page as Markdown that also reads well unrendered; its figures are files beside it."""
 
-from ..analysis import Analysis
-from ..caveats import remarks
-from ..tables import Entry, Table, tables
-from ..verdict import verdict
+import re
+from collections.abc import Iterator
 
+from ..format import plain, printable
+from ..layout import Depth, Entry, Page, ReportTable, Section
 
-def document(analysis: Analysis) -> str:
-    """Verdict, tables, remarks and how to repeat the study."""
-    plan, said = analysis.study.plan, verdict(analysis)
-    parts = [f"# {escaped(plan.title)}", f"Task: {escaped(plan.task.name)}. {escaped(plan.task.about)}"]
-    parts += [f"**{escaped(said.gain)}**"] + ([f"**{escaped(said.ranking)}**"] if said.ranking else [])
-    parts += [section(table) for table in tables(analysis)]
-    lines = [*remarks(analysis), *plan.notes]
-    parts += ["## Notes\n\n" + "\n".join(f"- {escaped(line)}" for line in lines)] if lines else []
-    parts += [f"## Repeat\n\n    {plan.command}\n\nselfpretrain {plan.version}, {plan.created}"]
-    return "\n\n".join(parts) + "\n"
+SPECIAL = re.compile(r"[\\|*_`<]|(?<=\])(?=[(\[:])|&(?=#?\w+;)|~(?=~)")
+"""What would be taken for a sign anywhere: a link only after a bracket, an entity only up to its end."""
+LEADING = re.compile(r"^(?:(>|(?:#{1,6}|[-+=~:])(?=\s|$|[-=~:]))|(\d+)([.)])(?=\s|$))")
+"""What would be taken for a heading, a list, a quotation or a rule at the beginning of a line."""
 
 
-def section(table: Table, level: int = 2) -> str:
+def document(page: Page) -> str:
+    """The text of the page."""
+    lead = "\n>\n".join(f"> **{escaped(line)}**" for line in page.outcomes)
+    head = [f"# {escaped(page.title)}", *map(escaped, page.lines), lead]
+    body = [part for section in page.to(Depth.PAGE) for part in _parts(section)]
+    return "\n\n".join(part for part in head + body if part) + "\n"
+
+
+def table(made: ReportTable, level: int = 3) -> str:
     """One table with its title, a heading of some level, and its caption."""
-    body = [[_drawn(entry) for entry in row] for row in table.rows]
-    grid = [[escaped(heading) for heading in table.headings], *body]
-    widths = [max(3, *(len(row[at]) for row in grid)) for at in range(len(table.headings))]
-    rule = ["-" * w if at < table.words else "-" * (w - 1) + ":" for at, w in enumerate(widths)]
-    lines = [_line(row, widths, table.words) for row in [grid[0], rule, *body]]
-    caption = f"\n\n{escaped(table.caption)}" if table.caption else ""
-    return f"{'#' * level} {escaped(table.title)}\n\n" + "\n".join(lines) + caption
+    body = [[_drawn(entry) for entry in row] for row in made.rows]
+    grid = [[escaped(heading) for heading in made.headings], *body]
+    widths = [max(3, *(len(row[at]) for row in grid)) for at in range(len(made.headings))]
+    rule = ["-" * w if at < made.words else "-" * (w - 1) + ":" for at, w in enumerate(widths)]
+    lines = [_line(row, widths, made.words) for row in [grid[0], rule, *body]]
+    caption = f"\n\n{escaped(made.caption)}" if made.caption else ""
+    return f"{'#' * level} {escaped(made.title)}\n\n" + "\n".join(lines) + caption
+
+
+def escaped(text: str) -> str:
+    """Plain text in one line, with every character that Markdown would take for a sign written out."""
+    text = SPECIAL.sub(lambda sign: "\\" + sign[0], plain(text))
+    return LEADING.sub(lambda sign: f"\\{sign[1]}" if sign[1] else f"{sign[2]}\\{sign[3]}", text)
+
+
+def _parts(section: Section) -> Iterator[str]:
+    yield f"## {escaped(section.title)}"
+    yield printable(section.prose)
+    yield "\n".join(f"- {escaped(line)}" for line in section.points)
+    yield "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in section.facts)
+    yield from (f"![{escaped(picture.alt)}]({picture.file})" for picture in section.pictures)
+    yield escaped(section.caption if section.pictures else "")
+    yield from (table(made) for made in section.tables if made.rows)
 
 
 def _line(row: list[str], widths: list[int], words: int) -> str:
@@ -38,11 +56,4 @@ def _line(row: list[str], widths: list[int], words: int) -> str:
 
 
 def _drawn(entry: Entry) -> str:
-    return f"**{escaped(entry.text)}**" if entry.bold else escaped(entry.text)
-
-
-def escaped(text: str) -> str:
-    """Plain text in one line, with every character that Markdown would take for a sign written out."""
-    for special in "\\|*_`<":
-        text = text.replace(special, "\\" + special)
-    return " ".join(text.split())
+    return f"**{escaped(entry.text)}**" if entry.bold and entry.text else escaped(entry.text)

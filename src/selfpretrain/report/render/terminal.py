@@ -1,35 +1,46 @@
-"""A study in the terminal."""
+"""A page in the terminal: what came out, the main tables, and what to beware of; the files have the rest."""
 
 from typing import TYPE_CHECKING
 
-from ..analysis import Analysis
-from ..caveats import remarks
-from ..tables import Table, baselines, costs, scores
-from ..verdict import verdict
+from ..format import plain, printable
+from ..layout import Depth, Page, ReportTable, Section
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.text import Text
 
 
-def show(analysis: Analysis) -> "RenderableType":
-    """Verdict, main tables and remarks, to be printed by a rich console; the files have the rest."""
+def show(page: Page) -> "RenderableType":
+    """The brief sections of a page, to be printed by a rich console."""
     from rich.console import Group
+
+    head = [escaped(page.title, "bold"), *(escaped(line, "dim") for line in page.lines)]
+    said = [escaped(line) for line in page.outcomes]
+    return Group(*head, *said, *(part for section in page.to(Depth.BRIEF) for part in _parts(section)))
+
+
+def escaped(text: str, style: str = "") -> "Text":
+    """Plain text in one line, in which nothing is taken for markup and nothing moves the cursor."""
+    from rich.text import Text
+
+    return Text(plain(text), style=style)
+
+
+def _parts(section: Section) -> "list[RenderableType]":
     from rich.padding import Padding
     from rich.text import Text
 
-    plan, said = analysis.study.plan, verdict(analysis)
-    head = [Text(f"{plan.task.name} · {plan.title}", style="bold"), Text(said.gain)]
-    ranking = [Text(said.ranking)] if said.ranking else []
-    shown = (scores(analysis), costs(analysis), baselines(analysis))
-    drawn = [Padding(Fitting(table), (1, 0, 0, 0)) for table in shown if table.rows]
-    notes = [Text(f"note: {line}", style="yellow") for line in remarks(analysis)]
-    return Group(*head, *ranking, *drawn, *([Text(), *notes] if notes else []))
+    prose = [Text(f"\n{printable(section.prose)}")] if section.prose else []
+    points = [escaped(f"- {line}", "yellow") for line in section.points]
+    title = [Text(), escaped(section.title, "bold yellow")] if points else []
+    tables = [Padding(Fitting(table), (1, 0, 0, 0)) for table in section.tables if table.rows]
+    return [*prose, *title, *points, *tables]
 
 
 class Fitting:
     """A table as a grid where it fits, and row by row where the terminal is too narrow: no number is cut."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: ReportTable) -> None:
         self.table = table
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
@@ -37,40 +48,40 @@ class Fitting:
 
         drawn = grid(self.table)
         least = Measurement.get(console, options.update(max_width=1000), drawn).minimum
-        fits = least <= options.max_width
-        yield drawn if fits else listed(self.table)
+        yield drawn if least <= options.max_width else listed(self.table)
 
 
-def listed(table: Table) -> "RenderableType":
+def listed(table: ReportTable) -> "RenderableType":
     """One table with every entry on a line of its own."""
     from rich.text import Text
 
-    lines = Text(f"{table.title}\n", style="italic")
+    lines = [escaped(table.title, "italic")]
     for row in table.rows:
-        lines.append("\n")
-        for heading, entry in zip(table.headings, row, strict=True):
-            lines.append(
-                f"{heading}: {entry.text}\n", style="bold not italic" if entry.bold else "not italic"
-            )
-    return lines.append(f"\n{table.caption}" if table.caption else "", style="dim")
+        lines.append(Text())
+        lines += [
+            escaped(f"{heading}: {entry.text}", "bold" if entry.bold else "")
+            for heading, entry in zip(table.headings, row, strict=True)
+        ]
+    caption = [Text(), escaped(table.caption, "dim")] if table.caption else []
+    return Text("\n").join([*lines, *caption])
 
 
-def grid(table: Table) -> "RenderableType":
+def grid(table: ReportTable) -> "RenderableType":
     """One table, with its title above and its caption below."""
     from rich import box
-    from rich.table import Table as Grid
+    from rich.table import Table
     from rich.text import Text
 
-    drawn = Grid(
-        title=Text(table.title),
+    drawn = Table(
+        title=escaped(table.title),
         title_justify="left",
-        caption=Text(table.caption) if table.caption else None,
+        caption=Text(printable(table.caption)) if table.caption else None,
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     for at, heading in enumerate(table.headings):
-        drawn.add_column(Text(heading), justify="left" if at < table.words else "right")
+        drawn.add_column(escaped(heading), justify="left" if at < table.words else "right")
     for row in table.rows:
-        drawn.add_row(*(Text(entry.text, style="bold" if entry.bold else "") for entry in row))
+        drawn.add_row(*(escaped(entry.text, "bold" if entry.bold else "") for entry in row))
     return drawn

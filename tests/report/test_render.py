@@ -1,4 +1,4 @@
-"""The files beside a study: golden tables, a CSV that comes back, a page that stands alone."""
+"""The files beside an experiment: golden pages, a CSV that comes back, a page that stands alone."""
 
 import csv
 import json
@@ -8,19 +8,20 @@ import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
 from selfpretrain.errors import StoreError
-from selfpretrain.report import format, page
-from selfpretrain.report import old_results as results
-from selfpretrain.report.analysis import analyse
+from selfpretrain.report import format
+from selfpretrain.report.analysis import analyse, analyse_task
 from selfpretrain.report.figures import style
-from selfpretrain.report.old_results import Metric
+from selfpretrain.report.page import show, write
+from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
-from selfpretrain.report.write import show, write
+from selfpretrain.report.results import Metric, TaskResults, read
 
 GOLDEN = Path(__file__).with_name("golden")
 VOID = {"meta", "link", "br"}
@@ -28,39 +29,92 @@ VOID = {"meta", "link", "br"}
 
 def scenes(scene: type) -> dict:
     return {
-        "three": scene(missing=frozenset({("s4d", "scratch, tied", 2)})),
-        "reals": scene(
+        "three": [scene(missing=frozenset({("s4d", "scratch, tied", 2)}))],
+        "reals": [scene(
             kind="reals", seeds=6, rows={"attention": (0.40, 0.42, 0.55), "s4d": (0.70, 0.705, 0.71)},
             baselines={"ridge on means": 0.31},
-        ),
+        )],
     }  # fmt: skip
 
 
+def alone(folder: Path) -> TaskResults:
+    (task,) = read(folder).tasks
+    return task
+
+
+MEASURE = {
+    "title": "Attention distance", "x": "block", "y": "positions",
+    "series": [{"label": "before", "x": [0, 1], "y": [3.2, 4.1]}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def several(make: Callable, scene: type, paper: Callable) -> Path:
+    """Two tasks with other metrics, six seeds, numbers of a paper, and two cells missing."""
+    rows = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71)}
+    of_paper = {
+        ("attention", "SPT"): paper("Transformer", 84.95),
+        ("s4d", "SPT"): paper("S4", 0.8772, "", "as a fraction"),
+        ("s4d", "scratch"): paper("S4", None, "", "did not learn"),
+    }
+    missing = frozenset({("attention", "SPT", 3), ("attention", "SPT", 5)})
+    first: dict[str, Any] = {"task": "digits", "label": "Image", "printed": of_paper, "missing": missing}
+    breaths = {("s4d", "SPT"): paper("S4", 1.31, "breaths")}
+    second: dict[str, Any] = {"task": "bidmc", "label": "BIDMC", "kind": "reals", "baselines": {}}
+    return make(
+        scene(rows=rows, seeds=6, test=300, **first),
+        scene(rows=rows, seeds=6, test=200, printed=breaths, **second),
+        measures=[MEASURE],
+    )
+
+
 @pytest.mark.parametrize("name", ["three", "reals"])
-def test_tables_are_golden(make: Callable, scene: type, name: str) -> None:
+def test_a_page_of_one_task_is_golden(make: Callable, scene: type, name: str) -> None:
     """After a deliberate change: copy the files that this test names over those in golden/."""
-    made = write(make(scenes(scene)[name]))
+    made = write(make(*scenes(scene)[name]))
     for kind, end in {"markdown": "md", "latex": "tex"}.items():
         assert made[kind].read_text() == (GOLDEN / f"{name}.{end}").read_text(), made[kind]
 
 
-def test_markdown_says_the_same_as_latex(make: Callable, scene: type) -> None:
-    made = write(make(scenes(scene)["reals"]))
-    plain = re.compile(r"\d\.\d{3}")
-    body = made["markdown"].read_text().split("## Test R²")[1].split("## Notes")[0]
-    latex = made["latex"].read_text().split("\\begin", 1)[1]
-    assert sorted(plain.findall(body)) == sorted(plain.findall(latex))
+def test_a_page_of_several_tasks_is_golden(several: Path) -> None:
+    """After a deliberate change: copy the files that this test names over those in golden/."""
+    made = write(several)
+    for kind, end in {"markdown": "md", "latex": "tex"}.items():
+        assert made[kind].read_text() == (GOLDEN / f"several.{end}").read_text(), made[kind]
+
+
+def test_markdown_says_the_same_as_latex_and_html(several: Path) -> None:
+    made = {kind: path.read_text() for kind, path in write(several).items()}
+    of_tables = re.compile(r"^\|.*\|$", re.MULTILINE)
+    plain = re.compile(r"\d+\.\d+")
+    cells = plain.findall("\n".join(of_tables.findall(made["markdown"])))
+    rows = "\n".join(line for line in made["latex"].splitlines() if line.endswith("\\\\"))
+    assert cells == plain.findall(rows) != []
+    assert made["latex"].count("\\begin{table}") == made["markdown"].count("\n### ")
+    assert len(set(re.findall(r"\\label{([^}]+)}", made["latex"]))) == made["latex"].count("\\label")
+    scores = re.compile(r"\d+\.\d ± \d+\.\d \(\d\)")
+    assert scores.findall(made["html"]) == scores.findall(made["markdown"]) != []
+    assert "It is, a <strong>little</strong>." in made["html"] and "Is <em>it</em>?" in made["html"]
+
+
+def test_csv_has_every_cell_and_the_paper(several: Path) -> None:
+    lines = list(csv.DictReader(write(several)["csv"].open(newline="")))
+    assert len(lines) == 72 and {line["task"] for line in lines} == {"digits", "bidmc"}
+    of_paper = {(line["task"], line["row"], line["printed_value"], line["printed_unit"]) for line in lines}
+    assert {("digits", "attention", "84.95", "%"), ("bidmc", "s4d", "1.31", "breaths")} <= of_paper
+    assert sum(line["printed_table"] == "Table 8" for line in lines) == 24
+    assert [line["state"] for line in lines].count("missing") == 2
 
 
 def test_csv_comes_back(make: Callable, scene: type) -> None:
-    folder = make(scenes(scene)["three"])
+    folder = make(*scenes(scene)["three"])
     with write(folder)["csv"].open(newline="") as file:
         lines = list(csv.DictReader(file))
-    study = results.study(folder)
+    study = alone(folder)
     assert len(lines) == len(study.cells)
     for line, cell in zip(lines, study.cells, strict=True):
         assert (line["row"], line["column"], int(line["seed"])) == (cell.row, cell.column, cell.seed)
-        assert line["stages"].split(" ") == list(cell.paths)
+        assert line["stages"].split(" ") == list(cell.record.stages)
         if not cell.finished:
             assert (line["state"], line["score"], line["flops"]) == ("missing", "", "")
             continue
@@ -73,7 +127,7 @@ def test_csv_comes_back(make: Callable, scene: type) -> None:
         )
 
 
-class Page(HTMLParser):
+class Elements(HTMLParser):
     """Open tags, attributes that could fetch something, and whether tags close in order."""
 
     def __init__(self) -> None:
@@ -98,7 +152,7 @@ class Page(HTMLParser):
 def test_page_stands_alone(make: Callable, scene: type) -> None:
     folder = make(scene(seeds=6))
     text = write(folder)["html"].read_text()
-    page = Page()
+    page = Elements()
     page.feed(text)
     assert page.stack == [] and {"svg", "table", "script", "style"} <= page.seen
     assert set(page.addresses) <= {"data:,"}
@@ -123,8 +177,8 @@ def test_names_cannot_break_a_page(make: Callable, scene: type) -> None:
     title = "Is <script>alert(1)</script> & $x_1^2$ 50 % | better?"
     folder = make(scene(rows={"a_b<i>|$x$": (0.5, 0.52, 0.6)}, seeds=2, test=100, title=title))
     made = write(folder)
-    html = made["html"].read_text()
-    assert "<script>alert" not in html and "b<i>" not in html
+    text = made["html"].read_text()
+    assert "<script>alert" not in text and "b<i>" not in text
     assert "a\\_b\\textless{}i\\textgreater{}\\textbar{}\\$x\\$" in made["latex"].read_text()
     assert "a\\_b\\<i>\\|$x$" in made["markdown"].read_text()
 
@@ -138,8 +192,8 @@ def test_writing_twice_gives_the_same_bytes(make: Callable, scene: type) -> None
 
 def test_a_folder_that_cannot_be_written(make: Callable, scene: type) -> None:
     folder = make(scene(seeds=1))
-    (folder / "table.md").mkdir()
-    with pytest.raises(StoreError, match=r"cannot write .*table\.md"):
+    (folder / "report.md").mkdir()
+    with pytest.raises(StoreError, match=r"cannot write .*report\.md"):
         write(folder)
     assert not list(folder.glob(".*"))
 
@@ -153,36 +207,48 @@ def test_nothing_finished_still_reports(make: Callable, scene: type) -> None:
 
 @pytest.mark.parametrize("width", [60, 120])
 def test_terminal_shows_every_number(make: Callable, scene: type, width: int) -> None:
-    study = results.study(make(scenes(scene)["three"]))
+    folder = make(*scenes(scene)["three"])
+    study = analyse(read(folder)).tasks[0]
     console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(show(study))
+    console.print(show(folder))
     text = console.export_text()
-    gain = analyse(study).headline[0].estimate
-    assert format.signed(study.plan.metric, gain.mean) in text
+    gain = study.headline[0].estimate
+    assert format.signed(study.metric, gain.mean) in text
     assert "1 of 18 cells" in " ".join(text.split()) and "…" not in text
 
 
 def test_figures_are_svg_and_the_same_each_time(make: Callable, scene: type) -> None:
-    analysis = analyse(results.study(make(scene())))
-    drawn = [style.gain_plot(analysis), *style.learning_curves(analysis).values()]
-    assert drawn == [style.gain_plot(analysis), *style.learning_curves(analysis).values()]
+    task = alone(make(scene()))
+
+    def draw() -> list[str]:
+        curves = [style.learning_curves(task, row, row) for row in style.with_curves(task)]
+        return [style.gain_plot(analyse_task(task)), *curves]
+
+    drawn = draw()
+    assert drawn == draw() and len(drawn) == 3
     for svg in drawn:
         assert ElementTree.fromstring(svg).tag.endswith("svg")
     ids = [name for svg in drawn for name in re.findall(r'<(?:clipPath|path) id="([^"]+)"', svg)]
     assert len(ids) == len(set(ids)), "figures on one page must not share names"
 
 
+def test_figures_of_a_page_share_no_names(several: Path) -> None:
+    text = write(several)["html"].read_text()
+    ids = re.findall(r'<(?:clipPath|path) id="([^"]+)"', text)
+    assert text.count("<svg") == 9 and len(ids) == len(set(ids)) > 9
+
+
 def test_numbers_on_axes_are_whole(make: Callable, scene: type) -> None:
     """Coordinates are cut to a tenth of a point, letters are not: 0.025 stays 0.025."""
     rows = {"s4d": (0.70, 0.70, 0.75)}
-    svg = style.gain_plot(analyse(results.study(make(scene(kind="reals", rows=rows)))))
-    ticks = re.findall(r">([\d.\N{MINUS SIGN}]+)</text>", page.themed(svg))
+    svg = style.gain_plot(analyse_task(alone(make(scene(kind="reals", rows=rows)))))
+    ticks = re.findall(r">([\d.\N{MINUS SIGN}]+)</text>", html.themed(svg))
     assert "0.025" in ticks and len(ticks) == len(set(ticks))
-    assert not re.search(r'd="[^"]*\d\.\d\d', page.themed(svg))
+    assert not re.search(r'd="[^"]*\d\.\d\d', html.themed(svg))
 
 
 def test_spt_starts_after_its_pretraining(make: Callable, scene: type) -> None:
-    study = results.study(make(scene(seeds=1)))
+    study = alone(make(scene(seeds=1)))
     spt = style._path(study.at("s4d", "SPT")[0], True, 1.0)
     scratch = style._path(study.at("s4d", "scratch")[0], True, 1.0)
     assert spt[30][0] - scratch[30][0] == pytest.approx(0.9e12)
@@ -218,9 +284,7 @@ def test_numbers() -> None:
 
 
 def test_importing_reports_is_light() -> None:
-    code = (
-        "import sys, selfpretrain.report.write;"
-        "print([m for m in ('torch', 'scipy', 'matplotlib', 'jinja2', 'rich') if m in sys.modules])"
-    )
+    heavy = ("torch", "scipy", "sklearn", "matplotlib", "jinja2", "rich", "markdown_it", "pydantic")
+    code = f"import sys, selfpretrain.report.page; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,26 +1,32 @@
-"""Study folders are read as they are, and broken ones are told apart."""
+"""Folders of experiments are read as they are, and broken ones are told apart."""
 
 import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from selfpretrain.errors import ForeignRun, StoreError
-from selfpretrain.report import old_results as results
-from selfpretrain.report.analysis import analyse
-from selfpretrain.report.caveats import remarks
+from selfpretrain.errors import ForeignRun, StoreError, UnknownName
+from selfpretrain.report import results
+from selfpretrain.report.analysis import TaskAnalysis, analyse_task
+from selfpretrain.report.caveats import caveats
 
 
 def result(folder: Path, name: str = "toy-attention-SPT-0-classify") -> Path:
     return folder.parent / "stages" / name / "result.json"
 
 
+def alone(folder: Path) -> results.TaskResults:
+    (task,) = results.read(folder).tasks
+    return task
+
+
 def test_a_whole_study(make: Callable, scene: type) -> None:
-    study = results.study(make(scene()))
+    study = alone(make(scene()))
     assert study.rows == ["attention", "s4d"]
     assert study.columns == ["scratch", "scratch, tied", "SPT"]
     assert (len(study.cells), study.missing) == (18, 0)
@@ -34,7 +40,7 @@ def test_a_whole_study(make: Callable, scene: type) -> None:
 
 
 def test_missing_cells_are_counted(make: Callable, scene: type) -> None:
-    study = results.study(make(scene(missing=frozenset({("s4d", "SPT", 1)}))))
+    study = alone(make(scene(missing=frozenset({("s4d", "SPT", 1)}))))
     assert study.missing == 1
     assert sorted(study.at("s4d", "SPT")) == [0, 2]
 
@@ -42,7 +48,7 @@ def test_missing_cells_are_counted(make: Callable, scene: type) -> None:
 def test_a_cell_counts_only_with_all_its_stages(make: Callable, scene: type) -> None:
     folder = make(scene())
     result(folder, "toy-attention-SPT-0-masked").unlink()
-    assert results.study(folder).missing == 1
+    assert results.read(folder).missing == 1
 
 
 @pytest.mark.parametrize("text", ['{"format": 1, "cel', "[1, 2]", ""])
@@ -51,34 +57,34 @@ def test_broken_json(make: Callable, scene: type, which: str, text: str) -> None
     folder = make(scene())
     path = folder / "study.json" if which == "study" else result(folder)
     path.write_text(text)
-    with pytest.raises(StoreError, match="is broken") as caught:
-        results.study(folder)
+    with pytest.raises(StoreError, match="is damaged") as caught:
+        results.read(folder)
     assert str(path.name) in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_missing_field_is_named(make: Callable, scene: type, edit: Callable) -> None:
     folder = make(scene())
-    edit(folder / "study.json", lambda content: content["metric"].pop("tie"))
-    with pytest.raises(StoreError, match=r"study\.json: metric\.tie: Field required"):
-        results.study(folder)
+    edit(folder / "study.json", lambda content: content["tasks"][0]["metric"].pop("tie"))
+    with pytest.raises(StoreError, match=r"study\.json: tasks\.0\.metric\.tie: Field required"):
+        results.read(folder)
 
 
 @pytest.mark.parametrize("which", ["study", "result"])
 def test_another_format_is_foreign(make: Callable, scene: type, edit: Callable, which: str) -> None:
     folder = make(scene())
     path = folder / "study.json" if which == "study" else result(folder)
-    edit(path, lambda content: content.update(format=2))
-    with pytest.raises(ForeignRun, match="has format 2, this version reads 1"):
-        results.study(folder)
+    edit(path, lambda content: content.update(format=3))
+    with pytest.raises(ForeignRun, match="was written in format 3"):
+        results.read(folder)
 
 
 def test_no_study_and_no_cells(tmp_path: Path, make: Callable, scene: type, edit: Callable) -> None:
     with pytest.raises(StoreError, match=r"holds no study\.json"):
-        results.study(tmp_path)
+        results.read(tmp_path)
     folder = make(scene())
-    edit(folder / "study.json", lambda content: content.update(cells=[]))
+    edit(folder / "study.json", lambda content: content["tasks"][0].update(cells=[]))
     with pytest.raises(StoreError, match="at least one cell"):
-        results.study(folder)
+        results.read(folder)
 
 
 def test_studies_are_found_newest_first(tmp_path: Path) -> None:
@@ -88,15 +94,15 @@ def test_studies_are_found_newest_first(tmp_path: Path) -> None:
         path.write_text("{}")
         os.utime(path, (1000 - age, 1000 - age))
     (tmp_path / "stages").mkdir()
-    assert [path.name for path in results.studies(tmp_path)] == ["new", "old", "older"]
-    assert results.studies(tmp_path / "old") == [tmp_path / "old"]
+    assert [path.name for path in results.experiments(tmp_path)] == ["new", "old", "older"]
+    assert results.experiments(tmp_path / "old") == [tmp_path / "old"]
 
 
 def test_no_studies_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="run one first"):
-        results.studies(tmp_path)
+        results.experiments(tmp_path)
     with pytest.raises(StoreError, match="there is no folder"):
-        results.studies(tmp_path / "nothing")
+        results.experiments(tmp_path / "nothing")
 
 
 def test_a_relative_folder_finds_its_stages(
@@ -104,7 +110,7 @@ def test_a_relative_folder_finds_its_stages(
 ) -> None:
     folder = make(scene(seeds=1))
     monkeypatch.chdir(folder)
-    assert results.study(Path(".")).missing == 0
+    assert results.read(Path(".")).missing == 0
 
 
 def test_a_log_survives_a_kill_and_a_repeat(make: Callable, scene: type) -> None:
@@ -112,15 +118,15 @@ def test_a_log_survives_a_kill_and_a_repeat(make: Callable, scene: type) -> None
     log = result(folder).with_name("log.jsonl")
     again = json.dumps({"kind": "val", "step": 600, "score": 0.5})
     log.write_text(log.read_text() + '{"kind": "val", "st\n' + again + "\n")
-    curve = results.study(folder).at("attention", "SPT")[0].scored.curve
-    assert len(curve) == 20 and curve[-1] == results.Point(600, 0.5)
+    curve = alone(folder).at("attention", "SPT")[0].scored.curve
+    assert len(curve) == 20 and curve[-1] == results.ValidationPoint(600, 0.5)
 
 
 def test_broken_predictions(make: Callable, scene: type) -> None:
     folder = make(scene())
     result(folder).with_name("predictions.safetensors").write_bytes(b"no")
     with pytest.raises(StoreError, match=r"predictions\.safetensors is broken"):
-        analyse(results.study(folder))
+        analyse_task(alone(folder))
 
 
 def test_arms_tested_on_different_examples_are_not_compared(make: Callable, scene: type) -> None:
@@ -130,7 +136,7 @@ def test_arms_tested_on_different_examples_are_not_compared(make: Callable, scen
     moved = {name: np.ascontiguousarray(np.roll(values, 1)) for name, values in kept.items()}
     save_file(moved, path)  # the same score on the same examples in another order
     with pytest.raises(StoreError, match="tested on different examples"):
-        analyse(results.study(folder))
+        analyse_task(alone(folder))
 
 
 def test_predictions_that_do_not_give_the_score_are_not_used(
@@ -138,15 +144,69 @@ def test_predictions_that_do_not_give_the_score_are_not_used(
 ) -> None:
     folder = make(scene())
     edit(result(folder), lambda content: content["scores"]["test"].update(score=0.9))
-    analysis = analyse(results.study(folder))
+    analysis: TaskAnalysis = analyse_task(alone(folder))
     found = {(gain.a[0], gain.b[1]): gain.estimate for gain in analysis.gains}
     assert found["attention", "scratch"].example_error is None
     assert found["s4d", "scratch"].example_error > 0
-    assert any("choice of test examples is not counted" in line for line in remarks(analysis))
+    assert any("choice of test examples is not counted" in line for line in caveats(analysis))
 
 
 @pytest.mark.parametrize("kind", ["classes", "reals"])
 def test_example_error_adds_to_the_interval(make: Callable, scene: type, kind: str) -> None:
-    gain = analyse(results.study(make(scene(kind=kind)))).headline[0].estimate
+    gain = analyse_task(alone(make(scene(kind=kind)))).headline[0].estimate
     assert gain.example_error is not None and 0.002 < gain.example_error < 0.03
     assert gain.half > gain.over_seeds
+
+
+def test_a_record_comes_back(make: Callable, scene: type) -> None:
+    """What is written of a record is what is read of it."""
+    folder = make(scene(task="digits", seeds=1), scene(task="bidmc", seeds=1, label="BIDMC"))
+    before = results.read_record(folder)
+    (folder / "study.json").write_text(json.dumps({"format": results.FORMAT} | asdict(before)))
+    assert results.read_record(folder) == before
+    assert [task.label for task in results.read(folder).tasks] == ["digits", "BIDMC"]
+
+
+def test_numbers_of_papers_are_looked_up(
+    make: Callable, scene: type, edit: Callable, paper: Callable
+) -> None:
+    place = paper("S4", 87.72)
+    folder = make(scene(seeds=2, test=50, printed={("s4d", "SPT"): place}), name="toy-table")
+    cells = results.read(folder).cells
+    assert {cell.printed.value for cell in cells if cell.printed} == {87.72}
+    assert results.read(folder).tasks[0].printed("s4d", "SPT").table == "Table 8"
+    edit(folder / "study.json", lambda content: content["tasks"][0]["cells"][-1]["printed"].update(row="S5"))
+    with pytest.raises(UnknownName, match="there is no row 'S5'; did you mean 'S4'"):
+        results.read(folder)
+    edit(folder / "study.json", lambda content: content["tasks"][0]["cells"][-1]["printed"].pop("table"))
+    with pytest.raises(StoreError, match=r"printed\.table: Field required"):
+        results.read(folder)
+
+
+MEASURE = {"title": "Distance", "x": "block", "y": "positions"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"figure": "pie"}, "figure: Input should be 'none', 'bars' or 'lines'"),
+        ({"tasks": []}, "at least one task"),
+        ({"measures": [{"title": "x"}]}, r"measures\.0\.x: Field required"),
+        ({"measures": [MEASURE | {"series": [{"label": "a", "x": [1], "y": []}]}]}, "as many x as y"),
+    ],
+)
+def test_broken_records(make: Callable, scene: type, edit: Callable, change: dict, words: str) -> None:
+    folder = make(scene(seeds=1, test=50))
+    edit(folder / "study.json", lambda content: content.update(change))
+    with pytest.raises(StoreError, match=words) as caught:
+        results.read(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_optional_fields_may_be_left_out(make: Callable, scene: type, edit: Callable) -> None:
+    """Curves may be lists of whole numbers, too."""
+    measure = MEASURE | {"series": [{"label": "before", "x": [0, 1], "y": [3, 4.1]}]}
+    folder = make(scene(seeds=1, test=50), measures=[measure])
+    edit(folder / "study.json", lambda content: content.pop("about"))
+    record = results.read(folder).record
+    assert record.measures[0].series[0].y == (3.0, 4.1) and (record.asked, record.about) == (0, {})

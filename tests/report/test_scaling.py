@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from selfpretrain.report.figures import scaling
-from selfpretrain.report.figures.scaling import Reading, Report
+from selfpretrain.report.figures.scaling import Measurement, Report
 
 
 def power(mixer, exponent, sizes=(256, 512, 1024), along="length"):
     where = [(n, 64) if along == "length" else (1024, n) for n in sizes]
     return [
-        Reading(mixer, *place, 4, 100, 1e-6 * n**exponent, round(1000 * n**exponent))
+        Measurement(mixer, *place, 4, 100, 1e-6 * n**exponent, round(1000 * n**exponent))
         for n, place in zip(sizes, where, strict=True)
     ]
 
 
-FAILED = Reading("attention", 2048, 64, 4, said="out of memory [says libc]")
+FAILED = Measurement("attention", 2048, 64, 4, said="out of memory [says libc]")
 REPORT = Report((*power("attention", 2), FAILED, *power("s4", 1)))
 
 
@@ -45,7 +45,7 @@ def test_table_tells_slopes_and_failures():
     text = shown(REPORT)
     assert text.count("out of memory [says libc]") == 1
     ends = [line.split() for line in text.splitlines() if "slope" in line]
-    assert [(words[1], words[-4], words[-2]) for words in ends] == [
+    assert [(words[0], *words[-2:]) for words in ends] == [
         ("attention", "2.00", "2.00"),
         ("s4", "1.00", "1.00"),
     ]
@@ -94,5 +94,5 @@ def test_little_is_drawn_too(readings):
     ],
 )
 def test_readings_in_words(seconds, size, words):
-    line = Reading("s4", 1024, 128, 4, 1, seconds, size).line()
+    line = Measurement("s4", 1024, 128, 4, 1, seconds, size).line()
     assert line == f"s4  length 1024  width 128  {words}"

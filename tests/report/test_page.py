@@ -1,0 +1,300 @@
+"""The page of an experiment: which section has what, the paper's numbers, what must be said plainly."""
+
+import io
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from selfpretrain.report import certainty, format, page, tables
+from selfpretrain.report.analysis import Analysis, analyse
+from selfpretrain.report.figures import charts
+from selfpretrain.report.layout import Depth, Section
+from selfpretrain.report.paper_numbers import PaperNumber
+from selfpretrain.report.results import Measure, Series, read
+from selfpretrain.report.statistics import holm
+
+ROWS = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.45, 0.47, 0.50)}
+TWO = {name: ROWS[name] for name in ("attention", "s4d")}
+MEASURE = {
+    "title": "Attention distance", "x": "block", "y": "positions",
+    "series": [{"label": "before", "x": [0, 1], "y": [3.2, 4.1]}],
+}  # fmt: skip
+Row = tuple[str, ...]
+
+
+def analysis(folder: Path) -> Analysis:
+    return analyse(read(folder))
+
+
+def section(found: Analysis, title: str) -> Section:
+    return next(made for made in page.compose(found).sections if made.title == title)
+
+
+def texts(table: Any) -> list[Row]:
+    return [tuple(entry.text for entry in row) for row in table.rows]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, gather: Callable, scene: type, paper: Callable) -> Path:
+    """Two tasks with other metrics, six seeds, numbers of a paper, and one cell missing."""
+    of_paper = {
+        ("attention", "SPT"): paper("Transformer", 84.95),
+        ("s4d", "SPT"): paper("S4", 0.8772, "", "as a fraction"),
+        ("s4d", "scratch"): paper("S4", None, "", "did not learn"),
+    }
+    missing = frozenset({("attention", "SPT", 3), ("attention", "SPT", 5)})
+    first = scene(
+        rows=TWO, seeds=6, task="digits", label="Image", printed=of_paper, missing=missing, test=300
+    )
+    second = scene(
+        kind="reals", rows=TWO, seeds=6, task="bidmc", label="BIDMC", baselines={}, test=200,
+        printed={("s4d", "SPT"): paper("S4", 1.31, "breaths")},
+    )  # fmt: skip
+    folder = gather(tmp_path_factory.mktemp("runs"), [first, second], {"measures": [MEASURE]})
+    page.write(folder)
+    return folder
+
+
+@pytest.fixture
+def small(make: Callable, scene: type) -> Callable[..., Path]:
+    """A study over some rows on as many tasks as asked for."""
+
+    def made(rows: dict[str, Any], tasks: int = 1, seeds: int = 3, **changes: Any) -> Path:
+        scenes = [scene(rows=rows, seeds=seeds, task=f"task {at}", test=200) for at in range(tasks)]
+        return make(*scenes, **{"name": "toy-table"} | changes)
+
+    return made
+
+
+def test_figures_of_the_page_are_there(whole: Path) -> None:
+    text = (whole / "report.md").read_text()
+    named = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert named == ["scores.svg", "scores-2.svg", "gain.svg", "gain-2.svg", "measure.svg"]
+    assert {path.name for path in whole.glob("*.svg")} == set(named)
+    for name in named:
+        root = ElementTree.fromstring((whole / name).read_text())
+        assert root[0].tag.endswith("rect") and root[0].attrib["fill"] == "#ffffff"
+
+
+def test_the_paper_stands_beside(whole: Path) -> None:
+    found = tables.scores(analysis(whole))
+    headings = ("model", "arm", "Image (digits), accuracy in %", "paper", "BIDMC, R²", "paper")
+    assert found.headings == headings
+    rows = {row[:2]: row for row in texts(found)}
+    assert [rows[name, "SPT"][3] for name in TWO] == ["84.95", "87.72"]
+    assert rows["s4d", "scratch"][3] == rows["attention", "scratch"][3] == format.NONE
+    assert rows["s4d", "SPT"][5] == "1.31 breaths"
+    assert found.caption.endswith("Paper: Amos et al. (2024), Table 8.")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "metric", "shown"),
+    [
+        (84.95, "%", "%", 84.95),
+        (0.48, "", "%", 48.0),
+        (0.7, "", "", 0.7),
+        (1.31, "breaths", "", None),
+        (None, "%", "%", None),
+    ],
+)
+def test_units_of_papers(value: float | None, unit: str, metric: str, shown: float | None) -> None:
+    assert PaperNumber("amos2024", "Table 1", "a", "b", value, unit).within(metric) == shown
+
+
+def test_missing_cells_are_named(whole: Path) -> None:
+    found = analysis(whole)
+    assert section(found, "Missing").points == ("Image (digits): attention, SPT: seeds 3 and 5.",)
+    assert (found.results.state, found.seeds) == ("unfinished, 70 of 72 cells", 6)
+
+
+def test_nothing_run(small: Callable) -> None:
+    folder = small(TWO, tasks=2, figure="lines", asked=0)
+    for result in folder.parent.glob("stages/*/result.json"):
+        result.unlink()
+    text = page.write(folder)["markdown"].read_text()
+    assert "Nothing has been run yet." in text and "task 1: nothing has been run, 18 cells." in text
+    assert "| not run |  |" in page.index([folder])
+
+
+def test_smoke_proves_nothing(small: Callable) -> None:
+    folder = small(TWO, scale="smoke", interpretation="")
+    made = page.write(folder)
+    shown = io.StringIO()
+    Console(file=shown, width=100).print(page.show(folder))
+    for text in (made["markdown"].read_text(), made["html"].read_text(), shown.getvalue()):
+        assert "proves nothing" in " ".join(text.split()) and "is better for" not in text
+    assert page.index([folder]).rstrip().endswith("| proves nothing |")
+
+
+def test_terminal_shows_the_table(whole: Path) -> None:
+    shown = io.StringIO()
+    Console(file=shown, width=70).print(page.show(whole))
+    text = " ".join(shown.getvalue().split())
+    assert "84.95" in text and "It is, a **little**." in text and "seeds 3 and 5" in text and "…" not in text
+
+
+def test_p_values_are_corrected_over_rows_and_tasks(whole: Path) -> None:
+    found = analysis(whole)
+    table = tables.gains(found)
+    every = [gain for task in found.tasks for gain in task.gains]
+    assert table.headings[-2:] == ("sign-flip p", "Holm p") and len(table.rows) == len(every) == 8
+    for control in ("scratch", "scratch, tied"):
+        at = [i for i, gain in enumerate(every) if gain.b[1] == control]
+        assert [table.rows[i][-1].key for i in at] == holm([every[i].p for i in at])
+
+
+def test_probability_of_an_improvement(whole: Path) -> None:
+    rows = texts(certainty.certainty(analysis(whole)))
+    assert [row[:2] for row in rows][-2:] == [("all tasks", "attention"), ("all tasks", "s4d")]
+    assert rows[0][-1] == "1.00, no interval", "every run of SPT is above every run from scratch"
+    means = [float(row[-1][:4]) for row in rows]
+    assert means[-1] == pytest.approx((means[1] + means[3]) / 2, abs=0.006)
+
+
+def test_two_seeds_give_no_probability_and_one_no_spread(small: Callable) -> None:
+    assert texts(certainty.certainty(analysis(small(TWO, seeds=2)))) == []
+
+
+def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:
+    folder = small({"attention": ROWS["attention"]}, seeds=1)
+    before = analysis(folder)
+
+    def share(content: dict[str, Any]) -> None:
+        """Let scratch, tied end in the very stage of scratch."""
+        scratch, tied, _ = content["tasks"][0]["cells"]
+        tied["stages"] = scratch["stages"]
+
+    edit(folder / "study.json", share)
+    rows = tables.costs(analysis(folder)).rows
+    all_runs = [row[-1].key or 0.0 for row in rows]
+    assert all_runs[:3] == [1.4e12, 1.4e12, 2.3e12]
+    assert all_runs[3] == pytest.approx(1.4e12 + 2.3e12)
+    assert "9 stages, 7 of them different" in tables.costs(before).caption
+
+
+def test_rows_are_ranked_over_tasks_or_seeds(small: Callable, tmp_path: Path) -> None:
+    found = analysis(small(ROWS, tasks=3))
+    ranks = certainty.rankings(found)
+    assert list(ranks) == ["SPT, over tasks", "scratch, tied, over tasks"]
+    assert ranks["scratch, tied, over tasks"].sorted == [("s4d", 1.0), ("attention", 2.0), ("lstm", 3.0)]
+    one = replace(found, tasks=found.tasks[:1])
+    assert [r.blocks for r in certainty.rankings(one).values()] == [3, 3]
+    assert texts(certainty.ranks(ranks))[0][0] == "attention"
+    for title, of_title in ranks.items():
+        svg = charts.ladder(of_title, title)
+        words = "".join(ElementTree.fromstring(svg).itertext())
+        assert "critical difference 1.91" in words and all(row in words for row in ROWS)
+
+
+def settings() -> dict[str, tuple[float, float, float]]:
+    return {f"{name} · {share} %": ROWS[name] for name in ("attention", "s4d") for share in (1, 10, 100)}
+
+
+def test_lines_have_a_panel_per_group(small: Callable) -> None:
+    found = analysis(small(settings(), figure="lines", seeds=2))
+    panels = charts.panels(found.tasks[0], grouped=True)
+    assert [panel.title for panel in panels] == ["task 0 · attention", "task 0 · s4d"]
+    assert all(panel.places == ("1 %", "10 %", "100 %") for panel in panels)
+    assert panels[0].limits == panels[1].limits
+    assert certainty.rankings(found) == {}, "settings of a model do not compete"
+    assert re.search(r"SPT against scratch, tied: \d", page.compose(found).outcomes[0])
+    words = "".join(ElementTree.fromstring(charts.lines(panels[0])).itertext())
+    assert all(word in words for word in ("1 %", "100 %", "scratch, tied", "test accuracy in %"))
+    assert "paper" not in words
+
+
+def test_colours_stay_with_their_arms(small: Callable) -> None:
+    folder = small(settings(), figure="lines", seeds=1)
+    for result in folder.parent.glob("stages/*s4d*-scratch-0-classify/result.json"):
+        result.unlink()
+    part = analysis(folder).tasks[0]
+    whole, gap = charts.panels(part, grouped=True)
+    assert [line.arm for line in whole.lines] == [0, 1, 2] and [line.arm for line in gap.lines] == [1, 2]
+
+
+def test_bars_start_at_zero_and_name_the_paper(whole: Path) -> None:
+    part = analysis(whole).tasks[0]
+    (panel,) = charts.panels(part, grouped=False)
+    assert panel.lines[2].printed == (84.95, pytest.approx(87.72))
+    words = "".join(ElementTree.fromstring(charts.bars(panel)).itertext())
+    assert "paper" in words and "020" in words.replace("\n", "").replace(" ", "")
+
+
+def test_curves_along_names_or_numbers() -> None:
+    by_name = Measure("Runs at chance", "", "share", (Series("a", ("Text", "Image"), (1.0, 0.5)),))
+    words = "".join(ElementTree.fromstring(charts.curves(by_name)).itertext())
+    assert "Text" in words and "Image" in words
+    blocks = Measure("Distance", "block", "positions", (Series("a", (0.0, 2.0), (1.0, 5.0)),))
+    ticks = re.findall(r">(\d[\d.]*)</text>", charts.curves(blocks))
+    assert ticks[:3] == ["0", "1", "2"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_long_names_leave_room_for_the_figure(small: Callable, edit: Callable) -> None:
+    rows = {f"Transformer · {n} layers": ROWS["attention"] for n in (1, 2, 3)}
+    folder = small(rows, seeds=2)
+
+    def rename(content: dict[str, Any]) -> None:
+        new = {"scratch, tied": "scratch, as long", "SPT": "SPT, other data", "scratch": "scratch"}
+        for cell in content["cells"]:
+            cell["column"] = new[cell["column"]]
+        content["contrasts"] = [[new[a], new[b]] for a, b in 2 * content["contrasts"]]
+
+    edit(folder / "study.json", lambda content: rename(content["tasks"][0]))
+    assert {"scores.svg", "scores-2.svg", "gain.svg"} & set(page.write(folder)) == {"scores.svg", "gain.svg"}
+
+
+def test_single_runs_have_no_band(small: Callable) -> None:
+    part = analysis(small(TWO, seeds=1)).tasks[0]
+    (panel,) = charts.panels(part, grouped=True)
+    assert all(line.halves == (None, None) for line in panel.lines)
+    assert charts.bars(panel) and charts.lines(panel)
+
+
+def test_index_lists_every_study(whole: Path, small: Callable) -> None:
+    lines = page.index([whole, small(TWO, about={"Source": "Amos et al., | Table 9."})]).splitlines()
+    assert len(lines) == 4 and lines[0].startswith("| paper | question | scale | seeds | state | outcome |")
+    assert (
+        "| [Amos et al. (2024), Table 8](toy-table-small/report.md) | Is it better? | small | 6 |" in lines[2]
+    )
+    assert "SPT against scratch, tied:" in lines[2] and "[Amos et al., \\| Table 9](" in lines[3]
+    assert "| measured |" in lines[3]
+
+
+def test_an_average_stands_last_where_tasks_are_alike(small: Callable, whole: Path) -> None:
+    found = analysis(small(TWO, tasks=3))
+    table = tables.scores(found)
+    assert table.headings[-1] == "average" and "average" not in tables.scores(analysis(whole)).headings
+    means = [task.means["s4d", "SPT"].mean for task in found.tasks]
+    assert table.rows[-1][-1].key == pytest.approx(sum(means) / 3)
+    assert table.rows[-1][-1].text == format.score(found.tasks[0].metric, sum(means) / 3)
+
+
+def test_only_resolved_pairs_of_many_models_are_listed(make: Callable, scene: type) -> None:
+    level = {f"model {at}": (0.2 + at / 10, 0.2 + at / 10, 0.2 + at / 10) for at in range(7)}
+    task = analysis(make(scene(rows=level, test=200))).tasks[0]
+    table = tables.order(task)
+    assert 0 < len(table.rows) < len(task.ranking.pairs) == 21
+    assert {row[-1].text for row in table.rows} == {"stays"}
+    assert f"{21 - len(table.rows)} pairs that are not are left out" in table.caption
+
+
+def test_every_section_has_its_place(whole: Path) -> None:
+    found = analysis(whole)
+    depths = {made.title: made.depth for made in page.compose(found).sections}
+    assert list(depths)[:2] == ["What is asked", "Scores"] and list(depths)[-1] == "Repeat"
+    assert depths["Learning curves"] == depths["Every run"] == Depth.FULL
+    brief = {made.title for made in page.compose(found, Depth.BRIEF).sections}
+    assert brief == {title for title, depth in depths.items() if depth is Depth.BRIEF}
+
+
+def test_an_expectation_asks_for_an_interpretation(small: Callable) -> None:
+    assert section(analysis(small(TWO, seeds=1, interpretation="")), "Interpretation").prose == page.UNREAD
+    asked = small(TWO, seeds=1, interpretation="", about={}, scale="paper")
+    assert "Interpretation" not in {made.title for made in page.compose(analysis(asked)).sections}
