@@ -8,7 +8,7 @@ Source: Amos et al. (2024), Tables 1 and 8. Cost: minutes on two cores at the sm
 """
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -28,14 +28,13 @@ from ..training.build import build_network
 from ..training.recipe import Recipe
 from ..training.stage_folder import Folder
 from .base import Scale, Study
-from .recipes.arms import Arms, tied
+from .recipes.arms import SCRATCH, SPT, TIED, Arms, numbered, row_names, usual_arms
 from .recipes.defaults import GRID, Grid, denoiser, small, toys, with_settings
 from .recipes.lookup import matching
 
 TUNING_SEED = 1_000
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """What architectures can be made to have in common, and in words."""
-SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
 ONCE = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
 
 
@@ -60,18 +59,15 @@ class Compare(Study):
         """Seed by seed, so that an unfinished study already shows all arms."""
         for seed in range(self.first, self.first + self.seeds):
             for row, arms in zip(self.rows, self.arms, strict=True):
-                recipes = self._recipes(arms, seed)
+                recipes = usual_arms(self.task, arms, seed)
                 yield from (Cell(row, column, recipe) for column, recipe in recipes.items())
 
     @property
     def rows(self) -> list[str]:
         """Names of the architectures: their mixers, with what sets them apart where a mixer comes twice."""
-        names = [name_of(arms.model.mixer) for arms in self.arms]
-        told = [f"{name}{_unusual(arms)}" for name, arms in zip(names, self.arms, strict=True)]
-        return [
-            names[i] if names.count(names[i]) == 1 else told[i] if told.count(told[i]) == 1 else number
-            for i, number in enumerate(_numbered(names))
-        ]
+        starts = [arms.model.init for arms in self.arms]
+        details = ["" if init == "standard" else f", every parameter {init}" for init in starts]
+        return row_names([arms.model.mixer for arms in self.arms], details)
 
     def notes(self) -> list[str]:
         """How the arms were trained, in words."""
@@ -89,7 +85,7 @@ class Compare(Study):
             UnknownName: if there is no such setting.
         """
         study = self
-        rows = _numbered([name_of(arms.model.mixer) for arms in self.arms])
+        rows = numbered([name_of(arms.model.mixer) for arms in self.arms])
         for path, text in changes:
             row, _, rest = path.partition(".")
             mine = [row not in rows or row == name for name in rows]
@@ -148,18 +144,8 @@ class Compare(Study):
         return replace(self, arms=tuple(chosen), remarks=(*self.remarks, *remarks))
 
     def _tuning_recipes(self, arms: Arms) -> dict[str, Recipe]:
-        made = self._recipes(arms, TUNING_SEED)
+        made = usual_arms(self.task, arms, TUNING_SEED)
         return {column: made[column] for column in (SPT, TIED) if column in made}
-
-    def _recipes(self, arms: Arms, seed: int) -> dict[str, Recipe]:
-        """Every arm by its column, except what a mixer cannot do."""
-        made = {
-            SCRATCH: Recipe(self.task, arms.scratch_model, (arms.scratch,), seed),
-            TIED: Recipe(self.task, arms.scratch_model, (tied(self.task, arms),), seed),
-        }
-        if arms.model.mixer.denoises:
-            made[SPT] = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), seed)
-        return made
 
     def _fitted(self, arms: Arms, by: str, goal: float) -> Arms:
         def at(width: int) -> Arms:
@@ -189,23 +175,6 @@ def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale,
     task = task.tiny() if scale == "smoke" else task
     arms = tuple(settings(task, mixer, denoiser(task, objective)) for mixer in mixers)
     return Compare(task, tuple(map(toys, arms)) if scale == "smoke" else arms, seeds)
-
-
-def _numbered(names: list[str]) -> list[str]:
-    """Names, with their number where one comes twice: ``s4d 1``, ``s4d 2``."""
-    return [
-        name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
-        for i, name in enumerate(names)
-    ]
-
-
-def _unusual(arms: Arms) -> str:
-    """The settings of a mixer and its model's start that are not the usual ones."""
-    mixer = arms.model.mixer
-    known = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
-    unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
-    everywhere = [("every parameter", arms.model.init)] if arms.model.init != "standard" else []
-    return "".join(f", {name} {value}" for name, value in [*unusual, *everywhere])
 
 
 def _validation_score(recipe: Recipe, machine: Machine) -> float:
