@@ -7,7 +7,7 @@ stages. Nothing is computed here. A cell whose stages have not all finished is k
 import json
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -321,6 +321,14 @@ class ExperimentResults:
             return "not run"
         return f"unfinished, {cells - self.missing} of {cells} cells" if self.missing else "measured"
 
+    def to_rows(self) -> list[Json]:
+        """One plain dict per cell and seed, for ``pandas.DataFrame(rows)`` or a CSV: numbers unrounded.
+
+        ``flops`` and ``seconds`` count all stages, the rest only the scored one; metrics are called
+        ``test_NAME`` and ``val_NAME``, the paper's number and its place ``printed_...``, where there is one.
+        """
+        return [{"study": self.record.name} | _row(task, cell) for task in self.tasks for cell in task.cells]
+
 
 def read(folder: Path) -> ExperimentResults:
     """Read the folder of an experiment.
@@ -453,3 +461,34 @@ def _predictions(path: Path) -> Predictions:
     if found.prediction.shape != found.target.shape or found.target.ndim != 1:
         raise StoreError(f"{path}: predictions and targets differ in shape; delete its folder and run again")
     return found
+
+
+def _row(task: TaskResults, cell: CellResult) -> Json:
+    row: Json = {
+        "task": task.record.task.name,
+        "row": cell.row,
+        "column": cell.column,
+        "seed": cell.seed,
+        "state": "finished" if cell.finished else "missing",
+        "score": cell.score,
+        "stage": cell.record.stages[-1],
+        "stages": " ".join(cell.record.stages),
+    }
+    if cell.printed:
+        row |= {f"printed_{name}": value for name, value in asdict(cell.printed).items()}
+    if not cell.finished:
+        return row
+    scored = cell.scored
+    row |= {
+        "parameters": scored.cost.parameters,
+        "flops": cell.flops,
+        "seconds": cell.seconds,
+        "steps": scored.steps,
+        "epochs": scored.epochs,
+        "best_step": scored.best_step,
+        "stopped": scored.stopped,
+    }
+    metrics = {
+        (split, name): value for split, known in scored.scores.items() for name, value in known.items()
+    }
+    return row | {f"{split}_{name}": value for (split, name), value in metrics.items()}

@@ -18,7 +18,7 @@ from ..spec import amended
 from ..system.events import Event, emit
 from ..tasks.base import Task
 from .base import SHIPPED, Scale, Study
-from .compare import Compare, prepare
+from .compare import Compare, CompareOverTasks, prepare
 
 Settings = Mapping[str, Any]
 """Settings by their paths and new values, e.g. ``{"task.train": 500, "pretrain.optim.lr": 3e-3}``."""
@@ -88,14 +88,15 @@ def comparison(
     seeds: int,
     scale: Scale,
     settings: Settings,
-) -> Compare:
+) -> Compare | CompareOverTasks:
     """The study that ``compare`` carries out."""
     of_task = {path.removeprefix("task."): v for path, v in settings.items() if path.startswith("task.")}
     asked = task if isinstance(task, tuple) else (task,)
-    tasks = tuple(amended(resolve("tasks", each), of_task) for each in asked)
+    tasks = [amended(resolve("tasks", each), of_task) for each in asked]
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
-    return prepare(tasks[0], made, objective, scale, seeds).amended(rest)
+    parts = tuple(prepare(task, made, objective, scale, seeds).amended(rest) for task in tasks)
+    return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
 
 
 def carry_out(request: Request, workspace: Workspace | None = None) -> ExperimentResults:

@@ -1,7 +1,10 @@
-"""What the tables of the papers share: their tasks, what stands in for them, and the usual arms."""
+"""Studies that are tables of the papers: architectures by arms, on their tasks or what stands in for them.
 
-from collections.abc import Iterator
-from dataclasses import replace
+Most say what stands in their table, and nothing of how it is run: see ``TableStudy``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ..errors import DataError
@@ -16,15 +19,12 @@ from ..tasks.listops import ListOps
 from ..tasks.speech import Speech
 from ..tasks.spoken_digits import SpokenDigits
 from ..tasks.stdlib import Stdlib
-from ..training.model import Model
 from ..training.recipe import Budget, Recipe, Stage
 from .base import Scale, Study
-from .recipes.arms import Arms, tied
+from .recipes.arms import SPT, TIED, Arms, row_names, shorter, usual_arms, with_mixer
 from .recipes.defaults import denoiser, small, toys
 from .recipes.lookup import recipe, task_name
 from .recipes.printed import Denoising
-
-SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
 
 LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX = (
     "ListOps",
@@ -57,33 +57,114 @@ STAND_INS: dict[str, Task] = {
 TOTAL_EPOCHS, TOTAL_STEPS = {IMAGE: 150, TEXT: 30}, 1300
 """Pretraining and finetuning together: of Amos et al. (2024), Table 8, and of our small scale."""
 
+Place = tuple[str, str, str]
+"""Table, row and column of a printed number."""
+
+
+def unchanged(arms: Arms) -> Arms:
+    """The recipe as it is."""
+    return arms
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A row of a table, and whose recipe it takes."""
+
+    name: str
+    mixer: Mixer  # at the smaller scales, and where it takes the place of another one
+    family: str  # of the paper's recipes; ``like:FAMILY`` is that recipe with the mixer in its place
+    variant: str = ""  # the end of the row's name, e.g. " · 10 %": what is done with every architecture
+    small: Mixer | None = None  # at the smaller scales, where windows have to fit 64 positions
+    objective: Denoising | None = None  # None: the study's
+    change: Callable[[Arms], Arms] = unchanged  # what sets the row apart from the recipe
+    ours: bool = False  # whether the paper's table lacks it
+
+    @property
+    def row(self) -> str:
+        """The name of the row."""
+        return f"{self.name}{self.variant}"
+
 
 @spec
-class Table(Study):
-    """A table at a scale; its arms are those of ``spt compare``, or of the paper."""
+class TableStudy(Study):
+    """A table at a scale; its arms are those of ``spt compare``, or of the paper.
+
+    What a table is made of is said once, by the class; ``rows``, ``recipes`` and ``place`` are there to be
+    replaced, one at a time, by tables that are made otherwise.
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ()  # the paper's names, in its order
-    recipes: ClassVar[str] = "amos"  # whose recipes the paper's scale takes
+    small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all that something stands in for
+    paper_recipes: ClassVar[str] = "amos"  # whose recipes the paper's scale takes
+    architectures: ClassVar[tuple[Architecture, ...]] = ()
+    columns: ClassVar[tuple[str, ...]] = (TIED, SPT)  # of the usual arms
+    objective: ClassVar[Denoising] = "masked"
+    small_objective: ClassVar[Mapping[str, Denoising]] = {}  # another one at the smaller scales, by task
+    share: ClassVar[float] = 1.0  # of the usual small budget
+    table: ClassVar[str] = ""  # where the paper prints its numbers ...
+    printed: ClassVar[Mapping[tuple[str, str], str]] = {}  # ... row and column here -> row there
+    names: ClassVar[Mapping[str, str]] = {}  # what the paper's columns call a task, if not by its usual name
 
     scale: Scale = "small"
     seeds: Count = 3
+    extra: tuple[Mixer, ...] = ()  # further rows: these mixers, treated as the first architecture is
 
     @classmethod
-    def at(cls, scale: Scale, seeds: int) -> "Table":
+    def at(cls, scale: Scale, seeds: int) -> "TableStudy":
         """The table at a scale, with so many seeds."""
         return cls(scale, seeds)
+
+    def with_mixers(self, mixers: tuple[Mixer, ...]) -> "TableStudy":
+        """The same table with further rows: these mixers, in the network and by the recipe of the first."""
+        return replace(self, extra=mixers)
 
     def cells(self) -> Iterator[Cell]:
         """Seed by seed, so that an unfinished table already shows all arms."""
         at_hand = self.at_hand()
         for seed in range(self.seeds):
             for label, task in at_hand.items():
-                for cell in self.row(label, task):
-                    yield replace(cell, label=label, recipe=replace(cell.recipe, seed=seed))
+                for cell in self.part(label, task):
+                    yield replace(cell, recipe=replace(cell.recipe, seed=seed))
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
+    def part(self, label: str, task: Task) -> Iterator[Cell]:
         """The cells of one task and the first seed."""
-        raise NotImplementedError
+        own = list(self.rows(label))
+        for architecture in (*own, *self._further(own)):
+            yield from self.row(label, task, architecture)
+
+    def row(self, label: str, task: Task, architecture: Architecture) -> Iterator[Cell]:
+        """The cells of an architecture."""
+        for column, made in self.recipes(label, task, architecture).items():
+            place = None if architecture.ours else self.place(label, architecture, column)
+            yield Cell(architecture.row, column, made, label, place)
+
+    def rows(self, label: str) -> Iterator[Architecture]:
+        """The architectures on a task."""
+        yield from self.architectures
+
+    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+        """A row: recipes by column, with the first seed."""
+        made = usual_arms(task, self.arms(label, task, architecture))
+        return {column: made[column] for column in self.columns if column in made}
+
+    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+        """Where the paper prints the number that a cell measures."""
+        row = self.printed.get((architecture.row, column))
+        return (self.table, row, self.names.get(label, label)) if row else None
+
+    def arms(self, label: str, task: Task, architecture: Architecture) -> Arms:
+        """How an architecture is trained at this scale."""
+        objective = architecture.objective or self.denoising(label)
+        if self.scale == "paper":
+            made = self._printed_arms(task, architecture, objective)
+        else:
+            made = small(task, architecture.small or architecture.mixer, denoiser(task, objective))
+            made = toys(made) if self.scale == "smoke" else shorter(made, self.share)
+        return architecture.change(made)
+
+    def denoising(self, label: str) -> Denoising:
+        """How networks are pretrained on a task at this scale, where a row does not say it."""
+        return self.objective if self.scale == "paper" else self.small_objective.get(label, self.objective)
 
     def at_hand(self) -> dict[str, Task]:
         """The tasks whose data are here, by the paper's name."""
@@ -91,35 +172,17 @@ class Table(Study):
 
     def notes(self) -> list[str]:
         """What stands in for what, and what is left out."""
+        shown = self.at_hand()
+        absent = [label for label in self._wanted() if label not in shown]
         if self.scale == "paper":
-            return [f"{label} is left out: its data are not here" for label in self._absent()]
-        shown, absent = {cell.label for cell in self.cells()}, self._absent()
-        instead = [
-            f"{name_of(STAND_INS[label])} stands in for {label}" for label in STAND_INS if label in shown
-        ]
+            return [f"{label} is left out: its data are not here" for label in absent]
+        there = {label: task for label, task in STAND_INS.items() if label in shown}
         without = [label for label in self.tasks if label not in shown and label not in absent]
         return [
-            *instead,
+            *(f"{name_of(task)} stands in for {label}" for label, task in there.items()),
             *([f"left out at this scale: {', '.join(without)}"] if without else []),
             *(f"{label} is left out: its data are not here (spt data get)" for label in absent),
         ]
-
-    def arms(self, task: Task, mixer: Mixer, family: str, objective: Denoising, share: float = 1.0) -> Arms:
-        """How an architecture is trained at this scale.
-
-        Args:
-            mixer: at the smaller scales.
-            family: of the paper's recipes; ``like:FAMILY`` is that recipe with the mixer in its place.
-            share: of the usual small budget.
-        """
-        if self.scale != "paper":
-            made = small(task, mixer, denoiser(task, objective))
-            return toys(made) if self.scale == "smoke" else shorter(made, share)
-        name = family.removeprefix("like:")
-        arms = recipe(self.recipes, task_name(task), name, objective)
-        if name == family:
-            return arms
-        return with_model(arms, replace(arms.model, mixer=mixer, positions="auto"))
 
     def percent(self, stage: Stage, label: str, part: int) -> Stage:
         """The stage with a part of the total budget of Amos et al. (2024), Table 8, or of our small one."""
@@ -128,46 +191,25 @@ class Table(Study):
         whole = TOTAL_STEPS if self.scale == "small" else 10
         return replace(stage, budget=Budget(steps=whole * part // 100))
 
+    def _further(self, own: list[Architecture]) -> Iterator[Architecture]:
+        """Each extra mixer, in every variant of the first architecture."""
+        for name, mixer in zip(row_names(self.extra), self.extra, strict=True):
+            for first in own:
+                if first.name == own[0].name:
+                    family = f"like:{first.family.removeprefix('like:')}"
+                    yield replace(first, name=name, mixer=mixer, small=None, family=family, ours=True)
+
+    def _printed_arms(self, task: Task, architecture: Architecture, objective: Denoising) -> Arms:
+        name = architecture.family.removeprefix("like:")
+        made = recipe(self.paper_recipes, task_name(task), name, objective)
+        return made if name == architecture.family else with_mixer(made, architecture.mixer)
+
     def _wanted(self) -> dict[str, Task]:
         if self.scale == "paper":
             return {label: PAPER_TASKS.get(label) or find("tasks", label.lower())() for label in self.tasks}
-        found = {label: STAND_INS[label] for label in self.tasks if label in STAND_INS}
+        labels = self.tasks if self.small_tasks is None else self.small_tasks
+        found = {label: STAND_INS[label] for label in labels if label in STAND_INS}
         return {label: task.tiny() if self.scale == "smoke" else task for label, task in found.items()}
-
-    def _absent(self) -> list[str]:
-        return [label for label, task in self._wanted().items() if not _is_here(task)]
-
-
-def shorter(arms: Arms, share: float) -> Arms:
-    """The same arms with a share of every budget in steps."""
-    return replace(
-        arms,
-        pretrain=_cut(arms.pretrain, share),
-        finetune=_cut(arms.finetune, share),
-        scratch=_cut(arms.scratch, share),
-    )
-
-
-def with_model(arms: Arms, model: Model) -> Arms:
-    """The same arms for another network."""
-    return replace(arms, model=model, scratch_model=replace(model, dropout=arms.scratch_model.dropout))
-
-
-def usual_arms(task: Task, arms: Arms) -> dict[str, Recipe]:
-    """The three usual arms, with the first seed."""
-    return {
-        SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,)),
-        TIED: Recipe(task, arms.scratch_model, (tied(task, arms),)),
-        SPT: Recipe(task, arms.model, (arms.pretrain, arms.finetune)),
-    }
-
-
-def _cut(stage: Stage, share: float) -> Stage:
-    return (
-        replace(stage, budget=Budget(steps=max(1, round(stage.budget.steps * share))))
-        if stage.budget.steps
-        else stage
-    )
 
 
 def _is_here(task: Task) -> bool:

@@ -12,56 +12,55 @@ its own; here those of Table 5 are taken. S4D stands in for S4 at the small scal
 text is pretrained causally there, and the smallest part holds 100 sequences.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..mixers.base import Mixer
 from ..mixers.s4 import S4
 from ..mixers.s4d import S4D
-from ..runner.experiment import Cell
 from ..spec import spec
-from ..tasks.base import Task
 from ..training.recipe import Budget, Stage
-from ._table_study import IMAGE, SPT, TEXT, TIED, Table, usual_arms
-from .recipes.arms import Arms
+from ._table_study import IMAGE, TEXT, Architecture, TableStudy
+from .recipes.arms import SPT, TIED, Arms
 
 PARTS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 SMALL_PARTS = (0.05, 0.2, 0.5, 1.0)
 STEPS = {TEXT: 40_000, IMAGE: 10_000}
 """Of pretraining in the paper."""
+PAPER = (Architecture("S4", S4(), "s4"),)
+SMALL = (Architecture("Transformer", Attention(), "s4"), Architecture("S4D", S4D(), "s4"))
 
 
 @spec
-class DataScale(Table):
+class DataScale(TableStudy):
     """Two arms per part of the data."""
 
     contrasts = ((SPT, TIED),)
     figure = "lines"
     paper = "amos2024"
     tasks = (IMAGE, TEXT)
+    small_tasks = (TEXT,)
+    small_objective = {TEXT: "causal"}
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """On two cores text alone."""
-        if self.scale != "paper" and label != TEXT:
-            return
-        paper = self.scale == "paper"
-        mixers: dict[str, Mixer] = {"S4": S4()} if paper else {"Transformer": Attention(), "S4D": S4D()}
-        for name, mixer in mixers.items():
-            arms = self.arms(task, mixer, "s4", "masked" if paper else "causal")
-            for part in PARTS if paper else SMALL_PARTS:
-                made = usual_arms(task, self._on(arms, part, label))
-                for column in (TIED, SPT):
-                    yield Cell(f"{name} · {100 * part:g} %", column, made[column])
+    def rows(self, label: str) -> Iterator[Architecture]:
+        """A row for every part."""
+        for architecture in PAPER if self.scale == "paper" else SMALL:
+            for part in PARTS if self.scale == "paper" else SMALL_PARTS:
+                steps = STEPS[label] if self.scale == "paper" else None
+                yield replace(architecture, variant=f" · {100 * part:g} %", change=_on(part, steps))
 
-    def _on(self, arms: Arms, part: float, label: str) -> Arms:
-        def on(stage: Stage) -> Stage:
-            return replace(stage, fraction=part)
 
-        pretrain = on(arms.pretrain)
-        if self.scale == "paper":
-            pretrain = replace(pretrain, budget=Budget(steps=STEPS[label]))
-        return replace(arms, pretrain=pretrain, finetune=on(arms.finetune), scratch=on(arms.scratch))
+def _on(part: float, steps: int | None) -> Callable[[Arms], Arms]:
+    """Train on a part of the data, and pretrain for so many steps."""
+
+    def on(stage: Stage) -> Stage:
+        return replace(stage, fraction=part)
+
+    def change(arms: Arms) -> Arms:
+        pretrain = replace(arms.pretrain, budget=Budget(steps=steps)) if steps else arms.pretrain
+        return replace(arms, pretrain=on(pretrain), finetune=on(arms.finetune), scratch=on(arms.scratch))
+
+    return change
 
 
 study = DataScale

@@ -10,43 +10,37 @@ Expected: decay that differs between layers and tasks, where the start's is alwa
 What differs: at the small scale lags reach 63, and the paper shows odd layers of six only.
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 
 from ..mixers.s4 import S4
-from ..runner.experiment import Cell, Finished
+from ..runner.experiment import Finished
 from ..spec import spec
 from ..system.files import Json
-from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
-from ._table_study import IMAGE, LISTOPS, PATHX, SPT, TEXT, TIED, Table, usual_arms
+from ._table_study import IMAGE, LISTOPS, PATHX, TEXT, Architecture, TableStudy
+from .recipes.arms import SPT, TIED
 
 LAGS = 256
 """Lags that are shown at most, so that a figure stays legible."""
 
 
 @spec
-class Kernels(Table):
+class Kernels(TableStudy):
     """One arm; what counts is what it leaves in the kernels."""
 
     contrasts = ((SPT, TIED),)
     tasks = (IMAGE, TEXT, PATHX, LISTOPS)
-
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """The recipes of the study of priors."""
-        if self.scale != "paper" and label != TEXT:
-            return
-        made = usual_arms(task, self.arms(task, S4(), "s4", "masked", share=0.5))
-        yield from (Cell("S4", column, made[column]) for column in (TIED, SPT))
+    small_tasks = (TEXT,)
+    architectures = (Architecture("S4", S4(), "s4"),)
+    share = 0.5
 
     def measures(self, finished: Finished) -> list[Json]:
         """Envelopes of the first seed's kernels."""
         found = []
         for label, task in self.at_hand().items():
-            for cell in self.row(label, task):
+            for cell in self.part(label, task):
                 if cell.column == SPT:
                     pretraining = cell.recipe.upto(0)
                     states = {"HiPPO": build_network(pretraining), "SPT": finished.network(pretraining)}

@@ -11,15 +11,13 @@ What differs: the paper draws accuracy on training data, here it is the training
 the small scale networks are causal and pretrained causally.
 """
 
-from collections.abc import Iterator
-
 from ..mixers.attention import Attention
-from ..runner.experiment import Cell, Finished
+from ..runner.experiment import Finished
 from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from ._table_study import IMAGE, TEXT, Table
+from ._table_study import IMAGE, TEXT, Architecture, TableStudy
 
 SCRATCH, SPT = "from scratch", "SPT"
 SHARE = 40
@@ -27,31 +25,27 @@ SHARE = 40
 
 
 @spec
-class Curves(Table):
+class Curves(TableStudy):
     """Two of the shares of Table 8."""
 
     contrasts = ((SPT, SCRATCH),)
     tasks = (IMAGE, TEXT)
+    small_tasks = (TEXT,)
+    small_objective = {TEXT: "causal"}
+    architectures = (Architecture("Transformer", Attention(), "transformer-rotary"),)
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
+    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
         """The recipes of Table 8."""
-        if self.scale != "paper" and label != TEXT:
-            return
-        arms = self.arms(
-            task, Attention(), "transformer-rotary", "masked" if self.scale == "paper" else "causal"
-        )
+        arms = self.arms(label, task, architecture)
         whole = self.percent(arms.finetune, label, 100)
         split = (self.percent(arms.pretrain, label, SHARE), self.percent(arms.finetune, label, 100 - SHARE))
-        yield Cell("Transformer", SCRATCH, Recipe(task, arms.model, (whole,)))
-        yield Cell("Transformer", SPT, Recipe(task, arms.model, split))
+        return {SCRATCH: Recipe(task, arms.model, (whole,)), SPT: Recipe(task, arms.model, split)}
 
     def measures(self, finished: Finished) -> list[Json]:
         """Training loss of the first seed against the step of its stage."""
         found = []
         for label, task in self.at_hand().items():
-            cells = {cell.column: cell.recipe for cell in self.row(label, task)}
-            if not cells:
-                continue
+            cells = {cell.column: cell.recipe for cell in self.part(label, task)}
             logs = {
                 "from scratch": finished.log(cells[SCRATCH]),
                 "pretraining": finished.log(cells[SPT].upto(0)),

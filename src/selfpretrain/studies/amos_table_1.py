@@ -12,37 +12,42 @@ What differs: the paper quotes its scratch numbers from Tay et al. (2021) and ha
 are run alike, with validation apart from test.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
-from ._table_study import LRA, SCRATCH, SPEECH, SPT, TIED, Table, usual_arms
+from ..training.recipe import Recipe
+from ._table_study import LRA, SPEECH, Architecture, Place, TableStudy
+from .recipes.arms import SCRATCH, SPT, TIED, usual_arms
+from .recipes.printed import Denoising
 
 MASKED, CAUSAL = "SPT, masked", "SPT, causal"
+DIRECTIONS: tuple[Denoising, Denoising] = ("masked", "causal")
 PRINTED = {SCRATCH: "Transformer", MASKED: "Transformers + Masked SPT", CAUSAL: "Transformers + Causal SPT"}
 
 
 @spec
-class TransformerOnLra(Table):
+class TransformerOnLra(TableStudy):
     """Four arms per task."""
 
     contrasts = ((MASKED, TIED), (CAUSAL, TIED), (MASKED, SCRATCH), (CAUSAL, SCRATCH))
     figure = "bars"
     paper = "amos2024"
     tasks = (*LRA, SPEECH)
+    architectures = (Architecture("Transformer", Attention(), "transformer-dagger"),)
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
+    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
         """Scratch arms see both sides, as masked pretraining does."""
-        masked = usual_arms(task, self.arms(task, Attention(), "transformer-dagger", "masked"))
-        causal = usual_arms(task, self.arms(task, Attention(), "transformer-dagger", "causal"))
-        arms = {SCRATCH: masked[SCRATCH], TIED: masked[TIED], MASKED: masked[SPT], CAUSAL: causal[SPT]}
-        for column, recipe in arms.items():
-            cell = Cell("Transformer", column, recipe)
-            printed = ("Table 1", PRINTED[column], label) if column in PRINTED and label != SPEECH else None
-            yield replace(cell, printed=printed)
+        masked, causal = (
+            usual_arms(task, self.arms(label, task, replace(architecture, objective=objective)))
+            for objective in DIRECTIONS
+        )
+        return {SCRATCH: masked[SCRATCH], TIED: masked[TIED], MASKED: masked[SPT], CAUSAL: causal[SPT]}
+
+    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+        """Speech is ours."""
+        return ("Table 1", PRINTED[column], label) if column in PRINTED and label != SPEECH else None
 
 
 study = TransformerOnLra

@@ -13,52 +13,41 @@ sCIFAR and BIDMC are left out; the paper picked the worst epoch of pretraining o
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..mixers.base import Mixer
 from ..mixers.s4 import S4
-from ..runner.experiment import Cell
 from ..spec import spec
-from ..tasks.base import Task
-from ._table_study import BIDMC, SPEECH, SPT, TIED, Table, usual_arms
-from .recipes.printed import Denoising
-
-MODELS: dict[str, tuple[Mixer, str]] = {
-    "Transformer": (Attention(), "transformer-rotary"),
-    "S4": (S4(), "s4"),
-}
+from ._table_study import BIDMC, SPEECH, Architecture, Place, TableStudy
+from .recipes.arms import SPT, TIED
 
 
 @spec
-class Signals(Table):
+class Signals(TableStudy):
     """Two directions and two arms per architecture."""
 
     contrasts = ((SPT, TIED),)
     figure = "bars"
     paper = "amos2024"
     tasks = (SPEECH, "sCIFAR", *BIDMC)
+    architectures = (
+        Architecture("Transformer", Attention(), "transformer-rotary"),
+        Architecture("S4", S4(), "s4"),
+    )
+    share = 0.5
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
+    def rows(self, label: str) -> Iterator[Architecture]:
         """The causal direction on speech alone, as in the paper."""
-        directions: dict[str, Denoising] = {"bidirectional": "masked"}
-        if label == SPEECH:
-            directions["causal"] = "causal"
-        for name, (mixer, family) in MODELS.items():
-            for direction, objective in directions.items():
-                made = usual_arms(task, self.arms(task, mixer, family, objective, share=0.5))
-                for column in (TIED, SPT):
-                    yield Cell(
-                        f"{name}, {direction}",
-                        column,
-                        made[column],
-                        printed=_printed(name, column, label, direction),
-                    )
+        for architecture in self.architectures:
+            yield replace(architecture, variant=", bidirectional", objective="masked")
+            if label == SPEECH:
+                yield replace(architecture, variant=", causal", objective="causal")
 
-
-def _printed(name: str, column: str, label: str, direction: str) -> tuple[str, str, str]:
-    row = {"Transformer": "Transformers"}.get(name, name) + (" + SPT" if column == SPT else "")
-    where = {"causal": "SC Causal", "bidirectional": "SC Bi."}[direction] if label == SPEECH else label
-    return "Table 3", row, where
+    def place(self, label: str, architecture: Architecture, column: str) -> Place:
+        """Directions are columns there, and arms are rows."""
+        row = {"Transformer": "Transformers"}.get(architecture.name, architecture.name)
+        speech = {"causal": "SC Causal", "masked": "SC Bi."}[architecture.objective or "masked"]
+        return "Table 3", row + " + SPT" * (column == SPT), speech if label == SPEECH else label
 
 
 study = Signals

@@ -17,40 +17,41 @@ from dataclasses import replace
 
 from ..mixers.dlr import DLR
 from ..mixers.s4 import S4
-from ..runner.experiment import Cell
 from ..spec import spec
-from ..tasks.base import Task
-from ._table_study import IMAGE, LISTOPS, PATHX, SCRATCH, SPT, TEXT, TIED, Table, usual_arms, with_model
-from .recipes.printed import Denoising
+from ._table_study import IMAGE, LISTOPS, PATHX, TEXT, Architecture, Place, TableStudy
+from .recipes.arms import SCRATCH, SPT, TIED, Arms, with_model
+
+
+def drawn(arms: Arms) -> Arms:
+    """Every parameter at random."""
+    return with_model(arms, replace(arms.model, init="random"))
 
 
 @spec
-class Priors(Table):
+class Priors(TableStudy):
     """Two starts and three arms per architecture."""
 
     contrasts = ((SPT, TIED), (SPT, SCRATCH))
     figure = "bars"
     paper = "amos2024"
     tasks = (LISTOPS, TEXT, IMAGE, PATHX)
+    small_tasks = (TEXT,)
+    small_objective = {TEXT: "causal"}
+    columns = (SCRATCH, TIED, SPT)
+    architectures = (Architecture("S4", S4(), "s4"), Architecture("DLR", DLR(), "dlr"))
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """On two cores text alone, pretrained causally: masking learns too slowly there."""
-        if self.scale != "paper" and label != TEXT:
-            return
-        objective: Denoising = "masked" if self.scale == "paper" else "causal"
-        for name, mixer in {"S4": S4(), "DLR": DLR()}.items():
-            kind = name.lower()
-            random = self.arms(task, mixer, f"{kind}-random", objective)
-            starts = {
-                name: self.arms(task, mixer, kind, objective),
-                f"{name}, random": with_model(random, replace(random.model, init="random")),
-            }
-            for row, started in starts.items():
-                for column, recipe in usual_arms(task, started).items():
-                    key = row.replace(", random", " + Rand Init") + (" + SPT" if column == SPT else "")
-                    yield Cell(
-                        row, column, recipe, printed=None if column == TIED else ("Table 7", key, label)
-                    )
+    def rows(self, label: str) -> Iterator[Architecture]:
+        """Both starts."""
+        for architecture in self.architectures:
+            yield architecture
+            yield replace(
+                architecture, variant=", random", family=f"{architecture.family}-random", change=drawn
+            )
+
+    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+        """Arms are rows there."""
+        row = architecture.row.replace(", random", " + Rand Init")
+        return None if column == TIED else ("Table 7", row + " + SPT" * (column == SPT), label)
 
 
 study = Priors

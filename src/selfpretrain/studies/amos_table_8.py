@@ -13,46 +13,51 @@ in for S4.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..mixers.base import Mixer
 from ..mixers.s4d import S4D
-from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from ._table_study import IMAGE, TEXT, Table
-from .recipes.printed import Denoising
+from ._table_study import IMAGE, TEXT, Architecture, Place, TableStudy
 
-SHARES = (0, 20, 40, 60)
-MODELS: dict[str, tuple[Mixer, str]] = {
-    "Transformer": (Attention(), "transformer-rotary"),
-    "S4": (S4D(), "s4"),
-}
+SHARES = {"0 %": 0, "20 %": 20, "40 %": 40, "60 %": 60}
 
 
 @spec
-class Shares(Table):
+class Shares(TableStudy):
     """Four shares per architecture."""
 
     contrasts = (("20 %", "0 %"), ("40 %", "0 %"), ("60 %", "0 %"))
     figure = "bars"
     paper = "amos2024"
     tasks = (IMAGE, TEXT)
+    small_tasks = (TEXT,)
+    small_objective = {TEXT: "causal"}
+    architectures = (
+        Architecture("Transformer", Attention(), "transformer-rotary"),
+        Architecture("S4", S4D(), "s4"),
+    )
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """On two cores text alone, pretrained causally: masking learns too slowly there."""
-        if self.scale != "paper" and label != TEXT:
-            return
-        objective: Denoising = "masked" if self.scale == "paper" else "causal"
-        for name, (mixer, family) in MODELS.items():
-            arms = self.arms(task, mixer, family, objective)
-            for share in SHARES:
-                finetune = self.percent(arms.finetune, label, 100 - share)
-                stages = (self.percent(arms.pretrain, label, share), finetune) if share else (finetune,)
-                recipe = Recipe(task, arms.model, stages)
-                row = "S4D" if name == "S4" and self.scale != "paper" else name
-                yield Cell(row, f"{share} %", recipe, printed=("Table 8", f"{share} %", f"{label}, {name}"))
+    def rows(self, label: str) -> Iterator[Architecture]:
+        """S4D is called by its name."""
+        for architecture in self.architectures:
+            stands_in = architecture.name == "S4" and self.scale != "paper"
+            yield replace(architecture, name="S4D") if stands_in else architecture
+
+    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+        """One recipe per share."""
+        arms, found = self.arms(label, task, architecture), {}
+        for column, share in SHARES.items():
+            finetune = self.percent(arms.finetune, label, 100 - share)
+            stages = (self.percent(arms.pretrain, label, share), finetune) if share else (finetune,)
+            found[column] = Recipe(task, arms.model, stages)
+        return found
+
+    def place(self, label: str, architecture: Architecture, column: str) -> Place:
+        """Shares are rows there."""
+        return "Table 8", column, f"{label}, {architecture.name.removesuffix('D')}"
 
 
 study = Shares

@@ -15,32 +15,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..mixers.base import Mixer
 from ..mixers.s4 import S4
-from ..runner.experiment import Cell
 from ..spec import spec
-from ..tasks.base import Task
-from ._table_study import IMAGE, SPT, TIED, Table, usual_arms, with_model
+from ._table_study import IMAGE, Architecture, Place, TableStudy
+from .recipes.arms import SPT, TIED, resized
 
 Sizes = dict[str, tuple[int, int]]
 """Width and depth by the label of the size."""
 
-PAPER: dict[str, tuple[Mixer, Sizes]] = {
-    "Transformer": (
-        Attention(),
-        {"100K": (64, 3), "300K": (96, 4), "1M": (144, 6), "3M": (256, 6), "10M": (448, 6)},
+TRANSFORMER = Architecture("Transformer", Attention(), "transformer-rotary")
+PAPER: tuple[tuple[Architecture, Sizes], ...] = (
+    (TRANSFORMER, {"100K": (64, 3), "300K": (96, 4), "1M": (144, 6), "3M": (256, 6), "10M": (448, 6)}),
+    (
+        Architecture("S4", S4(), "s4"),
+        {"100K": (64, 6), "300K": (128, 6), "1M": (256, 6), "3M": (512, 6), "10M": (880, 6)},
     ),
-    "S4": (S4(), {"100K": (64, 6), "300K": (128, 6), "1M": (256, 6), "3M": (512, 6), "10M": (880, 6)}),
-}
-SMALL: dict[str, tuple[Mixer, Sizes]] = {
-    "Transformer": (Attention(), {"10K": (24, 2), "35K": (32, 4), "70K": (64, 2), "140K": (64, 4)})
-}
-
-FAMILIES = {"Transformer": "transformer-rotary", "S4": "s4"}
+)
+SMALL = ((TRANSFORMER, {"10K": (24, 2), "35K": (32, 4), "70K": (64, 2), "140K": (64, 4)}),)
 
 
 @spec
-class Sizing(Table):
+class Sizing(TableStudy):
     """Two arms per size."""
 
     contrasts = ((SPT, TIED),)
@@ -48,17 +43,17 @@ class Sizing(Table):
     paper = "amos2024"
     tasks = (IMAGE,)
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
+    def rows(self, label: str) -> Iterator[Architecture]:
         """At the small scale the Transformer alone."""
-        for name, (mixer, sizes) in (PAPER if self.scale == "paper" else SMALL).items():
-            arms = self.arms(task, mixer, FAMILIES[name], "masked")
+        for architecture, sizes in PAPER if self.scale == "paper" else SMALL:
             for size, (width, depth) in sizes.items():
-                model = replace(arms.model, width=width, depth=depth)
-                made = usual_arms(task, with_model(arms, model))
-                family = {"Transformer": "Transformer+Rotary"}.get(name, name)
-                for column, after in {TIED: "", SPT: " + Masked SPT"}.items():
-                    key = ("Table 9", family + after, size) if self.scale == "paper" else None
-                    yield Cell(f"{name} · {size}", column, made[column], printed=key)
+                yield replace(architecture, variant=f" · {size}", change=resized(width=width, depth=depth))
+
+    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+        """Sizes are columns there, and arms are rows."""
+        family = {"Transformer": "Transformer+Rotary"}.get(architecture.name, architecture.name)
+        row = family + " + Masked SPT" * (column == SPT)
+        return ("Table 9", row, architecture.variant.removeprefix(" · ")) if self.scale == "paper" else None
 
 
 study = Sizing

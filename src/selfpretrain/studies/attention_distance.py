@@ -11,40 +11,35 @@ Expected: pretrained attention looks nearer than a fresh one, and nearer than on
 What differs: one seed; distances are in positions of the sequence, also where it is an image.
 """
 
-from collections.abc import Iterator
-
 import torch
 
 from ..mixers.attention import Attention
-from ..runner.experiment import Cell, Finished
+from ..runner.experiment import Finished
 from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
-from ._table_study import IMAGE, LISTOPS, SPT, TEXT, TIED, Table, usual_arms
+from ._table_study import IMAGE, LISTOPS, TEXT, Architecture, TableStudy
+from .recipes.arms import SPT, TIED
 
 SEQUENCES = 64
 """Validation sequences that are looked at."""
 
 
 @spec
-class AttentionDistance(Table):
+class AttentionDistance(TableStudy):
     """The arms of Table 1, looked into."""
 
     contrasts = ((SPT, TIED),)
     tasks = (LISTOPS, TEXT, IMAGE)
-
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """Masked pretraining: attention may look to both sides."""
-        made = usual_arms(task, self.arms(task, Attention(), "transformer-dagger", "masked"))
-        yield from (Cell("Transformer", column, made[column]) for column in (TIED, SPT))
+    architectures = (Architecture("Transformer", Attention(), "transformer-dagger"),)
 
     def measures(self, finished: Finished) -> list[Json]:
         """A curve over layers per state of training."""
         found = []
         for label, task in self.at_hand().items():
-            cells = {cell.column: cell.recipe for cell in self.row(label, task)}
+            cells = {cell.column: cell.recipe for cell in self.part(label, task)}
             networks = {
                 "fresh": build_network(cells[TIED]),
                 "from scratch": finished.network(cells[TIED]),

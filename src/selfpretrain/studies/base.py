@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from ..errors import SpecError
+from ..mixers.base import Mixer
 from ..registry import first_line, name_of
 from ..runner.experiment import Cell, Experiment, Finished
 from ..runner.tuning import SearchSpace
@@ -53,6 +55,15 @@ class Study(abc.ABC):
     def measures(self, finished: Finished) -> list[Json]:
         """Curves measured on what finished, for the page: title, x, y and series of label, x and y."""
         return []
+
+    def with_mixers(self, mixers: tuple[Mixer, ...]) -> "Study":
+        """The same study with further architectures as rows.
+
+        Raises:
+            SpecError: if its rows are not architectures.
+        """
+        names = ", ".join(map(name_of, mixers))
+        raise SpecError(f"the rows of {name_of(self)} are not architectures: {names} cannot be added to them")
 
     def experiment(self, scale: Scale, first_seed: int = 0) -> Experiment:
         """All that the runner needs to know.

@@ -9,7 +9,7 @@ Source: Amos et al. (2024), Tables 1 and 8. Cost: minutes on two cores at the sm
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from ..errors import SpecError
@@ -25,13 +25,12 @@ from ..training import cost
 from ..training.build import build_network
 from ..training.recipe import Recipe
 from .base import Scale, Study
-from .recipes.arms import Arms, tied
+from .recipes.arms import SCRATCH, SPT, TIED, Arms, numbered, row_names, usual_arms
 from .recipes.defaults import denoiser, small, toys
 from .recipes.lookup import matching
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """What architectures can be made to have in common, and in words."""
-SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
 ONCE = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
 
 
@@ -57,18 +56,15 @@ class Compare(Study):
         """Seed by seed, so that an unfinished study already shows all arms."""
         for seed in range(self.seeds):
             for row, arms in zip(self.rows, self.arms, strict=True):
-                recipes = self._recipes(arms, seed)
+                recipes = usual_arms(self.task, arms, seed)
                 yield from (Cell(row, column, recipe) for column, recipe in recipes.items())
 
     @property
     def rows(self) -> list[str]:
         """Names of the architectures: their mixers, with what sets them apart where a mixer comes twice."""
-        names = [name_of(arms.model.mixer) for arms in self.arms]
-        told = [f"{name}{_unusual(arms)}" for name, arms in zip(names, self.arms, strict=True)]
-        return [
-            names[i] if names.count(names[i]) == 1 else told[i] if told.count(told[i]) == 1 else number
-            for i, number in enumerate(_numbered(names))
-        ]
+        starts = [arms.model.init for arms in self.arms]
+        details = ["" if init == "standard" else f", every parameter {init}" for init in starts]
+        return row_names([arms.model.mixer for arms in self.arms], details)
 
     def notes(self) -> list[str]:
         """How the arms were trained, in words."""
@@ -86,7 +82,7 @@ class Compare(Study):
             UnknownName: if there is no such setting.
         """
         study = self
-        rows = _numbered([name_of(arms.model.mixer) for arms in self.arms])
+        rows = numbered([name_of(arms.model.mixer) for arms in self.arms])
         for path, value in settings.items():
             text = value if isinstance(value, str) else json.dumps(value)
             row, _, rest = path.partition(".")
@@ -118,16 +114,6 @@ class Compare(Study):
             remarks.append(f"{row}: matched by width {a.model.width}, {beside}")
         return replace(self, arms=arms, remarks=(*self.remarks, *remarks))
 
-    def _recipes(self, arms: Arms, seed: int) -> dict[str, Recipe]:
-        """Every arm by its column, except what a mixer cannot do."""
-        made = {
-            SCRATCH: Recipe(self.task, arms.scratch_model, (arms.scratch,), seed),
-            TIED: Recipe(self.task, arms.scratch_model, (tied(self.task, arms),), seed),
-        }
-        if arms.model.mixer.denoises:
-            made[SPT] = Recipe(self.task, arms.model, (arms.pretrain, arms.finetune), seed)
-        return made
-
     def _fitted(self, arms: Arms, by: str, goal: float) -> Arms:
         def at(width: int) -> Arms:
             return arms.amended("model.width", str(width))
@@ -150,29 +136,45 @@ class Compare(Study):
         return float(sum(p.numel() for p in build_network(recipe).parameters()))
 
 
+@spec
+class CompareOverTasks(Study):
+    """The same comparison on several tasks: one table, with an average."""
+
+    contrasts = Compare.contrasts
+    space = Compare.space
+    lasting = False
+
+    parts: tuple[Compare, ...]  # one per task
+
+    @classmethod
+    def at(cls, scale: Scale, seeds: int) -> "CompareOverTasks":
+        """On the default task alone."""
+        return cls((Compare.at(scale, seeds),))
+
+    def cells(self) -> Iterator[Cell]:
+        """Task by task."""
+        for part in self.parts:
+            yield from part.cells()
+
+    def notes(self) -> list[str]:
+        """How the arms were trained on each task, in words."""
+        return [f"{name_of(part.task)}: {note}" for part in self.parts for note in part.notes()]
+
+    def amended(self, settings: Mapping[str, Any]) -> "CompareOverTasks":
+        """The same study with settings changed on every task, see ``Compare.amended``."""
+        return CompareOverTasks(tuple(part.amended(settings) for part in self.parts))
+
+    def matched(self, by: str) -> "CompareOverTasks":
+        """The same study with architectures of equal size on every task, see ``Compare.matched``."""
+        return CompareOverTasks(tuple(part.matched(by) for part in self.parts))
+
+
 def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale, seeds: int) -> Compare:
     """The comparison of some mixers on a task, with the settings of a scale."""
     settings = matching if scale == "paper" else small
     task = task.tiny() if scale == "smoke" else task
     arms = tuple(settings(task, mixer, denoiser(task, objective)) for mixer in mixers)
     return Compare(task, tuple(map(toys, arms)) if scale == "smoke" else arms, seeds)
-
-
-def _numbered(names: list[str]) -> list[str]:
-    """Names, with their number where one comes twice: ``s4d 1``, ``s4d 2``."""
-    return [
-        name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
-        for i, name in enumerate(names)
-    ]
-
-
-def _unusual(arms: Arms) -> str:
-    """The settings of a mixer and its model's start that are not the usual ones."""
-    mixer = arms.model.mixer
-    known = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
-    unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
-    everywhere = [("every parameter", arms.model.init)] if arms.model.init != "standard" else []
-    return "".join(f", {name} {value}" for name, value in [*unusual, *everywhere])
 
 
 def _words(arms: Arms) -> str:

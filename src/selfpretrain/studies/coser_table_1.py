@@ -11,34 +11,26 @@ What differs: the paper's network starts with identical Q, K, V and O and masks 
 here.
 """
 
-from collections.abc import Iterator
-
 from ..mixers.attention import Attention
-from ..runner.experiment import Cell
 from ..spec import spec
-from ..tasks.base import Task
-from ._table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, SCRATCH, SPT, TEXT, Table, usual_arms
-
-NAMES = {IMAGE: "CIFAR10"}
-PRINTED = {SCRATCH: "from scratch", SPT: "SPT, reproduced"}
+from ._table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, Architecture, TableStudy
+from .recipes.arms import SCRATCH, SPT, TIED
 
 
 @spec
-class Replication(Table):
+class Replication(TableStudy):
     """Three arms per task."""
 
-    contrasts = ((SPT, "scratch, tied"), (SPT, SCRATCH))
+    contrasts = ((SPT, TIED), (SPT, SCRATCH))
     figure = "bars"
     paper = "coser2025"
-    recipes = "coser"
+    paper_recipes = "coser"
     tasks = (LISTOPS, IMAGE, PATHFINDER, RETRIEVAL, TEXT)
-
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """The same runs as in Table 1 of Amos et al."""
-        for column, recipe in usual_arms(task, self.arms(task, Attention(), "transformer", "masked")).items():
-            printed = PRINTED.get(column)
-            key = ("Table 1", printed, NAMES.get(label, label)) if printed else None
-            yield Cell("Transformer", column, recipe, printed=key)
+    columns = (SCRATCH, TIED, SPT)
+    architectures = (Architecture("Transformer", Attention(), "transformer"),)
+    table = "Table 1"
+    printed = {("Transformer", SCRATCH): "from scratch", ("Transformer", SPT): "SPT, reproduced"}
+    names = {IMAGE: "CIFAR10"}
 
 
 study = Replication

@@ -11,15 +11,13 @@ What differs: whether norms were trained there is not said; they are here. Scrat
 pretraining and finetuning together, so that nobody is stopped early.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from ._table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, Table
+from ._table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, Architecture, Place, TableStudy
 from .recipes.arms import tied
 
 TRAINED = "all trained"
@@ -29,26 +27,31 @@ FROZEN = {
     "attention and MLP frozen": ("blocks.*.mixer.*", "blocks.*.mlp.*"),
 }
 
-NAMES, PRINTED = {IMAGE: "CIFAR10"}, {TRAINED: "from scratch"}
-
 
 @spec
-class Frozen(Table):
+class Frozen(TableStudy):
     """Three arms per task."""
 
     contrasts = (("attention frozen", TRAINED), ("attention and MLP frozen", TRAINED))
     figure = "bars"
     paper = "coser2025"
-    recipes = "coser"
+    paper_recipes = "coser"
     tasks = (LISTOPS, IMAGE, PATHFINDER, RETRIEVAL, TEXT)
+    architectures = (Architecture("Transformer", Attention(), "transformer"),)
+    names = {IMAGE: "CIFAR10"}
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
+    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
         """Equal steps for all three."""
-        arms = self.arms(task, Attention(), "transformer", "masked")
-        for column, patterns in FROZEN.items():
-            stage = replace(tied(task, arms), freeze=patterns)
-            key = ("Table 3", NAMES.get(label, label), PRINTED.get(column, column))
-            yield Cell("Transformer", column, Recipe(task, arms.scratch_model, (stage,)), printed=key)
+        arms = self.arms(label, task, architecture)
+        stage = tied(task, arms)
+        return {
+            column: Recipe(task, arms.scratch_model, (replace(stage, freeze=patterns),))
+            for column, patterns in FROZEN.items()
+        }
+
+    def place(self, label: str, architecture: Architecture, column: str) -> Place:
+        """Tasks are rows there."""
+        return "Table 3", self.names.get(label, label), "from scratch" if column == TRAINED else column
 
 
 study = Frozen

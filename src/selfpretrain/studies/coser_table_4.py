@@ -12,17 +12,15 @@ What differs: the independent start, and the arm with everything but queries and
 which is pretrained causally at the small scale.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer
-from ._table_study import IMAGE, PATHFINDER, SCRATCH, TEXT, Table, with_model
-from .recipes.printed import Denoising
+from ._table_study import IMAGE, PATHFINDER, TEXT, Architecture, Place, TableStudy
+from .recipes.arms import SCRATCH, Arms, resized, started
 
 QK, REST, ALL = "Q and K", "all but Q and K", "everything"
 MOVED: dict[str, Transfer] = {
@@ -30,35 +28,44 @@ MOVED: dict[str, Transfer] = {
     REST: Transfer(fresh=("head.*", "blocks.*.mixer.[qk].*")),
     ALL: EVERYTHING_BUT_THE_HEAD,
 }
-NAMES = {IMAGE: "CIFAR10"}
 PRINTED = {SCRATCH: "from scratch", QK: "queries and keys from SPT", ALL: "all weights from SPT"}
+INDEPENDENT, IDENTICAL = "independent start", "identical start"
+
+
+def identical(arms: Arms) -> Arms:
+    """One layer whose projections start as one matrix."""
+    return started("identical")(resized(depth=1)(arms))
 
 
 @spec
-class QueriesAndKeys(Table):
+class QueriesAndKeys(TableStudy):
     """Four arms per start."""
 
     contrasts = ((QK, SCRATCH), (ALL, SCRATCH), (REST, SCRATCH), (ALL, QK))
     figure = "bars"
     paper = "coser2025"
-    recipes = "coser"
+    paper_recipes = "coser"
     tasks = (IMAGE, PATHFINDER, TEXT)
+    small_objective = {TEXT: "causal"}
+    architectures = (
+        Architecture(INDEPENDENT, Attention(), "transformer", change=resized(depth=1)),
+        Architecture(IDENTICAL, Attention(), "transformer", change=identical),
+    )
+    names = {IMAGE: "CIFAR10"}
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """One layer throughout."""
-        objective: Denoising = "causal" if label == TEXT and self.scale != "paper" else "masked"
-        arms = self.arms(task, Attention(), "transformer", objective)
-        for start in ("independent", "identical"):
-            model = replace(arms.model, mixer=Attention(start=start), depth=1)
-            mine = with_model(arms, model)
-            columns = {SCRATCH: Recipe(task, mine.scratch_model, (mine.scratch,))}
-            for column, transfer in MOVED.items():
-                finetune = replace(mine.finetune, transfer=transfer)
-                columns[column] = Recipe(task, mine.model, (mine.pretrain, finetune))
-            for column, recipe in columns.items():
-                there = start == "identical" and label != TEXT and column in PRINTED
-                key = ("Table 4", NAMES.get(label, label), PRINTED[column]) if there else None
-                yield Cell(f"{start} start", column, recipe, printed=key)
+    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+        """What is handed over, from nothing to everything."""
+        arms = self.arms(label, task, architecture)
+        found = {SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,))}
+        for column, transfer in MOVED.items():
+            finetune = replace(arms.finetune, transfer=transfer)
+            found[column] = Recipe(task, arms.model, (arms.pretrain, finetune))
+        return found
+
+    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+        """Tasks are rows there, and starts are identical."""
+        there = architecture.name == IDENTICAL and label != TEXT and column in PRINTED
+        return ("Table 4", self.names.get(label, label), PRINTED[column]) if there else None
 
 
 study = QueriesAndKeys

@@ -15,61 +15,55 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
-from ._table_study import IMAGE, LISTOPS, PATHFINDER, SCRATCH, TEXT, TIED, Table, usual_arms, with_model
-from .recipes.printed import Denoising
+from ._table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Architecture, Place, TableStudy
+from .recipes.arms import SCRATCH, SPT, TIED, resized, usual_arms
 
 OWN, OTHER = "SPT, own data", "SPT, other data"
 DEPTHS = (1, 2, 3)
-NAMES = {IMAGE: "CIFAR10", PATHFINDER: "Pathfinder"}
 SWAP = {LISTOPS: TEXT, TEXT: LISTOPS, IMAGE: PATHFINDER, PATHFINDER: IMAGE}
 BODY = Transfer(fresh=("head.*", "embed.*"))
+TRANSFORMER = Architecture("Transformer", Attention(), "transformer")
 
 
 @spec
-class DepthAndSource(Table):
+class DepthAndSource(TableStudy):
     """Four arms per depth."""
 
     contrasts = ((OWN, TIED), (OTHER, TIED), (OWN, OTHER), (OWN, SCRATCH))
     figure = "lines"
     paper = "coser2025"
-    recipes = "coser"
-    tasks = (LISTOPS, TEXT, IMAGE, PATHFINDER)
+    paper_recipes = "coser"
+    tasks = (IMAGE, PATHFINDER)
+    small_tasks = (LISTOPS, TEXT)
+    small_objective = {LISTOPS: "causal", TEXT: "causal"}
+    names = {IMAGE: "CIFAR10"}
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """Images at the paper's scale; on two cores token tasks."""
-        at_hand = self.at_hand()
-        if (label in (IMAGE, PATHFINDER)) != (self.scale == "paper") or SWAP[label] not in at_hand:
-            return
-        other = at_hand[SWAP[label]]
-        objective: Denoising = "masked" if self.scale == "paper" else "causal"
-        arms, theirs = (self.arms(t, Attention(), "transformer", objective) for t in (task, other))
+    def rows(self, label: str) -> Iterator[Architecture]:
+        """One row per depth."""
+        for depth in DEPTHS if SWAP[label] in self.at_hand() else ():
+            variant = f" · {depth} layer{'s' * (depth > 1)}"
+            yield replace(TRANSFORMER, variant=variant, change=resized(depth=depth))
+
+    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+        """Pretrained on its own data, and on those of the other task."""
+        arms, other = self.arms(label, task, architecture), self.at_hand()[SWAP[label]]
+        made = usual_arms(task, arms)
+        elsewhere = replace(self.arms(SWAP[label], other, architecture).pretrain, source=other)
         rule = EVERYTHING_BUT_THE_HEAD if task.form.signal == other.form.signal else BODY
-        for depth in DEPTHS:
-            mine = with_model(arms, replace(arms.model, depth=depth))
-            made = usual_arms(task, mine)
-            swapped = replace(theirs.pretrain, source=other)
-            finetune = replace(mine.finetune, transfer=rule)
-            columns = {
-                SCRATCH: made[SCRATCH],
-                TIED: made[TIED],
-                OWN: made["SPT"],
-                OTHER: Recipe(task, mine.model, (swapped, finetune)),
-            }
-            layers = f"{depth} layer{'s' * (depth > 1)}"
-            for column, recipe in columns.items():
-                yield Cell(f"Transformer · {layers}", column, recipe, printed=_printed(label, column, layers))
+        swapped = Recipe(task, arms.model, (elsewhere, replace(arms.finetune, transfer=rule)))
+        return {SCRATCH: made[SCRATCH], TIED: made[TIED], OWN: made[SPT], OTHER: swapped}
 
-
-def _printed(label: str, column: str, layers: str) -> tuple[str, str, str] | None:
-    mine, other = NAMES.get(label, ""), NAMES.get(SWAP[label], "")
-    said = {SCRATCH: "from scratch", OWN: "SPT", OTHER: f"pretrained on {other}"}
-    there = mine and column in said and (label, layers) != (PATHFINDER, "3 layers")
-    return ("Table 5", f"{mine}, {said[column]}, test", layers) if there else None
+    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+        """Depths are columns there, and arms are rows."""
+        mine, other = (self.names.get(name, name) for name in (label, SWAP[label]))
+        said = {SCRATCH: "from scratch", OWN: "SPT", OTHER: f"pretrained on {other}"}
+        layers = architecture.variant.removeprefix(" · ")
+        there = self.scale == "paper" and column in said and (label, layers) != (PATHFINDER, "3 layers")
+        return ("Table 5", f"{mine}, {said[column]}, test", layers) if there else None
 
 
 study = DepthAndSource

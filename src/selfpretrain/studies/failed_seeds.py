@@ -11,40 +11,35 @@ Expected: fewer failures with self-pretraining.
 What differs: no paper counts them.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from ..mixers.attention import Attention
-from ..runner.experiment import Cell, Finished
+from ..runner.experiment import Finished
 from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
-from ._table_study import LRA, SCRATCH, SPT, TIED, Table, usual_arms
+from ._table_study import LRA, Architecture, TableStudy
+from .recipes.arms import SCRATCH, SPT, TIED
 
 
 @spec
-class FailedSeeds(Table):
+class FailedSeeds(TableStudy):
     """Three arms per task."""
 
     contrasts = ((SPT, TIED), (SPT, SCRATCH))
     figure = "bars"
     tasks = LRA
-
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """The same runs as in Table 1."""
-        for column, recipe in usual_arms(
-            task, self.arms(task, Attention(), "transformer-dagger", "masked")
-        ).items():
-            yield Cell("Transformer", column, recipe)
+    columns = (SCRATCH, TIED, SPT)
+    architectures = (Architecture("Transformer", Attention(), "transformer-dagger"),)
 
     def measures(self, finished: Finished) -> list[Json]:
         """The share of failed seeds, by arm and task."""
         series: dict[str, list[float]] = {}
-        for task in self.at_hand().values():
+        for label, task in self.at_hand().items():
             limit = chance(task)
-            for cell in self.row("", task):
+            for cell in self.part(label, task):
                 runs = [replace(cell.recipe, seed=seed) for seed in range(self.seeds)]
                 scores = [finished.result(recipe)["scores"]["test"]["score"] for recipe in runs]
                 series.setdefault(cell.column, []).append(float(np.mean([s < limit for s in scores])))

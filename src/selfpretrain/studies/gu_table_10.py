@@ -12,33 +12,27 @@ split. The two benchmarks of that paper, speed and memory of layers, are ``spt b
 attention``.
 """
 
-from collections.abc import Iterator
-
 from ..mixers.s4 import S4
-from ..runner.experiment import Cell
 from ..spec import spec
-from ..tasks.base import Task
-from ._table_study import IMAGE, LRA, SCRATCH, TEXT, TIED, Table, usual_arms
+from ._table_study import IMAGE, LRA, TEXT, Architecture, TableStudy
+from .recipes.arms import SCRATCH, TIED
 
 
 @spec
-class S4OnLra(Table):
+class S4OnLra(TableStudy):
     """Two budgets."""
 
     contrasts = ((TIED, SCRATCH),)
     figure = "bars"
     paper = "gu2022"
-    recipes = "gu"
+    paper_recipes = "gu"
     tasks = LRA
-
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """On two cores images and text alone, with half of the usual budget."""
-        if self.scale != "paper" and label not in (IMAGE, TEXT):
-            return
-        made = usual_arms(task, self.arms(task, S4(), "s4", "masked", share=0.5))
-        for column in (SCRATCH, TIED):
-            key = ("Table 10", "S4 (updated)", label) if column == TIED else None
-            yield Cell("S4", column, made[column], printed=key)
+    small_tasks = (TEXT, IMAGE)
+    columns = (SCRATCH, TIED)
+    architectures = (Architecture("S4", S4(), "s4"),)
+    share = 0.5
+    table = "Table 10"
+    printed = {("S4", TIED): "S4 (updated)"}
 
 
 study = S4OnLra

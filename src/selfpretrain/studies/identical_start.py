@@ -11,33 +11,25 @@ Expected: if it is a handicap that pretraining washes out, the gain is larger wi
 What differs: no paper asked.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-
 from ..mixers.attention import Attention
-from ..runner.experiment import Cell
 from ..spec import spec
-from ..tasks.base import Task
-from ._table_study import IMAGE, SCRATCH, SPT, TEXT, TIED, Table, usual_arms, with_model
-from .recipes.printed import Denoising
+from ._table_study import IMAGE, TEXT, Architecture, TableStudy
+from .recipes.arms import SCRATCH, SPT, TIED, started
 
 
 @spec
-class IdenticalStart(Table):
+class IdenticalStart(TableStudy):
     """Three arms per start."""
 
     contrasts = ((SPT, TIED), (SPT, SCRATCH), (TIED, SCRATCH))
     figure = "bars"
     tasks = (TEXT, IMAGE)
-
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """Text is pretrained causally at the small scale."""
-        objective: Denoising = "causal" if label == TEXT and self.scale != "paper" else "masked"
-        arms = self.arms(task, Attention(), "transformer-dagger", objective)
-        for start in ("independent", "identical"):
-            model = replace(arms.model, mixer=Attention(start=start))
-            for column, recipe in usual_arms(task, with_model(arms, model)).items():
-                yield Cell(f"{start} start", column, recipe)
+    small_objective = {TEXT: "causal"}
+    columns = (SCRATCH, TIED, SPT)
+    architectures = (
+        Architecture("independent start", Attention(), "transformer-dagger", change=started("independent")),
+        Architecture("identical start", Attention(), "transformer-dagger", change=started("identical")),
+    )
 
 
 study = IdenticalStart

@@ -14,36 +14,36 @@ What differs: no paper asked.
 from collections.abc import Iterator
 
 from ..mixers.attention import Attention
-from ..mixers.base import Mixer
 from ..mixers.window import Window
 from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks._shuffled import Shuffled
 from ..tasks.base import Task
-from ._table_study import IMAGE, SPT, TIED, Table, usual_arms
+from ._table_study import IMAGE, Architecture, TableStudy
+from .recipes.arms import SPT, TIED
 
-MIXERS: dict[str, Mixer] = {
-    "attention to all": Attention(),
-    "to 16 on either side": Window(reach=16),
-    "to 4 on either side": Window(reach=4),
-}
+EVERYWHERE = "attention to all"
 
 
 @spec
-class Locality(Table):
+class Locality(TableStudy):
     """Two arms per window."""
 
     contrasts = ((SPT, TIED),)
     figure = "bars"
     tasks = (IMAGE,)
+    architectures = (
+        Architecture(EVERYWHERE, Attention(), "like:transformer-dagger"),
+        Architecture("to 16 on either side", Window(reach=16), "like:transformer-dagger"),
+        Architecture("to 4 on either side", Window(reach=4), "like:transformer-dagger"),
+    )
 
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
+    def row(self, label: str, task: Task, architecture: Architecture) -> Iterator[Cell]:
         """Windows on the images as they are; full attention on all orders."""
-        for name, mixer in MIXERS.items():
-            orders = (task, Shuffled(task, 8), Shuffled(task, 1))
-            for given in orders if isinstance(mixer, Attention) else orders[:1]:
-                made = usual_arms(given, self.arms(given, mixer, "like:transformer-dagger", "masked"))
-                yield from (Cell(name, column, made[column]) for column in (TIED, SPT))
+        yield from super().row(label, task, architecture)
+        if architecture.name == EVERYWHERE:
+            for block in (8, 1):
+                yield from super().row(label, Shuffled(task, block), architecture)
 
 
 study = Locality

@@ -13,8 +13,6 @@ What differs: one small task at the small scale, where windows and blocks are cu
 rates were not tuned for each architecture.
 """
 
-from collections.abc import Iterator
-
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.bigbird import BigBird
@@ -31,10 +29,9 @@ from ..mixers.reformer import Reformer
 from ..mixers.sinkhorn import Sinkhorn
 from ..mixers.sparse import Sparse
 from ..mixers.synthesizer import Synthesizer
-from ..runner.experiment import Cell
 from ..spec import spec
-from ..tasks.base import Task
-from ._table_study import IMAGE, SPT, TIED, Table, usual_arms
+from ._table_study import IMAGE, Architecture, TableStudy
+from .recipes.arms import SPT, TIED
 
 ZOO: dict[str, tuple[Mixer, Mixer]] = {
     "Transformer": (Attention(), Attention()),
@@ -57,23 +54,19 @@ ZOO: dict[str, tuple[Mixer, Mixer]] = {
 
 
 @spec
-class Zoo(Table):
+class Zoo(TableStudy):
     """Two arms per architecture."""
 
     contrasts = ((SPT, TIED),)
     figure = "bars"
     paper = "gu2022"
     tasks = (IMAGE,)
-
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """The same budget for each."""
-        for name, (whole, small) in ZOO.items():
-            mixer = whole if self.scale == "paper" else small
-            arms = self.arms(task, mixer, "like:transformer-dagger", "masked")
-            made = usual_arms(task, arms)
-            for column in (TIED, SPT):
-                key = ("Table 10", name, label) if column == TIED and name != "MEGA" else None
-                yield Cell(name, column, made[column], printed=key)
+    architectures = tuple(
+        Architecture(name, whole, "like:transformer-dagger", small=short)
+        for name, (whole, short) in ZOO.items()
+    )
+    table = "Table 10"
+    printed = {(name, TIED): name for name in ZOO if name != "MEGA"}
 
 
 study = Zoo

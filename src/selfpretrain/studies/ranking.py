@@ -11,39 +11,29 @@ Expected: ranks differ less after self-pretraining.
 What differs: no paper ranks with intervals.
 """
 
-from collections.abc import Iterator
-
 from ..mixers.attention import Attention
-from ..mixers.base import Mixer
 from ..mixers.gru import GRU
 from ..mixers.linear import Linear
 from ..mixers.s4d import S4D
-from ..runner.experiment import Cell
 from ..spec import spec
-from ..tasks.base import Task
-from ._table_study import LRA, SPT, TIED, Table, usual_arms
-
-MIXERS: dict[str, Mixer] = {
-    "Transformer": Attention(),
-    "Linear Transformer": Linear(),
-    "GRU": GRU(states=64),
-    "S4D": S4D(),
-}
+from ._table_study import LRA, Architecture, TableStudy
+from .recipes.arms import SPT, TIED
 
 
 @spec
-class RankingOverTasks(Table):
+class RankingOverTasks(TableStudy):
     """Two arms per architecture."""
 
     contrasts = ((SPT, TIED),)
     figure = "bars"
     tasks = LRA
-
-    def row(self, label: str, task: Task) -> Iterator[Cell]:
-        """Half of the usual small budget."""
-        for name, mixer in MIXERS.items():
-            made = usual_arms(task, self.arms(task, mixer, "like:transformer-dagger", "masked", share=0.5))
-            yield from (Cell(name, column, made[column]) for column in (TIED, SPT))
+    architectures = (
+        Architecture("Transformer", Attention(), "like:transformer-dagger"),
+        Architecture("Linear Transformer", Linear(), "like:transformer-dagger"),
+        Architecture("GRU", GRU(states=64), "like:transformer-dagger"),
+        Architecture("S4D", S4D(), "like:transformer-dagger"),
+    )
+    share = 0.5
 
 
 study = RankingOverTasks

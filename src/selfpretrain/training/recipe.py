@@ -71,14 +71,14 @@ class Recipe:
         if not self.stages:
             raise SpecError("a recipe has at least one stage")
         for stage in self.stages:
-            if stage.objective.needs_causal and not self.model.causal:
-                kind = type(stage.objective).__name__
-                raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")
             if isinstance(stage.objective, Denoise) and not self.model.mixer.denoises:
                 raise SpecError(
                     f"{name_of(self.model.mixer)} answers once per sequence, not at its positions: leave out "
                     f"the {name_of(stage.objective)} stage and train it from scratch"
                 )
+            if stage.objective.needs_causal and not self.model.causal:
+                kind = type(stage.objective).__name__
+                raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")
 
     def upto(self, i: int) -> "Recipe":
         """The recipe that stops after stage ``i``; equal prefixes are run once."""

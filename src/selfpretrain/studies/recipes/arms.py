@@ -1,17 +1,25 @@
 """How one architecture is trained in each arm of a comparison."""
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Literal
 
 from ...data.schema import Classes
 from ...errors import SpecError
+from ...mixers.attention import Attention
+from ...mixers.base import Mixer
 from ...objectives.base import Objective
 from ...objectives.classify import Classify
 from ...objectives.regress import Regress
+from ...registry import name_of
 from ...spec import amend, spec
 from ...tasks.base import Task
 from ...training import cost
 from ...training.model import Model
 from ...training.recipe import Budget, Recipe, Stage
+
+SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
+"""The columns of the usual arms."""
 
 
 @spec
@@ -60,3 +68,90 @@ def tied(task: Task, arms: Arms) -> Stage:
 def supervised(task: Task) -> Objective:
     """The objective that a task's labels ask for."""
     return Classify() if isinstance(task.form.target, Classes) else Regress()
+
+
+def usual_arms(task: Task, arms: Arms, seed: int = 0) -> dict[str, Recipe]:
+    """The three usual arms by their columns, except what a mixer cannot do."""
+    made = {
+        SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,), seed),
+        TIED: Recipe(task, arms.scratch_model, (tied(task, arms),), seed),
+    }
+    if arms.model.mixer.denoises:
+        made[SPT] = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
+    return made
+
+
+def with_model(arms: Arms, model: Model) -> Arms:
+    """The same arms for another network."""
+    return replace(arms, model=model, scratch_model=replace(model, dropout=arms.scratch_model.dropout))
+
+
+def with_mixer(arms: Arms, mixer: Mixer) -> Arms:
+    """The same arms with another mixer in the network; one that is a network of its own has it to itself."""
+    model = replace(arms.model, mixer=mixer, positions="auto")
+    if mixer.whole:
+        model = replace(model, depth=1, expand=0)
+    return with_model(arms, model)
+
+
+def resized(width: int | None = None, depth: int | None = None) -> Callable[[Arms], Arms]:
+    """Give the network another width, depth or both."""
+
+    def change(arms: Arms) -> Arms:
+        model = replace(arms.model, width=width or arms.model.width, depth=depth or arms.model.depth)
+        return with_model(arms, model)
+
+    return change
+
+
+def started(start: Literal["independent", "identical"]) -> Callable[[Arms], Arms]:
+    """Let the projections of attention start so; other mixers stay as they are."""
+
+    def change(arms: Arms) -> Arms:
+        mixer = arms.model.mixer
+        if not isinstance(mixer, Attention):
+            return arms
+        return with_model(arms, replace(arms.model, mixer=replace(mixer, start=start)))
+
+    return change
+
+
+def shorter(arms: Arms, share: float) -> Arms:
+    """The same arms with a share of every budget in steps."""
+
+    def cut(stage: Stage) -> Stage:
+        steps = stage.budget.steps
+        return replace(stage, budget=Budget(steps=max(1, round(steps * share)))) if steps else stage
+
+    return replace(arms, pretrain=cut(arms.pretrain), finetune=cut(arms.finetune), scratch=cut(arms.scratch))
+
+
+def row_names(mixers: Sequence[Mixer], details: Sequence[str] = ()) -> list[str]:
+    """Names of mixers; one that comes twice is told apart by its settings or, if these are alike, by number.
+
+    Args:
+        details: what else tells each of them apart.
+    """
+    short = [name_of(mixer) for mixer in mixers]
+    more = details or [""] * len(mixers)
+    long = [f"{name_of(mixer)}{_unusual(mixer)}{detail}" for mixer, detail in zip(mixers, more, strict=True)]
+    tries = zip(short, long, numbered(short), strict=True)
+    return [
+        name if short.count(name) == 1 else told if long.count(told) == 1 else number
+        for name, told, number in tries
+    ]
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Names, with their number where one comes twice: ``s4d 1``, ``s4d 2``."""
+    return [
+        name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
+        for i, name in enumerate(names)
+    ]
+
+
+def _unusual(mixer: Mixer) -> str:
+    """The settings of a mixer that are not the usual ones."""
+    known = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
+    unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
+    return "".join(f", {name} {value}" for name, value in unusual)

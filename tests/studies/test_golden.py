@@ -1,0 +1,80 @@
+"""What the studies plan at the small scale is what was measured: cells in their order, and stages by name.
+
+python tests/studies/test_golden.py    writes the golden file again
+"""
+
+import functools
+import lzma
+import os
+from pathlib import Path
+
+import pytest
+from selfpretrain.runner.publish import SHIPPED
+
+from selfpretrain import registry
+from selfpretrain.runner.plan import jobs
+from selfpretrain.runner.workspace import Bench
+
+GOLDEN = Path(__file__).parent / "golden" / "cells.tsv"
+NAMES = [name for name in registry.names("studies") if name != "compare"]
+LONG = {
+    "amos-figure-3",
+    "amos-table-1",
+    "amos-table-3",
+    "amos-table-7",
+    "coser-table-5",
+    "lra-zoo",
+    "ranking",
+}
+"""Of many tied arms, whose length has to be worked out."""
+every_study = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in NAMES]
+)
+
+
+@functools.cache
+def planned(name):
+    """The cells of a study at the small scale, and the names of its stages."""
+    cells = list(registry.find("studies", name).at("small", 3).cells())
+    return cells, {job.name for job in jobs(cells, Bench(Path("runs")))}
+
+
+def lines(name):
+    """A line for every cell of the first seed: task, row, column, printed place, its stages' fingerprints."""
+    bench = Bench(Path("runs"))
+    for cell in planned(name)[0]:
+        if cell.recipe.seed == 0:
+            stages = [bench.folder(prefix).name.rpartition("-")[2] for prefix in cell.recipe.prefixes()]
+            task = f"{cell.label}: {registry.name_of(cell.recipe.task)}"
+            printed = " | ".join(cell.printed) if cell.printed else ""
+            yield "\t".join([name, task, cell.row, cell.column, printed, " ".join(stages)])
+
+
+@every_study
+def test_cells_are_those_that_were_measured(name, here):
+    found = [line for line in GOLDEN.read_text().splitlines() if line.startswith(f"{name}\t")]
+    assert list(lines(name)) == [line for line in found if here(line)]
+    assert found
+
+
+@every_study
+def test_every_planned_stage_ships_and_no_other(name, here):
+    kept = lzma.decompress((SHIPPED / f"{name}.small.jsonl.xz").read_bytes()).decode().splitlines()[1:]
+    assert planned(name)[1] == {stage for stage in map(_stage, kept) if here(stage)}
+
+
+def _stage(line):
+    return line.rpartition('"stage": "')[2].rpartition('"')[0]
+
+
+@pytest.fixture
+def here(monkeypatch, tmp_path):
+    """Whether a line is about data that can be had here."""
+    data = Path(os.environ.get("SPT_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    monkeypatch.setenv("SPT_DATA", os.pathsep.join([os.environ.get("SPT_DATA", str(tmp_path)), str(data)]))
+    spoken = (data / "fsdd").exists()
+    return lambda line: spoken or "spoken-digits" not in line
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text("".join(f"{line}\n" for name in NAMES for line in lines(name)), encoding="utf-8")

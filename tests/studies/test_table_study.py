@@ -1,0 +1,72 @@
+"""Tables of the papers: further mixers as rows of any of them."""
+
+import pydantic
+import pytest
+
+import paper_data
+import toys
+from selfpretrain import registry
+from selfpretrain.mixers.gru import GRU
+from selfpretrain.mixers.linear import Linear
+from selfpretrain.mixers.wavegan import WaveGAN
+
+SMALL_GRU = GRU(states=8)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    toys.settle()
+
+
+def table(name, mixers=(), scale="smoke"):
+    study = registry.find("studies", name).at(scale, seeds=1)
+    cells = list(study.with_mixers(mixers).cells())
+    return {(cell.label, registry.name_of(cell.recipe.task), cell.row, cell.column): cell for cell in cells}
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "rows"),
+    [
+        ("amos-table-1", "Transformer", {"gru"}),
+        ("amos-table-7", "S4", {"gru", "gru, random"}),
+        ("amos-table-8", "Transformer", {"gru"}),
+        ("amos-table-9", "Transformer", {f"gru · {size}" for size in ("10K", "35K", "70K", "140K")}),
+        ("coser-table-4", "independent start", {"gru"}),
+        ("identical-start", "independent start", {"gru"}),
+        ("locality", "attention to all", {"gru"}),
+    ],
+)
+def test_a_further_mixer_is_treated_as_the_first_row(name, first, rows):
+    before, after = table(name), table(name, (SMALL_GRU,))
+    assert {place: cell.recipe for place, cell in after.items() if place in before} == {
+        place: cell.recipe for place, cell in before.items()
+    }
+    added = {place: cell for place, cell in after.items() if place not in before}
+    assert {row for _, _, row, _ in added} == rows
+    assert all(cell.recipe.model.mixer == SMALL_GRU and cell.printed is None for cell in added.values())
+    own = [place for place in before if place[2] == first or place[2].startswith((f"{first} ", f"{first},"))]
+    on_one_task = {(label, column) for label, _, _, column in own}
+    assert {(label, column) for label, _, _, column in added} == on_one_task
+
+
+def test_several_are_told_apart():
+    after = table("coser-table-1", (Linear(), SMALL_GRU, GRU(states=4)))
+    assert {"linear", "gru, states 8", "gru, states 4"} <= {row for _, _, row, _ in after}
+
+
+def test_at_the_papers_scale_it_has_the_first_row_s_network(monkeypatch):
+    paper_data.stand_in(monkeypatch)
+    cells = table("amos-table-2", (SMALL_GRU,), "paper")
+    ours = cells["Image", "image", "gru", "SPT"].recipe
+    theirs = cells["Image", "image", "Transformer", "SPT"].recipe
+    assert (ours.model.width, ours.model.depth) == (theirs.model.width, theirs.model.depth) == (256, 6)
+    assert [stage.optim for stage in ours.stages] == [stage.optim for stage in theirs.stages]
+    assert ours.model.mixer == SMALL_GRU and ours.model.encoding == "none"
+
+
+def test_what_cannot_be_pretrained_has_the_arms_from_scratch():
+    after = table("coser-table-1", (WaveGAN(),))
+    columns = {column for _, _, row, column in after if row == "wavegan"}
+    assert columns == {"scratch", "scratch, tied"}
+    with pytest.raises(pydantic.ValidationError, match="answers once per sequence"):
+        table("amos-table-8", (WaveGAN(),))
