@@ -1,22 +1,26 @@
 """Rules of the house that a reader can count on, checked on the syntax tree of every file."""
 
 import ast
+import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from selfpretrain.registry import SHELVES
+from selfpretrain.registry import INSIDE, SHELVES
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
 FILES = sorted(PACKAGE.rglob("*.py"))
+GLOSSARY = PACKAGE.parents[1] / "docs" / "glossary.md"
 LARGEST_PACKAGE, LARGEST_STUDIES = 16_000, 2_000
 """Lines of code: of everything but studies, which are tables that nobody imports; of studies."""
 LARGEST_FILE, LONGEST_FUNCTION, MOST_ARGUMENTS = 400, 60, 7
-SPEAKS = ("cli.py", "launch.py", "progress.py")  # and report/: where printing is the purpose
-READS_TEST = ("evaluate.py", "baseline.py")
+SPEAKS = ("cli", "report")  # where printing is the purpose
+READS_TEST = ("evaluate.py", "baselines.py")
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
+ABOVE_A_SHELF = ("_running",)  # carries studies out: of the room, not of the shelf
 READS_PICKLES = (
     "_unpickle.py",
 )  # CIFAR-10 is published so; this one builds arrays of bytes and nothing else
@@ -77,7 +81,7 @@ def nothing_is_unpickled(tree: ast.Module, path: Path) -> Iterator[str]:
 
 
 def no_print(tree: ast.Module, path: Path) -> Iterator[str]:
-    if path.name not in SPEAKS and path.parent.name != "report":
+    if path.parent.name not in SPEAKS:
         yield from (
             f"print in line {call.lineno}" for call in calls(tree) if ast.unparse(call.func) == "print"
         )
@@ -127,7 +131,7 @@ def shelf_file_offers_one_thing(tree: ast.Module, path: Path) -> Iterator[str]:
 
 
 def shelf_files_do_not_know_each_other(tree: ast.Module, path: Path) -> Iterator[str]:
-    """Base and underscore files are shared; import-linter closes the ways around, through the spine."""
+    """Base, underscore files and folders are shared; import-linter closes the ways around."""
     shelf = path.parent.name
     if shelf not in SHELVES:
         return
@@ -138,7 +142,11 @@ def shelf_files_do_not_know_each_other(tree: ast.Module, path: Path) -> Iterator
             near = [(node.module or "").rpartition(f"{shelf}.")[2]]
         else:
             continue
-        yield from (f"imports its neighbour {n}" for n in near if n != "base" and not n.startswith("_"))
+        folders = {folder.name for folder in path.parent.iterdir() if folder.is_dir()}
+        shared = {name for name in near if name == "base" or name[0] == "_" or name.split(".")[0] in folders}
+        above = path.stem in ABOVE_A_SHELF
+        wrong = [name for name in near if name in ABOVE_A_SHELF or (not above and name not in shared)]
+        yield from (f"imports its neighbour {name}" for name in wrong)
 
 
 RULES: list[Rule] = [
@@ -198,6 +206,81 @@ def test_sizes() -> None:
 
 def test_names_say_something() -> None:
     assert [path for path in FILES if VAGUE & set(path.stem.strip("_").split("_"))] == []
+
+
+def test_vocabulary_every_word_of_a_name_is_in_the_glossary() -> None:
+    """Names of modules and of public classes; what a shelf offers is called as its makers call it."""
+    known = {form for word in in_bold(GLOSSARY.read_text()) for form in forms(word)}
+    missing = defaultdict(list)
+    for path in FILES:
+        for name in [] if offers_something(path) else [module_name(path), *public_classes(path)]:
+            for word in words(name):
+                if not known & forms(word):
+                    missing[word].append(f"{name} ({path.relative_to(PACKAGE)})")
+    lines = [f"  {word}: {', '.join(dict.fromkeys(where))}" for word, where in sorted(missing.items())]
+    assert not lines, f"{GLOSSARY.name} lacks {len(lines)} words in bold:\n" + "\n".join(lines)
+
+
+def test_vocabulary_every_word_of_the_glossary_is_used() -> None:
+    text = "\n".join(path.stem + path.read_text() for path in FILES)
+    used = {form for word in set(re.findall(r"[a-z]+", text.lower())) for form in forms(word)}
+    stale = sorted(word for word in in_bold(GLOSSARY.read_text()) if not used & forms(word))
+    assert not stale, f"{GLOSSARY.name} explains words that the code does not use: {', '.join(stale)}"
+
+
+def test_vocabulary_no_public_class_name_has_two_owners() -> None:
+    owners = defaultdict(list)
+    for path in FILES:
+        for name in public_classes(path):
+            owners[name].append(str(path.relative_to(PACKAGE)))
+    doubles = [f"  {name}: {', '.join(files)}" for name, files in sorted(owners.items()) if len(files) > 1]
+    assert not doubles, f"{len(doubles)} class names have more than one owner:\n" + "\n".join(doubles)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("RMSNorm", ["rms", "norm"]),
+        ("near_duplicates", ["near", "duplicates"]),
+        ("amos2024_tables", ["amos", "tables"]),
+        ("SelfPretrainError", ["self", "pretrain", "error"]),
+    ],
+)
+def test_words_of_a_name(name: str, parts: list[str]) -> None:
+    assert words(name) == parts
+
+
+def words(name: str) -> list[str]:
+    """The words of a name in CamelCase or with underscores; numbers and pairs of letters are none."""
+    found = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+    return [word.lower() for word in found if len(word) > 2]
+
+
+def forms(word: str) -> set[str]:
+    """A word, and what it may be the plural of."""
+    return {word, word.removesuffix("s"), word.removesuffix("es")}
+
+
+def in_bold(text: str) -> set[str]:
+    """The words that a page explains, which it sets in bold."""
+    bold = " ".join(re.findall(r"\*\*([^*]+)\*\*", text))
+    return set(re.findall(r"[a-z]+", bold.lower()))
+
+
+def module_name(path: Path) -> str:
+    return path.parent.name if path.stem == "__init__" else path.stem
+
+
+def public_classes(path: Path) -> list[str]:
+    body = ast.parse(path.read_text()).body
+    return [node.name for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def offers_something(path: Path) -> bool:
+    """Whether it is one of a shelf's own files."""
+    folders = {INSIDE.get(shelf, shelf).replace(".", "/") for shelf in SHELVES}
+    on_shelf = path.parent.relative_to(PACKAGE).as_posix() in folders
+    return on_shelf and path.stem != "base" and not path.stem.startswith("_")
 
 
 def functions(tree: ast.Module) -> Iterator[Function]:
