@@ -201,9 +201,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(prepared.np, "save", full)
-    with pytest.raises(
-        DataError, match=r"mine: the disk is full; free some space .*, or set SPT_DATA"
-    ):
+    with pytest.raises(DataError, match=r"mine: the disk is full; free some space .*, or set SPT_DATA"):
         bring(tmp_path / "t.csv")
     monkeypatch.undo()
     monkeypatch.setenv("SPT_DATA", str(home))
