@@ -4,11 +4,11 @@ from pathlib import Path
 
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
-from selfpretrain.data.prepared import PreparedSet, damage
+from selfpretrain.data.prepared import PreparedSet, open_set
 
 
-def bring(origin: str | Path, **reading: object) -> PreparedSet:
+def bring(origin: str | Path, **options: object) -> PreparedSet:
     """The data at ``origin``, kept as "mine", and undamaged."""
-    made = importer.import_data(importer.plan_import(str(origin), ImportOptions(**reading)), "mine")
-    assert damage(importer.known()["mine"]) == []
+    made = importer.import_data(origin, "mine", ImportOptions(**options))
+    open_set(importer.known()["mine"], again=True)
     return made

@@ -4,6 +4,7 @@ SelfPretrainError        exit code 1
   SpecError              exit code 2: a recipe, task, mixer or flag says something impossible
     UnknownName          a name is not on its shelf
   DataError              exit code 2: sequences or labels cannot be used as they are
+    DamagedData          a prepared set is not what was written
   TransferError          weights and network do not fit as the rule says
   StoreError             a run folder cannot be read or written
     ForeignRun           a run folder was written by an incompatible version
@@ -34,6 +35,10 @@ class DataError(SelfPretrainError, ValueError):
     """Sequences or labels cannot be used as they are."""
 
     exit_code = 2
+
+
+class DamagedData(DataError):
+    """A prepared set is not what was written."""
 
 
 class TransferError(SelfPretrainError):

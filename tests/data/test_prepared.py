@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from selfpretrain.data import paths, prepared
+from selfpretrain.data import paths
 from selfpretrain.data.prepared import Writer, open_set, writing
 from selfpretrain.data.schema import Classes, Form, Tokens, Values
 from selfpretrain.errors import DataError
@@ -41,7 +41,7 @@ def test_disk_and_memory_hold_the_same(place):
     kept = memory.finish(FORM)
     assert contents(open_set(place)) == contents(written) == contents(kept)
     assert open_set(place).form == FORM
-    assert prepared.damage(place) == []
+    open_set(place, again=True)
 
 
 def test_an_interrupted_writer_goes_on_from_its_checkpoint(place):
@@ -71,23 +71,6 @@ def test_a_full_disk_is_said_in_one_line(place):
         fill(out)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert list(place.parent.iterdir()) == []
-
-
-def test_damage_is_found(place):
-    with writing(place) as out:
-        fill(out)
-        out.finish(FORM)
-    with (place / "flat.bin").open("r+b") as flat:
-        flat.write(b"\x07\x07")
-    assert prepared.damage(place) == ["flat.bin"]
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"format": 99}'])
-def test_what_is_not_a_set_is_refused(place, text):
-    place.mkdir(parents=True)
-    (place / "meta.json").write_text(text)
-    with pytest.raises(DataError, match="prepare it again"):
-        open_set(place)
 
 
 def test_packed_rows_come_back(place):

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import DataError, Interrupted, SpecError
+from ..errors import DamagedData, DataError, Interrupted, SpecError
 from ..registry import find, resolve
 from ..spec import amended, nearest
 from ..system.progress import showing
@@ -157,6 +157,31 @@ def check(
     else:
         Console().print(_findings(found))
     raise typer.Exit(int(wrong))
+
+
+@app.command()
+def verify(
+    name: Annotated[str, typer.Argument(help="A task or imported data; left out: all sets there are.")] = "",
+    data_root: DataRoot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Read every file of prepared and imported data and compare hashes; exit code 1 if one is damaged."""
+    from ..data.prepared import open_set, prepared_sets
+
+    places, wrong = prepared_sets(name), 0
+    if not places:
+        raise DataError(
+            f"nothing called {name!r} is prepared or imported" if name else "there are no sets yet"
+        )
+    with showing(quiet):
+        for place in places:
+            try:
+                open_set(place, again=True)
+                _say(f"fine   {place}")
+            except DamagedData as error:
+                wrong += 1
+                _say(f"wrong  {error}")
+    raise typer.Exit(int(wrong > 0))
 
 
 def describe(shelf: str, name: str) -> RenderableType:

@@ -28,12 +28,15 @@ import numpy as np
 import torch
 from pydantic import TypeAdapter
 
-from ..errors import DataError
-from . import paths
+from ..errors import DamagedData, DataError
+from ..system.files import settle
+from . import integrity, paths
 from .examples import Examples, pack_rows
 from .schema import SPLITS, Form, Split
 
 FORMAT = 1
+OLD = ".old"
+"""Ends the name of a set whose successor is about to take its place."""
 COLUMNS = ("starts", "lengths", "targets", "split", "groups")
 FORM = TypeAdapter(Form)
 
@@ -192,14 +195,16 @@ class Writer:
             flat = np.concatenate(self._parts)
             hashes = {"flat": hashlib.sha256(flat.tobytes()).hexdigest()}
             hashes |= {name: hashlib.sha256(values.tobytes()).hexdigest() for name, values in columns.items()}
-            return _set(said | {"sha256": hashes}, flat, columns)
+            return _set(form, said | {"sha256": hashes}, flat, columns)
         self.close()
         for name, values in columns.items():
             np.save(self.folder / f"{name}.npy", values, allow_pickle=False)
-        hashes = {name: _sha256(self.folder / f"{name}.npy") for name in columns}
-        said["sha256"] = {"flat": _sha256(self.folder / "flat.bin")} | hashes
+        hashes = {name: integrity.file_hash(self.folder / f"{name}.npy") for name in columns}
+        said["sha256"] = {"flat": integrity.file_hash(self.folder / "flat.bin")} | hashes
         (self.folder / "state.npz").unlink(missing_ok=True)
+        said["seal"] = integrity.seal(said)
         (self.folder / "meta.json").write_text(json.dumps(said, indent=1), encoding="utf-8")
+        integrity.remember(self.folder, integrity.appearance(self.folder, said))
         return open_set(self.folder)
 
     def close(self) -> None:
@@ -214,10 +219,15 @@ class Writer:
         """Take up the last checkpoint of a folder, if there is one; what came after it is cut off."""
         if self.folder is None or not (self.folder / "state.npz").is_file():
             return
-        with np.load(self.folder / "state.npz", allow_pickle=False) as state:
-            self.rows, self.size, self.channels = (int(state[key]) for key in ("rows", "size", "channels"))
-            self.dtype = str(state["dtype"])
-            self._columns = {name: [state[name]] if name in state else [] for name in COLUMNS}
+        try:
+            with np.load(self.folder / "state.npz", allow_pickle=False) as state:
+                kept = {name: state[name] for name in state.files}
+            self.rows, self.size, self.channels = (int(kept[key]) for key in ("rows", "size", "channels"))
+        except Exception:  # NumPy has many for a damaged file; what is begun again loses nothing
+            (self.folder / "flat.bin").unlink(missing_ok=True)
+            return
+        self.dtype = str(kept["dtype"])
+        self._columns = {name: [kept[name]] if name in kept else [] for name in COLUMNS}
         with (self.folder / "flat.bin").open("ab") as flat:
             flat.truncate(self.size * np.dtype(self.dtype).itemsize * max(self.channels, 1))
 
@@ -246,51 +256,83 @@ def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator
             yield writer
             if not (part / "meta.json").is_file():
                 raise DataError(f"nothing was written to {place}")
-            shutil.rmtree(place, ignore_errors=True)
-            os.replace(part, place)
+            _swap(part, place)
     finally:
         writer.close()
         if not (resume and (part / "state.npz").is_file()):
             shutil.rmtree(part, ignore_errors=True)
 
 
-def open_set(folder: Path) -> PreparedSet:
-    """Open a prepared set; nothing of its sequences is read yet.
+def _swap(part: Path, place: Path) -> None:
+    """Put a new set in the place of an old one; whenever that ends, one of the two is there."""
+    old = place.with_name(f"{place.name}{OLD}")
+    for file in [*part.iterdir(), part]:
+        settle(file)
+    if place.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(place, old)
+    os.replace(part, place)
+    settle(place.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def open_set(folder: Path, again: bool = False) -> PreparedSet:
+    """Open a prepared set; of its sequences nothing is read that was found to be right before.
+
+    Args:
+        again: read and check everything all the same.
 
     Raises:
-        DataError: if the folder holds no set, a damaged one, or one of another version.
+        DamagedData: if the folder holds no set, or a damaged one.
+        DataError: if it cannot be read, or is of another version.
     """
     try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{folder} holds no prepared data; delete it and prepare it again") from error
-    if meta.get("format") != FORMAT:
-        raise DataError(
-            f"{folder} is in format {meta.get('format')}, not {FORMAT}; delete it and prepare it again"
-        )
+        meta = integrity.read_meta(folder, (FORMAT,))
+        if changed := integrity.changed_files(folder, meta, again):
+            raise DamagedData(f"{', '.join(changed)} not as written")
+        form, flat, columns = _arrays(folder, meta)
+        if wrong := integrity.contradiction(form, meta, flat, columns):
+            raise DamagedData(wrong)
+        if again and not integrity.tokens_fit(form, flat, meta["packed"]):
+            raise DamagedData("there are symbols outside of the vocabulary")
+    except DamagedData as error:
+        raise DamagedData(f"{folder} is damaged: {error}; {integrity.way_back(folder)}") from error
+    return _set(form, meta, flat, columns)
+
+
+def _arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[Form, np.ndarray, dict[str, np.ndarray]]:
+    names = [name for name in COLUMNS if name in meta["sha256"]]
     try:
-        columns = {
-            name: np.load(folder / f"{name}.npy", mmap_mode="c") for name in COLUMNS if name in meta["sha256"]
-        }
-        flat: np.ndarray = np.memmap(folder / "flat.bin", dtype=meta["dtype"], mode="c")
+        kind = np.dtype(meta["dtype"])
+        if kind.kind not in "biuf":
+            raise DamagedData(f"sequences are {kind}")
+        columns = {name: np.load(integrity.file_of(folder, name), mmap_mode="c") for name in names}
+        flat: np.ndarray = np.memmap(integrity.file_of(folder, "flat"), dtype=kind, mode="c")
         flat = flat.reshape(-1, meta["channels"]) if meta["channels"] else flat
-    except (OSError, ValueError) as error:
-        raise DataError(f"{folder} is damaged ({error}); delete it and prepare it again") from error
-    return _set(meta, flat, columns)
+        return FORM.validate_python(meta["form"]), flat, columns
+    except DamagedData:
+        raise
+    except Exception as error:  # NumPy has many for a header that is not one, and an OSError for each limit
+        with paths.explained(folder, "read"):
+            if isinstance(error, OSError) and error.errno:
+                raise
+        raise DamagedData(str(error)) from error
 
 
-def damage(folder: Path) -> list[str]:
-    """Names of the files of a set that are not what they were when it was written; reads all of them."""
-    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    files = {name: folder / ("flat.bin" if name == "flat" else f"{name}.npy") for name in meta["sha256"]}
-    return [
-        file.name
-        for name, file in files.items()
-        if not file.is_file() or _sha256(file) != meta["sha256"][name]
-    ]
+def prepared_sets(name: str = "") -> list[Path]:
+    """Folders of all sets that are called so, imported ones and those of a task whatever its settings.
+
+    Args:
+        name: of a task or of imported data; empty: all sets there are.
+    """
+    patterns = (f"own/{name or '*'}/meta.json", f"prepared/{name or '*'}-*/meta.json")
+    found = [meta.parent for folder in paths.folders() for p in patterns for meta in sorted(folder.glob(p))]
+    return [folder for folder in found if "." not in folder.name]
 
 
-def _set(meta: Mapping[str, Any], flat: np.ndarray, columns: Mapping[str, np.ndarray]) -> PreparedSet:
+def _set(
+    form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns: Mapping[str, np.ndarray]
+) -> PreparedSet:
     tensors = {name: torch.from_numpy(np.asarray(values)) for name, values in columns.items()}
     whole = Examples(
         torch.from_numpy(np.asarray(flat)),
@@ -300,9 +342,4 @@ def _set(meta: Mapping[str, Any], flat: np.ndarray, columns: Mapping[str, np.nda
         tensors.get("groups"),
         meta["packed"],
     )
-    return PreparedSet(FORM.validate_python(meta["form"]), meta, whole, columns["split"])
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return PreparedSet(form, meta, whole, columns["split"])

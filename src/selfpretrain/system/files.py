@@ -100,6 +100,7 @@ def read_json(
     mend: str = "",
     kind: type[SelfPretrainError] = StoreError,
     edited: bool = False,
+    broken: type[SelfPretrainError] | None = None,
 ) -> Json:
     """The object in a JSON file; one that names no format is of format 1, one without a digest is believed.
 
@@ -109,22 +110,24 @@ def read_json(
         mend: what to do if it is damaged, e.g. "run it again"; nothing for a file that somebody gave.
 
     Raises:
-        StoreError: or whatever ``kind`` says, if it is not there, cannot be read or is damaged.
+        StoreError: or whatever ``kind`` says, if it is not there, cannot be read or is damaged; of the last,
+            whatever ``broken`` says.
         ForeignRun: if it was written in another layout.
     """
     with explained(path, "read", kind=kind):
         small = path.stat().st_size <= LARGEST_JSON
         text = path.read_bytes() if small else b""
+    broken = broken or kind
     try:
         content = json.loads(text) if small else None
     except (ValueError, RecursionError) as error:
-        raise kind(damaged(path, error, mend)) from error
+        raise broken(damaged(path, error, mend)) from error
     if not isinstance(content, dict):
         said = "it holds no object" if small else f"it has more than {LARGEST_JSON >> 20} MB"
-        raise kind(damaged(path, said, mend))
+        raise broken(damaged(path, said, mend))
     seal = content.pop(SEAL, None)
     if seal and not edited and seal != _digest(content):
-        raise kind(damaged(path, "its content is not what was written", mend))
+        raise broken(damaged(path, "its content is not what was written", mend))
     if content.get("format", FORMAT) not in formats:
         raise ForeignRun(foreign(path, content["format"], formats))
     return content

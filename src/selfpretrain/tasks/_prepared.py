@@ -13,8 +13,10 @@ from ..data.examples import Examples
 from ..data.prepared import PreparedSet, Writer, open_set, writing
 from ..data.schema import Form, Split
 from ..data.splits import budget
+from ..errors import DamagedData
 from ..registry import name_of
 from ..spec import Count, spec
+from ..system.events import progress
 from .base import Task
 
 
@@ -80,9 +82,22 @@ def _data(task: Prepared, place: str) -> PreparedSet:
         out = Writer(None, task.packed)
         return out.finish(task.write(out))
     folder = Path(place)
-    if not folder.exists():
-        with paths.locked(folder):
-            if not folder.exists():  # another process may have been quicker
-                with writing(folder, task.packed, task.resumes) as out:
-                    out.finish(task.write(out), {"task": name_of(task)})
+    if there := _opened(folder):
+        return there
+    with paths.locked(folder):
+        if there := _opened(folder):  # another process was quicker
+            return there
+        with writing(folder, task.packed, task.resumes) as out:
+            out.finish(task.write(out), {"task": name_of(task)})
     return open_set(folder)
+
+
+def _opened(folder: Path) -> PreparedSet | None:
+    """The set that is there; none if it is damaged, for it can be made again."""
+    if not folder.exists():
+        return None
+    try:
+        return open_set(folder)
+    except DamagedData as error:
+        progress(f"made again: {error}", 0)
+        return None

@@ -13,7 +13,7 @@ from ...registry import names
 from ...spec import nearest
 from ...system.events import progress
 from .. import paths
-from ..prepared import PreparedSet, writing
+from ..prepared import OLD, PreparedSet, writing
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
@@ -169,9 +169,10 @@ def known() -> dict[str, Path]:
     """Folders of own data in all data folders, by name."""
     found: dict[str, Path] = {}
     for folder in paths.folders():
-        for place in sorted((folder / FOLDER).glob("*/meta.json")):
-            if NAME.fullmatch(place.parent.name):
-                found.setdefault(place.parent.name, place.parent)
+        for meta in sorted((folder / FOLDER).glob("*/meta.json"), key=lambda meta: OLD in meta.parent.name):
+            name = meta.parent.name.removesuffix(OLD)  # of a set whose successor never took its place
+            if NAME.fullmatch(name):
+                found.setdefault(name, meta.parent)
     return found
 
 

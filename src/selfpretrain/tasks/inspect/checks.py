@@ -15,12 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from ...data import prepared
 from ...data.examples import Examples
 from ...data.importing import importer
 from ...data.near_duplicates import STEP, similar
+from ...data.prepared import open_set
 from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
-from ...errors import DataError
+from ...errors import DamagedData, DataError
 from ...registry import name_of
 from ...system.events import progress
 from .._prepared import Prepared
@@ -59,7 +59,11 @@ def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[
         compare: whether to score simple methods, which takes longest.
         limit: examples these are fitted on, at most.
     """
-    form, splits = task.form, {split: task.load(split) for split in SPLITS}
+    try:
+        form, splits = task.form, {split: task.load(split) for split in SPLITS}
+    except DamagedData as error:
+        yield Finding("files", "wrong", str(error))
+        return
     yield _files(task)
     sizes = list(_sizes(splits))
     yield from sizes
@@ -85,8 +89,10 @@ def _files(task: Task) -> Finding:
     if place is None:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
     progress(f"{name_of(task)}: hashes of files", 0)
-    if damaged := prepared.damage(place):
-        return Finding("files", "wrong", f"{', '.join(damaged)} changed since they were written, in {place}")
+    try:
+        open_set(place, again=True)
+    except DamagedData as error:
+        return Finding("files", "wrong", str(error))
     return Finding("files", "fine", f"as they were written, in {place}")
 
 

@@ -1,0 +1,190 @@
+"""Whether a prepared set is what was written: every file by its hash, every number by its bounds.
+
+Hashes are compared when a set is first used and whenever a file has another size, time or inode than then,
+which is remembered in ``verified.json``. Bounds are looked at every time: compiled code relies on them.
+"""
+
+import contextlib
+import hashlib
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import DamagedData, DataError, ForeignRun
+from ..system.events import progress
+from ..system.files import Json, read_json, replacing
+from . import paths
+from .schema import SPLITS, Classes, Form, Tokens
+
+MEMORY = "verified.json"
+KINDS = {"starts": "i8", "lengths": "i8", "split": "i1", "groups": "i8"}
+"""How the columns of a set are stored; targets are classes, i8, or real numbers, f4."""
+SAYS: dict[str, type] = {"form": dict, "sha256": dict, "about": dict, "dtype": str}
+SAYS |= {"channels": int, "packed": bool, "rows": int}
+"""What must stand in ``meta.json``."""
+ELSEWHERE = f"set {paths.VARIABLE} to another folder"
+Columns = Mapping[str, np.ndarray]
+BLOCK = 1 << 24
+"""Numbers that are looked at together."""
+
+
+def read_meta(folder: Path, formats: tuple[int, ...] = (1,)) -> Json:
+    """What a set says about itself.
+
+    Raises:
+        DamagedData: if that is not there, or not what was written.
+        DataError: if it cannot be read, or is of another version.
+    """
+    path = folder / "meta.json"
+    with paths.explained(path, "read"):
+        if not path.exists():
+            raise DamagedData("meta.json is not there")
+    try:
+        meta = read_json(path, formats, kind=DataError, broken=DamagedData)
+    except ForeignRun as error:
+        raise DataError(str(error).replace("use another folder with --runs", ELSEWHERE)) from error
+    if "seal" in meta and meta["seal"] != seal(meta):
+        raise DamagedData("meta.json not as written")
+    if lacking := [key for key, kind in SAYS.items() if not isinstance(meta.get(key), kind)]:
+        raise DamagedData(f"meta.json says {lacking[0]} {str(meta.get(lacking[0]))[:40]}")
+    if strange := set(meta["sha256"]) - {"flat", "targets", *KINDS}:
+        raise DamagedData(f"meta.json says that there is {min(strange)}")
+    return meta
+
+
+def seal(meta: Mapping[str, Any]) -> str:
+    """Hash of all that a set says about itself."""
+    said = {key: value for key, value in meta.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def contradiction(form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
+    """What contradicts what in the arrays of a set, in words; empty if nothing does."""
+    return _wrong_shape(form, meta, flat, columns) or next(_wrong_values(form, meta, flat, columns), "")
+
+
+def _wrong_shape(form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
+    if lacking := {"starts", "lengths", "targets", "split"} - set(columns):
+        return f"there is no {min(lacking)}"
+    for name, column in columns.items():
+        shape = (form.views, meta["rows"]) if name in ("starts", "lengths") else (meta["rows"],)
+        kind = KINDS.get(name, "i8" if isinstance(form.target, Classes) else "f4")
+        if column.shape != shape or column.dtype.str[1:] != kind:
+            return f"{name} is {column.dtype} {column.shape}, not {np.dtype(kind)} {shape}"
+    channels = 0 if isinstance(form.signal, Tokens) or meta["packed"] else form.signal.channels
+    if channels != (0 if flat.ndim == 1 else flat.shape[1]):
+        return f"sequences have shape {flat.shape}, not {channels or 'no'} channels"
+    return ""
+
+
+def _wrong_values(form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> Iterator[str]:
+    starts, lengths, targets = columns["starts"], columns["lengths"], columns["targets"]
+    if not meta["rows"]:
+        return
+    if lengths.min() < 0 or lengths.max() > form.length:
+        yield f"lengths are {lengths.min()} to {lengths.max()}, not 0 to {form.length}"
+    room = len(flat) - (np.minimum(lengths, 1) if meta["packed"] else lengths)
+    if starts.min() < 0 or (starts > room).any():
+        yield f"sequences start or end outside of the {len(flat):,} positions that are there"
+    if columns["split"].min() < 0 or columns["split"].max() >= len(SPLITS):
+        yield f"split is {columns['split'].min()} to {columns['split'].max()}"
+    if isinstance(form.target, Classes):
+        if targets.min() < -1 or targets.max() >= len(form.target.names):
+            yield f"targets are {targets.min()} to {targets.max()}, of {len(form.target.names)} classes"
+    elif np.isinf(targets).any():
+        yield "targets are infinite"
+
+
+def changed_files(folder: Path, meta: Mapping[str, Any], again: bool = False) -> list[str]:
+    """Names of the files of a set that are not what they were when it was written.
+
+    Args:
+        again: read all of them, also those that look as they did when they were last read.
+    """
+    known, looks = {} if again else _remembered(folder), appearance(folder, meta)
+    wrong = []
+    for name, sha256 in meta["sha256"].items():
+        file = file_of(folder, name)
+        if name in looks and looks[name] == known.get(name):
+            continue
+        progress(f"checking {folder.name}: {file.name}", 0)
+        if name not in looks or file_hash(file) != sha256:
+            wrong.append(file.name)
+    if not wrong and looks != known:
+        remember(folder, looks)
+    return wrong
+
+
+def appearance(folder: Path, meta: Mapping[str, Any]) -> dict[str, list[int | str]]:
+    """Size, time, inode and intended hash of every file that is there, by name."""
+    looks: dict[str, list[int | str]] = {}
+    for name, sha256 in meta["sha256"].items():
+        with paths.explained(file_of(folder, name), "read"), contextlib.suppress(FileNotFoundError):
+            found = file_of(folder, name).stat()
+            looks[name] = [found.st_size, found.st_mtime_ns, found.st_ino, sha256]
+    return looks
+
+
+def remember(folder: Path, looks: Mapping[str, list[int | str]]) -> None:
+    """Note how files look that are what was written; where that cannot be noted they are read again."""
+    with contextlib.suppress(OSError), replacing(folder / MEMORY) as temporary:
+        temporary.write_text(json.dumps(looks))
+
+
+def tokens_fit(form: Form, flat: np.ndarray, packed: bool) -> bool:
+    """Whether every symbol is one of the vocabulary."""
+    if packed or not isinstance(form.signal, Tokens):
+        return True
+    blocks = (flat[at : at + BLOCK] for at in range(0, len(flat), BLOCK))
+    return all(block.min() >= 0 and block.max() < form.signal.vocab for block in blocks)
+
+
+def file_of(folder: Path, name: str) -> Path:
+    """The file of a column, or of all sequences."""
+    return folder / ("flat.bin" if name == "flat" else f"{name}.npy")
+
+
+def file_hash(file: Path) -> str:
+    """SHA-256 of a file.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    with paths.explained(file, "read"), file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def way_back(folder: Path) -> str:
+    """What to do about a damaged set, in words; nothing has to be deleted for it."""
+    about: Mapping[str, Any] = {}
+    with contextlib.suppress(DataError):
+        about = read_meta(folder)["about"]
+    if "task" in about:
+        return f"it is made again when it is next used, or by: spt data make {about['task']}"
+    if not about.get("origin"):
+        return "put the files back from a copy, or import the data again under this name"
+    if about["origin"] == "arrays":
+        return f"import the arrays again as {folder.name!r}, or put the files back from a copy"
+    flags = [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in _given(about)]
+    flags += ["--skip-bad"] if about.get("options", {}).get("skip_bad") else []
+    said = " ".join([shlex.quote(about["origin"]), f"--name {folder.name}", *flags, "--yes"])
+    return f"put the files back from a copy, or import them again: spt data import {said}"
+
+
+def _given(about: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """The options of an import that were not left at their defaults."""
+    options = about.get("options", about.get("reading", {}))
+    usual = ("", "auto", "refuse", None, 0, False)
+    return [(key, value) for key, value in options.items() if value not in usual and key != "skip_bad"]
+
+
+def _remembered(folder: Path) -> dict[str, Any]:
+    try:
+        known = json.loads((folder / MEMORY).read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
