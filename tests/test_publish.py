@@ -12,7 +12,7 @@ import toys
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
-from selfpretrain.report import sheet
+from selfpretrain.report import page as report
 from selfpretrain.runner import publish, run, tuning
 from selfpretrain.runner.plan import chosen, jobs, remembered, waiting
 from selfpretrain.runner.publish import Publication
@@ -79,7 +79,7 @@ def test_kept_results_make_the_same_page_without_training(study, done, tmp_path,
     results, cells = tmp_path / "results", list(study.cells())
     here = Publication(study, "smoke", cells, done, results)
     first = here.write()
-    sheet.write(first)
+    report.write(first)
     count = here.keep()
     assert count == len(jobs(cells, done.bench))
     elsewhere = replace(Machine.of(tmp_path / "elsewhere", "cpu", "1"), quiet=True)
@@ -89,8 +89,8 @@ def test_kept_results_make_the_same_page_without_training(study, done, tmp_path,
     carry_out(study, elsewhere)
     assert not names
     again = there.write()
-    sheet.write(again)
-    assert (again / "page.md").read_text() == (first / "page.md").read_text()
+    report.write(again)
+    assert (again / "report.md").read_text() == (first / "report.md").read_text()
 
 
 def test_a_new_stage_on_kept_pretraining_trains_that_again(study, machine):
@@ -111,7 +111,7 @@ def test_a_new_stage_on_kept_pretraining_trains_that_again(study, machine):
 
 def test_only_runs_some_and_shows_the_rest_as_missing(study, machine):
     folders = carry_out(study, machine, only="independent start/scratch")
-    text = (folders[0] / "table.md").read_text()
+    text = (folders[0] / "report.md").read_text()
     assert "missing" in text
     stages = [path for path in (machine.bench.runs / "stages").iterdir() if (path / "result.json").exists()]
     assert len(stages) == len(folders)  # one per task
@@ -175,7 +175,7 @@ def test_a_page_is_current_until_what_it_says_changes(study, done, machine, tmp_
     here = Publication(study, "smoke", cells, machine, tmp_path / "results")
     assert not here.current
     shutil.copytree(done.bench.runs, machine.bench.runs, dirs_exist_ok=True)
-    sheet.write(here.write())
+    report.write(here.write())
     assert here.current
     here.results.mkdir()
     reading = here.results / "coser-table-4.smoke.md"

@@ -107,7 +107,7 @@ def test_the_command_compares_it_and_reports(tmp_path, capsys):
     command = ["compare", "--scale", "smoke", *arguments, *small, "--runs", str(tmp_path)]
     assert app.run(command) == 0
     assert "wavegan" in capsys.readouterr().out
-    (page,) = tmp_path.glob("compare-*/table.md")
+    (page,) = tmp_path.glob("compare-*/report.md")
     assert "answers once per sequence" in page.read_text()
 
 

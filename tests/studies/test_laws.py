@@ -100,6 +100,6 @@ def test_smoke_runs_and_reports(name, tmp_path):
     study = STUDIES[name].at("smoke", seeds=1)
     folders = carry_out(study, Machine.of(tmp_path, "cpu", "1"))
     for folder, table in zip(folders, parts(list(study.cells())), strict=True):
-        text = (folder / "table.md").read_text()
+        text = (folder / "report.md").read_text()
         assert all(cell.row in text for cell in table)
         assert (folder / "report.html").stat().st_size > 10_000
