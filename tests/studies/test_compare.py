@@ -22,7 +22,7 @@ def test_equal_twins_are_numbered():
 
 
 def test_the_second_of_two_twins_can_be_amended_alone():
-    changed = study(S4D(), S4D()).amended([("s4d 2.mixer.init", "random"), ("s4d 2.model.init", "random")])
+    changed = study(S4D(), S4D()).amended({"s4d 2.mixer.init": "random", "s4d 2.model.init": "random"})
     assert [arms.model.mixer.init for arms in changed.arms] == ["lin", "random"]
     assert changed.rows == ["s4d", "s4d, init random, every parameter random"]
     assert {cell.row for cell in changed.cells()} == set(changed.rows)

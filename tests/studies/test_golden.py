@@ -9,12 +9,13 @@ import os
 from pathlib import Path
 
 import pytest
-from selfpretrain.runner.publish import SHIPPED
 
 from selfpretrain import registry
 from selfpretrain.runner.plan import jobs
-from selfpretrain.runner.workspace import Bench
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.base import SHIPPED
 
+RUNS = Workspace(Path("runs"))
 GOLDEN = Path(__file__).parent / "golden" / "cells.tsv"
 NAMES = [name for name in registry.names("studies") if name != "compare"]
 LONG = {
@@ -36,15 +37,15 @@ every_study = pytest.mark.parametrize(
 def planned(name):
     """The cells of a study at the small scale, and the names of its stages."""
     cells = list(registry.find("studies", name).at("small", 3).cells())
-    return cells, {job.name for job in jobs(cells, Bench(Path("runs")))}
+    recipes = [cell.recipe for cell in cells]
+    return cells, {job.name for job in jobs(recipes, RUNS)}
 
 
 def lines(name):
     """A line for every cell of the first seed: task, row, column, printed place, its stages' fingerprints."""
-    bench = Bench(Path("runs"))
     for cell in planned(name)[0]:
         if cell.recipe.seed == 0:
-            stages = [bench.folder(prefix).name.rpartition("-")[2] for prefix in cell.recipe.prefixes()]
+            stages = [RUNS.stage(prefix).name.rpartition("-")[2] for prefix in cell.recipe.prefixes()]
             task = f"{cell.label}: {registry.name_of(cell.recipe.task)}"
             printed = " | ".join(cell.printed) if cell.printed else ""
             yield "\t".join([name, task, cell.row, cell.column, printed, " ".join(stages)])

@@ -34,8 +34,13 @@ def cells(name):
     return list(STUDIES[name].at("smoke", seeds=2).cells())
 
 
-def place(cell):
-    return cell.recipe.task, cell.row, cell.column
+def parts(mine):
+    """The cells of each task."""
+    tasks = []
+    for cell in mine:
+        if cell.recipe.task not in tasks:
+            tasks.append(cell.recipe.task)
+    return [[cell for cell in mine if cell.recipe.task == task] for task in tasks]
 
 
 @every_study
