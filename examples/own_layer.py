@@ -2,7 +2,7 @@
 
 python examples/own_layer.py [--scale small] [--runs FOLDER]
 
-From the command line, in the folder of this file: ``spt compare --task digits --mixers attention,own_layer:Mean``.
+From the command line, in the folder of this file: ``spt compare --task digits --mixers own_layer:Mean``, and
 ``spt check own_layer:Mean`` tries whether it looks ahead or mixes in padding.
 """
 
