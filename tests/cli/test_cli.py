@@ -72,7 +72,7 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
     events = [json.loads(line) for line in err.splitlines()]
     assert {event["kind"] for event in events} == {"start", "end"}
     assert json.loads((folder / "study.json").read_text())["tasks"][0]["baselines"]
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = read_json(next((tmp_path / "runs" / "manifests").iterdir()))
     assert not set(manifest["train"]) & set(manifest["test"])
     seen = hashlib.sha256("\n".join(sorted(manifest["train"])).encode()).hexdigest()
     pretrained = [result for name, result in scores(tmp_path / "runs").items() if "-causal-" in name]

@@ -29,7 +29,7 @@ from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.stage_folder import WEIGHTS
+from selfpretrain.training.stage_folder import WEIGHTS, Folder
 
 
 @pytest.fixture(autouse=True)
