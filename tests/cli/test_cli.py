@@ -67,7 +67,7 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
     assert "s4d" in out
     page = Path(out.rsplit("report: ", 1)[1].strip())
     folder = (tmp_path / page).parent
-    assert {"report.html", "results.csv", "table.md", "table.tex", "study.json", "manifest.json"} <= set(
+    assert {"report.html", "results.csv", "report.md", "report.tex", "study.json", "manifest.json"} <= set(
         os.listdir(folder)
     )
     events = [json.loads(line) for line in err.splitlines()]
@@ -166,7 +166,7 @@ def test_own_mixer_by_dotted_path(tmp_path):
     code, out, err = spt(*command, "--objective", "masked", cwd=tmp_path)
     assert code == 0, err
     assert "mean" in out
-    (table,) = tmp_path.glob("runs/compare-*/table.md")
+    (table,) = tmp_path.glob("runs/compare-*/report.md")
     assert "mean: padding content: padding reaches real positions" in table.read_text()
 
 

@@ -29,16 +29,16 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     first = said(capsys)
     folder = tmp_path / "runs" / "coser-table-4-smoke"
     made = {path.name for path in folder.iterdir()}
-    assert {"page.md", "page.html", "page.tex", "results.csv", "sheet.json"} <= made
+    assert {"report.md", "report.html", "report.tex", "results.csv", "sheet.json"} <= made
     assert "proves nothing" in first and str(folder.relative_to(tmp_path)) in first
-    page = (folder / "page.md").read_text()
+    page = (folder / "report.md").read_text()
     assert all(word in page for word in ("Protocol", "What differs", "identical start", "Q and K", "60"))
     assert (kept / "coser-table-4.smoke.jsonl.xz").stat().st_size < 100_000
-    made_at = (folder / "page.html").stat().st_mtime_ns
+    made_at = (folder / "report.html").stat().st_mtime_ns
 
     assert app.run([*STUDY, "--results", str(tmp_path / "also")]) == 0
     assert said(capsys).count("page:") == 1
-    assert (folder / "page.html").stat().st_mtime_ns == made_at
+    assert (folder / "report.html").stat().st_mtime_ns == made_at
     assert (tmp_path / "also" / "coser-table-4.smoke.jsonl.xz").exists()
 
     assert app.run([*STUDY, "--results", str(kept), "--dry-run", "--gpu", "a100"]) == 0
@@ -48,7 +48,7 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     shutil.rmtree(tmp_path / "runs")
     assert app.run([*STUDY, "--results", str(kept)]) == 0
     assert "20 stages are taken from" in said(capsys)
-    assert (folder / "page.md").read_text() == page
+    assert (folder / "report.md").read_text() == page
 
     assert app.run([*STUDY, "--results", str(kept), "--fresh", "--dry-run"]) == 0
     assert "20 to run" in said(capsys)

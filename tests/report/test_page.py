@@ -16,7 +16,8 @@ from selfpretrain.report.analysis import Analysis, analyse
 from selfpretrain.report.figures import charts
 from selfpretrain.report.layout import Depth, Section
 from selfpretrain.report.paper_numbers import PaperNumber
-from selfpretrain.report.results import Measure, Series, read
+from selfpretrain.report.record import Measure, Series
+from selfpretrain.report.results import read
 from selfpretrain.report.statistics import holm
 
 ROWS = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.45, 0.47, 0.50)}

@@ -19,9 +19,10 @@ from selfpretrain.report import format
 from selfpretrain.report.analysis import analyse, analyse_task
 from selfpretrain.report.figures import style
 from selfpretrain.report.page import show, write
+from selfpretrain.report.record import Metric
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
-from selfpretrain.report.results import Metric, TaskResults, read
+from selfpretrain.report.results import TaskResults, read
 
 GOLDEN = Path(__file__).with_name("golden")
 VOID = {"meta", "link", "br"}

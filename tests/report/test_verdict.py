@@ -8,16 +8,8 @@ import pytest
 from selfpretrain.report.analysis import RowOrder, Standing, TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.results import (
-    CellRecord,
-    CellResult,
-    Metric,
-    StageCost,
-    StageResult,
-    TaskCard,
-    TaskRecord,
-    TaskResults,
-)
+from selfpretrain.report.record import CellRecord, Metric, TaskCard, TaskRecord
+from selfpretrain.report.results import CellResult, StageCost, StageResult, TaskResults
 from selfpretrain.report.verdict import standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]

@@ -243,8 +243,10 @@ class Scripted(Executor):
 
 def chain(*names):
     """Jobs; ``b<a`` starts from ``a``."""
+    model = Model(Attention(heads=2), width=8, depth=1)
+    recipe = Recipe(toys.Majority(), model, (Stage(Classify(), Budget(steps=1)),))
     parts = [name.partition("<") for name in names]
-    return [Job(None, name, after or None, tested=True) for name, _, after in parts]
+    return [Job(recipe, name, after or None, tested=True) for name, _, after in parts]
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -13,7 +13,7 @@ REACH = 0.99
 
 
 @dataclass(frozen=True)
-class Profile:
+class KernelProfile:
     """The kernels of one layer in one direction."""
 
     envelope: np.ndarray  # (L,) largest |K| of any channel at every lag
@@ -22,7 +22,7 @@ class Profile:
 
 
 @torch.no_grad()
-def profiles(layer: Convolution, length: int) -> list[Profile]:
+def profiles(layer: Convolution, length: int) -> list[KernelProfile]:
     """One for the past and, for bidirectional layers, one for the future.
 
     Source: Amos et al. (2024), figure 4.
@@ -32,7 +32,9 @@ def profiles(layer: Convolution, length: int) -> list[Profile]:
         risen = K.square().cumsum(-1)
         energy = risen[:, -1]
         horizon = (risen < REACH * energy[:, None]).sum(-1) + 1
-        found.append(Profile(K.abs().amax(0).cpu().numpy(), horizon.cpu().numpy(), energy.cpu().numpy()))
+        found.append(
+            KernelProfile(K.abs().amax(0).cpu().numpy(), horizon.cpu().numpy(), energy.cpu().numpy())
+        )
     return found
 
 

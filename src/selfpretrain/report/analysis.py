@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from .paper_numbers import PAPERS, PaperNumber
-from .results import CellResult, ExperimentResults, Metric, Predictions, TaskResults
+from .record import Metric
+from .results import CellResult, ExperimentResults, Predictions, TaskResults
 from .statistics import Estimate, estimate, mean_error, r2_error, sign_flip
 
 RowColumn = tuple[str, str]

@@ -3,7 +3,7 @@
 import math
 import re
 
-from .results import Metric
+from .record import Metric
 from .statistics import Estimate
 
 MINUS = "\N{MINUS SIGN}"

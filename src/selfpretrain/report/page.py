@@ -290,8 +290,8 @@ PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
 
 def _numbered(name: str, drawn: Iterable[tuple[str, Callable[[], str]]]) -> tuple[Picture, ...]:
     """Pictures in files NAME.svg, NAME-2.svg, ..."""
-    files = ((f"{name}-{at}.svg" if at > 1 else f"{name}.svg") for at in range(1, 1_000_000))
-    return tuple(Picture(file, alt, draw) for file, (alt, draw) in zip(files, drawn, strict=False))
+    named = ((f"{name}-{at}.svg" if at > 1 else f"{name}.svg", *one) for at, one in enumerate(drawn, 1))
+    return tuple(Picture(file, alt, draw) for file, alt, draw in named)
 
 
 def _merged(analysis: Analysis, said: Iterable[Iterable[str]]) -> tuple[str, ...]:

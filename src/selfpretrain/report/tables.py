@@ -8,7 +8,8 @@ from . import format
 from .analysis import Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
 from .layout import Entry, ReportTable
 from .paper_numbers import PaperNumber
-from .results import CellResult, Metric, StageCost
+from .record import Metric
+from .results import CellResult, StageCost
 from .statistics import holm
 
 INTERVALS = (

@@ -16,7 +16,8 @@ from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName
 from ..registry import name_of
 from ..report.paper_numbers import PaperNumber, look_up
 from ..report.recipe_text import called
-from ..report.results import CellRecord, ExperimentRecord, read_record
+from ..report.record import CellRecord, ExperimentRecord
+from ..report.results import read_record
 from ..spec import revive
 from ..system.files import Json, read_json
 from ..tasks._prepared import Prepared

@@ -14,7 +14,7 @@ from ..data.schema import SPLITS, Classes, Form, Split, Tokens
 from ..errors import StoreError
 from ..registry import first_line, name_of
 from ..report import page, results
-from ..report.results import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
+from ..report.record import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
 from ..spec import describe
 from ..system.files import FORMAT, Json
 from ..tasks.base import Task
@@ -281,8 +281,8 @@ def _card(task: Task, examples: Manifest) -> TaskCard:
 def _metric(form: Form) -> Metric:
     """How scores are shown."""
     if isinstance(form.target, Classes):
-        return Metric("accuracy", "%", 100, 1, TIE)
-    return Metric("r2", "", 1, 3, TIE)
+        return Metric("accuracy", "%", 100.0, 1, TIE)
+    return Metric("r2", "", 1.0, 3, TIE)
 
 
 def _signal(form: Form) -> str:

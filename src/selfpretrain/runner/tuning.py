@@ -12,7 +12,7 @@ from .workspace import Workspace
 
 TUNING_SEED = 1_000
 """The seed that choices are made with; no table reports it."""
-Setting = dict[str, float]
+Setting = dict[str, float | int]
 WORDS = {"lr": "learning rate", "batch": "batch", "weight_decay": "weight decay", "dropout": "dropout"}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..data.download import Download
 from ..errors import DataError
 from . import _images
-from ._images import Block
+from ._images import ImageBlock
 from ._raw import need
 from ._unpickle import read_batch
 from .base import Task
@@ -26,7 +26,7 @@ BATCHES = "cifar-10-batches-py"
 PLACES = (BATCHES, "uoft-cs/cifar10", "cifar10")
 
 
-def blocks(task: Task) -> Iterator[Block]:
+def blocks(task: Task) -> Iterator[ImageBlock]:
     """All images in their order, from the authors' folder or from the Parquet files of uoft-cs/cifar10.
 
     Raises:
@@ -37,10 +37,10 @@ def blocks(task: Task) -> Iterator[Block]:
         yield from parquet(folder, "img")
         return
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-        yield Block(*read_batch(folder / name), test=name == "test_batch")
+        yield ImageBlock(*read_batch(folder / name), test=name == "test_batch")
 
 
-def parquet(folder: Path, column: str, size: int = 1000) -> Iterator[Block]:
+def parquet(folder: Path, column: str, size: int = 1000) -> Iterator[ImageBlock]:
     """Images from ``train*.parquet`` and ``test*.parquet`` in a folder or below it, ``size`` at a time.
 
     Args:
@@ -61,6 +61,6 @@ def parquet(folder: Path, column: str, size: int = 1000) -> Iterator[Block]:
                 for rows in pq.ParquetFile(file).iter_batches(size, columns=[column, "label"]):
                     images = rows[column].to_pylist()
                     encoded = [image["bytes"] if isinstance(image, dict) else image for image in images]
-                    yield Block(_images.decode(encoded), rows["label"].to_numpy(), part == "test")
+                    yield ImageBlock(_images.decode(encoded), rows["label"].to_numpy(), part == "test")
             except (pa.ArrowException, KeyError, OSError, TypeError, ValueError) as error:
                 raise DataError(f"{file} does not hold images and labels: {error}") from error

@@ -17,7 +17,7 @@ VAL = 5000
 
 
 @dataclass(frozen=True)
-class Block:
+class ImageBlock:
     """Some images of the training or of the test part."""
 
     pixels: np.ndarray  # (n, height, width, C) uint8
@@ -26,7 +26,7 @@ class Block:
 
 
 def write(
-    out: Writer, blocks: Iterable[Block], names: tuple[str, ...], seed: int, val: int | None = None
+    out: Writer, blocks: Iterable[ImageBlock], names: tuple[str, ...], seed: int, val: int | None = None
 ) -> Form:
     """Write images in their order as sequences of bytes, and hold out some of the training part.
 
@@ -67,11 +67,11 @@ def decode(files: list[bytes]) -> np.ndarray:
     return np.stack([np.asarray(image.convert("RGB")) for image in opened])
 
 
-def invent(channels: int, classes: int = 10, side: int = 8) -> Iterator[Block]:
+def invent(channels: int, classes: int = 10, side: int = 8) -> Iterator[ImageBlock]:
     """A handful of made-up images: one pattern per class, and noise; 12 per class to train on, 4 to test."""
     random = np.random.RandomState(0)
     patterns = random.randint(0, 128, (classes, side, side, channels))
     for test, each in ((False, 12), (True, 4)):
         labels = np.repeat(np.arange(classes), each)
         noise = random.randint(0, 128, (len(labels), side, side, channels))
-        yield Block((patterns[labels] + noise).astype(np.uint8), labels, test)
+        yield ImageBlock((patterns[labels] + noise).astype(np.uint8), labels, test)

@@ -68,14 +68,14 @@ class FashionMnist(Prepared):
         return _images.write(out, _blocks(need(self, *self.places)), NAMES, self.split_seed)
 
 
-def _blocks(folder: Path) -> Iterator[_images.Block]:
+def _blocks(folder: Path) -> Iterator[_images.ImageBlock]:
     for part in ("train", "t10k"):
         pixels, labels = (_idx(folder / f"{part}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1"))
         if pixels.ndim != 3 or labels.shape != pixels.shape[:1]:
             raise DataError(f"{folder} holds {labels.size} labels for images {pixels.shape}; get it again")
         for at in range(0, len(pixels), 10_000):
             some = slice(at, at + 10_000)
-            yield _images.Block(pixels[some, :, :, None], labels[some].astype(np.int64), part == "t10k")
+            yield _images.ImageBlock(pixels[some, :, :, None], labels[some].astype(np.int64), part == "t10k")
 
 
 def _idx(file: Path) -> np.ndarray:

@@ -31,7 +31,7 @@ class Image(Prepared):
         """One grey channel of 256 levels."""
         if self.made_up:
             return _images.write(out, _images.invent(1), _cifar.NAMES, self.split_seed, val=20)
-        blocks = (_images.Block(_images.grey(b.pixels), b.labels, b.test) for b in _cifar.blocks(self))
+        blocks = (_images.ImageBlock(_images.grey(b.pixels), b.labels, b.test) for b in _cifar.blocks(self))
         return _images.write(out, blocks, _cifar.NAMES, self.split_seed)
 
 

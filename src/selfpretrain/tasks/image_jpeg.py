@@ -43,10 +43,10 @@ class ImageJpeg(Prepared):
             return _images.write(out, blocks, _cifar.NAMES, self.split_seed, val=20)
         return _images.write(out, self._blocks(), _cifar.NAMES, self.split_seed)
 
-    def _blocks(self) -> Iterator[_images.Block]:
+    def _blocks(self) -> Iterator[_images.ImageBlock]:
         for block in _cifar.parquet(need(self, *self.places), "image"):
             pixels = _images.grey(block.pixels) if self.colour == "grey" else block.pixels
-            yield _images.Block(pixels, block.labels, block.test)
+            yield _images.ImageBlock(pixels, block.labels, block.test)
 
 
 task = ImageJpeg

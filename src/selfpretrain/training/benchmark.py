@@ -51,7 +51,7 @@ LARGE, SLOW = "out of memory", "too slow"
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One layer at one size, to be measured."""
 
     mixer: Mixer
@@ -74,10 +74,10 @@ class Setting:
     device: str = "cpu"
     limit: float = LIMIT  # seconds for a reading
 
-    def cell(self, mixer: Mixer, width: int, length: int) -> Cell:
+    def cell(self, mixer: Mixer, width: int, length: int) -> Trial:
         """One layer of this width and length."""
         place = LayerContext(width, length, self.causal, rotary=mixer.positions == "rotary")
-        return Cell(mixer, place, self.batch, self.device, self.limit)
+        return Trial(mixer, place, self.batch, self.device, self.limit)
 
 
 def asked(text: str) -> list[str]:
@@ -91,7 +91,7 @@ def plan(
     sizes: tuple[str | None, str | None],
     setting: Setting,
     match: str = "width",
-) -> list[Cell]:
+) -> list[Trial]:
     """The cells that answer a question as it is asked on the command line.
 
     Args:
@@ -137,7 +137,7 @@ def numbers_in(text: str) -> list[int]:
 
 def by_length(
     mixers: list[Mixer], lengths: list[int], width: int, setting: Setting, match: bool = False
-) -> list[Cell]:
+) -> list[Trial]:
     """Every mixer at every length.
 
     Source: Gu et al. (2022), S4, table 3; to have equally many parameters, S4 gets more states there.
@@ -149,7 +149,7 @@ def by_length(
     return [_matched_if_built(cell, goal) for cell in cells]
 
 
-def by_width(widths: list[int], length: int, setting: Setting) -> list[Cell]:
+def by_width(widths: list[int], length: int, setting: Setting) -> list[Trial]:
     """LSSL with as many states as channels, and S4 with the same number, at every width.
 
     Source: Gu et al. (2022), S4, table 2; to have equally many parameters, S4 gets half as many states there.
@@ -161,29 +161,29 @@ def by_width(widths: list[int], length: int, setting: Setting) -> list[Cell]:
     ]
 
 
-def matched(cell: Cell, goal: int) -> Cell:
+def matched(cell: Trial, goal: int) -> Trial:
     """The same layer at the width, a multiple of ``STEP``, that comes nearest to so many parameters."""
 
-    def at(width: int) -> Cell:
+    def at(width: int) -> Trial:
         return replace(cell, place=replace(cell.place, width=width))
 
     return at(fitting(lambda width: parameters(at(width)), float(goal), STEP))
 
 
-def _matched_if_built(cell: Cell, goal: int) -> Cell:
+def _matched_if_built(cell: Trial, goal: int) -> Trial:
     try:
         return matched(cell, goal)
     except SelfPretrainError:  # its reading will say why
         return cell
 
 
-def parameters(cell: Cell) -> int:
+def parameters(cell: Trial) -> int:
     """How many parameters the layer has."""
     with torch.random.fork_rng(devices=[]):
         return _size(cell.layer())
 
 
-def measure(cells: list[Cell], repeats: int, folder: Path, tell: Callable[[str], None]) -> Report:
+def measure(cells: list[Trial], repeats: int, folder: Path, tell: Callable[[str], None]) -> Report:
     """Measure all cells ``repeats`` times in turn, and write bench.json, .csv, .md, .svg and .png.
 
     What is too slow or too large is not tried again, nor at any larger size.
@@ -194,7 +194,7 @@ def measure(cells: list[Cell], repeats: int, folder: Path, tell: Callable[[str],
     """
     Folder.make(folder)
     found: list[list[Measurement]] = [[] for _ in cells]
-    beyond: list[Cell] = []
+    beyond: list[Trial] = []
     try:
         for turn in range(repeats):
             for cell, readings in zip(cells, found, strict=True):
@@ -212,7 +212,7 @@ def measure(cells: list[Cell], repeats: int, folder: Path, tell: Callable[[str],
     return report
 
 
-def _spared(cell: Cell, beyond: list[Cell]) -> Measurement | None:
+def _spared(cell: Trial, beyond: list[Trial]) -> Measurement | None:
     """The reading of a cell that needs no try, for the same layer was too much at a smaller size."""
     for less in beyond:
         smaller = less.place.length <= cell.place.length and less.place.width <= cell.place.width
@@ -222,7 +222,7 @@ def _spared(cell: Cell, beyond: list[Cell]) -> Measurement | None:
     return None
 
 
-def read(cell: Cell) -> Measurement:
+def read(cell: Trial) -> Measurement:
     """One reading in a fresh process: what it took, or in words why there is nothing to tell."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
@@ -243,7 +243,7 @@ def read(cell: Cell) -> Measurement:
     return _reading(cell, answer)
 
 
-def _reading(cell: Cell, answer: dict[str, Any]) -> Measurement:
+def _reading(cell: Trial, answer: dict[str, Any]) -> Measurement:
     return Measurement(name_of(cell.mixer), cell.place.length, cell.place.width, cell.batch, **answer)
 
 
@@ -284,7 +284,7 @@ def _size(layer: nn.Module) -> int:
 
 
 # What follows runs in a process of its own.
-def _child(cell: Cell, answer: Connection) -> None:
+def _child(cell: Trial, answer: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends this process
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -300,7 +300,7 @@ def _child(cell: Cell, answer: Connection) -> None:
         answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {said}"})
 
 
-def _on_cpu(cell: Cell) -> dict[str, Any]:
+def _on_cpu(cell: Trial) -> dict[str, Any]:
     keep_memory()
     _bound_memory()
     _warm(cell)
@@ -317,7 +317,7 @@ def _on_cpu(cell: Cell) -> dict[str, Any]:
     return {"parameters": _size(layer), "seconds": _typical(once), "bytes": grown}
 
 
-def _on_gpu(cell: Cell) -> dict[str, Any]:
+def _on_gpu(cell: Trial) -> dict[str, Any]:
     _warm(cell)
     layer, x = cell.layer().to(cell.device), _input(cell, cell.place.length)
     torch.cuda.synchronize(cell.device)
@@ -337,7 +337,7 @@ def _on_gpu(cell: Cell) -> dict[str, Any]:
     return {"parameters": _size(layer), "seconds": _typical(once), "bytes": grown}
 
 
-def _warm(cell: Cell) -> None:
+def _warm(cell: Trial) -> None:
     """Load libraries with a short layer: what the measured one works out in its first pass is its own."""
     short = min(WARM, cell.place.length)
     with contextlib.suppress(Exception):  # what fails at this length may do at the one that is asked for
@@ -345,7 +345,7 @@ def _warm(cell: Cell) -> None:
         _pass(layer, _input(cell, short))
 
 
-def _input(cell: Cell, length: int) -> Tensor:
+def _input(cell: Trial, length: int) -> Tensor:
     x = torch.randn(cell.batch, length, cell.place.width, device=cell.device)
     return x.requires_grad_()
 

@@ -70,9 +70,9 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
     )
     if not len(starts):
         raise DataError("x holds no sequence")
-    columns = {
-        key: _words(key, arrays[key], len(starts)) for key in ("y", "groups", "split") if key in arrays
-    }
+    changed: dict[str, str] = {}
+    given = [key for key in ("y", "groups", "split") if key in arrays]
+    columns = {key: _words(key, arrays[key], len(starts), changed) for key in given}
     numbers = flat.dtype.kind == "f" or flat.ndim == 2
     kind: Signal = "values" if options.kind == "values" or (options.kind == "auto" and numbers) else "tokens"
     if kind == "tokens" and numbers:
@@ -82,7 +82,15 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
     facts = {"x": f"{x.dtype} {x.shape}", "groups": "given" if "groups" in arrays else "none"}
     facts["split"] = "given" if "split" in arrays else "made"
     return ArraySource(
-        kind, 0, len(starts), facts, flat=flat, starts=starts, lengths=lengths, columns=columns
+        kind,
+        0,
+        len(starts),
+        facts,
+        flat=flat,
+        starts=starts,
+        lengths=lengths,
+        columns=columns,
+        changed=changed,
     )
 
 
@@ -182,14 +190,14 @@ def _whole(name: str, array: np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _words(name: str, array: np.ndarray, n: int) -> pa.Array:
+def _words(name: str, array: np.ndarray, n: int, changed: dict[str, str]) -> pa.Array:
     """One word per sequence; -1 among the integers of y is unlabelled."""
     if array.shape != (n,):
         raise DataError(f"`{name}` has shape {array.shape}, but there are {n} sequences")
     if array.dtype.kind not in "biufUS":
         raise DataError(f"{name} is {array.dtype}; it must hold integers, floats or strings")
     array = array.astype(str) if array.dtype.kind in "US" else array
-    found = words(pa.array(array))
+    found = words(pa.array(array), changed)
     if name != "y" or array.dtype.kind != "i":
         return found
     if (array < -1).any():

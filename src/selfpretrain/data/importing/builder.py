@@ -11,7 +11,7 @@ from ..near_duplicates import fingerprints, similar
 from ..prepared import PreparedSet, Writer
 from ..schema import Classes, Form, Reals, Signal, Tokens, Values
 from ..splits import assign_splits, check_splits, split_number
-from .labels import Labels
+from .labels import EXACT, Labels
 from .missing import fill_missing
 from .options import ImportOptions
 from .source import Part, Source
@@ -31,6 +31,7 @@ class SetBuilder:
     labels: Labels = field(init=False)
     dropped: int = 0
     shortened: int = 0
+    rounded: int = 0
     low: float = np.inf
     high: float = -np.inf
     is_whole: bool = True
@@ -66,6 +67,7 @@ class SetBuilder:
         before = len(part.lengths)
         kept_as_is = part.flat.dtype in (np.uint8, np.int16) and self.options.missing != "mask"
         if self.source.kind == "values" and not kept_as_is:
+            self.rounded += _rounded(part.flat)
             part = fill_missing(part, self.options.missing, self.source.spot)
         empty = part.lengths == 0
         if empty.any():
@@ -158,7 +160,10 @@ class SetBuilder:
             starts, lengths, targets[rows], split[rows], None if groups is None else groups[rows]
         )
         target = Classes(names) if names else _measured(targets[(split == 0) & ~np.isnan(targets)])
-        said = {"options": asdict(self.options), "notes": [*self.source.hints, *notes]}
+        said = {
+            "options": asdict(self.options),
+            "notes": [*self.source.hints, *self.source.notes(), *self.labels.notes, *notes],
+        }
         return self.out.finish(Form(signal, int(lengths.max()), target), about | said)
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -178,6 +183,7 @@ class SetBuilder:
             "sequences have no label; they serve pretraining": int((strata < 0).sum()),
             "rows with missing values are left out": self.dropped,
             f"sequences are cut to {self.options.length} positions": self.shortened,
+            "whole numbers among the values are rounded to float32": self.rounded,
         }
         return [f"{count:,} {what}" for what, count in found.items() if count]
 
@@ -220,6 +226,15 @@ class SetBuilder:
         elif np.dtype(self.out.dtype) == np.float32:
             centre = np.array(values.centre, dtype=np.float32)
             self.out.rewrite(lambda block: np.where(np.isnan(block), centre, block))
+
+
+def _rounded(flat: np.ndarray) -> int:
+    """How many whole numbers float32 does not hold, such as counts and times beyond 16,777,216."""
+    if flat.dtype.itemsize < 4 or flat.dtype == np.float32 or not flat.size:
+        return 0
+    large = flat[np.abs(flat) > EXACT]  # NaN is not
+    with np.errstate(over="ignore"):
+        return int(((large % 1 == 0) & np.isfinite(large) & (large.astype(np.float32) != large)).sum())
 
 
 def _moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:

@@ -45,10 +45,12 @@ class TableSource(Source):
         for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *said]))):
             where = partial(_row, at)
             flat, lengths = self._sequences(piece, where)
-            labels = words(piece[options.label])
+            labels = words(piece[options.label], self.changed)
             if names:
-                labels = pc.take(pa.array(names, pa.large_string()), _ids(labels))
-            group, split = (words(piece[c]) if c else None for c in (options.group, options.split))
+                labels = pc.take(pa.array(names, pa.large_string()), _ids(labels, len(names), where))
+            group, split = (
+                words(piece[c], self.changed) if c else None for c in (options.group, options.split)
+            )
             yield Part(_by_kind(flat, self.kind), lengths, labels, group, split, where)
             at += len(lengths)
 
@@ -233,9 +235,16 @@ def _size(array: pa.Array) -> float:
     return pc.mean(pc.binary_length(array)).as_py() or 0.0
 
 
-def _ids(labels: pa.Array) -> pa.Array:
+def _ids(labels: pa.Array, count: int, where: Where) -> pa.Array:
     """Numbers of named classes; -1 is unlabelled."""
-    numbers = labels.cast(pa.int64())
+    try:
+        numbers = labels.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise DataError(f"labels are not the numbers of {count} classes that the file names") from error
+    beyond = np.flatnonzero(numbers.fill_null(-1).to_numpy() >= count)
+    if len(beyond):
+        said = labels[int(beyond[0])].as_py()
+        raise DataError(f"{where(int(beyond[0]))}: label {said}, but the file names {count} classes")
     return pc.if_else(pc.less(numbers, 0), None, numbers)
 
 

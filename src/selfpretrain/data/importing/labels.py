@@ -1,7 +1,11 @@
-"""Labels as they come, in words, to numbers of classes or to real numbers."""
+"""Labels as they come, in words, to numbers of classes or to real numbers; no two words become one class."""
 
-from collections.abc import Callable
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +15,12 @@ from .options import TargetKind
 
 MOST_KINDS, MOST_CLASSES = 100, 10_000
 """Whole numbers of more kinds than the first are amounts; of more classes than the second nobody learns."""
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
+"""How a number may be written."""
+PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]{1,4})?")
+"""How programs write numbers; 01 and +1 are names unless somebody says that they are numbers."""
+EXACT = 1 << 24
+"""Whole numbers up to this are all kept as float32."""
 
 
 @dataclass
@@ -18,15 +28,17 @@ class Labels:
     """The labels of all sequences so far.
 
     If nobody says what they are, words are classes, and so are whole numbers of at most 100 kinds; other
-    numbers are real numbers.
+    numbers are real numbers. Every word is a class of its own: "1", "01", "1.0" and "1e0" are four.
     """
 
     target: TargetKind = "auto"
     column: str = "label"
+    notes: list[str] = field(default_factory=list)  # what people should know of how labels were read
     _known: dict[str, int] = field(default_factory=dict)
     _numbers: list[np.ndarray] = field(default_factory=list)  # codes of the known words, or real numbers
     _real: bool = False
     _odd: str = ""  # where the first word that is no number stands
+    _rounded: dict[str, None] = field(default_factory=dict)  # whole numbers that float32 does not hold
 
     def take(self, labels: pa.Array, where: Callable[[int], str]) -> None:
         """Take down the labels of one part, null where there is none.
@@ -37,11 +49,12 @@ class Labels:
         encoded = labels.dictionary_encode()
         kinds = encoded.dictionary.to_pylist()
         index = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        values = [_number(kind) for kind in kinds]
+        values = [self._number(kind) for kind in kinds]
         if None in values and not self._odd:
             odd = values.index(None)
             row = int((index == odd).argmax())
-            self._odd = f"{where(row)}: {self.column} is {kinds[odd]!r}, which is no finite number"
+            self._odd = f"{where(row)}: {self.column} is {kinds[odd][:80]!r}, which is no finite number"
+        self._rounded |= dict.fromkeys(kind for kind in kinds if _is_rounded(kind))
         if self._real:
             self._refuse_words()
             self._numbers.append(np.array([*values, np.nan], dtype=np.float64)[index])
@@ -55,22 +68,6 @@ class Labels:
                 f"{self.column} holds more than {MOST_CLASSES:,} classes; is it the right column?"
             )
 
-    def _look_real(self) -> bool:
-        """Whether labels are numbers, but for a few, that can be no classes."""
-        values = [value for value in map(_number, self._known) if value is not None]
-        amounts = len(self._known) > MOST_KINDS or any(value % 1 for value in values)
-        return self.target == "auto" and amounts and 2 * len(values) > len(self._known)
-
-    def _become_real(self) -> None:
-        self._refuse_words()
-        values = np.array([*(float(kind) for kind in self._known), np.nan])
-        self._numbers = [values[codes] for codes in self._numbers]
-        self._real = True
-
-    def _refuse_words(self) -> None:
-        if self._odd:
-            raise DataError(f"{self._odd}; correct it, empty it, or use --target classes")
-
     def finish(self) -> tuple[np.ndarray, tuple[str, ...]]:
         """(n,) real numbers and no names; or classes, -1 where unlabelled, and their names in order.
 
@@ -80,27 +77,75 @@ class Labels:
         if not self._real and self._look_real():
             self._become_real()
         if self._real:
+            if self._rounded:
+                count, first = len(self._rounded), next(iter(self._rounded))
+                said = f"{count:,} whole numbers are rounded to float32, e.g. {first} to {float(first):.8g}"
+                self.notes.append(f"{self.column}: {said}; --target classes keeps them apart")
             return np.concatenate(self._numbers).astype(np.float32), ()
-        all_numbers = not self._odd
-        names = {kind: _plain(kind) if all_numbers else kind for kind in self._known}
-        order = sorted(set(names.values()), key=float if all_numbers else None)
+        numeric = all(map(NUMBER.fullmatch, self._known))
+        order = sorted(self._known, key=lambda name: (float(name), len(name), name) if numeric else name)
         if len(order) < 2:
             found = f"only class {order[0]!r}" if order else "no label"
             raise DataError(f"{self.column} holds {found}; there must be two classes or more to tell apart")
-        number = {name: i for i, name in enumerate(order)}
-        rank = np.array([*(number[names[kind]] for kind in self._known), -1])
+        self.notes += _alike(order, _value, "equal as numbers") + _alike(order, _look, "written almost alike")
+        rank = np.empty(len(order) + 1, dtype=np.int64)
+        rank[[self._known[name] for name in order]] = np.arange(len(order))
+        rank[-1] = -1
         return rank[np.concatenate(self._numbers)], tuple(order)
 
+    def _look_real(self) -> bool:
+        """Whether labels are numbers, but for a few, that can be no classes."""
+        values = [float(word) for word in self._known if PLAIN.fullmatch(word)]
+        many = len(self._known) > MOST_KINDS
+        if self.target != "auto" or 2 * len(values) <= len(self._known):
+            return False
+        return many or any(value % 1 for value in values)
 
-def _number(word: str) -> float | None:
-    try:
-        value = float(word)
-    except ValueError:
-        return None
-    return value if np.isfinite(value) else None
+    def _become_real(self) -> None:
+        self._refuse_words()
+        if self.target == "auto":
+            self.notes.append(f"{self.column} is taken for real numbers; --target classes makes it classes")
+        values = np.array([*(float(kind) for kind in self._known), np.nan])
+        self._numbers = [values[codes] for codes in self._numbers]
+        self._real = True
+
+    def _refuse_words(self) -> None:
+        if self._odd:
+            raise DataError(f"{self._odd}; correct it, empty it, or use --target classes")
+
+    def _number(self, word: str) -> float | None:
+        """What a word is as a real number, None if it is none that float32 can hold."""
+        written = (NUMBER if self.target == "reals" else PLAIN).fullmatch(word)
+        value = float(word) if written else np.inf
+        return value if abs(value) <= np.finfo(np.float32).max else None
 
 
-def _plain(word: str) -> str:
-    """One name for equal whole numbers, "1" for "1.0"."""
-    value = float(word)
-    return str(int(value)) if value % 1 == 0 else word
+def _is_rounded(word: str) -> bool:
+    """Whether a whole number is another one as float32."""
+    if len(word) < 8 or not PLAIN.fullmatch(word) or abs(float(word)) < EXACT:
+        return False
+    with np.errstate(over="ignore"):
+        kept = float(np.float32(float(word)))
+    return bool(np.isfinite(kept)) and Decimal(word) != Decimal(kept)
+
+
+def _alike(names: Iterable[str], what: Callable[[str], Hashable], said: str) -> list[str]:
+    """A note on classes that are the same in some respect, of which people may have meant one."""
+    groups = defaultdict(list)
+    for name in names:
+        groups[what(name)].append(name)
+    found = [group for key, group in groups.items() if len(group) > 1 and key is not None]
+    if not found:
+        return []
+    shown = "; ".join(", ".join(repr(name[:40]) for name in group[:5]) for group in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return [f"different classes are {said}: {shown}{more}; write them alike if they are one"]
+
+
+def _value(name: str) -> Decimal | None:
+    return Decimal(name) if NUMBER.fullmatch(name) and len(name) < 400 else None
+
+
+def _look(name: str) -> str:
+    """A name without what is easily overlooked: case, spaces within, and how accents are coded."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())

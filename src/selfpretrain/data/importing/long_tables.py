@@ -84,7 +84,8 @@ def long_source(table: TableFile, options: ImportOptions) -> LongSource:
     values = matching(options.value, table.columns)
     for column in (options.id, options.time):
         chosen(column, table.columns)
-    rows = _read(table, options, values)
+    changed: dict[str, str] = {}
+    rows = _read(table, options, values, changed)
     order = pc.sort_indices(rows, [("id", "ascending"), ("time", "ascending")])
     rows = rows.take(order)
     ids = whole(rows["id"].dictionary_encode()).indices.to_numpy()
@@ -105,6 +106,7 @@ def long_source(table: TableFile, options: ImportOptions) -> LongSource:
         flat=flat,
         starts=starts,
         values=values,
+        changed=changed,
         roles=[role for role, column in roles.items() if column],
     )
     source.facts = {
@@ -117,17 +119,17 @@ def long_source(table: TableFile, options: ImportOptions) -> LongSource:
     return source
 
 
-def _read(table: TableFile, options: ImportOptions, values: list[str]) -> pa.Table:
+def _read(table: TableFile, options: ImportOptions, values: list[str], changed: dict[str, str]) -> pa.Table:
     """The columns that are needed, under the names of their roles."""
     roles = {"label": options.label, "group": options.group, "split": options.split}
     used = [options.id, options.time, *values, *filter(None, roles.values())]
     pieces, at = [], 0
     for piece in table.pieces(list(dict.fromkeys(used))):
-        named = {"id": words(piece[options.id]), "time": piece[options.time]}
+        named = {"id": words(piece[options.id], changed), "time": piece[options.time]}
         missing = np.flatnonzero(~named["id"].is_valid().to_numpy(zero_copy_only=False))
         if len(missing):
             raise DataError(f"row {at + int(missing[0]) + 1}: {options.id} is empty; every row needs one")
-        named |= {role: words(piece[column]) for role, column in roles.items() if column}
+        named |= {role: words(piece[column], changed) for role, column in roles.items() if column}
         pieces.append(pa.table(named | {f"value {c}": piece[c] for c in values}))
         at += len(named["id"])
         progress(f"read {table.path.name}", at, table.rows)
@@ -142,7 +144,7 @@ def _times(array: pa.Array, column: str) -> pa.Array:
     if not is_text(array.type):
         return _complete(array, column)
     known = _complete(words(array), column)
-    for kind in (pa.float64(), pa.timestamp("ns")):
+    for kind in (pa.int64(), pa.float64(), pa.timestamp("ns")):  # in which order no digit is lost
         try:
             return known.cast(kind)
         except pa.ArrowInvalid:

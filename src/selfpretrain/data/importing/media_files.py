@@ -45,7 +45,10 @@ class MediaSource(Source):
                 yield self._part(rows, kept)
 
     def _part(self, rows: list[int], sequences: list[np.ndarray]) -> Part:
-        columns = {role: words(pa.array([said[i] for i in rows])) for role, said in self.said.items()}
+        columns = {
+            role: words(pa.array([said[i] for i in rows], pa.large_string()), self.changed)
+            for role, said in self.said.items()
+        }
         odd = next((i for i, s in enumerate(sequences) if _shape(s) != _shape(sequences[0])), None)
         if odd is not None:
             raise DataError(f"{self._name(rows[odd])}: other channels or sample format than the files before")

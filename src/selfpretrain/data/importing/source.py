@@ -15,6 +15,9 @@ from ...spec import nearest
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
 """Words that say that a label or a number is not known."""
 
+MOST_CHANGES = 1000
+"""Words of which it is noted how they were changed; more are only changed."""
+
 Signal = Literal["tokens", "values"]
 
 
@@ -51,24 +54,54 @@ class Source(abc.ABC):
     total: int = 0  # sequences in all; 0: not known
     facts: dict[str, str] = field(default_factory=dict)  # what was found, for people
     hints: list[str] = field(default_factory=list)  # what people should think about
+    changed: dict[str, str] = field(default_factory=dict)  # labels and names as they were, and as they are
 
     @abc.abstractmethod
     def parts(self) -> Iterator[Part]:
         """All sequences, from the first."""
+
+    def notes(self) -> list[str]:
+        """How labels and names were changed while they were read."""
+        trimmed = [(before, after) for before, after in self.changed.items() if after]
+        missing = [before.strip() for before, after in self.changed.items() if not after and before.strip()]
+        notes = []
+        if trimmed:
+            (before, after), count = trimmed[0], len(trimmed)
+            notes.append(f"spaces around {count:,} labels or names are dropped: {before!r} is {after!r}")
+        if missing:
+            notes.append(f"{', '.join(map(repr, sorted(set(missing))))} counts as a missing label or name")
+        return notes
 
     def spot(self, position: int, channel: int) -> str:
         """What to call a place in a sequence in a message."""
         return f"position {position}"
 
 
-def words(array: pa.Array) -> pa.Array:
-    """Labels or names as strings; missing ones are null."""
+def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
+    """Labels or names as strings without spaces around them; missing ones are null.
+
+    Args:
+        changed: takes down what was changed, as it was and as it is; "" where it counts as missing.
+    """
     try:
-        text = array.cast(pa.large_string())
+        text = _digits(array) if pa.types.is_floating(array.type) else array.cast(pa.large_string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"labels, groups and splits must be words or numbers, not {array.type}") from error
-    text = pc.utf8_trim_whitespace(text)
-    return pc.if_else(pc.is_in(text, pa.array(MISSING, pa.large_string())), None, text)
+    bare = pc.utf8_trim_whitespace(text)
+    bare = pc.if_else(pc.is_in(bare, pa.array(MISSING, pa.large_string())), None, bare)
+    if changed is not None and len(changed) < MOST_CHANGES:
+        other = pc.fill_null(pc.not_equal(text, pc.fill_null(bare, "")), False)
+        pairs = zip(*(each.filter(other).to_pylist() for each in (text, bare)), strict=True)
+        changed |= {before: after or "" for before, after in pairs}
+    return bare
+
+
+def _digits(array: pa.Array) -> pa.Array:
+    """The numbers of a column as words: whole ones by their digits, "1" rather than "1.0" or "1e15"."""
+    values = array.cast(pa.float64())
+    whole = pc.fill_null(pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**53)), False)
+    digits = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.large_string())
+    return pc.if_else(whole, digits, array.cast(pa.large_string()))
 
 
 def whole(array: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -316,7 +316,7 @@ def _encoding(path: Path) -> str:
 def _column(values: list[object], name: str, at: int) -> pa.Array:
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         first = next(value for value in values if value is not None)
         odd = next((i for i, value in enumerate(values) if not _fit(first, value)), 0)
         raise DataError(
@@ -327,7 +327,7 @@ def _column(values: list[object], name: str, at: int) -> pa.Array:
 def _fit(first: object, value: object) -> bool:
     try:
         pa.array([first, value])
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return False
     return True
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ...errors import DataError
 from .options import ImportOptions, TargetKind
-from .source import Part, Source, words
+from .source import MISSING, Part, Source, words
 
 AT_ONCE = 256
 """Cases that are handed on at a time."""
@@ -37,7 +37,7 @@ class TsSource(Source):
                 yield Part(
                     np.concatenate(series),
                     np.array([len(s) for s in series]),
-                    words(pa.array(labels, pa.large_string())),
+                    words(pa.array(labels, pa.large_string()), self.changed),
                     None,
                     pa.array([split] * len(labels), pa.large_string()) if split else None,
                     partial(_line, path.name, lines),
@@ -122,12 +122,13 @@ def _cases(path: Path) -> Iterator[tuple[int, np.ndarray, str]]:
 
 
 def _numbers(text: str, where: str) -> np.ndarray:
-    cells = text.replace("?", "nan").split(",") if text.strip() else []
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    cells = pa.array([None if word in MISSING else word for word in words], pa.large_string())
     try:
-        return np.array(cells, dtype=np.float64)
-    except ValueError as error:
-        wrong = next(cell for cell in cells if not _is_number(cell))
-        raise DataError(f"{where}: {wrong.strip()[:40]!r} is not a number") from error
+        return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:
+        wrong = next((word for word in words if word not in MISSING and not _is_number(word)), text)
+        raise DataError(f"{where}: {wrong[:40]!r} is not a number") from error
 
 
 def _line(name: str, lines: tuple[int, ...], i: int) -> str:
@@ -136,7 +137,7 @@ def _line(name: str, lines: tuple[int, ...], i: int) -> str:
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell)
-    except ValueError:
+        pa.scalar(cell).cast(pa.float64())
+    except pa.ArrowInvalid:
         return False
     return True

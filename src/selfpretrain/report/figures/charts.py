@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import format
 from ..analysis import TaskAnalysis
 from ..ranks import Ranks
-from ..results import Measure
+from ..record import Measure
 from .style import COLOURS, INK, MARKERS, STYLES, WIDTH, abreast, canvas, drawn, inked, named, thin
 
 if TYPE_CHECKING:

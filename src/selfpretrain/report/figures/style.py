@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import format
 from ..analysis import Difference, TaskAnalysis
-from ..results import CellResult, Metric, TaskResults
+from ..record import Metric
+from ..results import CellResult, TaskResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from ..format import plain, printable
 from ..layout import Depth, Entry, Page, ReportTable, Section
 
-SPECIAL = re.compile(r"[\\|*_`<]|(?<=\])(?=[(\[:])|&(?=#?\w+;)|~(?=~)")
-"""What would be taken for a sign anywhere: a link only after a bracket, an entity only up to its end."""
+SPECIAL = re.compile(r"[\\|*_`<]|(?<=\])(?=[(\[:])|&(?=#?\w+;)|~(?=~)|#(?=#*$)")
+"""What would be taken for a sign: a link only after a bracket, an entity up to its end, a heading's end."""
 LEADING = re.compile(r"^(?:(>|(?:#{1,6}|[-+=~:])(?=\s|$|[-=~:]))|(\d+)([.)])(?=\s|$))")
 """What would be taken for a heading, a list, a quotation or a rule at the beginning of a line."""
 

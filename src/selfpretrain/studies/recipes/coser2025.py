@@ -14,7 +14,7 @@ PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 200, 100
 
 
 @dataclass(frozen=True)
-class Row:
+class _Row:
     """A paragraph of appendix B; where there are two numbers, finetuning's and pretraining's."""
 
     width: int
@@ -32,18 +32,18 @@ class Row:
 
 DECAY = ("finetune.optim.weight_decay", "pretrain.optim.weight_decay")
 ROWS = {
-    "listops": Row(512, 6, 8, 1024, "mean", (1e-4, 1e-3), (64, 128), 0.1, (2000, 2000)),
-    "text": Row(
+    "listops": _Row(512, 6, 8, 1024, "mean", (1e-4, 1e-3), (64, 128), 0.1, (2000, 2000)),
+    "text": _Row(
         512, 6, 8, 1024, "mean", (1e-4, 5e-4), (64, 32), 0.1, (2000, 5000),
         ("model.pooling", "model.expand", *DECAY),
         remark='mlp and weight decay are those of ListOps, to which it "remains similar"',
     ),
-    "retrieval": Row(128, 4, 4, 512, "mean", (5e-4, 5e-3), (16, 32), 0.0, (5000, 2000)),
-    "image": Row(
+    "retrieval": _Row(128, 4, 4, 512, "mean", (5e-4, 5e-3), (16, 32), 0.0, (5000, 2000)),
+    "image": _Row(
         64, 3, 4, 128, "max", (1e-3, 1e-3), (16, 32), 0.0, (2000, 2500), ("pretrain.objective.distance",),
         remark="the paper says L2 loss, the code that it uses has L1",
     ),
-    "pathfinder": Row(
+    "pathfinder": _Row(
         128, 4, 4, 512, "mean", (5e-4, 1e-3), (16, 32), 0.0, (5000, 2500), ("model.pooling", *DECAY),
         remark="weight decay is that of Retrieval; Amos et al. have 8 heads and an mlp of 128",
     ),

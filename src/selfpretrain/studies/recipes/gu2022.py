@@ -32,7 +32,7 @@ CITED = "Gu et al. (2022)"
 
 
 @dataclass(frozen=True)
-class Row:
+class _Row:
     """A row of Table 11, in its order of columns."""
 
     label: str
@@ -61,15 +61,15 @@ class Row:
 
 
 TABLE_11 = {
-    "listops": Row("ListOps", 6, 128, "batch", False, 0.0, 0.01, 100, 50, 0.01, 5),
-    "text": Row("Text", 4, 64, "batch", True, 0.0, 0.001, 50, 20, 0.0, 5),
-    "retrieval": Row("Retrieval", 6, 256, "batch", True, 0.0, 0.002, 64, 20, 0.0, 20),
-    "image": Row("Image", 6, 512, "layer", False, 0.2, 0.004, 50, 200, 0.01, 20),
-    "pathfinder": Row("Pathfinder", 6, 256, "batch", True, 0.1, 0.004, 100, 200, 0.0, 10),
-    "pathx": Row("Path-X", 6, 256, "batch", True, 0.0, 0.0005, 32, 100, 0.0, 20),
-    "scifar": Row("CIFAR-10", 6, 1024, "layer", False, 0.25, 0.01, 50, 200, 0.01, 20),
-    "speech-mfcc": Row("Speech Commands (MFCC)", 4, 256, "layer", False, 0.2, 0.01, 100, 50, 0.0, 5),
-    "speech": Row("Speech Commands (Raw)", 6, 128, "batch", True, 0.1, 0.01, 20, 150, 0.0, 10),
+    "listops": _Row("ListOps", 6, 128, "batch", False, 0.0, 0.01, 100, 50, 0.01, 5),
+    "text": _Row("Text", 4, 64, "batch", True, 0.0, 0.001, 50, 20, 0.0, 5),
+    "retrieval": _Row("Retrieval", 6, 256, "batch", True, 0.0, 0.002, 64, 20, 0.0, 20),
+    "image": _Row("Image", 6, 512, "layer", False, 0.2, 0.004, 50, 200, 0.01, 20),
+    "pathfinder": _Row("Pathfinder", 6, 256, "batch", True, 0.1, 0.004, 100, 200, 0.0, 10),
+    "pathx": _Row("Path-X", 6, 256, "batch", True, 0.0, 0.0005, 32, 100, 0.0, 20),
+    "scifar": _Row("CIFAR-10", 6, 1024, "layer", False, 0.25, 0.01, 50, 200, 0.01, 20),
+    "speech-mfcc": _Row("Speech Commands (MFCC)", 4, 256, "layer", False, 0.2, 0.01, 100, 50, 0.0, 5),
+    "speech": _Row("Speech Commands (Raw)", 6, 128, "batch", True, 0.1, 0.01, 20, 150, 0.0, 10),
 }
 LRA = ("listops", "text", "retrieval", "image", "pathfinder", "pathx")
 LATER = "networks and settings of the published code of Amos et al. (2024), from the time of these results"
