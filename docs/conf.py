@@ -1,4 +1,4 @@
-"""How the documentation is built: Markdown pages, and the API from docstrings."""
+"""How the documentation is built: Markdown pages, of which docs/api.md takes names from docstrings."""
 
 import ast
 import dataclasses
@@ -15,15 +15,12 @@ project = "selfpretrain"
 author = copyright = "the selfpretrain authors"
 version = release = selfpretrain.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
-exclude_patterns = ["_templates"]
-templates_path = ["_templates"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 suppress_warnings = ["toc.empty_glob"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_typehints = "signature"

@@ -3,12 +3,15 @@
 The ``python`` blocks of a page are one module, imported in an empty folder. A block whose first line is a
 comment with a file name, such as ``# mylab/mixers.py``, is that file; one under ``src/selfpretrain/`` joins
 the package as if it had been dropped there. Of ``console`` blocks, lines that start with ``$`` are checked:
-verbs and flags of ``spt``, targets of ``make``, files and functions of ``pytest``.
+verbs and flags of ``spt``, targets of ``make``, files and functions of ``pytest``. Scripts of ``examples/``
+run, and the names that the package offers are those that docs/python.md lists.
 """
 
 import importlib
+import pydoc
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +86,61 @@ def test_python_runs(page: Path, sandbox: Path) -> None:
     (sandbox / f"{module}.py").write_text("\n".join(program) + "\n", encoding="utf-8")
     importlib.invalidate_caches()
     importlib.import_module(module)
+
+
+EXAMPLES = {
+    "compare_two_layers": (["--jobs", "1"], "report.html"),
+    "own_layer": ([], "report.html"),
+    "own_csv": ([], "result.json"),
+}
+"""Scripts, their flags, and a file that is somewhere in the folder of runs afterwards."""
+
+
+def test_every_example_is_run() -> None:
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_example_runs(
+    example: str, sandbox: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags, left = EXAMPLES[example]
+    (sandbox / f"{example}.py").write_text((ROOT / "examples" / f"{example}.py").read_text())
+    monkeypatch.setattr(sys, "argv", [example, *flags])
+    importlib.invalidate_caches()
+    importlib.import_module(example).main()
+    assert list((sandbox / "runs").rglob(left))
+    assert "%" in capsys.readouterr().out
+
+
+def documented() -> list[str]:
+    """The names in the first column of the table on docs/python.md."""
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE)
+    return sorted(name for row in rows for name in re.findall(r"`(\w+)`", row))
+
+
+def test_offered_names_are_the_documented_ones() -> None:
+    assert sorted(selfpretrain.__all__) == documented()
+    assert set(selfpretrain.__all__) <= set(dir(selfpretrain))
+    for offered in selfpretrain.__all__:
+        assert getattr(selfpretrain, offered).__doc__, offered
+    with pytest.raises(AttributeError, match="no attribute 'comprae'"):
+        selfpretrain.comprae  # noqa: B018
+
+
+def test_importing_the_package_loads_no_torch() -> None:
+    program = "import sys, selfpretrain as spt; dir(spt); assert not {'torch', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    program = "import sys, selfpretrain as spt; spt.read_results; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_help_says_where_to_begin() -> None:
+    text = pydoc.plain(pydoc.render_doc(selfpretrain))
+    begin, _, rest = text.partition("Begin with ``compare``")
+    assert rest and len(begin.splitlines()) < 8
+    said = selfpretrain.__doc__ or ""
+    assert [name for name in selfpretrain.__all__ if f"``{name}``" not in said] == []
 
 
 @pytest.mark.parametrize("page", having("console"), ids=name)

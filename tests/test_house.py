@@ -61,7 +61,7 @@ def no_bare_except(tree: ast.Module, path: Path) -> Iterator[str]:
 
 def nothing_loads_silently(tree: ast.Module, path: Path) -> Iterator[str]:
     for call in calls(tree):
-        for word in call.keywords:
+        for word in call.keywords if ast.unparse(call.func) != "zip" else []:
             if word.arg == "strict" and isinstance(word.value, ast.Constant) and word.value.value is False:
                 yield f"strict=False in line {call.lineno}"
 

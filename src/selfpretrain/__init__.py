@@ -8,8 +8,10 @@ Begin with ``compare``, which does what ``spt compare`` does and returns its res
     rows = results.to_rows()  # one dict per run: for pandas.DataFrame(rows), or a CSV
 
 ``study`` runs a table or figure of the papers, ``import_data`` takes in sequences of your own, ``load_task``
-finds a task by its name. ``Recipe``, ``Stage``, ``Model`` and ``Budget`` say what one training is, ``run``
-carries it out, and ``read_results`` opens what an earlier run left.
+finds a task by its name. ``Recipe``, ``Stage``, ``Model``, ``Budget`` and ``Optim`` say what one training is,
+``run`` carries it out in a ``Workspace``, and ``read_results`` opens what an earlier comparison or study
+left, as ``ExperimentResults``. A script does its work below ``if __name__ == "__main__":``, because stages
+may run in processes that import it again.
 """
 
 import importlib

@@ -15,8 +15,8 @@ class Event:
 
     kind: str
     name: str  # of the stage; what is being done
-    done: float = 0.0
-    total: float = 1.0  # 0: not known
+    done: float | int = 0.0
+    total: float | int = 1.0  # 0: not known
     numbers: Mapping[str, Any] = field(default_factory=dict)  # step, epoch, loss, score, ...
 
 

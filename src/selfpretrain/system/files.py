@@ -20,7 +20,7 @@ from .. import __version__
 from ..errors import ForeignRun, Interrupted, SelfPretrainError, StoreError
 from .events import progress
 
-FORMAT, SEAL = 1, "sha256"
+FORMAT, SEAL = 1, "content_sha256"
 """Version of the layout of run folders; the field of a JSON file that holds the digest of all others."""
 LARGEST_JSON = 1 << 28
 """Bytes of a JSON file beyond which it is not one of ours, and is not read."""
