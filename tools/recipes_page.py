@@ -23,20 +23,20 @@ an objective, `spt compare --scale paper` takes that of Amos et al. (2024):
 $ spt compare --task image --mixers attention --objective masked --scale paper --dry-run
 ```
 
-Studies ask for any of them by name: `recipe("amos", "image", "s4-random")` in `studies/_recipes.py`. What a
-paper did not train is refused.
+Studies ask for any of them by name: `recipe("amos", "image", "s4-random")` in `studies/recipes/lookup.py`.
+What a paper did not train is refused.
 
 Every field of a recipe is listed under the place where it stands: a table and its row, a section, the code
 published with Amos et al., or our choice where neither says it. A field that is not listed has the default
 of this package.
 
-Pretraining and finetuning last "a maximum of either 200 epochs or 24h on a single GPU (whichever comes
-first)"; a budget has one unit, so it is 200 epochs here. Warm-up, in steps there, is a share of the stage.
+Budgets are as the papers mean them: "a maximum of either 200 epochs or 24h on a single GPU (whichever comes
+first)" is `budget.epochs 200, budget.hours 24`, warm-up is in steps, a plateau waits epochs, and pretraining
+keeps the weights of the best validation accuracy or R2. Hours are those of the machine at hand:
+`-s pretrain.budget.hours=null` lifts the limit.
 
-What no recipe here repeats of the published code: query, key, value and output projections that begin as
-copies of one matrix, attention to padding, weight decay of norms and biases, a tail of the test split that
-is not scored, selection on the test split of Text, two validations per epoch in pretraining on images, and
-dropout that is alike at all positions.
+What no recipe repeats of the papers and the published code, and why, is listed under
+[deviations](deviations.md).
 """
 
 

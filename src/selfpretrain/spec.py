@@ -30,6 +30,15 @@ IDS = {
 A shelf's file is the name of what it offers, so shelves need no entry."""
 MOVED = {always: now for now, always in IDS.items()}
 
+LATER = {
+    "selfpretrain.optim:Optim": {"warmup_steps", "wait_epochs"},
+    "selfpretrain.recipe:Budget": {"hours"},
+    "selfpretrain.recipe:Stage": {"criterion"},
+}
+"""Fields that came later, by class: where they have their default, what was trained before is the same.
+
+A description leaves them out there, so that its fingerprint is the one of before."""
+
 Count = Annotated[int, Field(ge=1)]
 """A whole number of at least one."""
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -117,8 +126,11 @@ def is_ours(module: str) -> bool:
 def describe(thing: Any) -> Any:
     """A recipe or part of one as plain JSON values; specs are marked by ``"is": id``, see ``id_of``."""
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        return {"is": id_of(type(thing))} | {
-            f.name: describe(getattr(thing, f.name)) for f in dataclasses.fields(thing)
+        name = id_of(type(thing))
+        return {"is": name} | {
+            f.name: describe(getattr(thing, f.name))
+            for f in dataclasses.fields(thing)
+            if f.name not in LATER.get(name, ()) or getattr(thing, f.name) != f.default
         }
     if isinstance(thing, tuple | list):
         return [describe(x) for x in thing]

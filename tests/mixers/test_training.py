@@ -80,7 +80,7 @@ def learned(mixer: Mixer, lesson: Lesson) -> float:
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(network.parameters(), optim.clip)
-        set_lr_factor(optimizer, optim.shape((step + 1) / STEPS))
+        set_lr_factor(optimizer, optim.lr_factor((step + 1) / STEPS, step + 1))
         optimizer.step()
         found.append(loss.item())
     return sum(found[-LAST:]) / LAST

@@ -230,3 +230,52 @@ def test_two_processes_give_the_losses_of_one(tmp_path):
             # Biases before a batch norm have no gradient but rounding; Adam blows it up, validation shows it.
             if a["kind"] == "train" or result(one)["recipe"]["model"]["norm"] != "batch":
                 assert a["loss"] == pytest.approx(b["loss"], abs=1e-6)
+
+
+# ---- limits, plateaus and criteria
+
+
+def supervised(**settings):
+    """The supervised stage alone, with other settings."""
+    return replace(SPT, stages=(replace(SPT.stages[1], **settings),))
+
+
+def test_hours_end_a_stage_with_a_validation_and_its_best_weights(tmp_path):
+    never, now = (Budget(steps=15, hours=hours) for hours in (1.0, 1e-9))
+    long = run(supervised(budget=never, evals=1), Workspace(tmp_path))
+    short = run(supervised(budget=now, evals=1), Workspace(tmp_path))
+    assert (result(long)["stopped"], result(long)["steps"]) == ("budget", 15)
+    assert (result(short)["stopped"], result(short)["steps"], result(short)["best_step"]) == ("hours", 1, 1)
+    assert [line["kind"] for line in lines(short)].count("val") == 1
+    without = run(supervised(budget=Budget(steps=15), evals=1), Workspace(tmp_path))
+    assert equal(weights(long), weights(without))
+
+
+@pytest.mark.parametrize("evals", [30, 10])
+def test_a_plateau_lasts_epochs_however_often_it_is_validated(tmp_path, evals):
+    """96 examples in batches of 32 are three steps, two epochs six; at this rate nothing gets better."""
+    optim = Optim(lr=1e-12, schedule="plateau", warmup=0.0, wait_epochs=2.0)
+    made = lines(run(supervised(budget=Budget(steps=30), evals=evals, optim=optim), Workspace(tmp_path)))
+    best = next(line["step"] for line in made if line["kind"] == "val")
+    course = {line["step"]: line["lr"] for line in made if line["kind"] == "train"}
+    each = 30 // evals * -(-6 * evals // 30)  # steps from one validation to the first one six steps later
+    expected = {step: 1e-12 * 0.2 ** max(0, (step - 1 - best) // each) for step in course}
+    assert course == pytest.approx(expected)
+    assert course[30] < 1e-14
+
+
+@pytest.mark.parametrize(("signal", "criterion"), [("tokens", "accuracy"), ("values", "r2")])
+def test_the_best_weights_are_those_of_the_criterion(tmp_path, signal, criterion):
+    task = toys.Majority(signal=signal, shortest=24)
+    ask = Masked(0.5, "auto" if signal == "tokens" else "l1")
+    stage = Stage(ask, Budget(steps=24), Optim(lr=0.1), evals=24, criterion=criterion)
+    folder = run(replace(SPT, task=task, stages=(stage,)), Workspace(tmp_path))
+    vals = [line for line in lines(folder) if line["kind"] == "val"]
+    best = max(vals, key=lambda line: line[criterion])
+    assert result(folder)["best_step"] == best["step"]
+    assert result(folder)["scores"]["val"][criterion] == pytest.approx(best[criterion])
+
+
+def test_a_criterion_that_is_not_measured_is_refused(tmp_path):
+    with pytest.raises(SpecError, match="criterion=r2: Classify measures score, accuracy, loss"):
+        run(supervised(criterion="r2"), Workspace(tmp_path))

@@ -143,9 +143,22 @@ def test_groups_of_the_optimizer():
 @pytest.mark.parametrize("schedule", ["cosine", "constant", "plateau"])
 def test_course_of_the_learning_rate(schedule):
     optim = Optim(schedule=schedule, warmup=0.1, final=0.2)
-    course = [optim.shape(i / 100) for i in range(101)]
+    course = [optim.lr_factor(i / 100, i) for i in range(101)]
     assert course[0] == 0
     assert course[5] == pytest.approx(0.5)
     assert max(course) == pytest.approx(1, abs=1e-3)
     assert course[100] == pytest.approx(0.2 if schedule == "cosine" else 1.0)
     assert course[10:] == sorted(course[10:], reverse=True)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "constant"])
+def test_warm_up_in_steps_is_as_long_in_a_short_stage(schedule):
+    optim = Optim(schedule=schedule, warmup_steps=20)
+    short, long = ([optim.lr_factor(step / steps, step) for step in range(steps)] for steps in (100, 1000))
+    assert short[:20] == long[:20] == [step / 20 for step in range(20)]
+    share = Optim(schedule=schedule, warmup=0.2)
+    assert short[20:] == pytest.approx([share.lr_factor(step / 100, step) for step in range(20, 100)])
+
+
+def test_a_warm_up_longer_than_its_stage_never_ends():
+    assert Optim(warmup_steps=20).lr_factor(1.0, 10) == 0.5

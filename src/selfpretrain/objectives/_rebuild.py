@@ -54,16 +54,26 @@ def loss(outputs: Tensor, right: Tensor) -> Tensor:
 
 
 def metric_sums(outputs: Tensor, right: Tensor) -> dict[str, Tensor]:
-    """Sums of positions, losses and, where there are classes, right answers."""
+    """Sums of positions and losses; of right answers, or of errors and values where there are no classes."""
     sums = {"positions": torch.tensor(float(len(right))), "loss": loss(outputs, right)}
-    if not right.is_floating_point():
+    if right.is_floating_point():
+        sums |= {
+            "values": torch.tensor(float(right.numel())),
+            "squared": ((outputs - right).double() ** 2).sum(),
+            "value": right.double().sum(),
+            "value squared": (right.double() ** 2).sum(),
+        }
+    else:
         best = outputs.view(right.numel(), -1).argmax(-1)
         sums["right"] = (best == right.flatten()).sum() / right.shape[-1]
     return sums
 
 
 def scores(sums: dict[str, float]) -> dict[str, float]:
-    """Mean loss, its negative as the score, and accuracy where there are classes."""
+    """Mean loss, its negative as the score, and accuracy, or R2 where there are no classes."""
     mean = sums["loss"] / max(sums["positions"], 1.0)
     named = {"score": -mean, "loss": mean}
-    return named | ({"accuracy": sums["right"] / max(sums["positions"], 1.0)} if "right" in sums else {})
+    if "right" in sums:
+        return named | {"accuracy": sums["right"] / max(sums["positions"], 1.0)}
+    total = sums["value squared"] - sums["value"] ** 2 / max(sums["values"], 1.0)
+    return named | {"r2": 1 - sums["squared"] / total if total > 0 else 0.0}

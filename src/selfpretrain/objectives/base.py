@@ -112,5 +112,5 @@ class Denoise(Objective):
         return _rebuild.metric_sums(outputs, targets.answer[targets.counts])
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Loss per position and, for classes, accuracy; the score is minus the loss."""
+        """Loss per position and accuracy, or R2 of values; the score is minus the loss."""
         return _rebuild.scores(metric_sums)

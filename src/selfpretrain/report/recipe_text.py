@@ -54,7 +54,7 @@ def _text(value: Any) -> str:
 
 
 def _budget(plain: Plain) -> str:
-    return next((f"{_text(n)} {unit}" for unit, n in plain.items() if unit != "is" and n), "no budget")
+    return " or ".join(f"{_text(n)} {unit}" for unit, n in plain.items() if unit != "is" and n) or "no budget"
 
 
 def _joined(words: Iterator[str]) -> str:

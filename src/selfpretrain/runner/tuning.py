@@ -72,7 +72,7 @@ def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
 def _as_many(stage: Stage, batch: int) -> Budget:
     if stage.budget.steps is None or batch == stage.batch:
         return stage.budget
-    return Budget(steps=max(1, round(stage.budget.steps * stage.batch / batch)))
+    return replace(stage.budget, steps=max(1, round(stage.budget.steps * stage.batch / batch)))
 
 
 def _place(cell: Cell) -> tuple[str, ...]:

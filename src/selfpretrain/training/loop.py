@@ -29,6 +29,8 @@ from .stage_folder import Folder, Log
 
 CHECKPOINT = "checkpoint.safetensors"
 CHECKPOINT_SECONDS = 20.0
+CLOCK_STEPS = 50
+"""Steps between two looks at the clock that several processes take together."""
 LINES = 100
 """Lines of training loss in a stage's log."""
 
@@ -45,9 +47,10 @@ class State:
     lines: int = 0
     best_score: float = -math.inf
     best_step: int = 0
+    dropped: int = 0  # step at which a plateau last lowered the learning rate
     since_best: int = 0  # validations
     rate: float = 1.0  # what a plateau has left of the learning rate
-    stopped: str = ""  # why it ended: budget, patience or diverged
+    stopped: str = ""  # why it ended: budget, hours, patience or diverged
     log: int = 0  # bytes of the log at the checkpoint
 
 
@@ -128,7 +131,7 @@ class Fit:
 
     def _step(self) -> None:
         step, objective = self.state.step, self.stage.objective
-        set_lr_factor(self.optimizer, self.stage.optim.shape(self._schedule_position()) * self.state.rate)
+        set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
         batch = self.train.batch(self.order.rows(step)).to(self.device)
         whole = objective.make_targets(batch, self.form, generator(self.seed, "ask", self.key, step))
         mine = (
@@ -148,9 +151,10 @@ class Fit:
         self.running[1] += 1
         self.state.step += 1
 
-    def _schedule_position(self) -> float:
+    def _lr_factor(self) -> float:
         # The middle of the step: the first is not at rate zero, and neither is the last.
-        return self.progress if self.steps is None else (self.state.step + 0.5) / self.steps
+        step = self.state.step + 0.5
+        return self.stage.optim.lr_factor(self.progress if self.steps is None else step / self.steps, step)
 
     def _speak(self) -> bool:
         """Tell what is due; whether anything was."""
@@ -158,12 +162,20 @@ class Fit:
         if math.floor(self.progress * LINES) > state.lines:
             state.lines = math.floor(self.progress * LINES)
             self._say("train", self._losses())
-        if math.floor(self.progress * self.stage.evals) > state.evals and not state.stopped:
-            state.evals = math.floor(self.progress * self.stage.evals)
+        due, late = math.floor(self.progress * self.stage.evals), self._late()
+        if (due > state.evals or late) and not state.stopped:
+            state.evals = due
             self._say("val", self._validate())
-        if self.progress >= 1 and not state.stopped:
-            state.stopped = "budget"
-        return (state.lines, state.evals) != before
+        if (late or self.progress >= 1) and not state.stopped:
+            state.stopped = "budget" if self.progress >= 1 else "hours"
+        return late or (state.lines, state.evals) != before
+
+    def _late(self) -> bool:
+        """Whether the hours are over; several processes ask each other, now and then."""
+        hours = self.stage.budget.hours
+        if hours is None or (distributed.world_size() > 1 and self.state.step % CLOCK_STEPS):
+            return False
+        return distributed.any_process(self.state.seconds >= 3600 * hours)
 
     def _losses(self) -> dict[str, float]:
         total, steps = (distributed.all_reduce(self.running.clone()) / distributed.world_size()).tolist()
@@ -174,17 +186,27 @@ class Fit:
         return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]}
 
     def _validate(self) -> dict[str, float]:
-        state, optim = self.state, self.stage.optim
+        state, criterion = self.state, self.stage.criterion
         scores = evaluate(self.network, self.stage.objective, self.val, self.form).scores
+        if criterion not in scores:
+            kind = type(self.stage.objective).__name__
+            raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
         state.since_best += 1
-        if scores["score"] > state.best_score:
-            state.best_score, state.best_step, state.since_best = scores["score"], state.step, 0
+        if scores[criterion] > state.best_score:
+            state.best_score, state.best_step, state.since_best = scores[criterion], state.step, 0
             self.best = _copied(self.network)
-        elif optim.schedule == "plateau" and state.since_best % optim.wait == 0:
-            state.rate *= optim.factor
+        elif self.stage.optim.schedule == "plateau" and self._waited():
+            state.rate, state.dropped = state.rate * self.stage.optim.factor, state.step
         if self.stage.patience and state.since_best >= self.stage.patience:
             state.stopped = "patience"
         return scores
+
+    def _waited(self) -> bool:
+        """Whether a plateau has lasted long enough."""
+        optim, state = self.stage.optim, self.state
+        if optim.wait_epochs is None:
+            return state.since_best % optim.wait == 0
+        return state.step - max(state.best_step, state.dropped) >= optim.wait_epochs * self.order.per_epoch
 
     def _say(self, kind: str, numbers: dict[str, float]) -> None:
         if distributed.is_main():

@@ -13,7 +13,7 @@ from ..spec import Count, Positive, Rate, spec
 
 @spec
 class Optim:
-    """AdamW with warm-up and a schedule, both in fractions of the stage.
+    """AdamW with warm-up and a schedule, in fractions of the stage unless a setting says otherwise.
 
     Weights of one dimension (norms, biases) and the slow parameters of mixers are not decayed.
     Source: Loshchilov & Hutter (2019); Amos et al. (2024), appendix C.
@@ -28,6 +28,8 @@ class Optim:
     clip: Annotated[float, Field(ge=0)] = 1.0  # largest norm of the gradient; 0: no clipping
     factor: Rate = 0.2  # plateau: learning rate is multiplied by this ...
     wait: Count = 10  # ... after so many validations without a better score
+    warmup_steps: Annotated[int, Field(ge=0)] | None = None  # instead of a share: as long in a short stage
+    wait_epochs: Positive | None = None  # instead of validations
 
     def build(self, network: nn.Module, slow: dict[str, float]) -> torch.optim.Optimizer:
         """AdamW over the trainable parameters.
@@ -43,17 +45,23 @@ class Optim:
         device = next(network.parameters()).device.type
         return torch.optim.AdamW(named, betas=self.betas, fused=device in ("cpu", "cuda"))
 
-    def shape(self, progress: float) -> float:
+    def lr_factor(self, progress: float, step: float) -> float:
         """The learning rate as a share of its base.
 
         Args:
             progress: share of the stage that is done, in [0, 1].
+            step: how many steps are done.
         """
-        if progress < self.warmup:
-            return progress / self.warmup
+        warmup = self.warmup
+        if self.warmup_steps is not None:
+            if step < self.warmup_steps:
+                return step / self.warmup_steps
+            warmup = self.warmup_steps * progress / step if step else 0.0
+        if progress < warmup:
+            return progress / warmup
         if self.schedule != "cosine":
             return 1.0
-        rest = (progress - self.warmup) / (1 - self.warmup)
+        rest = (progress - warmup) / (1 - warmup) if warmup < 1 else 1.0
         return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * min(rest, 1.0)))
 
     def _settings(self, name: str, parameter: Tensor, slow: dict[str, float]) -> tuple[float, float]:

@@ -25,15 +25,16 @@ RESULTS = 2
 
 @spec
 class Budget:
-    """How long a stage trains, in exactly one unit."""
+    """How long a stage trains, in exactly one unit, and perhaps a limit in hours."""
 
     steps: Count | None = None
     epochs: Positive | None = None
     flops: Positive | None = None  # of forward and backward passes, as ``cost`` counts them
     seconds: Positive | None = None  # of training on the machine at hand; not reproducible
+    hours: Positive | None = None  # of training at most: what comes first, these or the unit above, ends it
 
     def __post_init__(self) -> None:
-        if sum(value is not None for value in dataclasses.astuple(self)) != 1:
+        if sum(value is not None for value in (self.steps, self.epochs, self.flops, self.seconds)) != 1:
             raise SpecError("a budget is given in exactly one of steps, epochs, flops and seconds")
 
 
@@ -56,6 +57,7 @@ class Stage:
     patience: Annotated[int, Field(ge=0)] = (
         0  # stop after so many validations without a better score; 0: never
     )
+    criterion: Literal["score", "accuracy", "r2"] = "score"  # what tells the best validation
 
 
 @spec

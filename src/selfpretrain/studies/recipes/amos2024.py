@@ -1,6 +1,7 @@
 """The recipes of Amos et al. (2024): Tables 4, 5 and 6, and what appendix C and the published code add.
 
-Training from scratch is printed for state space models only; that of Transformers goes like finetuning here.
+Training from scratch is printed for some state space models only. S4 takes that of the published code, with
+its networks; Transformers are trained as in finetuning.
 """
 
 import functools
@@ -15,9 +16,10 @@ from ...mixers.local import Local
 from ...mixers.pythia import Pythia
 from ...objectives.base import Objective
 from ...training.model import Model
+from ...training.recipe import Budget
 from . import gu2022
-from .amos2024_code import COURSES, DECAY, DECAYS, MLP_HEADS, S4_MODELS, Course
-from .amos2024_tables import BLOCKS, C_1_2, TABLE_4, TABLE_5, TABLE_6, Searched, Transformer
+from .amos2024_code import COURSES, DECAY, DECAYS, MLP_HEADS, S4_MODELS, Course, s4_from_scratch
+from .amos2024_tables import BLOCKS, C_1_2, C_1_4, TABLE_4, TABLE_5, TABLE_6, Searched, Transformer
 from .arms import Arms
 from .printed import (
     CODE,
@@ -35,9 +37,15 @@ from .printed import (
     told,
 )
 
+EPOCHS, HOURS = 200, 24.0
 BUDGET = "appendix C.1: at most 200 epochs or 24 hours"
-LONG_BUDGET = "appendix C.1: at most 200 epochs; 5 days on 4 GPUs"
 PYTHIA_BUDGET = "appendix C.1: at most 200 epochs; 2 days on 4 GPUs"
+PYTHIA_HOURS = 48.0
+LONG_BUDGETS = {
+    "speech": (200, 120.0, "appendix C.1: at most 200 epochs; 5 days on 4 GPUs"),
+    "pathx": (4, 24.0, "appendix D: a day on 4 GPUs, where 8 epochs take two"),
+}
+"""Epochs and hours of a stage of Transformers, and where they stand; those of PathX were 8 from scratch."""
 ROWS = {"s4": "S4", "s4-random": "S4 + Rand Init", "dlr": "DLR", "dlr-random": "DLR + Rand Init"}
 """Rows of Table 5 without SPT."""
 SIZES = "model and weight decay are those of the published code, not of Table 11 of Gu et al. (2022)"
@@ -50,11 +58,19 @@ PECULIAR = {
     "text": 'section 2 says "up to 2048" characters; the published code reads 4,096, and so does the task',
     "bidmc": "the published code halves finetuning's learning rate every 100 epochs; here it is constant",
 }
+PATHX_BUDGET = "appendix C.1 allows 5 days on 4 GPUs, some 20 epochs"
+COPIED = "Table 6 has, for S4 from scratch, {}: a cell of Table 5 with SPT; the numbers are quoted anyway"
+COPIES = {
+    ("speech", "causal"): "1e-3, 16, 1e-3, 128",
+    ("speech", "masked"): "5e-4, 16, 5e-4, 8",
+    ("scifar", "masked"): "5e-4, 256, 5e-4, 8",
+}
+SUBSETS = "from scratch the paper takes the better of two rates on validation, 1e-3 and 5e-4 on Text"
 PECULIAR_S4 = {
-    "image": "the published code's cosine of 200,000 steps hardly falls in 17,600; here the rate is constant",
+    "image": "the published code's cosine of 200,000 steps hardly falls in 17,600; here finetuning's rate is "
+    "constant, and the cosine from scratch ends with its 180,000 steps",
     "pathfinder": "the published code pools the last position of a bidirectional model",
-    "speech": "the published code has layer norm in pretraining and batch norm after it, here layer norm; "
-    "Table 11 is of ten words",
+    "speech": "the published code has layer norm in pretraining and batch norm after it, here layer norm",
     "scifar": "Table 11 has twice the width",
 }
 ONLY_FINETUNED = "the paper only finetunes these weights; from scratch means the same network, started afresh"
@@ -76,6 +92,9 @@ def table() -> Table:
     for (task, objective), cell in {**TABLE_6, ("pathx256", "masked"): C_1_2}.items():
         key = Key("amos", task, "s4", objective)
         made[key] = functools.partial(_state_space, key, cell)
+    for task, (cell, steps) in C_1_4.items():
+        key = Key("amos", task, "s4-subsets", "masked")
+        made[key] = functools.partial(_subsets, key, cell, steps)
     return made
 
 
@@ -91,12 +110,15 @@ def _transformer(row: Transformer) -> Printed:
     model = replace(model, pooling=row.pooling, causal=row.objective == "causal")
     data, decay = _data(row.task), row.weight_decay
     course = COURSES["transformer"][data]
-    training = Training(row.lr[0], row.batch[0], decay, schedule=course.schedule, warmup=course.finetune)
+    epochs, hours, budget = LONG_BUDGETS.get(row.task, (EPOCHS, HOURS, BUDGET))
+    training = Training(row.lr[0], row.batch[0], decay, epochs, course.schedule, course.finetune, hours=hours)
     finetune = stage(row.task, _ask(row.task, "transformer"), training)
-    training = Training(row.lr[1], row.batch[1], decay, warmup=course.pretrain)
+    scratch = finetune
+    if row.task == "pathx":
+        scratch = stage(row.task, finetune.objective, replace(training, epochs=2 * epochs, hours=2 * hours))
+    training = Training(row.lr[1], row.batch[1], decay, epochs, warmup=course.pretrain, hours=hours)
     pretrain = stage(row.task, denoise(row.task, row.objective), training)
-    arms = Arms(model, pretrain, finetune, model, finetune)
-    budget = LONG_BUDGET if row.task in BLOCKS else BUDGET
+    arms = Arms(model, pretrain, finetune, model, scratch)
     sources = (
         *told("model", row.source, "width", "depth", "expand", "positions", "pooling", "causal"),
         *told("model.mixer", row.source, "is", "heads"),
@@ -106,37 +128,36 @@ def _transformer(row: Transformer) -> Printed:
         *_denoising(key, row.source),
         *phase("pretrain", row.source, row.source, budget),
         *phase("finetune", row.source, row.source, budget),
-        *(told("finetune.optim", CODE, "factor", "wait") if course.schedule == "plateau" else ()),
+        *(told("finetune.optim", CODE, "factor", "wait_epochs") if course.schedule == "plateau" else ()),
         *_simplified(course, "finetune"),
         ("scratch", f"{OURS}: as finetuning"),
+        *((("scratch.budget", budget), ("scratch.evals", CODE)) if row.task == "pathx" else ()),
     )
-    said = (row.misprint, PECULIAR.get(data, ""))
+    said = (row.misprint, PECULIAR.get(data, ""), PATHX_BUDGET if row.task == "pathx" else "")
     return Printed(key, arms, sources, tuple(filter(None, said)))
 
 
 def _state_space(key: Key, cell: Searched) -> Printed:
     data, (spt_source, scratch_source) = _data(key.task), _cells(key)
-    model, course = _network(key), COURSES[key.family.removesuffix("-random")][data]
+    model, course = _network(key), COURSES[_kind(key)][data]
     finetune = Training(
-        *cell.finetune, DECAYS.get(data, DECAY), schedule=course.schedule, warmup=course.finetune
+        *cell.finetune, DECAYS.get(data, DECAY), EPOCHS, course.schedule, course.finetune, hours=HOURS
     )
     lr, batch = cell.pretrain or (None, cell.finetune[1])
     pretrain = replace(
         finetune, lr=lr or 1e-3, batch=batch, schedule=course.pretrain_schedule, warmup=course.pretrain
     )
     if cell.scratch:
-        scratch, dropout = replace(finetune, lr=cell.scratch[0], batch=cell.scratch[1]), model.dropout
+        scratch = replace(finetune, lr=cell.scratch[0], batch=cell.scratch[1])
         scratch_sources = (*phase("scratch", scratch_source, CODE, BUDGET), *_simplified(course, "scratch"))
     else:
-        row = gu2022.TABLE_11[data]
-        scratch, dropout = row.training, row.dropout
-        scratch_sources = (*gu2022.scratch_sources(row.source), ("scratch_model.dropout", row.source))
+        scratch, scratch_sources = s4_from_scratch(data), phase("scratch", CODE, CODE, CODE)
     ask, ask_inputs = _ask(key.task, "other"), denoise(key.task, key.objective)
     arms = Arms(
         model,
         stage(key.task, ask_inputs, pretrain),
         stage(key.task, ask, finetune),
-        replace(model, dropout=dropout),
+        model,
         stage(key.task, ask, scratch),
     )
     sources = (
@@ -151,13 +172,22 @@ def _state_space(key: Key, cell: Searched) -> Printed:
     return Printed(key, arms, sources, _remarks(key, missing=lr is None))
 
 
+def _subsets(key: Key, cell: Searched, steps: int) -> Printed:
+    """Figure 3: rates and batches of its own, and pretraining of so many steps whatever the data."""
+    made = _state_space(key, cell)
+    evals = TASKS[key.task].evals * steps * made.arms.pretrain.batch // TASKS[key.task].examples
+    pretrain = replace(made.arms.pretrain, budget=Budget(steps=steps), evals=evals)
+    sources = (*made.sources, ("pretrain.budget", "appendix C.1.4"))
+    return replace(made, arms=replace(made.arms, pretrain=pretrain), sources=sources)
+
+
 def _pythia(key: Key, cell: Searched) -> Printed:
     """Finetuning of the pretrained network, and of the same one with random weights."""
     pooling: Literal["mean", "last"] = "last" if key.task in ("text", "pathfinder") else "mean"
     model = Model(Pythia(pretrained=True), 512, depth=1, expand=0, pooling=pooling, causal=True)
     random = replace(model, mixer=Pythia(layers=6, heads=8))
     source, course = f"Table 5, {TASKS[key.task].label}, Pythia", COURSES["pythia"][key.task]
-    training = Training(*cell.finetune, schedule=course.schedule, warmup=course.finetune)
+    training = Training(*cell.finetune, 0.0, EPOCHS, course.schedule, course.finetune, hours=PYTHIA_HOURS)
     finetune = stage(key.task, _ask(key.task, "other"), training)
     pretrain = stage(key.task, denoise(key.task, "causal"), training)
     sources = (
@@ -176,6 +206,8 @@ def _cells(key: Key) -> tuple[str, str]:
     """Where the numbers of SPT and of training from scratch stand, if they are printed."""
     if key.task == "pathx256":
         return "appendix C.1.2", "appendix C.1.2"
+    if key.family == "s4-subsets":
+        return "appendix C.1.4", "appendix C.1.4"
     number = 6 if (key.task, key.objective) in TABLE_6 else 5
     cell = f"Table {number}, {TASKS[key.task].label}, {ROWS[key.family]}"
     return f"{cell} + SPT", cell
@@ -213,11 +245,16 @@ def _denoising(key: Key, loss: str) -> Sources:
     """Where the loss of denoising stands and, where positions are masked, the rate."""
     rate = "appendix C.3" if _data(key.task) in ("speech", "scifar", "bidmc") else "section 2"
     masked = told("pretrain.objective", rate, "rate") if key.objective == "masked" else ()
-    return (*masked, ("pretrain.objective.distance", loss))
+    return (*masked, ("pretrain.objective.distance", loss), ("pretrain.criterion", "appendix C.1"))
 
 
 def _ask(task: str, kind: Literal["transformer", "other"]) -> Objective:
     return supervise(task, "mlp" if task in MLP_HEADS[kind] else "linear")
+
+
+def _kind(key: Key) -> str:
+    """The architecture of a family: s4 or dlr."""
+    return key.family.partition("-")[0]
 
 
 def _data(task: str) -> str:
@@ -226,10 +263,14 @@ def _data(task: str) -> str:
 
 
 def _remarks(key: Key, missing: bool) -> tuple[str, ...]:
-    kind, data = key.family.removesuffix("-random"), _data(key.task)
+    kind, data = _kind(key), _data(key.task)
     said = [SIZES, OWN_RATES[kind], PECULIAR.get(data, "")]
     if kind == "s4":
         said.append(PECULIAR_S4.get(data, ""))
+    if key.family == "s4-subsets":
+        said.append(SUBSETS)
+    if copied := COPIES.get((key.task, key.objective)):
+        said.append(COPIED.format(copied))
     if missing:
         said.append("the cell lacks pretraining's learning rate")
     return tuple(filter(None, said))

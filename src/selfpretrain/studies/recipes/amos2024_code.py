@@ -5,6 +5,7 @@ from typing import Literal
 
 from ...mixers.s4 import S4
 from ...training.model import Model
+from .printed import Training
 
 MLP_HEADS = {"transformer": ("text", "retrieval", "image", "scifar"), "other": ("retrieval",)}
 """Tasks whose head has a hidden layer in the published code."""
@@ -83,3 +84,26 @@ S4_MODELS = {
 """The published code's; Table 11 of Gu et al. (2022), to which the paper refers, has other sizes."""
 DECAY, DECAYS = 0.05, {"pathfinder": 0.03}
 """Weight decay of state space models in the published code."""
+S4_SCRATCH = {
+    "listops": (0.01, 50, 40),
+    "text": (0.01, 16, 32),
+    "retrieval": (0.01, 64, 20),
+    "image": (0.01, 50, 200),
+    "scifar": (0.01, 50, 200),
+    "pathfinder": (0.004, 64, 200),
+    "pathx": (5e-4, 16, 50),
+    "speech": (0.01, 16, 40),
+}
+"""Learning rate, batch and epochs of S4 from scratch in the published code.
+
+It took them, like its networks, from the repository of S4 when the updated results stood there.
+"""
+
+
+def s4_from_scratch(task: str) -> Training:
+    """How S4 is trained from scratch by the published code."""
+    lr, batch, epochs = S4_SCRATCH[task]
+    course = COURSES["s4"][task]
+    schedule: Schedule = "cosine" if course.simplified else course.schedule
+    decay = DECAYS.get(task, DECAY)
+    return Training(lr, batch, decay, epochs, schedule, course.finetune)

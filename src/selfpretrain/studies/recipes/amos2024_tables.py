@@ -133,3 +133,8 @@ TABLE_6: dict[tuple[str, Denoising], Searched] = {
 }
 C_1_2 = Searched((1e-3, 64), (1e-3, 8), (1e-4, 16))
 """PathX-256."""
+C_1_4 = {
+    "text": (Searched((5e-4, 16), (5e-4, 8), (1e-3, 16)), 40_000),
+    "image": (Searched((2e-3, 50), (1e-2, 50), (2e-3, 50)), 10_000),
+}
+"""Figure 3: the cell, and the steps of pretraining; on Text, training from scratch has 1e-3 or 5e-4."""

@@ -35,10 +35,10 @@ class Arms:
     def amended(self, path: str, text: str) -> "Arms":
         """The same with one setting changed; ``model`` and ``mixer`` mean those of all arms.
 
-        A budget has one unit, so naming another one replaces it.
+        A budget has one unit, so naming another one replaces it, and its limit in hours.
         """
         word, _, rest = path.partition(".")
-        if rest.startswith("budget."):
+        if rest.startswith("budget.") and rest != "budget.hours":
             return amend(self, f"{word}.budget", f'{{"{rest.removeprefix("budget.")}": {text}}}')
         if word == "mixer":
             return self.amended(f"model.{path}", text)
@@ -62,7 +62,9 @@ def tied(task: Task, arms: Arms) -> Stage:
     if any(stage.budget.seconds for stage in spt.stages):
         raise SpecError("compute cannot be tied to a budget in seconds; give steps, epochs or FLOPs")
     evals = arms.pretrain.evals + arms.finetune.evals
-    return replace(arms.scratch, budget=Budget(flops=cost.total(spt)), evals=evals)
+    hours = [stage.budget.hours for stage in spt.stages]
+    limit = None if None in hours else sum(each or 0.0 for each in hours)
+    return replace(arms.scratch, budget=Budget(flops=cost.total(spt), hours=limit), evals=evals)
 
 
 def supervised(task: Task) -> Objective:
@@ -120,8 +122,10 @@ def shorter(arms: Arms, share: float) -> Arms:
     """The same arms with a share of every budget in steps."""
 
     def cut(stage: Stage) -> Stage:
-        steps = stage.budget.steps
-        return replace(stage, budget=Budget(steps=max(1, round(steps * share)))) if steps else stage
+        if stage.budget.steps is None:
+            return stage
+        steps = max(1, round(stage.budget.steps * share))
+        return replace(stage, budget=replace(stage.budget, steps=steps))
 
     return replace(arms, pretrain=cut(arms.pretrain), finetune=cut(arms.finetune), scratch=cut(arms.scratch))
 
