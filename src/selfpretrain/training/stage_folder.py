@@ -161,7 +161,7 @@ def _digest(tensors: Mapping[str, Tensor], said: str) -> str:
 
 def _mend(name: str) -> str:
     """What to do about a damaged file that a stage has written: all of them can be made again."""
-    return f"delete this one file, {name}, and run the same command again"
+    return f"delete this one file, {name}, and run again"
 
 
 WEIGHTS, LOG = "weights.safetensors", "log.jsonl"
