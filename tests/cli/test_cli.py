@@ -103,7 +103,7 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
         (["compare", "--set", "pretrain.optm.lr=1"], "did you mean 'optim'"),
         (["compare", "--set", "pretrain.optim.lr=-1"], "greater than 0"),
         (["compare", "--set", "pretrain.budget.seconds=5"], "steps, epochs or FLOPs"),
-        (["compare", "--set", "pretrain.budget.hours=5"], "hours"),
+        (["compare", "--set", "pretrain.budget.weeks=5"], "weeks"),
         (["compare", "--set", "task.trian=5"], "did you mean 'train'"),
         (["compare", "--mixers", "attention", "-s", "attention.mixer.heads=7", "--jobs", "1"], "7 heads"),
         (["compare", "--runs", "file"], "in the way"),
