@@ -10,7 +10,7 @@ import torch
 from .batch import SPLITS, Classes, Examples, Form, Split, Tokens, generator
 from .data import own, root
 from .errors import DataError
-from .report.picture import Shown, View
+from .report.picture import LEVELS, Shown, View
 from .shelf import find, name_of, names
 from .tasks._prepared import Prepared
 from .tasks.base import Task
@@ -84,14 +84,18 @@ def look(task: Task, split: Split, number: int) -> View:
         raise DataError(f"the {split} split of {name_of(task)} has no example")
     chosen = torch.randperm(len(splits[split]), generator=generator("look", split))[:number]
     target, values = form.target, None if isinstance(form.signal, Tokens) else form.signal
+    shown = [shown for row in chosen.tolist() for shown in _shown(splits[split], row, form)]
+    drawn = [pixels for one in shown if (pixels := task.pixels(one.sequence)) is not None]
+    if drawn:
+        shown = [Shown(one.caption, pixels) for one, pixels in zip(shown, drawn, strict=True)]
     return View(
         title=f"{name_of(task)}, {split}: {signal(form)}, {form.length:,} positions at most",
-        shown=tuple(shown for row in chosen.tolist() for shown in _shown(splits[split], row, form)),
+        shown=tuple(shown),
         targets={split: e.targets[e.labelled].numpy() for split, e in splits.items()},
         lengths={split: e.longest.numpy() for split, e in splits.items()},
         names=target.names if isinstance(target, Classes) else (),
         symbols=task.symbols() if values is None else None,
-        levels=values.levels if values else None,
+        levels=LEVELS if drawn else values.levels if values else None,
         low=values.low if values else 0.0,
         high=values.high if values else 1.0,
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from torch import Tensor
 
 from ..batch import Examples, Form, Split
@@ -62,3 +63,11 @@ class Task(abc.ABC):
         e.g. "root operator" of a ListOps expression, which alone reaches 36 %.
         """
         return {}
+
+    def pixels(self, sequence: np.ndarray) -> np.ndarray | None:
+        """(side^2, 1) brightness in [0, 1] of the image that a sequence of symbols stands for; None: none."""
+        return None
+
+    def statistics(self, examples: Examples) -> np.ndarray | None:
+        """(n, K) numbers that a person would measure in every example, for gradient boosting; None: none."""
+        return None
