@@ -89,7 +89,9 @@ def compare(
     mixers: Annotated[
         str, typer.Option(help="Mixers, comma-separated: names, or package.module:Class.")
     ] = "attention,s4d",
-    objective: Annotated[str, typer.Option(help="How to pretrain: masked or causal.")] = "causal",
+    objective: Annotated[
+        str | None, typer.Option(help="How to pretrain: masked or causal; default: what suits the task.")
+    ] = None,
     seeds: Seeds = 3,
     scale: ScaleName = "small",
     runs: Runs = Path("runs"),
@@ -115,9 +117,8 @@ def compare(
     the_task = amended(named("tasks", task), for_task)
     the_mixers = tuple(named("mixers", name.strip()) for name in mixers.split(","))
     with telling(quiet):  # the data may have to be prepared
-        comparison = prepare(the_task, the_mixers, objective, _scale(scale), seeds).amended(
-            [(path, value) for path, value in changes if not path.startswith("task.")]
-        )
+        asked = prepare(the_task, the_mixers, objective or the_task.denoising, _scale(scale), seeds)
+        comparison = asked.amended([change for change in changes if not change[0].startswith("task.")])
         comparison = comparison.matched(match)
     _carry_out(comparison, machine, dry_run, comparison.tuned if tune else None)
 

@@ -19,10 +19,11 @@ from ..objectives.masked import Masked
 from ..objectives.regress import Regress
 from ..optim import Optim
 from ..recipe import Budget, Recipe, Stage
-from ..shelf import Positive, Rate, amend, name_of, spec
+from ..shelf import Positive, Rate, amend, name_of, names, spec
 from ..study import toy
 from ..tasks.base import Task
 
+MIXERS = frozenset(names("mixers"))
 BATCH = 16
 PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 7, 3
 PRETRAIN_STEPS, FINETUNE_STEPS = 900, 400
@@ -115,7 +116,7 @@ def with_settings(arms: Arms, spt: tuple[float, float, float], scratch: tuple[fl
 
 
 def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
-    """Minutes on two cores for a few thousand short sequences."""
+    """Minutes on two cores for a few thousand short sequences, with the settings that the task brings along."""
     depth, expand = (1, 0) if mixer.whole else (2, 2)
     causal = denoise.needs_causal and mixer.denoises
     model = Model(mixer, width=64, depth=depth, expand=expand, causal=causal)
@@ -127,7 +128,7 @@ def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
     pretrain = Stage(denoise, Budget(steps=long), Optim(lr=6e-3), BATCH, evals=2)
     optim = Optim(lr=RATES.get(name_of(mixer), RATE), weight_decay=0.1)
     finetune = Stage(supervised(task), Budget(steps=short), optim, BATCH, evals=6)
-    return Arms(model, pretrain, finetune, model, finetune)
+    return _suited(Arms(model, pretrain, finetune, model, finetune), task)
 
 
 def paper(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
@@ -144,7 +145,7 @@ def paper(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
 def denoiser(task: Task, objective: str) -> Objective:
     """The denoising objective by its short name, with the masking rate that suits the signal.
 
-    Rates: 15 % of symbols (10 % for ListOps), half of quantised values (pixels), a quarter of other values.
+    Rates: the task's own, else 15 % of symbols, half of quantised values (pixels), a quarter of other values.
     Source: Amos et al. (2024), section 2 and appendix C.3.
 
     Raises:
@@ -154,8 +155,8 @@ def denoiser(task: Task, objective: str) -> Objective:
         return Causal()
     if objective != "masked":
         raise SpecError(f"objective {objective!r}: self-pretraining is either masked or causal")
-    if name_of(task) == "listops":
-        return Masked(0.1)
+    if task.masking is not None:
+        return Masked(task.masking)
     signal = task.form.signal
     return Masked(0.15 if isinstance(signal, Tokens) else 0.5 if signal.levels else 0.25)
 
@@ -167,6 +168,18 @@ def supervised(task: Task) -> Objective:
 
 def _between(steps: float, least: int) -> int:
     return round(min(max(steps, least), MOST_STEPS))
+
+
+def _suited(arms: Arms, task: Task) -> Arms:
+    """The arms with the task's own settings of this scale, as far as they are meant for such a mixer."""
+    mixer = arms.model.mixer
+    for setting in task.small:
+        path, _, text = setting.partition("=")
+        word, _, rest = path.partition(".")
+        if word in MIXERS and word != name_of(mixer) or word == "model" and mixer.whole:
+            continue
+        arms = arms.amended(rest if word in MIXERS else path, text)
+    return arms
 
 
 def _tuned(stage: Stage, setting: tuple[float, float, float]) -> Stage:

@@ -45,6 +45,7 @@ class ListOps(Task):
     )
     downloads = (_lra.RELEASE,)
     places = _lra.places("listops-1000/basic_train.tsv")
+    masking = 0.1
 
     min_length: Annotated[int, Field(ge=1)] = 500  # expressions are longer than this many symbols
     max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # and shorter than this many
