@@ -116,7 +116,7 @@ def with_settings(arms: Arms, spt: tuple[float, float, float], scratch: tuple[fl
 
 
 def small(task: Task, mixer: Mixer, denoise: Objective) -> Arms:
-    """Minutes on two cores for a few thousand short sequences, with the settings that the task brings along."""
+    """Minutes on two cores for a few thousand short sequences, with what the task brings along."""
     depth, expand = (1, 0) if mixer.whole else (2, 2)
     causal = denoise.needs_causal and mixer.denoises
     model = Model(mixer, width=64, depth=depth, expand=expand, causal=causal)
@@ -176,7 +176,7 @@ def _suited(arms: Arms, task: Task) -> Arms:
     for setting in task.small:
         path, _, text = setting.partition("=")
         word, _, rest = path.partition(".")
-        if word in MIXERS and word != name_of(mixer) or word == "model" and mixer.whole:
+        if (word in MIXERS and word != name_of(mixer)) or (word == "model" and mixer.whole):
             continue
         arms = arms.amended(rest if word in MIXERS else path, text)
     return arms
