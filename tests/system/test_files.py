@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from selfpretrain.errors import DataError, ForeignRun, Interrupted, StoreError
-from selfpretrain.system import files, watch
+from selfpretrain.system import events, files
 from selfpretrain.system.files import explained, holder, locked, read_json, replacing, sweep, write_json
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
+SOURCE = Path(__file__).resolve().parents[2] / "src"
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -48,15 +48,15 @@ def test_who_waits_is_told_once_for_whom(held):
     path, process = held
     heard, begin = [], time.monotonic()
     with (
-        watch.watching(lambda *line: heard.append(line)),
+        events.listening(heard.append),
         pytest.raises(Interrupted, match=f"process {process.pid}"),
         locked(path, lambda: time.monotonic() - begin > 0.5),
     ):
         raise AssertionError("the lock is held")
     (line,) = heard
-    assert line[0].startswith(f"waiting for process {process.pid} on ")
-    assert "since 20" in line[0]
-    assert str(path) in line[0]
+    assert line.name.startswith(f"waiting for process {process.pid} on ")
+    assert "since 20" in line.name
+    assert str(path) in line.name
 
 
 def test_a_killed_holder_lets_go_and_who_waits_goes_on(held):
@@ -182,7 +182,7 @@ def test_an_interrupted_writer_leaves_what_was_there(tmp_path):
     with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "x.json") as temporary:
         temporary.write_text("{")
         raise KeyboardInterrupt
-    assert json.loads((tmp_path / "x.json").read_text()) == {"x": 1}
+    assert read_json(tmp_path / "x.json") == {"x": 1}
     assert len(list(tmp_path.iterdir())) == 1
 
 
