@@ -2,7 +2,6 @@
 
 import ast
 import errno
-import json
 import os
 import re
 import signal
