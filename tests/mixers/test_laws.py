@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import toys
 from selfpretrain import registry
@@ -17,6 +19,7 @@ from selfpretrain.training.mixer_checks import check
 
 L, D = 12, 8
 MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
+CAUSAL = [name for name, kind in MIXERS.items() if kind.causal]
 RECURRENT = [name for name, kind in MIXERS.items() if kind.recurrent]
 every_mixer = pytest.mark.parametrize("name", MIXERS)
 WAYS = [(name, causal) for name, kind in MIXERS.items() for causal in {False, kind.causal}]
@@ -63,6 +66,37 @@ def test_keeps_the_contract(name, causal):
     assert found.failures == []
     possible = ("masked", "causal") if causal else ("masked",)
     assert found.objectives == (possible if mixer.denoises else ())
+
+
+class Transforms(TorchDispatchMode):
+    """Notices whether anything in it is a Fourier transform."""
+
+    seen = False
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        self.seen |= "fft" in str(op)
+        return op(*args, **(kwargs or {}))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("scale", [1, 12], ids=["ordinary weights", "large weights"])
+@pytest.mark.parametrize("name", CAUSAL)
+def test_later_positions_change_earlier_answers_by_nothing_at_all(name, scale):
+    """Not by rounding either; only a Fourier transform rounds all positions together, by that and no more."""
+    length = 300  # several chunks of whatever goes in chunks
+    layer = build(MIXERS[name], causal=True, length=length).float()
+    for part in layer.modules():
+        if isinstance(part, nn.Linear):
+            part.weight *= scale
+    x = sequences(2, length).float()
+    with Transforms() as transforms:
+        first = layer(x, None)
+    assert first.isfinite().all()
+    for cut in (1, 127, 128, 129, 200, 299):
+        other = torch.cat([x[:, :cut], 10 * sequences(2, length - cut).float()], dim=1)
+        second = layer(other, None)
+        rounding = 1e-5 * max(first.abs().max(), second.abs().max()) if transforms.seen else 0
+        assert (second - first)[:, :cut].abs().max() <= rounding
 
 
 @every_mixer

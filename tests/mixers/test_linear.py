@@ -1,5 +1,7 @@
 """Linear attention and performers beyond the laws of their shelf."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -94,6 +96,23 @@ def test_large_queries_and_keys_do_not_overflow(causal):
     y.sum().backward()
     assert y.isfinite().all()
     assert layer.q.weight.grad.isfinite().all()
+
+
+@both_ways
+@pytest.mark.parametrize("scale", [1, 8, 12])
+def test_single_precision_is_enough_whatever_the_weights(causal, scale):
+    toys.settle()
+    layer = Performer(heads=1).build(Place(64, 300, causal))
+    with torch.no_grad():
+        for projection in (layer.q, layer.k):
+            projection.weight *= scale
+    wide, x = copy.deepcopy(layer).double(), torch.randn(1, 300, 64)
+    for one, values in ((layer, x), (wide, x.double())):
+        one(values, None).square().sum().backward()
+    y, truth = layer(x, None), wide(x.double(), None)
+    assert (y - truth).abs().max() < 1e-4 * truth.abs().max()
+    of_y, of_truth = layer.q.weight.grad, wide.q.weight.grad
+    assert (of_y - of_truth).abs().max() < 1e-3 * of_truth.abs().max()
 
 
 def test_directions_are_orthogonal_and_as_long_as_gaussian_ones():
