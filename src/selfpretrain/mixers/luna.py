@@ -3,13 +3,16 @@
 M = softmax(P K^T / sqrt(D/H)) V,  Y = softmax(Q K_m^T / sqrt(D/H)) V_m  per head,
 P, Q, K, V, K_m, V_m = W_p p, W_q X, W_k X, W_v X, W_l M, W_w M,  p learned
 
-Causal, with sums over s <= t in place of M, and A[s] = softplus(P k[s] / sqrt(D/H)):
-y[t] = 1/t sum_s (w[t].A[s]) v[s],  w[t] = softmax(1/t sum_s (q[t].k[s]) A[s])
+Causal, with sums over s <= t in place of M, and A[s] = log2(1 + 2^(P k[s] / sqrt(D/H))):
+y[t] = 1/t sum_s (w[t].A[s]) v[s],  w[t] = softmax(1/t sum_s (q[t].k[s] / sqrt(D/H)) A[s])
 
-Source: Ma et al. (2021), Luna: Linear Unified Nested Attention, section 3. What differs from it: p is learned
-by every layer; in the paper it is what the layer before has made of it, normed, with positions at the start.
+Source: Ma et al. (2021), Luna: Linear Unified Nested Attention, section 3; the base of the logarithm and the
+scale of q are those of its code (XuezheMax/fairseq-apollo). What differs from it: p is learned by every
+layer; in the paper it is what the layer before has made of it, normed, with positions at the start. Causal,
+memory and queries ask the same k; in the code k of each is a projection of its own.
 """
 
+import math
 from typing import ClassVar
 
 import torch
@@ -64,10 +67,11 @@ class LunaLayer(nn.Module):
 def _causal(p: Float[Tensor, "1 H slots E"], q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
     """The second formula of the module's docstring."""
     wide = torch.promote_types(k.dtype, torch.float32)
-    A = F.softplus((k @ p.mT).to(wide) * k.shape[-1] ** -0.5)
+    scale = k.shape[-1] ** -0.5
+    A = F.softplus((k @ p.mT).to(wide) * scale, beta=math.log(2))
     real = A.new_ones(A.shape[0], A.shape[2]) if valid is None else valid.to(wide)
     A, t = A * real[:, None, :, None], real.cumsum(1).clamp(min=1)[:, None, :, None]
-    w = (causal_sums(q.to(wide), k.to(wide), A) / t).softmax(-1)
+    w = (causal_sums(q.to(wide) * scale, k.to(wide), A) / t).softmax(-1)
     return causal_sums(w, A, v.to(wide)) / t
 
 
