@@ -63,6 +63,7 @@ class PathfinderTask(Prepared):
     downloads = (_lra.RELEASE,)
     packed = True
     resumes = True
+    edition = 2
 
     source: Literal["generated", "lra"] = "generated"  # lra: the files of Long Range Arena's release
     difficulty: Literal["hard", "intermediate", "easy"] = "hard"  # contours of 14, 9 or 6 dashes

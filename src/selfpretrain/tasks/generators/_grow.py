@@ -113,8 +113,16 @@ def _pair(tables: Tables, field: Field) -> int:
         angle, side = below(state, ANGLES), below(state, ANGLES)
         y, x = round(y + steps[side, APART]), round(x + steps[side, APART + 1])
         _start(trail, boxes, steps, 1, (y, x, angle))
-        if _extend(tables, field, 2, 2 * tables.length, 2):
+        if _extend(tables, field, 2, 2 * tables.length, 2) and _parted(tables, trail):
             return tries
+
+
+@compiled
+def _parted(tables: Tables, trail: np.ndarray) -> bool:
+    """Whether both contours end so far apart that a marker is on one of them."""
+    one, other = 2 * tables.length - 2, 2 * tables.length - 1
+    down, right = abs(trail[one, Y] - trail[other, Y]), abs(trail[one, X] - trail[other, X])
+    return max(down, right) >= tables.least
 
 
 @compiled

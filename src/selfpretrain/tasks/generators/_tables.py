@@ -16,6 +16,8 @@ CROSSED, FREE = 459, 76
 HEAD, BACK, AHEAD, APART = 0, 2, 4, 6
 """Steps: from a first dash to its end, from there to its pivot, from any pivot to the next one, and from the
 start of contour 1 to that of contour 2. The pivot of a dash is the middle of the gap before it."""
+ONE_END = 1
+"""Pixels, down or right, within which the ends of both contours are one to whoever looks."""
 NEAR, CORE, WINDOW, INSIDE, FIRST, OTHERS, FITS = range(7)
 """Boxes: what a dash may affect and what it crosses others with, from its start; the pixels where the next
 dash may be, from its pivot; and in the image, the pixels far enough from the border, those where contour 1
@@ -51,6 +53,7 @@ class Tables(NamedTuple):
     length: int  # dashes of a contour
     short: int  # dashes of a distractor
     distractors: int
+    least: int  # pixels, down or right, between the ends of both contours
     contrast: tuple[float, float, float]
     steps: np.ndarray  # (A, 8) down and right: see HEAD, BACK, AHEAD, APART
     turns: np.ndarray  # (A, R, 4) what may follow: row and column from its pivot, its direction, weight
@@ -67,7 +70,8 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
     """Everything for contours of ``length`` dashes.
 
     Args:
-        quirks: start dashes as the published generator does, see ``_seats`` and ``_room``.
+        quirks: start dashes as the published generator does, see ``_seats`` and ``_room``, and let contours
+            end where they like, even on the same pixel.
     """
     reach, ring = rules.dash + margin, _ring(rules.dash + margin)
     first = [_radians(degrees) for degrees in range(-180, 180)]
@@ -92,6 +96,7 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
         length=length,
         short=length // 3,
         distractors=rules.distractors // (length // 3),
+        least=0 if quirks else ONE_END + 1,
         contrast=rules.contrast,
         steps=_all_steps(rules, margin, first, later),
         turns=turns,
