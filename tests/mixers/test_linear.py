@@ -98,20 +98,34 @@ def test_large_queries_and_keys_do_not_overflow(causal):
     assert layer.q.weight.grad.isfinite().all()
 
 
-@both_ways
-@pytest.mark.parametrize("scale", [1, 8, 12])
-def test_single_precision_is_enough_whatever_the_weights(causal, scale):
+def in_logarithms(layer, x):
+    """The formula of random features where no exponent can be too large or too small; the logits q.k."""
+    q, k, v = (split(p(x), layer.heads) for p in (layer.q, layer.k, layer.v))
+    logits, (q, k) = q @ k.mT / q.shape[-1] ** 0.5, (y * y.shape[-1] ** -0.25 for y in (q, k))
+    of_q, of_k = (y @ layer.directions.T - y.square().sum(-1, keepdim=True) / 2 for y in (q, k))
+    rows = torch.stack([(of_k + row).logsumexp(-1) for row in of_q.split(1, dim=2)], dim=2)
+    if layer.causal:
+        rows = rows.masked_fill(torch.ones_like(rows).bool().triu(1), -torch.inf)
+    return layer.out(join(rows.softmax(-1) @ v)), logits
+
+
+LARGE = [(False, 1), (False, 8), (False, 25), (True, 1), (True, 8), (True, 11.5)]
+
+
+@pytest.mark.parametrize(("causal", "scale"), LARGE)
+def test_performer_keeps_single_precision_in_the_range_that_it_states(causal, scale):
     toys.settle()
     layer = Performer(heads=1).build(Place(64, 300, causal))
     with torch.no_grad():
         for projection in (layer.q, layer.k):
             projection.weight *= scale
     wide, x = copy.deepcopy(layer).double(), torch.randn(1, 300, 64)
-    for one, values in ((layer, x), (wide, x.double())):
-        one(values, None).square().sum().backward()
-    y, truth = layer(x, None), wide(x.double(), None)
+    y, (truth, logits) = layer(x, None), in_logarithms(wide, x.double())
+    assert logits.std() > 0.32 * scale**2
     assert (y - truth).abs().max() < 1e-4 * truth.abs().max()
-    of_y, of_truth = layer.q.weight.grad, wide.q.weight.grad
+    of_y, of_truth = (
+        torch.autograd.grad(out.square().sum(), one.q.weight)[0] for one, out in ((layer, y), (wide, truth))
+    )
     assert (of_y - of_truth).abs().max() < 1e-3 * of_truth.abs().max()
 
 

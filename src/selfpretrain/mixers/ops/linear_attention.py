@@ -8,10 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ._exact import exact
+from .decayed_attention import decayed_attention
 
 CHUNK = 128
 """Positions whose pairs are looked at one by one in the causal form."""
-SMALLEST = 1e-20
+SMALLEST = 1e-30
 """What is divided by where no key has any weight."""
 
 Features = Float[Tensor, "B H L M"]
@@ -36,13 +37,24 @@ def causal_linear_attention(q: Features, k: Features, v: Values, chunk: int = CH
         return _divided(causal_sums(q, k, _counted(v), chunk))
 
 
+def rescaled_linear_attention(q: Features, k: Features, v: Values, rise: Float[Tensor, "B H L 1"]) -> Values:
+    """The same where the features of key s are exp(rise[s]) k[s] in truth, and ``rise`` never falls.
+
+    So large a factor may be that it fits no number: what is past is made smaller when it rises.
+    """
+    fall = F.pad(rise[:, :, :-1] - rise[:, :, 1:], (0, 0, 1, 0))
+    v = _counted(v)
+    y, _ = decayed_attention(q, k, v, fall, v.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]))
+    return _divided(y)
+
+
 def causal_sums(q: Features, k: Features, v: Values, chunk: int = CHUNK) -> Values:
     """y[t] = sum_s (q[t].k[s]) v[s] over s <= t."""
     L = q.shape[2]
     with exact(q.device):
         q, k, v = (_chunks(x, min(chunk, L)) for x in (q, k, v))
         # Sums of chunks that are past, never all of them less those to come: that lets rounding through.
-        before = F.pad((k[:, :, :-1].mT @ v[:, :, :-1]).cumsum(2), (0, 0, 0, 0, 1, 0))
+        before = F.pad((k.mT @ v)[:, :, :-1].cumsum(2), (0, 0, 0, 0, 1, 0))
         y = q @ before + (q @ k.mT).tril() @ v
         return y.flatten(2, 3)[:, :, :L]
 
