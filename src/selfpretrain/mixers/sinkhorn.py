@@ -3,8 +3,10 @@
 y_n = softmax(q_n [k_n ; R_n k]^T / sqrt(D/H)) [v_n ; R_n v],  R_n k = sum_m R[n, m] k_m  for blocks n, m
 R = Sinkhorn(exp(S / temperature)),  S[., m] = W sum of the keys of block m
 
-Source: Tay et al. (2020), Sparse Sinkhorn Attention, sections 3.1-3.3. What differs from it: no Gumbel noise;
-blocks without real positions take no part in R, and padding inside a block counts zero.
+Source: Tay et al. (2020), Sparse Sinkhorn Attention, sections 3.1-3.3; S is that of the authors' code in Long
+Range Arena: one linear layer on the keys of each head. What differs from the paper: there S is a network of
+two layers on what the layer is fed, summed up by block, and has Gumbel noise. Here blocks without real
+positions take no part in R, and padding inside a block counts zero.
 """
 
 from typing import ClassVar
