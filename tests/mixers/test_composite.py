@@ -65,7 +65,7 @@ def test_causal_luna_is_its_formula():
         torch.testing.assert_close(layer(x)[:, t], layer.out(join(y))[:, 0])
 
 
-def plain_mega(layer, x, valid, size, laplace):
+def plain_mega(layer, x, valid, size, weigh):
     """The formula of the module's docstring with loops over pairs and lags."""
     past = layer.averages.kernel(L)
     u, average = x * valid[..., None], layer.skip * x * valid[..., None]
@@ -82,8 +82,11 @@ def plain_mega(layer, x, valid, size, laplace):
         lags = torch.arange(near.start, near.stop)
         bias, seen = layer.near[t - lags + layer.longest - 1], valid[:, near]
         dots = (Q[:, t, None] @ K[:, near].mT)[:, 0]
-        if laplace:
-            weights = LAPLACE.cdf(dots / seen.sum(-1, keepdim=True).clamp(min=1) + bias) * seen
+        logits = dots / seen.sum(-1, keepdim=True).clamp(min=1) + bias
+        if weigh == "laplace":
+            weights = LAPLACE.cdf(logits) * seen
+        elif weigh == "relu2":
+            weights = logits.clamp(min=0) ** 2 * seen
         else:
             weights = (dots / Q.shape[-1] ** 0.5 + bias).masked_fill(~seen, -1e9).softmax(-1)
         mixed.append((weights[:, None] @ V[:, near])[:, 0])
@@ -94,11 +97,11 @@ def plain_mega(layer, x, valid, size, laplace):
 
 @both_ways
 @pytest.mark.parametrize("chunk", [None, 6])
-@pytest.mark.parametrize("weigh", ["softmax", "laplace"])
+@pytest.mark.parametrize("weigh", ["softmax", "laplace", "relu2"])
 def test_mega_is_its_formula(causal, chunk, weigh):
     layer = loud(build(Mega(keys=6, states=3, chunk=chunk, weigh=weigh), causal))
     x, valid = padded()
-    expected = plain_mega(layer, x, valid, chunk or L, weigh == "laplace")
+    expected = plain_mega(layer, x, valid, chunk or L, weigh)
     torch.testing.assert_close(layer(x, valid)[valid], expected[valid])
 
 

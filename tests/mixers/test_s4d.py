@@ -20,7 +20,7 @@ def recurrence(layer, u):
     return torch.stack(out)
 
 
-@pytest.mark.parametrize("init", ["lin", "inv", "random"])
+@pytest.mark.parametrize("init", ["lin", "inv", "inv2", "quad", "real", "random"])
 def test_kernel_is_the_recurrence(init):
     toys.settle()
     layer = S4D(states=8, init=init).build(LayerContext(3, 40, causal=True)).double()

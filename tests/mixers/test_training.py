@@ -71,7 +71,7 @@ def learned(mixer: Mixer, lesson: Lesson) -> float:
     form, objective, optim = lesson.task.form, Classify(), Optim(lr=lesson.rate)
     model = Model(mixer, width=WIDTH, depth=1, expand=0 if mixer.whole else 2, pooling="last")
     network = model.build(form, objective.head(form, WIDTH, model.pooling))
-    optimizer = optim.build(network, mixer.slow_parameters)
+    optimizer = optim.build(network, mixer.slow())
     batch = examples(lesson.task)
     targets = objective.make_targets(batch, form, torch.Generator())
     found = []

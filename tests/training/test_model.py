@@ -128,14 +128,17 @@ def test_sinusoids_are_the_formula():
     )
 
 
-def test_groups_of_the_optimizer():
-    net = build(Model(S4D(states=4), 8, norm="layer"))
-    optimizer = Optim(lr=1e-2, weight_decay=0.3).build(net, S4D.slow_parameters)
+@pytest.mark.parametrize("lr_dt", [1e-3, 5e-4, None])
+def test_groups_of_the_optimizer(lr_dt):
+    mixer = S4D(states=4, lr_dt=lr_dt)
+    net = build(Model(mixer, 8, norm="layer"))
+    optimizer = Optim(lr=1e-2, weight_decay=0.3).build(net, mixer.slow())
     of = {id(p): g for g in optimizer.param_groups for p in g["params"]}
     for name, parameter in net.named_parameters():
         group = of[id(parameter)]
         slow = any(name.endswith(s) for s in S4D.slow_parameters)
-        assert group["lr"] == (1e-3 if slow else 1e-2), name
+        highest = (lr_dt or 1e-2) if name.endswith("log_dt") else 1e-3
+        assert group["lr"] == (highest if slow else 1e-2), name
         assert group["weight_decay"] == (0.0 if slow or parameter.ndim < 2 else 0.3), name
     assert len(of) == len(list(net.parameters()))
 

@@ -37,7 +37,7 @@ class Mixer(abc.ABC):
     rotates: ClassVar[bool] = False  # whether it can turn queries and keys by position
     owns_residual: ClassVar[bool] = False  # whether its module takes the residual path as well, and renews it
     recurrent: ClassVar[bool] = False  # whether its causal modules are ``Recurrent``
-    slow_parameters: ClassVar[dict[str, float]] = {}  # name pattern -> highest learning rate; never decayed
+    slow_parameters: ClassVar[dict[str, float]] = {}  # see ``slow``, where no setting changes it
     causal: ClassVar[bool] = True  # whether it can be built so that no position sees a later one
     fixed_length: ClassVar[bool] = False  # whether its answers change with the length sequences are padded to
     whole: ClassVar[bool] = False  # whether it is a network of its own: no norm before it, no path around it
@@ -52,6 +52,10 @@ class Mixer(abc.ABC):
         Raises:
             SpecError: if the settings cannot be met there.
         """
+
+    def slow(self) -> dict[str, float]:
+        """Name pattern inside the module -> highest learning rate; such parameters are never decayed."""
+        return self.slow_parameters
 
     def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """Vectors that the embedding of symbols starts from, given how they are written; None: fresh ones."""

@@ -2,8 +2,8 @@
 
 M = SiLU(EMA(X) + w X),  Z = SiLU(W_z M),  Q, K = kq Z + mq, kk Z + mk,  V = SiLU(W_v X),
 H = SiLU(W_h M + U (SiLU(W_r M) f(Q K^T) V)),  Y = R + sigmoid(W_u M) (H - R),  R the residual path
-f = softmax(Q K^T / sqrt(z) + b[t - s]), or laplace(Q K^T / n + b[t - s]) where n keys are seen,
-laplace(a) = (1 + erf((a - sqrt(1/2)) / (sigma sqrt(2)))) / 2,  sigma = 1 / sqrt(4 pi)
+f = softmax(Q K^T / sqrt(z) + b[t - s]), or laplace or relu2 of Q K^T / n + b[t - s] where n keys are seen,
+laplace(a) = (1 + erf((a - sqrt(1/2)) / (sigma sqrt(2)))) / 2,  sigma = 1 / sqrt(4 pi); relu2(a) = max(a, 0)^2
 
 Source: Ma et al. (2023), Mega: Moving Average Equipped Gated Attention, sections 3.2 to 3.4. What differs
 from it: bidirectional averages count lag zero once, not in both directions; with rotary positions, queries
@@ -44,7 +44,7 @@ class Mega(Mixer):
     keys: Count = 64  # z, size of queries and keys
     expand: Count = 2  # size of values as a multiple of the width
     chunk: Count | None = None  # positions that attend to each other; None: all
-    weigh: Literal["softmax", "laplace"] = "softmax"  # f
+    weigh: Literal["softmax", "laplace", "relu2"] = "softmax"  # f
     dropout: Rate = 0.0  # on H; that of the model does not reach inside
 
     def build(self, context: LayerContext) -> nn.Module:
@@ -61,7 +61,7 @@ class MegaLayer(nn.Module):
         super().__init__()
         D, E, z = context.width, settings.expand * context.width, settings.keys
         self.causal, self.chunk = context.causal, settings.chunk
-        self.softmax, self.longest = settings.weigh == "softmax", settings.chunk or context.length
+        self.weigh, self.longest = settings.weigh, settings.chunk or context.length
         self.averages = Averages(1 if context.causal else 2, D, settings.states)
         self.skip = nn.Parameter(torch.randn(D))  # w
         self.z, self.v, self.reset = nn.Linear(D, z), nn.Linear(D, E), nn.Linear(D, E)
@@ -111,10 +111,12 @@ class MegaLayer(nn.Module):
             check_length(T, self.longest)
             at = torch.arange(T, device=Q.device)
             bias = self.near[at[:, None] - at + self.longest - 1]
-        if self.softmax:
+        if self.weigh == "softmax":
             logits = (Q * z**-0.5) @ K.mT + bias
             return logits.masked_fill(~seen, torch.finfo(logits.dtype).min).softmax(-1)
         logits = Q @ K.mT / seen.sum(-1, keepdim=True).clamp(min=1) + bias
+        if self.weigh == "relu2":
+            return logits.relu().square() * seen
         return 0.5 * (1 + torch.erf((logits - 0.5**0.5) * (2 * math.pi) ** 0.5)) * seen
 
 

@@ -10,6 +10,7 @@ Source: Gu et al. (2022), Efficiently Modeling Long Sequences with Structured St
 Amos et al. (2024), appendix C, whose code trains C (I - Abar^L) in place of C and does not clip B.
 """
 
+import math
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -46,6 +47,11 @@ class S4(Mixer):
     b_clip: Positive | None = 2.0  # largest part of B at the start
     shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest step dt at the start
+    lr_dt: Positive | None = 1e-3  # highest learning rate of dt; None: that of what is not slow
+
+    def slow(self) -> dict[str, float]:
+        """The slow parameters, dt as its setting says."""
+        return self.slow_parameters | {"log_dt": self.lr_dt or math.inf}
 
     def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""

@@ -32,11 +32,15 @@ class S4D(Mixer):
     slow_parameters: ClassVar[dict[str, float]] = {"log_dt": 1e-3, "log_decay": 1e-3, "frequency": 1e-3}
 
     states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
-    # Imaginary parts at the start: pi n; (N/pi)(N/(2n+1) - 1); those of HiPPO-LegS, whose B joins C; N(0, 1)
-    init: Literal["lin", "inv", "legs", "random"] = "lin"
+    init: Literal["lin", "inv", "inv2", "quad", "real", "legs", "random"] = "lin"  # see ``_start``
     rule: Literal["zoh", "bilinear"] = "zoh"
     shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest step dt at the start
+    lr_dt: Positive | None = 1e-3  # highest learning rate of dt; None: that of what is not slow
+
+    def slow(self) -> dict[str, float]:
+        """The slow parameters, dt as its setting says."""
+        return self.slow_parameters | {"log_dt": self.lr_dt or math.inf}
 
     def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""
@@ -51,8 +55,9 @@ class S4DLayer(StateSpace):
         H, pairs = context.width, settings.states // 2
         self.rule = held_modes if settings.rule == "zoh" else bilinear_modes
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
-        self.log_decay = nn.Parameter(torch.full((H, pairs), math.log(0.5)))  # -Re A = exp(log_decay)
-        self.frequency = nn.Parameter(_frequencies(settings.init, H, pairs))  # Im A
+        log_decay, frequency = _start(settings.init, H, pairs)
+        self.log_decay = nn.Parameter(log_decay)  # -Re A = exp(log_decay)
+        self.frequency = nn.Parameter(frequency)  # Im A
         C = torch.randn(self.directions, H, pairs, 2) * 0.5**0.5
         if settings.init == "legs":
             C = C * legs(settings.states)[2][:, :1].clamp(max=2).to(C)  # larger ones drown the rest
@@ -75,17 +80,30 @@ class S4DLayer(StateSpace):
         return torch.view_as_complex(rate), torch.view_as_complex(B)
 
 
-def _frequencies(init: str, H: int, pairs: int) -> Float[Tensor, "H N"]:
+def _start(init: str, H: int, pairs: int) -> tuple[Float[Tensor, "H N"], Float[Tensor, "H N"]]:
+    """log -Re A and Im A.
+
+    Re A = -1/2 and Im A[n] = pi n (lin), (N/pi)(N/(2n+1) - 1) (inv), (N/pi)(N/(n+1) - 1) (inv2),
+    (2n+1)^2/pi (quad), that of HiPPO-LegS, whose B joins C (legs), N(0, 1) (random); or A[n] = -(n+1) (real).
+    """
     n, N = torch.arange(pairs, dtype=torch.float32), 2 * pairs
+    decay = torch.full((pairs,), 0.5)
     match init:
         case "lin":
-            return (math.pi * n).repeat(H, 1)
+            frequency = math.pi * n
         case "inv":
-            return (N / math.pi * (N / (2 * n + 1) - 1)).repeat(H, 1)
+            frequency = N / math.pi * (N / (2 * n + 1) - 1)
+        case "inv2":
+            frequency = N / math.pi * (N / (n + 1) - 1)
+        case "quad":
+            frequency = (2 * n + 1).square() / math.pi
+        case "real":
+            decay, frequency = n + 1, torch.zeros(pairs)
         case "legs":
-            return legs(N)[0][:, 1].float().repeat(H, 1)
+            frequency = legs(N)[0][:, 1].float()
         case _:
-            return torch.randn(H, pairs)
+            frequency = torch.randn(H, pairs)
+    return decay.log().repeat(H, 1), frequency.expand(H, -1).clone()
 
 
 mixer = S4D

@@ -80,7 +80,7 @@ class Fit:
         self.key = f"{len(recipe.stages)}"
         self._check_world()
         self.order = BatchSampler(self.train.longest, self.stage.batch, self.seed)
-        self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow_parameters)
+        self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
         self.device = next(self.network.parameters()).device
         self.network_at_work: nn.Module = self.network
         if distributed.world_size() > 1:

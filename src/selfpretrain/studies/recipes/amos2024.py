@@ -51,7 +51,8 @@ ROWS = {"s4": "S4", "s4-random": "S4 + Rand Init", "dlr": "DLR", "dlr-random": "
 SIZES = "model and weight decay are those of the published code, not of Table 11 of Gu et al. (2022)"
 OWN_RATES = {
     "s4": "the published code keeps A, B and P at 1e-3 (PathX: 5e-4) whatever the learning rate; "
-    "here they have 1e-3 or the learning rate, whichever is lower",
+    "here they have 1e-3 or the learning rate, whichever is lower; dt is not held back in ListOps, Text, "
+    "Retrieval and Image, as there",
     "dlr": "the published code lets Re rate of the first block have the learning rate; here it is slow too",
 }
 PECULIAR = {

@@ -64,20 +64,26 @@ COURSES = {
 }
 
 
-def _s4(width: int, copies: int | None = None, states: int = 64, shortest: float = 1e-3) -> Model:
+def _s4(
+    width: int,
+    copies: int | None = None,
+    states: int = 64,
+    shortest: float = 1e-3,
+    lr_dt: float | None = 1e-3,
+) -> Model:
     """Six layers without an mlp, as the published code has them."""
-    return Model(S4(states, copies, b_clip=None, shortest=shortest), width, 6, expand=0)
+    return Model(S4(states, copies, b_clip=None, shortest=shortest, lr_dt=lr_dt), width, 6, expand=0)
 
 
 S4_MODELS = {
-    "listops": replace(_s4(128), depth=8, norm="batch", placement="post"),
-    "text": replace(_s4(256), norm="batch"),
-    "retrieval": replace(_s4(256), norm="batch"),
-    "image": replace(_s4(512, copies=2), placement="post", dropout=0.1),
+    "listops": replace(_s4(128, lr_dt=None), depth=8, norm="batch", placement="post"),
+    "text": replace(_s4(256, lr_dt=None), norm="batch"),
+    "retrieval": replace(_s4(256, lr_dt=None), norm="batch"),
+    "image": replace(_s4(512, copies=2, lr_dt=None), placement="post", dropout=0.1),
     "scifar": replace(_s4(512, copies=2), placement="post", dropout=0.1),
     "pathfinder": replace(_s4(256), norm="batch"),
-    "pathx": replace(_s4(256, shortest=1e-4), norm="batch", pooling="max"),
-    "pathx256": replace(_s4(256, shortest=1e-4), norm="batch", pooling="max"),
+    "pathx": replace(_s4(256, shortest=1e-4, lr_dt=5e-4), norm="batch", pooling="max"),
+    "pathx256": replace(_s4(256, shortest=1e-4, lr_dt=5e-4), norm="batch", pooling="max"),
     "speech": replace(_s4(128, copies=64), pooling="max"),
     "bidmc": _s4(128, copies=2, states=256),
 }
