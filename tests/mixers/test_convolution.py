@@ -96,7 +96,7 @@ def test_single_precision_is_close_to_double(mixer):
     layer = build(mixer, width=8, length=1024)
     single = layer.kernel(1024)
     assert single.dtype == torch.float32
-    assert error(single, layer.double().kernel(1024)) < 2e-5
+    assert error(single, layer.double().kernel(1024)) < (2e-5 if isinstance(mixer, LSSL) else 2e-6)
 
 
 @every_variant
@@ -115,7 +115,9 @@ def test_gradients_in_single_precision_are_those_of_double(mixer):
         layer.to(precision).zero_grad()
         layer.kernel(128).backward(kernel_gradient.to(precision))
         grads.append({n: p.grad.double() for n, p in layer.named_parameters() if p.grad is not None})
-    assert max(error(grads[0][name], truth) for name, truth in grads[1].items()) < 5e-5
+    assert max(error(grads[0][name], truth) for name, truth in grads[1].items()) < (
+        5e-5 if isinstance(mixer, LSSL) else 5e-6
+    )
 
 
 @pytest.mark.parametrize("mixer", VARIANTS[:1] + VARIANTS[3:4] + VARIANTS[7:8] + VARIANTS[9:12], ids=repr)

@@ -60,7 +60,7 @@ class LSSLLayer(StateSpace):
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """K of the module's docstring."""
         change, B, C = (x.to(chain_dtype(self.C)) for x in (*self._discrete(), self.C))
-        return powers_kernel(change, B, C, length).to(self.C.dtype)
+        return powers_kernel(change, B[:, None], C, length).to(self.C.dtype)
 
     def system(self) -> System:
         """Abar, Bbar and C."""

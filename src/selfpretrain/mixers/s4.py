@@ -3,7 +3,7 @@
 x'(t) = A x(t) + B u(t),  y(t) = 2 Re C x(t) + D u(t),  A = diag(w) - P P*  (HiPPO-LegS at the start),
 in discrete time by the bilinear rule:  K[l] = 2 Re C Abar^l Bbar
 
-The kernel is exact at any length: real powers of Abar, no truncation, no eigenvectors. As Q = P, Abar never
+The kernel is exact at any length: powers of Abar itself, no truncation, no eigenvectors. As Q = P, Abar never
 makes a vector longer, whatever the parameters.
 
 Source: Gu et al. (2022), Efficiently Modeling Long Sequences with Structured State Spaces, section 3;
@@ -19,6 +19,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ..errors import SpecError
+from .ops._exact import chain_dtype
+from .ops._modes import as_real
+from .ops.discretize import Dplr, bilinear_dplr
+from .ops.dplr import dense, dplr_kernel
 from ..spec import Count, Positive, spec
 from ._convolution import StateSpace, log_uniform
 from ._hippo import legs
@@ -75,21 +79,21 @@ class S4Layer(StateSpace):
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """K of the module's docstring."""
-        change, B, C = self._discrete(chain_dtype(self.C))
-        return powers_kernel(change, B, C, length).to(self.C.dtype)
+        system, C = self._discrete()
+        return dplr_kernel(system, C.to(chain_dtype(self.C)), length).to(self.C.dtype)
 
     def system(self) -> System:
         """Abar, Bbar and C in the basis of real and imaginary parts."""
-        change, B, C = self._discrete(torch.float64)
-        return DenseSystem(change + torch.eye(B.shape[-1]).to(change), B, C[0])
+        system, C = self._discrete()
+        change = dense(system)
+        return DenseSystem(change + torch.eye(change.shape[-1]).to(change), system.B, C[0].double())
 
-    def _discrete(self, like: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    def _discrete(self) -> tuple[Dplr, Float[Tensor, "c H M"]]:
         H = len(self.log_dt)
         w = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
         w, P, B = (x.double().repeat(H // len(x), 1, 1) for x in (w, self.P, self.B))
-        change, B_bar = bilinear_dplr(w, P, B, self.log_dt.double().exp(), like)
-        C = torch.cat([2 * self.C[..., 0], -2 * self.C[..., 1]], dim=-1)
-        return change, B_bar, C.to(like)
+        system = bilinear_dplr(w, P, B, self.log_dt.double().exp())
+        return system, as_real(2 * torch.view_as_complex(self.C).conj().resolve_conj())
 
 
 def _start(init: str, copies: int, pairs: int) -> tuple[Pairs, Pairs, Pairs]:

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 import toys
+from selfpretrain.mixers.ops import powers as powers_module
 from selfpretrain.mixers.ops._exact import exact
-from selfpretrain.mixers.ops._modes import powers
+from selfpretrain.mixers.ops._modes import as_real, powers
 from selfpretrain.mixers.ops.discretize import bilinear_dense, bilinear_dplr, bilinear_modes, held_modes
 from selfpretrain.mixers.ops.dlr import shared_kernel
+from selfpretrain.mixers.ops.dplr import dense, dplr_kernel
 from selfpretrain.mixers.ops.powers import powers_kernel
 from selfpretrain.mixers.ops.vandermonde import modal_kernel
 
@@ -88,13 +90,38 @@ def test_a_mode_that_is_no_number_is_not_left_out():
     assert shared_kernel(numbers(1, 2, 3), rate, 10, 4).isnan().all()
 
 
+@pytest.mark.parametrize("most_leaps", [1, 3, 128])
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_powers_kernel_is_the_recurrence(length, outputs):
+def test_dplr_kernel_is_the_recurrence(length, outputs, most_leaps, monkeypatch):
+    monkeypatch.setattr(powers_module, "MOST_LEAPS", most_leaps)
+    toys.settle()
+    system, C = bilinear_dplr(*dplr(3, 4)), numbers(outputs, 3, 8, real=True)
+    A = dense(system) + torch.eye(8)
+    plain = torch.stack([plain_recurrence(A, system.B, c, length) for c in C])
+    torch.testing.assert_close(dplr_kernel(system, C, length), plain, atol=1e-12, rtol=1e-10)
+
+
+@given(seed=st.integers(0, 1000), log_dt=st.floats(-12, 2))
+@settings(max_examples=20, deadline=None)
+def test_dplr_kernel_keeps_single_precision_whatever_the_parameters(seed, log_dt):
+    toys.settle(seed)
+    A, P, B, dt = dplr(8, 16, 10.0)
+    system = bilinear_dplr(A, P, B, torch.full_like(dt, 2.718**log_dt))
+    C = numbers(1, 8, 32, real=True)
+    truth = dplr_kernel(system, C, 500)
+    assert (dplr_kernel(system, C.float(), 500) - truth).abs().max() < 1e-5 * truth.abs().max()
+
+
+@pytest.mark.parametrize("most_leaps", [1, 128])
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_powers_kernel_is_the_recurrence(length, outputs, most_leaps, monkeypatch):
+    monkeypatch.setattr(powers_module, "MOST_LEAPS", most_leaps)
     toys.settle()
     change, B, C = contraction(3, 5), numbers(3, 5, real=True), numbers(outputs, 3, 5, real=True)
     plain = torch.stack([plain_recurrence(change + torch.eye(5), B, c, length) for c in C])
-    torch.testing.assert_close(powers_kernel(change, B, C, length), plain, atol=1e-12, rtol=1e-10)
+    torch.testing.assert_close(powers_kernel(change, B[:, None], C, length), plain, atol=1e-12, rtol=1e-10)
 
 
 def test_gradients_of_kernels_are_right():
@@ -112,8 +139,14 @@ def test_gradients_of_kernels_are_right():
         lambda w, r: shared_kernel(w, r, 11, 4), (weight.requires_grad_(), rate.requires_grad_())
     )
     given = contraction(2, 3), numbers(2, 3, real=True), numbers(2, 2, 3, real=True)
-    assert gradcheck(lambda *x: powers_kernel(*x, 13), [x.requires_grad_() for x in given])
+    assert gradcheck(
+        lambda change, B, C: powers_kernel(change, B[:, None], C, 13), [x.requires_grad_() for x in given]
+    )
     assert gradcheck(bilinear_dplr, [x.requires_grad_() for x in dplr(2, 3)])
+    C = numbers(2, 2, 6, real=True).requires_grad_()
+    assert gradcheck(
+        lambda C, *x: dplr_kernel(bilinear_dplr(*x), C, 13), (C, *(x.requires_grad_() for x in dplr(2, 3)))
+    )
 
 
 @given(length=st.integers(1, 300), seed=st.integers(0, 99))
@@ -132,15 +165,11 @@ def test_bilinear_dplr_is_the_bilinear_rule_of_the_full_matrix():
     full = torch.diag_embed(w) - p[..., :, None] * p.conj()[..., None, :]
     half, eye = dt[:, None, None] / 2 * full, torch.eye(2 * N).to(full)
     A_bar, B_bar = torch.linalg.solve(eye - half, eye + half), torch.linalg.solve(eye - half, dt[:, None] * b)
-    change, B_real = bilinear_dplr(A, P, B, dt)
-    z = numbers(3, N)
+    system, z = bilinear_dplr(A, P, B, dt), numbers(3, N)
     by_full = (A_bar @ torch.cat([z, z.conj()], -1)[..., None])[..., :N, 0]
-    z_real = torch.cat([z.real, z.imag], -1)
-    by_real = z_real + (change @ z_real[..., None])[..., 0]
-    torch.testing.assert_close(torch.complex(by_real[:, :N], by_real[:, N:]), by_full, atol=1e-12, rtol=1e-12)
-    torch.testing.assert_close(
-        torch.complex(B_real[:, :N], B_real[:, N:]), B_bar[:, :N], atol=1e-12, rtol=1e-12
-    )
+    by_real = as_real(z) + (dense(system) @ as_real(z)[..., None])[..., 0]
+    torch.testing.assert_close(by_real, as_real(by_full), atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(system.B, as_real(B_bar[:, :N]), atol=1e-12, rtol=1e-12)
 
 
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 1.0, 100.0]), log_dt=st.floats(-12, 3))
@@ -148,16 +177,15 @@ def test_bilinear_dplr_is_the_bilinear_rule_of_the_full_matrix():
 def test_no_step_of_a_dplr_system_makes_its_state_longer(seed, scale, log_dt):
     toys.settle(seed)
     A, P, B, dt = dplr(2, 5, scale)
-    change, _ = bilinear_dplr(A, P, B, torch.full_like(dt, 2.718**log_dt))
+    change = dense(bilinear_dplr(A, P, B, torch.full_like(dt, 2.718**log_dt)))
     assert torch.linalg.matrix_norm(change + torch.eye(10), 2).max() <= 1 + 1e-12
 
 
 def test_short_steps_keep_their_digits():
     toys.settle()
     A, P, B, dt = dplr(3, 4)
-    change, _ = bilinear_dplr(A, P, B, 1e-9 * dt)
-    full = change / (1e-9 * dt[:, None, None])
-    slower, _ = bilinear_dplr(A, P, B, 1e-10 * dt)
+    full = dense(bilinear_dplr(A, P, B, 1e-9 * dt)) / (1e-9 * dt[:, None, None])
+    slower = dense(bilinear_dplr(A, P, B, 1e-10 * dt))
     torch.testing.assert_close(full, slower / (1e-10 * dt[:, None, None]), atol=1e-4, rtol=1e-6)
 
 

@@ -3,81 +3,60 @@
 x'(t) = A x(t) + B u(t) becomes x[t] = Abar x[t-1] + Bbar u[t] with
 Abar = (I - dt/2 A)^-1 (I + dt/2 A),  Bbar = (I - dt/2 A)^-1 dt B.
 
-Everything is returned as ``change`` = Abar - I, for that is what survives single precision.
+Dense matrices are returned as Abar - I, for that is what survives single precision.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 Pair = Float[Tensor, "H N 2"]
-Discrete = tuple[Float[Tensor, "H M M"], Float[Tensor, "H M"]]
-"""Abar - I and Bbar in the real basis: M = 2N real and imaginary parts, real parts first."""
 
 
-def bilinear_dplr(
-    A: Pair, P: Pair, B: Pair, dt: Float[Tensor, "H"], like: torch.dtype = torch.float64
-) -> Discrete:
+class Dplr(NamedTuple):
+    """A discrete system with Abar = diag(exp rate) + u r^T, in double precision.
+
+    The real basis is that of ``as_real``: M = 2N, real and imaginary part next to each other.
+    """
+
+    rate: Complex[Tensor, "H N"]
+    u: Float[Tensor, "H M"]
+    r: Float[Tensor, "H M"]
+    B: Float[Tensor, "H M"]
+
+
+def bilinear_dplr(A: Pair, P: Pair, B: Pair, dt: Float[Tensor, "H"]) -> Dplr:
     """The bilinear rule for a diagonal matrix minus one of rank one, diag(A) - P P*, in closed form.
 
     Complex states stand for conjugate pairs, so P P* x is P Re(P* x) twice: the matrix is real in the basis
     of real and imaginary parts, its spectrum closed under conjugation whatever the parameters. As its
     symmetric part is negative for Re A < 0, no singular value of Abar exceeds one.
 
-    With D = 1/(2/dt - A), u = D P and v = D* P, both as real vectors, s = 2/(1 + 2 sum |P|^2 Re D):
-    Bbar = 2 (D B - s u v.B),  Abar - I = 2 (diag(D A) + u r^T),
-    r = -2 P - s (A* v) + 2 s (v.P) P,  by the Woodbury identity.
+    With D = 1/(2/dt - A), v = D* P and s = 2/(1 + 2 sum |P|^2 Re D):
+    Bbar = 2 (D B - s D P (v.B)),  Abar = diag((1 + dt/2 A) / (1 - dt/2 A)) + 2 D P r^T,
+    r = -2 P - s (A* v) + 2 s (v.P) P,  by the Woodbury identity; products v.B are of real vectors.
 
     Args:
         A: eigenvalues with Re A < 0, real and imaginary part.
         dt: step, above zero.
-        like: precision of the result; the formula is worth double precision, which costs nothing here.
     """
     a, b = A.unbind(-1)
     gap = 2 / dt[:, None] - a
-    size = gap.square() + b.square()
-    D = torch.stack([gap / size, b / size], dim=-1)
-    u, v = _times(D, P), _times(_conj(D), P)
-    s = 2 / (1 + 2 * (P.square().sum(-1) * D[..., 0]).sum(-1, keepdim=True))
-    p, v_flat = _flat(P), _flat(v)
-    r = -2 * p - s * _flat(_times(_conj(A), v)) + 2 * s * (v_flat * p).sum(-1, keepdim=True) * p
-    B_bar = 2 * (_flat(_times(D, B)) - s * _flat(u) * (v_flat * _flat(B)).sum(-1, keepdim=True))
-    change = _DiagonalPlusOuter.apply(*(x.to(like) for x in (2 * _times(D, A), 2 * _flat(u), r)))
-    return change, B_bar.to(like)
+    D = torch.stack([gap, b], dim=-1) / (gap.square() + b.square())[..., None]
+    u, v = 2 * _times(D, P), _times(_conj(D), P)
+    s = 2 / (1 + 2 * (P.square().sum(-1) * D[..., 0]).sum(-1))[:, None, None]
+    r = -2 * P - s * _times(_conj(A), v) + 2 * s * _dot(v, P) * P
+    B_bar = 2 * _times(D, B) - s * u * _dot(v, B)
+    rate, _ = bilinear_modes(A, dt)
+    return Dplr(torch.view_as_complex(rate), u.flatten(-2), r.flatten(-2), B_bar.flatten(-2))
 
 
-class _DiagonalPlusOuter(torch.autograd.Function):
-    """Multiplication by complex numbers d as a real matrix, plus u r^T; its gradient without matrices."""
-
-    @staticmethod
-    def forward(ctx: Any, d: Pair, u: Tensor, r: Tensor) -> Tensor:
-        ctx.save_for_backward(u, r)
-        matrix = u[..., :, None] * r[..., None, :]
-        for block, part, sign in _quarters(matrix):
-            block.diagonal(dim1=-2, dim2=-1).add_(d[..., part], alpha=sign)
-        return matrix
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        u, r = ctx.saved_tensors
-        d = grad.new_zeros(*u.shape[:-1], u.shape[-1] // 2, 2)
-        for block, part, sign in _quarters(grad):
-            d[..., part].add_(block.diagonal(dim1=-2, dim2=-1), alpha=sign)
-        return d, (grad @ r[..., None])[..., 0], (u[..., None, :] @ grad)[..., 0, :]
-
-
-def _quarters(matrix: Tensor) -> list[tuple[Tensor, int, int]]:
-    """The blocks [[Re, -Im], [Im, Re]], with which part stands there and its sign."""
-    (a, b), (c, d) = (rows.chunk(2, dim=-1) for rows in matrix.chunk(2, dim=-2))
-    return [(a, 0, 1), (b, 1, -1), (c, 1, 1), (d, 0, 1)]
-
-
-def bilinear_dense(A: Float[Tensor, "N N"], B: Float[Tensor, "N"], dt: Float[Tensor, "H"]) -> Discrete:
-    """The bilinear rule for one matrix that all channels share, each with its own step."""
+def bilinear_dense(
+    A: Float[Tensor, "N N"], B: Float[Tensor, "N"], dt: Float[Tensor, "H"]
+) -> tuple[Float[Tensor, "H N N"], Float[Tensor, "H N"]]:
+    """The bilinear rule for one matrix that all channels share, each with its own step: Abar - I, Bbar."""
     eye = torch.eye(len(B), dtype=A.dtype, device=A.device)
     right = torch.cat([A, B[:, None]], dim=-1) * dt[:, None, None]
     solved = torch.linalg.solve(eye - 0.5 * dt[:, None, None] * A, right)
@@ -115,5 +94,5 @@ def _conj(x: Tensor) -> Tensor:
     return torch.stack([a, -b], dim=-1)
 
 
-def _flat(x: Tensor) -> Tensor:
-    return torch.cat(x.unbind(-1), dim=-1)
+def _dot(x: Pair, y: Pair) -> Float[Tensor, "H 1 1"]:
+    return (x * y).sum((-2, -1), keepdim=True)

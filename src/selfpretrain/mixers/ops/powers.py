@@ -1,9 +1,11 @@
 """Kernels of state space models with a dense transition matrix, without the length in any matrix power.
 
-With l = i s + j the kernel is C A^(is) A^j B: a few columns A^j B (baby steps) times a few rows C A^(is)
-(giant steps). Both grow by doubling, for every squaring of A doubles how many of them are known.
+With l = i s + j the kernel is C A^(is) A^j B: columns A^j B (baby steps) times rows C A^(is) (giant steps).
+Columns grow by doubling, for every squaring of A doubles how many of them are known; rows follow one another,
+for a few products with rows cost less than a squaring.
 """
 
+import itertools
 import math
 from typing import Any
 
@@ -14,37 +16,41 @@ from torch.autograd.function import once_differentiable
 
 from ._exact import exact
 
+MOST_LEAPS = 64
+"""Rows that follow one another; beyond, A is squared so that they come in twos, fours and so on."""
+
 Dense = Float[Tensor, "H N N"]
 
 
 def powers_kernel(
-    change: Dense, B: Float[Tensor, "H N"], C: Float[Tensor, "c H N"], length: int
+    change: Dense, columns: Float[Tensor, "H s N"], C: Float[Tensor, "c H N"], length: int
 ) -> Float[Tensor, "c H L"]:
-    """K[c, h, l] = C[c, h] A[h]^l B[h] with A = I + change, for l < length.
+    """K[c, h, l] = C[c, h] A[h]^l B[h] for l < length.
 
     Powers of A are kept as their difference from the identity: for short steps A is so near to it that
     single precision would lose half of its digits.
 
     Args:
-        change: A - I; A should have no singular value above one, or its powers grow.
+        change: A^s - I; A should have no singular value above one, or its powers grow.
+        columns: A^j B for j < s, as many as are known; one, or any other power of two.
     """
-    s = 1 << math.ceil(math.log2(len(C) * length) / 2)
-    s = min(s, 1 << math.ceil(math.log2(length)))
-    giants = -(-length // s)
-    columns, rows = B[..., None], C.transpose(0, 1)[:, :, None]  # (H, N, s), (H, c, G, N)
-    known = 1
-    while known < s:
-        columns = torch.cat([columns, torch.baddbmm(columns, change, columns)], dim=-1)
-        change, known = _Squared.apply(change), 2 * known
-    known = 1
-    while known < giants:
-        flat = rows.flatten(1, 2)
-        after = torch.baddbmm(flat, flat, change).view_as(rows)
-        rows, known = torch.cat([rows, after], dim=2), 2 * known
-        if known < giants:
-            change = _Squared.apply(change)
-    kernel = torch.bmm(rows[:, :, :giants].flatten(1, 2), columns)
+    while columns.shape[1] < 2 ** doublings(length):
+        columns = torch.cat([columns, torch.baddbmm(columns, columns, change.mT)], dim=1)
+        change = _Squared.apply(change)
+    giants = -(-length // columns.shape[1])
+    rows = C.transpose(0, 1)  # (H, known c, N)
+    while giants * len(C) > MOST_LEAPS * rows.shape[1]:
+        rows = torch.cat([rows, torch.baddbmm(rows, rows, change)], dim=1)
+        change = _Squared.apply(change)
+    rows = _Leaps.apply(change, rows, -(-giants * len(C) // rows.shape[1]))  # (leaps, H, known c, N)
+    rows = rows.unflatten(2, (-1, len(C))).permute(1, 3, 0, 2, 4).flatten(2, 3)[:, :, :giants]
+    kernel = torch.bmm(rows.flatten(1, 2), columns.mT)
     return kernel.unflatten(1, (len(C), giants)).flatten(2)[..., :length].transpose(0, 1)
+
+
+def doublings(length: int) -> int:
+    """How often columns are doubled: there are then about as many of them as rows."""
+    return math.ceil(math.log2(length) / 2)
 
 
 class _Squared(torch.autograd.Function):
@@ -61,3 +67,28 @@ class _Squared(torch.autograd.Function):
         (change,) = ctx.saved_tensors
         with exact(grad.device):
             return torch.baddbmm(grad, grad, change.mT, beta=2).baddbmm_(change.mT, grad)
+
+
+class _Leaps(torch.autograd.Function):
+    """Rows, rows (I + E), rows (I + E)^2 and so on; the gradient of E is one product for all of them."""
+
+    @staticmethod
+    def forward(ctx: Any, change: Tensor, rows: Tensor, count: int) -> Tensor:
+        found = rows.new_empty(count, *rows.shape)
+        found[0] = rows
+        for before, after in itertools.pairwise(found):
+            torch.baddbmm(before, before, change, out=after)
+        ctx.save_for_backward(change, found)
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        change, found = ctx.saved_tensors
+        total, back = torch.empty_like(found).copy_(grad), change.mT.contiguous()
+        with exact(grad.device):
+            for i in range(len(total) - 1, 0, -1):
+                before = total[i - 1].add_(total[i])
+                torch.baddbmm(before, total[i], back, out=before)
+            left, right = (x.transpose(0, 1).flatten(1, 2) for x in (found[:-1], total[1:]))
+            return torch.bmm(left.mT, right), total[0], None
