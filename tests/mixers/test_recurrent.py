@@ -54,6 +54,17 @@ def test_padding_may_stand_anywhere(mixer, causal):
 
 
 @every_cell
+@pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+def test_the_way_without_padding_is_the_same_to_the_last_bit(mixer, causal):
+    layer, found = build(mixer, causal).float(), []
+    x = sequences().float().requires_grad_()
+    for valid in (None, torch.ones(2, L, dtype=torch.bool)):
+        y = layer(x, valid)
+        found.append([y, *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@every_cell
 def test_the_second_cell_goes_the_other_way(mixer):
     layer, x = build(mixer), sequences()
     layer.future = layer.past

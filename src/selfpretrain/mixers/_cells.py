@@ -49,8 +49,12 @@ class Directions(nn.Module, Recurrent):
 
 def _travel(cell: RecurrentCell, x: Vectors, valid: Valid, way: int) -> Vectors:
     """The cell's answers when it meets real positions first, in the order of its way."""
-    at = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
-    order = (way * at if valid is None else torch.where(valid, way * at, x.shape[1])).argsort(stable=True)
+    if valid is None:
+        # A view, so that gradients add up in the same order, whether anything is padded or not.
+        y, _ = cell(x.view_as(x) if way > 0 else x.flip(1), cell.start(len(x)))
+        return y if way > 0 else y.flip(1)
+    at = torch.arange(x.shape[1], device=x.device)
+    order = torch.where(valid, way * at, x.shape[1]).argsort(stable=True)
     y, _ = cell(x.gather(1, order[..., None].expand_as(x)), cell.start(len(x)))
     return y.gather(1, order.argsort(1)[..., None].expand_as(y))
 
