@@ -6,10 +6,11 @@ Source: Lee-Thorp et al. (2022), FNet, eq. 3. What differs from it: the division
 a norm behind them. Padded positions count zero, but the transform is that of the padded length.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 
 from ..shapes import Valid, Vectors
 from ..spec import spec
@@ -40,8 +41,30 @@ class FNetLayer(nn.Module):
         """The real part of the transform."""
         u = x if valid is None else x * valid[..., None]
         # FFTs exist in single and double precision only.
-        u = u.to(torch.promote_types(u.dtype, torch.float32))
-        return torch.fft.fft2(u, norm="ortho").real
+        return _Transform.apply(u.to(torch.promote_types(u.dtype, torch.float32)))
+
+
+class _Transform(torch.autograd.Function):
+    """Re FFT_L(FFT_D(x)) / sqrt(L D), which is its own gradient, from half of the frequencies of D.
+
+    The other half is the same backwards in both directions: Y[l, d] = Y[-l, -d].
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Vectors) -> Vectors:
+        D = x.shape[2]
+        half = torch.fft.rfft2(x, norm="ortho").real
+        y = torch.empty_like(x)
+        y[..., : D // 2 + 1] = half
+        if D > 2:
+            rest = half[..., 1 : (D + 1) // 2].flip(-1)
+            y[:, :1, D // 2 + 1 :], y[:, 1:, D // 2 + 1 :] = rest[:, :1], rest[:, 1:].flip(1)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Vectors) -> Vectors:
+        return _Transform.apply(grad)
 
 
 mixer = FNet

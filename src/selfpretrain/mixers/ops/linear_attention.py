@@ -3,9 +3,13 @@
 Features and sums keep single precision under autocast: what is divided by is a sum over all positions.
 """
 
+from typing import Any
+
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from ._exact import exact
 from .decayed_attention import decayed_attention
@@ -25,7 +29,7 @@ def linear_attention(q: Features, k: Features, v: Values) -> Values:
     Source: Katharopoulos et al. (2020), Transformers are RNNs, eq. 6.
     """
     with exact(q.device):
-        return _divided(q @ (k.transpose(-1, -2) @ _counted(v)))
+        return _Divided.apply(q @ (k.transpose(-1, -2) @ _counted(v)))
 
 
 def causal_linear_attention(q: Features, k: Features, v: Values, chunk: int = CHUNK) -> Values:
@@ -34,7 +38,7 @@ def causal_linear_attention(q: Features, k: Features, v: Values, chunk: int = CH
     Source: Katharopoulos et al. (2020), eq. 9; in chunks: Hua et al. (2022), FLASH, section 3.2.
     """
     with exact(q.device):
-        return _divided(causal_sums(q, k, _counted(v), chunk))
+        return _Divided.apply(causal_sums(q, k, _counted(v), chunk))
 
 
 def rescaled_linear_attention(q: Features, k: Features, v: Values, rise: Float[Tensor, "B H L 1"]) -> Values:
@@ -45,7 +49,7 @@ def rescaled_linear_attention(q: Features, k: Features, v: Values, rise: Float[T
     fall = F.pad(rise[:, :, :-1] - rise[:, :, 1:], (0, 0, 1, 0))
     v = _counted(v)
     y, _ = decayed_attention(q, k, v, fall, v.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]))
-    return _divided(y)
+    return _Divided.apply(y)
 
 
 def causal_sums(q: Features, k: Features, v: Values, chunk: int = CHUNK) -> Values:
@@ -64,8 +68,25 @@ def _counted(v: Values) -> Float[Tensor, "B H L E1"]:
     return F.pad(v, (0, 1), value=1.0)
 
 
-def _divided(y: Float[Tensor, "B H L E1"]) -> Values:
-    return y[..., :-1] / y[..., -1:].clamp(min=SMALLEST)
+class _Divided(torch.autograd.Function):
+    """All entries but the last, divided by that; its gradient is written where it belongs, in one tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Float[Tensor, "B H L E1"]) -> Values:
+        share = y[..., -1:].clamp(min=SMALLEST).reciprocal_()
+        answer = y[..., :-1] * share
+        ctx.save_for_backward(answer, share)
+        return answer
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Values) -> Float[Tensor, "B H L E1"]:
+        answer, share = ctx.saved_tensors
+        of_y = grad.new_empty(*grad.shape[:-1], grad.shape[-1] + 1)
+        torch.mul(grad, share, out=of_y[..., :-1])
+        of_sum = -(of_y[..., :-1] * answer).sum(-1, keepdim=True)
+        of_y[..., -1:] = of_sum.masked_fill_(share >= 1 / SMALLEST, 0)
+        return of_y
 
 
 def _chunks(x: Float[Tensor, "B H L M"], size: int) -> Float[Tensor, "B H n T M"]:
