@@ -19,18 +19,15 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ..errors import SpecError
-from .ops._exact import chain_dtype
-from .ops._modes import as_real
-from .ops.discretize import Dplr, bilinear_dplr
-from .ops.dplr import dense, dplr_kernel
 from ..spec import Count, Positive, spec
 from ._convolution import StateSpace, log_uniform
 from ._hippo import legs
 from ._recurrence import DenseSystem, System
 from .base import LayerContext, Mixer
 from .ops._exact import chain_dtype
-from .ops.discretize import bilinear_dplr
-from .ops.powers import powers_kernel
+from .ops._modes import as_real
+from .ops.discretize import Dplr, bilinear_dplr
+from .ops.dplr import dense, dplr_kernel
 
 Pairs = Float[Tensor, "S N 2"]
 """Real and imaginary part of one of each conjugate pair, in so many copies."""
