@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
+import numpy as np
 from torch import Tensor
 
 from ..data.download import Download
@@ -66,6 +67,13 @@ class Task(abc.ABC):
         """
         return {}
 
+    def pixels(self, sequence: np.ndarray) -> np.ndarray | None:
+        """(side^2, 1) brightness in [0, 1] of the image that a sequence of symbols stands for; None: none."""
+        return None
+
+    def statistics(self, examples: Examples) -> np.ndarray | None:
+        """(n, K) numbers that a person would measure in every example, for gradient boosting; None: none."""
+        return None
 
 def load_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
     """A task by its name, e.g. ``load_task("digits", {"train": 500})``; also one of the user's own data sets.

@@ -146,13 +146,14 @@ def _longest(depth: int, args: int, stop: int) -> int:
 @functools.lru_cache(maxsize=2)
 def _whole(task: ListOps) -> Examples:
     """Test, val and train in this order, so that the first two do not depend on the size of the last."""
+    from .generators import _seen
     from .generators import listops as trees
 
     wanted = task.train + task.val + task.test
     limit, block = _limit(task, wanted), max(BLOCK // task.max_length, 1)
     lengths, values = np.zeros(wanted, dtype=np.int64), np.zeros(wanted, dtype=np.int64)
     room = np.empty(min(block, wanted) * task.max_length, dtype=np.uint8)
-    seen = np.zeros(1 << (2 * wanted).bit_length(), dtype=np.uint64)
+    seen = _seen.room(wanted)
     shape = (task.min_length, task.max_length, task.max_depth, task.max_args)
     parts, at, attempt = [], 0, 0
     while at < wanted and attempt < limit:

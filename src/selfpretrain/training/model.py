@@ -23,6 +23,8 @@ from ..spec import Count, Rate, spec
 from ..system import distributed
 
 Mix = Callable[[Vectors, Valid], Vectors]
+SYMBOL_STD, POSITION_STD = 1.0, 0.02
+"""Spread at the start of the vectors of symbols and of hidden positions, and of learned positions."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 
@@ -84,11 +86,12 @@ class Embed(nn.Module):
         self.symbol: nn.Embedding | None = None
         if symbols := _symbols(spec, form):
             self.symbol = nn.Embedding(symbols, spec.width)
+            nn.init.normal_(self.symbol.weight, std=SYMBOL_STD)
         elif isinstance(form.signal, Values):
             self.value = nn.Linear(form.signal.channels, spec.width)
         self.hole = nn.Parameter(torch.randn(spec.width) * 0.02)
         if spec.encoding == "learned":
-            self.position = nn.Parameter(torch.randn(form.length, spec.width) * 0.02)
+            self.position = nn.Parameter(torch.randn(form.length, spec.width) * POSITION_STD)
         elif spec.encoding == "sinusoidal":
             self.register_buffer("position", sinusoids(form.length, spec.width), persistent=False)
         self.placed = spec.encoding in ("learned", "sinusoidal")

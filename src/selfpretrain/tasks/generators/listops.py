@@ -12,6 +12,7 @@ import numpy as np
 
 from ...system.jit import compiled
 from ._random import scramble_one
+from ._seen import add
 
 MIN, MAX, MED, SM, CLOSE = range(10, 15)
 
@@ -32,7 +33,7 @@ def grow(
         attempts: the first one, and one more than the last.
         shape: min_length and max_length (both exclusive), max_depth, max_args.
         flat: room for ``len(lengths) * max_length`` tokens.
-        seen: hash set of trees, a power of two of uint64, zero where free, at most half full at the end.
+        seen: hash set of trees, with room for all.
 
     Returns:
         The number of trees and of tokens written, and the next attempt.
@@ -44,7 +45,7 @@ def grow(
     while found < len(lengths) and attempt < attempts[1]:
         length, value, digest = _tree(_mix(seed, attempt), longest, widest, flat[used:], stack, histogram)
         attempt += 1
-        if length > shortest and _add(seen, digest):
+        if length > shortest and add(seen, digest):
             lengths[found], values[found] = length, value
             found, used = found + 1, used + length
     return found, used, attempt
@@ -112,19 +113,6 @@ def _nth(histogram: np.ndarray, n: int) -> int:
         if passed > n:
             return digit
     return 9
-
-
-@compiled
-def _add(seen: np.ndarray, digest: np.uint64) -> bool:
-    """Put a hash into the set; False if it was there."""
-    last = np.uint64(len(seen) - 1)
-    at = (digest >> np.uint64(1)) & last
-    while seen[at] != 0:
-        if seen[at] == digest:
-            return False
-        at = (at + np.uint64(1)) & last
-    seen[at] = digest
-    return True
 
 
 @compiled

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...data.examples import Examples, generator
-from ...data.schema import SPLITS, Form, Reals, Split, Tokens
+from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
 from ...errors import DataError
 from ..base import Task
 
@@ -23,10 +23,14 @@ FEATURES = 200_000
 """Different runs that are counted at most, the commonest ones."""
 PIXELS = 4096
 """Values of the largest example that is looked at whole; longer ones are summarised."""
+QUICK, PLACES = 60_000, 20_000
+"""Examples to fit on, at most, for methods that take seconds; places times symbols, at most, told apart."""
 LOGISTIC = (0.01, 0.1, 1.0, 10.0)
 """Inverse regularisation strengths that are tried with values."""
 LOGISTIC_RUNS = (1.0, 10.0, 100.0)
 """The same with runs of tokens, whose weights are small."""
+BOOSTED = (100, 300)
+"""Numbers of boosted trees that are tried."""
 RIDGE = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Regularisation strengths of ridge regression that are tried."""
 
@@ -40,11 +44,13 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
 
     Classes: the commonest class; logistic regression on runs of 1-4 tokens weighted by TF-IDF, or on
     standardised values; the nearest neighbour, where sequences are equally long; one entry for each shortcut
-    of the task. Reals: the mean, and ridge regression on the same features. Where test examples share
-    positions with training examples, as overlapping windows of a recording do: the answer of the nearest.
+    of the task. On ``QUICK`` examples: logistic regression on which symbol stands where, in short sequences
+    of equal length; gradient boosting on the task's statistics. Reals: the mean, and ridge regression on the
+    same features. Where test examples share positions with training examples, as overlapping windows of a
+    recording do: the answer of the nearest.
 
     Args:
-        limit: examples to fit on, and examples to tune on, at most.
+        limit: examples to fit on, and examples to tune on, at most, for all but quick methods.
 
     Raises:
         DataError: if a split has no labelled example.
@@ -54,7 +60,10 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fit cut short by its iteration limit is still a baseline
         splits = {split: _labelled(task, split, limit) for split in SPLITS}
-        return _scores(task, task.form, splits) | _copying(task.load("train"), splits["test"])
+        scores = _scores(task, task.form, splits)
+        if isinstance(task.form.target, Classes):
+            scores |= _quick(task, {split: _labelled(task, split, max(limit, QUICK)) for split in SPLITS})
+        return scores | _copying(task.load("train"), splits["test"])
 
 
 def _labelled(task: Task, split: Split, limit: int) -> Examples:
@@ -81,6 +90,46 @@ def _scores(task: Task, form: Form, splits: Splits) -> dict[str, float]:
     if kind == "values":
         scores["nearest neighbour"] = _neighbour(x, y)
     return scores | {name: _shortcut(cue, splits, y) for name, cue in task.shortcuts().items()}
+
+
+def _quick(task: Task, splits: Splits) -> dict[str, float]:
+    """Methods that may see many examples."""
+    y = {split: examples.targets.numpy() for split, examples in splits.items()}
+    signal, longest = task.form.signal, max(int(examples.longest.max()) for examples in splits.values())
+    least = min(int(examples.lengths.min()) for examples in splits.values())
+    scores, several = {}, len(np.unique(y["train"])) > 1
+    if isinstance(signal, Tokens) and least == longest and longest * signal.vocab <= PLACES and several:
+        x = {split: _placed(examples, signal.vocab) for split, examples in splits.items()}
+        scores["logistic regression on symbols at their places"] = _logistic(x, y, LOGISTIC)
+    told = {split: task.statistics(examples) for split, examples in splits.items()}
+    if told["train"] is not None and several:
+        scores["gradient boosting on statistics"] = _boosted(told, y)
+    return scores
+
+
+def _placed(examples: Examples, vocab: int) -> Features:
+    """(n, places * symbols) ones where a symbol stands at a place, of all views."""
+    from scipy import sparse
+
+    parts = []
+    for view in range(examples.views):
+        rows = np.stack(_sequences(examples, view)).astype(np.int64)
+        columns = (np.arange(rows.shape[1]) * vocab + rows).reshape(-1)
+        starts = np.arange(len(rows) + 1) * rows.shape[1]
+        shape = (len(rows), rows.shape[1] * vocab)
+        parts.append(sparse.csr_matrix((np.ones(len(columns)), columns, starts), shape=shape))
+    return sparse.hstack(parts).tocsr()
+
+
+def _boosted(x: Mapping[Split, Features], y: Mapping[Split, np.ndarray]) -> float:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    fits = [
+        HistGradientBoostingClassifier(max_iter=trees, random_state=0).fit(x["train"], y["train"])
+        for trees in BOOSTED
+    ]
+    best = max(fits, key=lambda fit: _accuracy(fit.predict(x["val"]), y["val"]))
+    return _accuracy(best.predict(x["test"]), y["test"])
 
 
 def _features(form: Form, splits: Splits) -> tuple[str, dict[Split, Features]]:

@@ -17,7 +17,7 @@ from ...spec import printable
 from .._prepared import Prepared
 from ..base import Task
 from ..imported import Imported
-from .preview_figure import Preview, PreviewItem
+from .preview_figure import LEVELS, Preview, PreviewItem
 
 UNKNOWN = "\N{EN DASH}"
 """Stands for what is known only when the data are there."""
@@ -87,14 +87,18 @@ def preview(task: Task, split: Split, number: int) -> Preview:
         raise DataError(f"the {split} split of {name_of(task)} has no example")
     chosen = torch.randperm(len(splits[split]), generator=generator("look", split))[:number]
     target, values = form.target, None if isinstance(form.signal, Tokens) else form.signal
+    shown = [shown for row in chosen.tolist() for shown in _shown(splits[split], row, form)]
+    drawn = [pixels for one in shown if (pixels := task.pixels(one.sequence)) is not None]
+    if drawn:
+        shown = [PreviewItem(one.caption, pixels) for one, pixels in zip(shown, drawn, strict=True)]
     return Preview(
         title=f"{name_of(task)}, {split}: {signal(form)}, {form.length:,} positions at most",
-        shown=tuple(shown for row in chosen.tolist() for shown in _shown(splits[split], row, form)),
+        shown=tuple(shown),
         targets={split: e.targets[e.labelled].numpy() for split, e in splits.items()},
         lengths={split: e.longest.numpy() for split, e in splits.items()},
         names=tuple(map(printable, target.names)) if isinstance(target, Classes) else (),
         symbols=task.symbols() if values is None else None,
-        levels=values.levels if values else None,
+        levels=LEVELS if drawn else values.levels if values else None,
         low=values.low if values else 0.0,
         high=values.high if values else 1.0,
     )

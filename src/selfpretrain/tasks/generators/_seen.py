@@ -1,0 +1,23 @@
+"""A set of 64-bit hashes in one array: what has been drawn before; compiled by Numba."""
+
+import numpy as np
+
+from ..compiled import compiled
+
+
+def room(number: int) -> np.ndarray:
+    """An empty set that stays at most half full with so many hashes."""
+    return np.zeros(1 << (2 * number).bit_length(), dtype=np.uint64)
+
+
+@compiled
+def add(seen: np.ndarray, digest: np.uint64) -> bool:
+    """Put a hash, not zero, into the set; False if it was there."""
+    last = np.uint64(len(seen) - 1)
+    at = (digest >> np.uint64(1)) & last
+    while seen[at] != 0:
+        if seen[at] == digest:
+            return False
+        at = (at + np.uint64(1)) & last
+    seen[at] = digest
+    return True

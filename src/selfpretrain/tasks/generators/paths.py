@@ -1,0 +1,234 @@
+"""Images of two curves among short ones, two ends marked: are both ends of one curve?
+
+A curve is a chain of cells, each beside the one before, that never touches itself; other curves keep their
+distance. It grows from a random cell, straight on with weight 3/2 against 1 for either turn. Every layout
+offers six pairs of ends, two of one curve and four of both. Images are given out in pairs, one of each class,
+whose marked ends are equally many rows and columns apart; what finds no partner is thrown away, so that the
+distance of the ends tells nothing. All images are distinct. Layout number a draws from its own random stream,
+a pure function of seed and a; compiled by Numba, one core.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..compiled import compiled
+from . import _seen
+from ._curves import Rules
+from ._random import below, scramble_one
+
+EMPTY, CURVE, END = range(3)
+"""What a cell holds; an end is a marked one."""
+TRIES = 50
+"""Starts of a curve before a layout is given up."""
+WAITING = 4
+"""Images that wait for a partner at a time, of each displacement."""
+STRAIGHT, TURN = 3, 2
+"""How likely a curve goes on in a direction, in proportion."""
+
+
+class Canvas(NamedTuple):
+    """A layout while it is drawn; the border is a cell wide."""
+
+    curve: np.ndarray  # (size + 2, size + 2) uint8, 1 where a curve is
+    closed: np.ndarray  # the same, 1 where no other curve may be
+    cells: np.ndarray  # (room, 2) the curve that is growing
+    ends: np.ndarray  # (2, 2, 2) first and last cell of both curves
+
+
+class Lot(NamedTuple):
+    """Images that wait for one of the other class with the same displacement."""
+
+    images: np.ndarray  # (size^2, WAITING, size^2) uint8
+    number: np.ndarray  # (size^2,) how many wait
+    label: np.ndarray  # (size^2,) their class: never both
+
+
+class Stream:
+    """Images one after another, always the same ones for a seed and rules.
+
+    Args:
+        number: images asked for in all.
+    """
+
+    def __init__(self, seed: int, rules: Rules, number: int) -> None:
+        size, room = rules.size, max(rules.longest, rules.short)
+        area = size**2
+        self.seed, self.rules, self.attempt = seed, rules, 0
+        curve = np.zeros((size + 2, size + 2), dtype=np.uint8)
+        ends = np.zeros((2, 2, 2), dtype=np.int64)
+        self.canvas = Canvas(curve, curve.copy(), np.zeros((room, 2), dtype=np.int64), ends)
+        waiting = np.zeros((area, WAITING, area), dtype=np.uint8)
+        self.lot = Lot(waiting, np.zeros(area, dtype=np.int64), np.zeros(area, dtype=np.int64))
+        self.seen = _seen.room(number + area * WAITING)
+
+    def fill(self, images: np.ndarray, labels: np.ndarray, attempts: int) -> int:
+        """Draw (n, size^2) cells and (n,) labels, 1 for one curve, from so many layouts at most.
+
+        Returns:
+            How many images were drawn.
+        """
+        span = self.attempt, self.attempt + attempts
+        out = (images, labels)
+        found, self.attempt = _fill(self.seed, span, self.rules, self.canvas, self.lot, self.seen, out)
+        return found
+
+
+@compiled
+def _fill(
+    seed: int,
+    attempts: tuple[int, int],
+    rules: Rules,
+    canvas: Canvas,
+    lot: Lot,
+    seen: np.ndarray,
+    out: tuple[np.ndarray, np.ndarray],
+) -> tuple[int, int]:
+    """Number of images drawn, always even, and the next attempt."""
+    images, labels = out
+    state, found, attempt = np.empty(1, dtype=np.uint64), 0, attempts[0]
+    while found + 1 < len(labels) and attempt < attempts[1]:
+        state[0] = scramble_one(scramble_one(np.uint64(seed)) ^ np.uint64(attempt))
+        attempt += 1
+        if _layout(state, rules, canvas):
+            found += _paired(state, rules.size, canvas, lot, seen, (images[found:], labels[found:]))
+    return found, attempt
+
+
+@compiled
+def _layout(state: np.ndarray, rules: Rules, canvas: Canvas) -> bool:
+    """Draw two curves and the distractors; False if one found no room."""
+    size = rules.size
+    canvas.curve[:] = 0
+    canvas.closed[:] = 1
+    canvas.closed[1 : size + 1, 1 : size + 1] = 0
+    for i in range(2 + rules.distractors):
+        number = rules.short
+        if i < 2:
+            number = rules.shortest + below(state, rules.longest - rules.shortest + 1)
+        tries = 0
+        while not _curve(state, size, number, canvas):
+            tries += 1
+            if tries == TRIES:
+                return False
+        if i < 2:
+            canvas.ends[i, 0] = canvas.cells[0]
+            canvas.ends[i, 1] = canvas.cells[number - 1]
+        for k in range(number):
+            r, c = canvas.cells[k]
+            top, left = max(r - rules.gap, 0), max(c - rules.gap, 0)
+            canvas.closed[top : r + rules.gap + 1, left : c + rules.gap + 1] = 1
+    return True
+
+
+@compiled
+def _curve(state: np.ndarray, size: int, number: int, canvas: Canvas) -> bool:
+    """Draw one curve; if it runs into a dead end, nothing is left of it."""
+    r, c, before = 1 + below(state, size), 1 + below(state, size), -1
+    if canvas.closed[r, c]:
+        return False
+    weight = np.empty(4, dtype=np.int64)
+    for k in range(number):
+        canvas.cells[k, 0], canvas.cells[k, 1] = r, c
+        canvas.curve[r, c] = 1
+        if k + 1 == number:
+            return True
+        total = 0
+        for way in range(4):
+            y, x = _beside(r, c, way)
+            weight[way] = 0
+            if not canvas.closed[y, x] and _touching(canvas.curve, y, x) == 1 and not canvas.curve[y, x]:
+                weight[way] = STRAIGHT if way == before else TURN
+            total += weight[way]
+        if total == 0:
+            for j in range(k + 1):
+                canvas.curve[canvas.cells[j, 0], canvas.cells[j, 1]] = 0
+            return False
+        drawn, before = below(state, total), 0
+        while drawn >= weight[before]:
+            drawn -= weight[before]
+            before += 1
+        r, c = _beside(r, c, before)
+    return True
+
+
+@compiled
+def _beside(r: int, c: int, way: int) -> tuple[int, int]:
+    """The next cell down, right, up or left."""
+    if way % 2:
+        return r, c + 2 - way
+    return r + 1 - way, c
+
+
+@compiled
+def _touching(curve: np.ndarray, r: int, c: int) -> int:
+    """How many of the four cells beside this one are drawn."""
+    return curve[r - 1, c] + curve[r + 1, c] + curve[r, c - 1] + curve[r, c + 1]
+
+
+@compiled
+def _paired(
+    state: np.ndarray,
+    size: int,
+    canvas: Canvas,
+    lot: Lot,
+    seen: np.ndarray,
+    out: tuple[np.ndarray, np.ndarray],
+) -> int:
+    """Give out the layout, with the first pair of ends that one waits for, and the one that waits: 2, or 0.
+
+    If none waits, the layout itself waits, with ends of either class equally often.
+    """
+    images, labels = out
+    first = below(state, 6)
+    for i in range(6):
+        a, b, label, at = _ends(canvas, (first + i) % 6)
+        if lot.number[at] and lot.label[at] != label and _seen.add(seen, _digest(canvas, a, b)):
+            last = lot.number[at] - 1
+            images[0] = lot.images[at, last]
+            _paint(canvas, a, b, images[1])
+            labels[0], labels[1] = 1 - label, label
+            lot.number[at] = last
+            return 2
+    a, b, label, at = _ends(canvas, below(state, 2) if below(state, 2) else 2 + below(state, 4))
+    full = lot.number[at] == WAITING or (lot.number[at] > 0 and lot.label[at] != label)
+    if not full and _seen.add(seen, _digest(canvas, a, b)):
+        _paint(canvas, a, b, lot.images[at, lot.number[at]])
+        lot.number[at] += 1
+        lot.label[at] = label
+    return 0
+
+
+@compiled
+def _ends(canvas: Canvas, choice: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Two ends, whether they are of one curve, and how many rows and columns lie between, as one number."""
+    if choice < 2:
+        a, b, label = canvas.ends[choice, 0], canvas.ends[choice, 1], 1
+    else:
+        a, b, label = canvas.ends[0, choice % 2], canvas.ends[1, choice // 2 - 1], 0
+    return a, b, label, abs(a[0] - b[0]) * (len(canvas.curve) - 2) + abs(a[1] - b[1])
+
+
+@compiled
+def _paint(canvas: Canvas, a: np.ndarray, b: np.ndarray, image: np.ndarray) -> None:
+    """Write the layout with these ends marked into (size^2,) cells."""
+    size = len(canvas.curve) - 2
+    for r in range(size):
+        image[r * size : (r + 1) * size] = canvas.curve[r + 1, 1 : size + 1]
+    for end in (a, b):
+        image[(end[0] - 1) * size + end[1] - 1] = END
+
+
+@compiled
+def _digest(canvas: Canvas, a: np.ndarray, b: np.ndarray) -> np.uint64:
+    """A hash, not zero, of the layout with these ends marked."""
+    side = len(canvas.curve)
+    digest = scramble_one(np.uint64(min(a[0] * side + a[1], b[0] * side + b[1])))
+    digest = scramble_one(digest ^ np.uint64(max(a[0] * side + a[1], b[0] * side + b[1])))
+    for r in range(1, side - 1):
+        row = np.uint64(1)
+        for c in range(1, side - 1):
+            row = row << np.uint64(1) | np.uint64(canvas.curve[r, c])
+        # A row of 64 cells pushes the leading one out, which is harmless: all rows have one length.
+        digest = scramble_one(digest ^ row) + np.uint64(r)
+    return digest | np.uint64(1)

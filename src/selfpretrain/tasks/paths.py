@@ -1,0 +1,192 @@
+"""Are both marked ends those of one curve: two winding curves among short ones, on a small grid of cells.
+
+The question of Pathfinder (Linsley et al. 2018) on 16 to 4,096 positions, 36 by default. No image occurs
+twice, and for every image of one class there is one of the other whose marked ends are as many rows and
+columns apart, so that their distance tells nothing.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ..batch import Classes, Examples, Form, Split, Tokens
+from ..data.split import Seed, budget
+from ..errors import SpecError
+from ..generate._curves import Rules
+from ..shelf import Count, spec
+from .base import Card, Task
+
+CELLS = ".#O"
+"""How a cell is written: empty, of a curve, a marked end."""
+BLOCK, FEWEST = 20_000, 200
+"""Layouts drawn between two looks at how many images they gave, and the fewest images worth going on for."""
+
+
+@spec
+class Paths(Task):
+    """Are both marked ends those of one curve?"""
+
+    card = Card(
+        source="generated here; the question is that of Pathfinder, Linsley et al. (2018)",
+        licence="none needed",
+        counts="60,000 / 2,000 / 4,000 images, half of them of one curve",
+        baselines="commonest class 50 %, distance of the ends 50 %, logistic regression on patches 63 %, gradient "
+        "boosting on how much is drawn around the ends and in each row and column 86 %",
+        leaks="none known: the distance of the marked ends, in rows and in columns, is matched between the "
+        "classes image by image, and no image occurs twice",
+    )
+
+    size: Annotated[int, Field(ge=8, le=64)] = 12  # cells a side
+    patch: Literal[1, 2] = 2  # cells a side of a position: one cell of 3 kinds, or 2 by 2 of them
+    shortest: Annotated[int, Field(ge=2)] | None = None  # cells of a curve; None: two thirds of size
+    longest: Annotated[int, Field(ge=2)] | None = None  # cells of a curve; None: size
+    distractors: Annotated[int, Field(ge=0)] | None = None  # short curves; None: a sixth of size
+    short: Count | None = None  # cells of a short curve; None: a quarter of size
+    gap: Annotated[int, Field(ge=1, le=8)] = 1  # free cells between curves, diagonals counted
+    train: Count = 60_000  # training images; fewer are a part of more
+    val: Count = 2_000  # validation images
+    test: Count = 4_000  # test images
+    labels: Count | None = None  # how many training images keep their label, nested; None: all
+    seed: Seed = 0  # other seeds, other images
+
+    def __post_init__(self) -> None:
+        if self.size % self.patch:
+            raise SpecError(
+                f"size={self.size} is not a multiple of patch={self.patch}; use an even size, or patch=1"
+            )
+        if self.rules.shortest > self.rules.longest:
+            raise SpecError(
+                f"shortest={self.rules.shortest} and longest={self.rules.longest}: no curve has both; raise "
+                "longest"
+            )
+        if self.labels is not None and self.labels > self.train:
+            raise SpecError(f"labels={self.labels} of train={self.train} images; lower it, or leave it out")
+
+    @property
+    def rules(self) -> Rules:
+        """What the generator is told, with what follows from the size resolved."""
+        usual = (2 * self.size // 3, self.size, self.size // 6, self.size // 4)
+        asked = (self.shortest, self.longest, self.distractors, self.short)
+        told = (given if mine is None else mine for mine, given in zip(asked, usual, strict=True))
+        shortest, longest, distractors, short = told
+        return Rules(self.size, shortest, longest, distractors, short, self.gap)
+
+    @property
+    def form(self) -> Form:
+        """Cells or patches, row by row."""
+        symbols = len(CELLS) ** self.patch**2
+        return Form(Tokens(symbols), (self.size // self.patch) ** 2, Classes(("two curves", "one curve")))
+
+    def load(self, split: Split) -> Examples:
+        """The images of one split.
+
+        Raises:
+            SpecError: if there is hardly any room for such curves, or there are too few different images.
+        """
+        cells, labels = _whole(_unlabelled(self))
+        first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
+        rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
+        examples = Examples.even(patches(cells[rows], self.size, self.patch), labels[rows])
+        return budget(examples, self.labels) if split == "train" else examples
+
+    def tiny(self) -> "Paths":
+        """100 images of 8 by 8 cells, 40 for each of the other splits."""
+        return Paths(size=8, train=100, val=40, test=40, seed=self.seed)
+
+    def symbols(self) -> tuple[str, ...]:
+        """A cell, or the upper and the lower row of a patch."""
+        if self.patch == 1:
+            return tuple(CELLS)
+        cells = np.arange(len(CELLS) ** 4)[:, None] // len(CELLS) ** np.arange(4) % len(CELLS)
+        return tuple(f"{a}{b}/{c}{d} " for a, b, c, d in np.array(list(CELLS))[cells])
+
+    def shortcuts(self) -> dict[str, Callable[[Examples], Tensor]]:
+        """How many rows and columns the marked ends are apart, and the place of the first of them."""
+        return {
+            "distance of the ends": lambda examples: _apart(self._ends(examples), self.size),
+            "place of an end": lambda examples: self._ends(examples)[:, 0],
+        }
+
+    def pixels(self, sequence: np.ndarray) -> np.ndarray:
+        """A pixel per cell: curves are grey, their marked ends white."""
+        return cells_of(sequence[None], self.size, self.patch).reshape(-1, 1) / 2
+
+    def statistics(self, examples: Examples) -> np.ndarray:
+        """Where the ends are, how far apart, and how much is drawn around them and in each row and column."""
+        size, image, ends = self.size, self._cells(examples) > 0, self._ends(examples).numpy()
+        places = np.stack([ends // size, ends % size], axis=-1)  # (n, ends, 2)
+        picture = image.reshape(-1, size, size)
+        near = [_around(picture, places, reach) for reach in (1, 2, 3)]
+        apart = abs(places[:, 0] - places[:, 1])
+        return np.concatenate([places.reshape(-1, 4), apart, *near, picture.sum(1), picture.sum(2)], axis=1)
+
+    def _cells(self, examples: Examples) -> np.ndarray:
+        """(n, size^2) what every cell holds."""
+        whole = examples.flat.numpy().reshape(-1, self.form.length)
+        return cells_of(whole[(examples.starts[0] // self.form.length).numpy()], self.size, self.patch)
+
+    def _ends(self, examples: Examples) -> Tensor:
+        """(n, 2) the numbers of the marked cells, row by row."""
+        return torch.from_numpy(np.nonzero(self._cells(examples) == 2)[1].reshape(-1, 2))
+
+
+def patches(cells: np.ndarray, size: int, patch: int) -> np.ndarray:
+    """(n, positions) from (n, size^2) cells: each position a number with the digits of its cells, base 3."""
+    side = size // patch
+    parts = cells.reshape(-1, side, patch, side, patch).swapaxes(2, 3).reshape(-1, side**2, patch**2)
+    return (parts * len(CELLS) ** np.arange(patch**2)).sum(-1, dtype=np.uint8)
+
+
+def cells_of(positions: np.ndarray, size: int, patch: int) -> np.ndarray:
+    """(n, size^2) cells from (n, positions)."""
+    side = size // patch
+    parts = positions[:, :, None] // len(CELLS) ** np.arange(patch**2) % len(CELLS)
+    return parts.reshape(-1, side, side, patch, patch).swapaxes(2, 3).reshape(-1, size**2)
+
+
+def _apart(ends: Tensor, size: int) -> Tensor:
+    rows, columns = ends // size, ends % size
+    return (rows[:, 0] - rows[:, 1]).abs() * size + (columns[:, 0] - columns[:, 1]).abs()
+
+
+def _around(picture: np.ndarray, places: np.ndarray, reach: int) -> np.ndarray:
+    """(n, ends) how much is drawn in a square of 2 reach + 1 cells a side around every place."""
+    sums = np.pad(picture, ((0, 0), (reach + 1, reach), (reach + 1, reach))).cumsum(1).cumsum(2)
+    (top, left), row = np.moveaxis(places, -1, 0), np.arange(len(picture))[:, None]
+    low, right = top + 2 * reach + 1, left + 2 * reach + 1
+    return sums[row, low, right] - sums[row, top, right] - sums[row, low, left] + sums[row, top, left]
+
+
+def _unlabelled(task: Paths) -> Paths:
+    """The task whose images these are, whatever is made of them."""
+    return replace(task, labels=None, patch=1)
+
+
+@functools.lru_cache(maxsize=2)
+def _whole(task: Paths) -> tuple[np.ndarray, np.ndarray]:
+    """Test, val and train in this order, so that the first two do not depend on the size of the last."""
+    from ..generate.paths import Stream
+
+    rules, wanted = task.rules, task.test + task.val + task.train
+    images = np.zeros((wanted + 1, rules.size**2), dtype=np.uint8)
+    labels = np.zeros(wanted + 1, dtype=np.int64)
+    stream, at = Stream(task.seed, rules, wanted + 1), 0
+    while at < wanted:
+        found = stream.fill(images[at:], labels[at:], BLOCK)
+        at += found
+        if at < wanted and found < FEWEST:
+            raise SpecError(
+                f"{BLOCK:,} layouts of such curves gave {found} images after the first {at - found:,}; lower "
+                f"longest={rules.longest}, distractors={rules.distractors}, short={rules.short} or "
+                f"gap={rules.gap}, or ask for fewer images than {wanted:,}"
+            )
+    return images[:wanted], labels[:wanted]
+
+
+task = Paths

@@ -1,0 +1,137 @@
+"""The task of paths: positions of cells and patches, cues, subsets, and what it refuses."""
+
+import hashlib
+
+import numpy as np
+import pydantic
+import pytest
+import torch
+from scipy import ndimage
+
+from selfpretrain.baseline import baselines
+from selfpretrain.batch import SPLITS
+from selfpretrain.errors import SpecError
+from selfpretrain.tasks.paths import Paths, cells_of, patches
+
+SMALL = {"train": 300, "val": 100, "test": 100}
+
+
+def pictures(task, split):
+    examples = task.load(split)
+    rows = np.stack([examples.sequence(i) for i in range(len(examples))])
+    return cells_of(rows, task.size, task.patch).reshape(-1, task.size, task.size)
+
+
+@pytest.mark.parametrize("fields", [{}, {"patch": 1}, {"size": 8}, {"size": 24}, {"distractors": 0}])
+def test_labels_hold_for_the_pictures_that_positions_show(fields):
+    task = Paths(**fields, **SMALL)
+    for split in SPLITS:
+        for image, label in zip(pictures(task, split), task.load(split).targets, strict=True):
+            piece, _ = ndimage.label(image > 0)
+            a, b = piece[image == 2]
+            assert (a == b) == (label == 1)
+
+
+def test_patches_are_read_row_by_row():
+    cells = np.zeros((1, 4, 4), np.uint8)
+    cells[0, 0] = [1, 2, 0, 1]
+    cells[0, 1] = [0, 1, 2, 0]
+    found = patches(cells.reshape(1, 16), 4, 2)
+    assert found.tolist() == [[1 + 2 * 3 + 0 * 9 + 1 * 27, 0 + 1 * 3 + 2 * 9 + 0 * 27, 0, 0]]
+    assert np.array_equal(cells_of(found, 4, 2), cells.reshape(1, 16))
+    assert Paths().symbols()[found[0, 0]] == "#O/.# "
+
+
+@pytest.mark.parametrize("patch", [1, 2])
+def test_positions_lose_nothing(patch, random):
+    cells = random.randint(0, 3, (50, 64)).astype(np.uint8)
+    assert np.array_equal(cells_of(patches(cells, 8, patch), 8, patch), cells)
+
+
+def test_both_ways_of_reading_show_the_same_images():
+    for split in SPLITS:
+        assert np.array_equal(
+            pictures(Paths(patch=1, **SMALL), split), pictures(Paths(patch=2, **SMALL), split)
+        )
+
+
+@pytest.mark.parametrize(
+    ("size", "patch", "length"), [(8, 2, 16), (12, 2, 36), (12, 1, 144), (64, 2, 1024), (64, 1, 4096)]
+)
+def test_lengths(size, patch, length):
+    task = Paths(size=size, patch=patch, train=20, val=10, test=10)
+    assert task.form.length == length == task.load("val").sequence(0).size
+    assert task.form.signal.vocab == len(task.symbols())
+
+
+def test_fewer_images_are_a_part_of_more():
+    few, more = Paths(**SMALL), Paths(**{**SMALL, "train": 500})
+    assert few.load("train").digests() == more.load("train").digests()[:300]
+    assert few.load("test").digests() == more.load("test").digests()
+
+
+def test_the_images_never_change():
+    """Frozen: other images would change every published figure."""
+    digests = [d for split in SPLITS for d in Paths(**SMALL).load(split).digests()]
+    assert hashlib.sha256("".join(digests).encode()).hexdigest()[:16] == "5b4de4156a373842"
+
+
+def test_classes_are_equally_frequent_and_no_image_occurs_twice():
+    task = Paths()
+    digests = set()
+    for split, size in zip(SPLITS, (60_000, 2_000, 4_000), strict=True):
+        examples = task.load(split)
+        assert len(examples) == size
+        assert int(examples.targets.sum()) == size // 2
+        rows = examples.flat.numpy().reshape(size, -1)
+        digests |= {row.tobytes() for row in rows}
+    assert len(digests) == 66_000
+
+
+def test_cues_are_found_in_the_pictures():
+    task = Paths(**SMALL)
+    apart = task.shortcuts()["distance of the ends"](task.load("val"))
+    for image, number in zip(pictures(task, "val"), apart, strict=True):
+        (r, s), (c, d) = np.nonzero(image == 2)
+        assert number == abs(r - s) * 12 + abs(c - d)
+
+
+def test_cues_of_a_part_of_a_split_are_those_of_its_images():
+    task = Paths(**SMALL)
+    cue, whole = task.shortcuts()["distance of the ends"], task.load("val")
+    rows = torch.tensor([7, 3, 90])
+    assert torch.equal(cue(whole.take(rows)), cue(whole)[rows])
+
+
+def test_simple_methods():
+    found = baselines(Paths(train=8000, val=1000, test=4000))
+    assert found["commonest class"] == 0.5
+    assert found["distance of the ends"] == pytest.approx(0.5, abs=0.03)
+    assert found["logistic regression on symbols at their places"] == pytest.approx(0.57, abs=0.03)
+    assert 0.7 < found["gradient boosting on statistics"] < 0.9
+
+
+def test_labels_are_kept_for_some():
+    train = Paths(**SMALL, labels=40).load("train")
+    assert int(train.labelled.sum()) == 40
+    assert int(train.targets[train.labelled].sum()) == 20
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"size": 9}, "multiple of patch"),
+        ({"shortest": 20}, "raise longest"),
+        ({"labels": 400, "train": 300}, "lower it"),
+        ({"size": 65}, "size"),
+        ({"gap": 0}, "gap"),
+    ],
+)
+def test_mistakes_are_refused(fields, said):
+    with pytest.raises(pydantic.ValidationError, match=said):
+        Paths(**fields)
+
+
+def test_curves_without_room_are_refused():
+    with pytest.raises(SpecError, match="lower longest=30"):
+        Paths(size=8, shortest=30, longest=30).load("val")

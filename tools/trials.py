@@ -1,0 +1,118 @@
+"""Try settings on validation, one line of text each, and keep what came out: no line is tried twice.
+
+    python tools/trials.py trials.txt docs/miniatures.tsv [--runs FOLDER] [--data-root FOLDER]
+
+A line of the first file names a task, a mixer, an arm (scratch, tied, spt, or pretrain, which is its first
+stage alone), and settings as ``spt compare -s`` takes them; ``objective=causal``, ``seed=1001`` and
+``start=0.5,0.1`` (the spread of the first vectors of symbols and of positions) are settings, too:
+
+    paths attention spt objective=masked task.size=10 model.depth=3 pretrain.budget.steps=2000
+
+The test split is not read. Times are seconds of one thread.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import torch
+
+from selfpretrain import evaluate, model
+from selfpretrain.objectives.base import Denoise
+from selfpretrain.prepare import fresh_network
+from selfpretrain.recipe import Recipe, Stage
+from selfpretrain.run import WEIGHTS, Bench, run_stage
+from selfpretrain.shelf import amend, find
+from selfpretrain.store import Folder
+from selfpretrain.studies._settings import denoiser, small, tied
+
+SEED = 1_000
+"""No report uses it."""
+USUAL = (model.SYMBOL_STD, model.POSITION_STD)
+COLUMNS = ("trial", "model", "stages", "parameters", "denoising loss", "train", "val", "best step", "seconds")
+
+
+def recipe(line: str) -> Recipe:
+    """What a line asks for."""
+    name, mixer, arm, *words = line.split()
+    settings = {key: text for key, text in map(parted, words) if key != "start"}
+    objective, seed = settings.pop("objective", "masked"), int(settings.pop("seed", SEED))
+    task = find("tasks", name)()
+    for path, text in settings.items():
+        if path.startswith("task."):
+            task = amend(task, path.removeprefix("task."), text)
+    arms = small(task, find("mixers", mixer)(), denoiser(task, objective))
+    for path, text in settings.items():
+        if not path.startswith("task."):
+            arms = arms.amended(path, text)
+    if arm in ("spt", "pretrain"):
+        whole = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
+        return whole if arm == "spt" else whole.upto(0)
+    return Recipe(task, arms.scratch_model, (arms.scratch if arm == "scratch" else tied(task, arms),), seed)
+
+
+def parted(word: str) -> tuple[str, str]:
+    """A setting and its value."""
+    key, _, text = word.partition("=")
+    return key, text
+
+
+def started(line: str, runs: Path) -> Path:
+    """Let networks start as a line asks for; the folder of runs that start so."""
+    asked = dict(map(parted, line.split())).get("start", "")
+    spreads = map(float, asked.split(",")) if asked else USUAL
+    model.SYMBOL_STD, model.POSITION_STD = spreads
+    return runs / f"start-{asked}" if asked else runs
+
+
+def tried(line: str, runs: Path) -> list[str]:
+    """Run what a line asks for; one text for each of ``COLUMNS``."""
+    bench, asked = Bench(started(line, runs)), recipe(line)
+    begun, parts = time.process_time(), []
+    for prefix in asked.prefixes():
+        run_stage(prefix, bench, tested=False)
+        parts.append(Folder(bench.folder(prefix)).read("result.json"))
+    network = fresh_network(asked)
+    network.load_state_dict(Folder(bench.folder(asked)).load(WEIGHTS)[0])
+    train, val = evaluate.fitted(network, asked).scores["score"], parts[-1]["scores"]["val"]["score"]
+    net = asked.model
+    shape = f"{net.width}x{net.depth} expand {net.expand} {net.encoding} dropout {net.dropout:g}"
+    denoised = isinstance(asked.stages[0].objective, Denoise)
+    loss = f"{parts[0]['scores']['val']['loss']:.4f}" if denoised else ""
+    figures = f"{parts[-1]['cost']['parameters']}", loss, f"{train:.4f}", f"{val:.4f}"
+    steps = zip(asked.stages, parts, strict=True)
+    words = "; ".join(f"{part['steps']} steps {stage_words(stage)}" for stage, part in steps)
+    spent = time.process_time() - begun
+    return [line, shape, words, *figures, f"{parts[-1]['best_step']}", f"{spent:.0f}"]
+
+
+def stage_words(stage: Stage) -> str:
+    """How a stage is trained."""
+    optim = stage.optim
+    return f"of {stage.batch} at {optim.lr:g} decay {optim.weight_decay:g} {stage.objective}"
+
+
+def main() -> None:
+    """Try what has not been tried."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("trials", type=Path)
+    parser.add_argument("log", type=Path)
+    parser.add_argument("--runs", type=Path, default=Path("runs/trials"))
+    parser.add_argument("--data-root")
+    flags = parser.parse_args()
+    if flags.data_root:
+        os.environ["SPT_DATA"] = flags.data_root
+    torch.set_num_threads(1)
+    if not flags.log.exists():
+        flags.log.write_text("\t".join(COLUMNS) + "\n", encoding="utf-8")
+    for line in map(" ".join, map(str.split, flags.trials.read_text(encoding="utf-8").splitlines())):
+        known = {row.split("\t")[0] for row in flags.log.read_text(encoding="utf-8").splitlines()}
+        if not line or line.startswith("#") or line in known:
+            continue
+        with flags.log.open("a", encoding="utf-8") as log:
+            log.write("\t".join(tried(line, flags.runs)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
