@@ -36,8 +36,12 @@ def compare(
         str, typer.Option(help="Mixers, comma-separated: names, or package.module:Class.")
     ] = "attention,s4d",
     objective: Annotated[
-        str, typer.Option(help="How to pretrain: one of `spt list objectives`, or package.module:Class.")
-    ] = "causal",
+        str | None,
+        typer.Option(
+            help="How to pretrain: one of `spt list objectives`, or package.module:Class; "
+            "default: what suits the task."
+        ),
+    ] = None,
     seeds: Seeds = 3,
     first_seed: FirstSeed = 0,
     scale: ScaleName = "small",

@@ -49,7 +49,7 @@ class Request:
 def compare(
     task: str | Task | tuple[str | Task, ...] = "stdlib",
     mixers: tuple[str | Mixer, ...] = ("attention", "s4d"),
-    objective: str = "causal",
+    objective: str | None = None,
     seeds: int = 3,
     scale: Scale = "small",
     settings: Settings | None = None,
@@ -84,7 +84,7 @@ def study(
 def comparison(
     task: str | Task | tuple[str | Task, ...],
     mixers: tuple[str | Mixer, ...],
-    objective: str,
+    objective: str | None,
     seeds: int,
     scale: Scale,
     settings: Settings,
@@ -95,7 +95,7 @@ def comparison(
     tasks = [amended(resolve("tasks", each), of_task) for each in asked]
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
-    parts = tuple(prepare(task, made, objective, scale, seeds).amended(rest) for task in tasks)
+    parts = tuple(prepare(task, made, objective or task.denoising, scale, seeds).amended(rest) for task in tasks)
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
 
 

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from torch import Tensor
@@ -37,6 +37,9 @@ class Task(abc.ABC):
     card: ClassVar[Card]
     downloads: ClassVar[tuple[Download, ...]] = ()  # what `spt data get` brings
     places: ClassVar[tuple[str, ...]] = ()  # files or folders it can be prepared from, any one of them
+    small: ClassVar[tuple[str, ...]] = ()  # settings that suit it at the small scale, as `-s` takes them
+    denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # how it is pretrained unless asked otherwise
+    masking: ClassVar[float | None] = None  # share of positions to hide; None: what suits its signal
 
     @property
     @abc.abstractmethod

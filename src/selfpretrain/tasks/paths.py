@@ -36,8 +36,8 @@ class Paths(Task):
         source="generated here; the question is that of Pathfinder, Linsley et al. (2018)",
         licence="none needed",
         counts="60,000 / 2,000 / 4,000 images, half of them of one curve",
-        baselines="commonest class 50 %, distance of the ends 50 %, logistic regression on patches 63 %, gradient "
-        "boosting on how much is drawn around the ends and in each row and column 86 %",
+        baselines="commonest class 50 %, distance of the ends 50 %, logistic regression on patches 63 %, "
+        "gradient boosting on how much is drawn around the ends and in each row and column 86 %",
         leaks="none known: the distance of the marked ends, in rows and in columns, is matched between the "
         "classes image by image, and no image occurs twice",
     )

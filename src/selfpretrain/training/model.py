@@ -23,8 +23,8 @@ from ..spec import Count, Rate, spec
 from ..system import distributed
 
 Mix = Callable[[Vectors, Valid], Vectors]
-SYMBOL_STD, POSITION_STD = 1.0, 0.02
-"""Spread at the start of the vectors of symbols and of hidden positions, and of learned positions."""
+SYMBOL_STD, POSITION_STD = 0.1, 0.1
+"""Spread of the first vectors of symbols and of learned positions, chosen in docs/adr/0020."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 

@@ -23,6 +23,7 @@ from .arms import Arms, supervised
 from .lookup import task_name
 from .printed import TASKS
 
+MIXERS = frozenset(names("mixers"))
 BATCH = 16
 PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 7, 3
 PRETRAIN_STEPS, FINETUNE_STEPS = 900, 400
@@ -45,7 +46,7 @@ def toys(arms: Arms) -> Arms:
 
 
 def small(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
-    """Minutes on two cores for a few thousand short sequences."""
+    """Minutes on two cores for a few thousand short sequences, with the settings that the task brings along."""
     depth, expand = (1, 0) if mixer.whole else (2, 2)
     causal = denoise.needs_causal and mixer.denoises
     model = Model(mixer, width=64, depth=depth, expand=expand, causal=causal)
@@ -57,13 +58,13 @@ def small(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
     pretrain = Stage(denoise, Budget(steps=long), Optim(lr=6e-3), BATCH, evals=2)
     optim = Optim(lr=RATES.get(name_of(mixer), RATE), weight_decay=0.1)
     finetune = Stage(supervised(task), Budget(steps=short), optim, BATCH, evals=6)
-    return Arms(model, pretrain, finetune, model, finetune)
+    return _suited(Arms(model, pretrain, finetune, model, finetune), task)
 
 
 def denoiser(task: Task, objective: str) -> Denoise:
     """A denoising objective of the shelf, or ``package.module:Class``, with settings that suit the task.
 
-    They are those that it proposes for the signal; of masking, the rate that the papers have for the task.
+    They are those that it proposes for the signal; of masking, the task's own rate or that of the papers.
 
     Raises:
         SpecError: if there is no such objective, it does not rebuild inputs, or it proposes no settings.
@@ -78,8 +79,22 @@ def denoiser(task: Task, objective: str) -> Denoise:
     except (TypeError, ValidationError) as error:
         what = explain(error) if isinstance(error, ValidationError) else error
         raise SpecError(f"{objective} needs settings that for_signal does not give: {what}") from error
+    if not isinstance(proposed, Masked):
+        return proposed
     known = TASKS.get(task_name(task))
-    return replace(proposed, rate=known.rate) if known and isinstance(proposed, Masked) else proposed
+    return replace(proposed, rate=task.masking or (known.rate if known else proposed.rate))
+
+
+def _suited(arms: Arms, task: Task) -> Arms:
+    """The arms with the task's own settings of this scale, as far as they are meant for such a mixer."""
+    mixer = arms.model.mixer
+    for setting in task.small:
+        path, _, text = setting.partition("=")
+        word, _, rest = path.partition(".")
+        if (word in MIXERS and word != name_of(mixer)) or (word == "model" and mixer.whole):
+            continue
+        arms = arms.amended(rest if word in MIXERS else path, text)
+    return arms
 
 
 def _between(steps: float, least: int) -> int:
