@@ -23,7 +23,7 @@ from ..spec import Count, Rate, spec
 from ..system import distributed
 
 Mix = Callable[[Vectors, Valid], Vectors]
-SYMBOL_STD, POSITION_STD = 0.1, 0.1
+SYMBOL_STD, POSITION_STD = 0.25, 0.5
 """Spread of the first vectors of symbols and of learned positions, chosen in docs/adr/0020."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
