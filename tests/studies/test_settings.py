@@ -1,0 +1,75 @@
+"""What a task brings along for the small scale: settings, a way of denoising, a masking rate."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+
+from selfpretrain import shelf
+from selfpretrain.errors import UnknownName
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.s4d import S4D
+from selfpretrain.mixers.wavegan import WaveGAN
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.recipe import Budget
+from selfpretrain.shelf import spec
+from selfpretrain.studies._settings import denoiser, small
+from selfpretrain.tasks.listops import ListOps
+from selfpretrain.tasks.paths import Paths
+from selfpretrain.tasks.stdlib import Stdlib
+
+TINY = Stdlib().tiny()
+
+
+@spec
+class Suited(Stdlib):
+    """The same windows with settings of their own."""
+
+    small: ClassVar[tuple[str, ...]] = (
+        "model.width=32",
+        "pretrain.budget.steps=77",
+        "s4d.mixer.states=8",
+        "s4d.finetune.optim.lr=5e-3",
+    )
+
+
+def test_settings_of_a_task_come_after_the_usual_ones():
+    usual = small(TINY, Attention(), Masked())
+    mine = small(Suited(train=160, val=80, test=80), Attention(), Masked())
+    assert mine.model == replace(usual.model, width=32)
+    assert mine.pretrain == replace(usual.pretrain, budget=Budget(steps=77))
+    assert mine.finetune == usual.finetune
+
+
+def test_settings_of_a_mixer_are_for_it_alone():
+    task = Suited(train=160, val=80, test=80)
+    assert small(task, S4D(), Masked()).model.mixer.states == 8
+    assert small(task, S4D(), Masked()).finetune.optim.lr == 5e-3
+    assert small(task, S4D(), Masked()).model.width == 32
+
+
+def test_networks_of_their_own_keep_their_shape():
+    task = Suited(train=160, val=80, test=80)
+    assert small(task, WaveGAN(), Masked()).model.width == 64
+
+
+@pytest.mark.parametrize("name", shelf.names("tasks"))
+def test_the_settings_of_every_task_exist(name):
+    kind = shelf.find("tasks", name)
+    task = kind().tiny()
+    for mixer in (Attention(), S4D()):
+        small(task, mixer, denoiser(task, kind.denoising))
+
+
+def test_a_setting_that_does_not_exist_is_refused():
+    class Wrong(Suited):
+        small: ClassVar[tuple[str, ...]] = ("pretrain.stpes=3",)
+
+    with pytest.raises(UnknownName, match="stpes"):
+        small(Wrong(train=160, val=80, test=80), Attention(), Masked())
+
+
+def test_masking_rates():
+    assert denoiser(ListOps().tiny(), "masked") == Masked(0.1)
+    assert denoiser(TINY, "masked") == Masked(0.15)
+    assert denoiser(Paths().tiny(), "masked") == Masked(0.3)
