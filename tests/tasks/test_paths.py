@@ -11,6 +11,7 @@ from scipy import ndimage
 from selfpretrain.baseline import baselines
 from selfpretrain.batch import SPLITS
 from selfpretrain.errors import SpecError
+from selfpretrain.look import look
 from selfpretrain.tasks.paths import Paths, cells_of, patches
 
 SMALL = {"train": 300, "val": 100, "test": 100}
@@ -109,6 +110,17 @@ def test_simple_methods():
     assert found["distance of the ends"] == pytest.approx(0.5, abs=0.03)
     assert found["logistic regression on symbols at their places"] == pytest.approx(0.52, abs=0.03)
     assert 0.7 < found["gradient boosting on statistics"] < 0.9
+
+
+def test_images_are_shown_as_images():
+    task = Paths(**SMALL)
+    view = look(task, "val", 4)
+    assert view.kind == "image"
+    shown = np.stack([view.image(one.sequence) for one in view.shown])
+    assert shown.shape == (4, 8, 8)
+    assert ((shown == 1).sum((1, 2)) == 2).all()
+    wanted = {image.tobytes() for image in pictures(task, "val") / 2}
+    assert {image.tobytes() for image in shown} <= wanted
 
 
 def test_labels_are_kept_for_some():

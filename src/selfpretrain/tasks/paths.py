@@ -46,7 +46,7 @@ class Paths(Task):
     denoising, masking = "masked", 0.3
     small = (  # chosen on validation with a seed that no report uses: docs/miniatures.md
         *("pretrain.batch=64", "pretrain.budget.steps=1500", "pretrain.optim.lr=6e-3"),
-        *("finetune.batch=64", "finetune.budget.steps=700", "scratch.batch=64", "scratch.budget.steps=700"),
+        *("finetune.batch=64", "finetune.budget.steps=2000", "scratch.batch=64", "scratch.budget.steps=2000"),
         *("s4d.mixer.states=16", "s4d.mixer.shortest=0.01", "s4d.mixer.longest=1"),
     )
 

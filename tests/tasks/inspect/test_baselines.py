@@ -181,3 +181,28 @@ def test_nothing_is_copied_where_nothing_is_shared():
     assert baselines._copying(train, apart) == {}
     elsewhere = cuts(torch.zeros(100), [0, 10], [10, 10], [1, 0])
     assert baselines._copying(train, elsewhere) == {}
+
+
+def test_symbols_are_told_apart_by_their_places():
+    """The first symbol decides."""
+    random = np.random.RandomState(0)
+    rows = random.randint(0, 2, (600, 8)).astype(np.uint8)
+    rows[:, 1] = 1 - rows[:, 0]  # as many of each symbol, and runs of both orders, in both classes
+    y = rows[:, 0].astype(np.int64)
+    examples = Examples.even(rows, y)
+    x = baselines._placed(examples, 2).toarray()
+    assert (x.sum(1) == 8).all()
+    np.testing.assert_array_equal(x[:, ::2], 1 - rows)
+    splits = {"train": x[:300], "val": x[300:400], "test": x[400:]}
+    labels = {"train": y[:300], "val": y[300:400], "test": y[400:]}
+    assert baselines._logistic(splits, labels, baselines.LOGISTIC) == 1
+
+
+def test_boosting_finds_what_is_not_linear():
+    random = np.random.RandomState(0)
+    x = random.uniform(-1, 1, (1500, 2))
+    y = (x[:, 0] * x[:, 1] > 0).astype(np.int64)
+    splits = {"train": x[:1000], "val": x[1000:1200], "test": x[1200:]}
+    labels = {"train": y[:1000], "val": y[1000:1200], "test": y[1200:]}
+    assert baselines._boosted(splits, labels) > 0.9
+    assert baselines._logistic(splits, labels, baselines.LOGISTIC) < 0.7
