@@ -97,7 +97,7 @@ def test_grey_values_start_as_their_numbers(folder):
 
 def test_fresh_networks_have_fresh_symbols_and_other_mixers_scale_values(folder):
     fresh = network(Pythia(str(folder), layers=0), symbols=("a", "b", "7")).embed.symbol.weight
-    assert fresh.std() > 0.5  # the checkpoint's are 0.02 wide
+    assert fresh.std() > 0.2  # the checkpoint's are 0.02 wide
     assert network(Attention(), Values(levels=11)).embed.symbol is None
     assert network(Pythia(), Values(channels=3, levels=11)).embed.symbol is None
 
