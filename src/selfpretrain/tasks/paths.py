@@ -45,14 +45,11 @@ class Paths(Task):
 
     denoising, masking = "masked", 0.3
     small = (  # chosen on validation with a seed that no report uses: docs/miniatures.md
-        *("pretrain.batch=64", "pretrain.budget.steps=1500", "pretrain.optim.lr=6e-3"),
-        *("finetune.batch=64", "finetune.budget.steps=2000", "scratch.batch=64", "scratch.budget.steps=2000"),
+        *("pretrain.batch=64", "finetune.batch=64", "scratch.batch=64", "pretrain.optim.lr=6e-3"),
+        *("pretrain.budget.steps=1500", "finetune.budget.steps=2000", "scratch.budget.steps=2000"),
         *("s4d.mixer.states=16", "s4d.mixer.shortest=0.01", "s4d.mixer.longest=1"),
-        *(
-            "s4d.pretrain.budget.steps=1000",
-            "s4d.finetune.budget.steps=2500",
-            "s4d.scratch.budget.steps=2500",
-        ),
+        *("s4d.pretrain.budget.steps=1000", "s4d.finetune.budget.steps=2500"),
+        "s4d.scratch.budget.steps=2500",
     )
 
     size: Annotated[int, Field(ge=8, le=64)] = 8  # cells a side
