@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from selfpretrain.generate.paths import Rules, Stream
+from selfpretrain.tasks.generators.paths import Rules, Stream
 from selfpretrain.tasks.paths import Paths
 
 BATCH = 2_000

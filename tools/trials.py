@@ -18,14 +18,17 @@ from pathlib import Path
 
 import torch
 
-from selfpretrain import evaluate, model
 from selfpretrain.objectives.base import Denoise
-from selfpretrain.prepare import fresh_network
-from selfpretrain.recipe import Recipe, Stage
-from selfpretrain.run import WEIGHTS, Bench, run_stage
-from selfpretrain.shelf import amend, find
-from selfpretrain.store import Folder
-from selfpretrain.studies._settings import denoiser, small, tied
+from selfpretrain.registry import find
+from selfpretrain.runner.stage import run_stage
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.spec import amend
+from selfpretrain.studies.recipes.arms import tied
+from selfpretrain.studies.recipes.defaults import denoiser, small
+from selfpretrain.training import evaluate, model
+from selfpretrain.training.build import build_network
+from selfpretrain.training.recipe import Recipe, Stage
+from selfpretrain.training.stage_folder import WEIGHTS
 
 SEED = 1_000
 """No report uses it."""
@@ -68,13 +71,13 @@ def started(line: str, runs: Path) -> Path:
 
 def tried(line: str, runs: Path) -> list[str]:
     """Run what a line asks for; one text for each of ``COLUMNS``."""
-    bench, asked = Bench(started(line, runs)), recipe(line)
+    workspace, asked = Workspace.of(started(line, runs), "cpu", "1"), recipe(line)
     begun, parts = time.process_time(), []
     for prefix in asked.prefixes():
-        run_stage(prefix, bench, tested=False)
-        parts.append(Folder(bench.folder(prefix)).read("result.json"))
-    network = fresh_network(asked)
-    network.load_state_dict(Folder(bench.folder(asked)).load(WEIGHTS)[0])
+        run_stage(prefix, workspace, tested=False)
+        parts.append(workspace.stage(prefix).read("result.json"))
+    network = build_network(asked)
+    network.load_state_dict(workspace.stage(asked).load(WEIGHTS)[0])
     train, val = evaluate.fitted(network, asked).scores["score"], parts[-1]["scores"]["val"]["score"]
     net = asked.model
     shape = f"{net.width}x{net.depth} expand {net.expand} {net.encoding} dropout {net.dropout:g}"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from selfpretrain import shelf
-from selfpretrain.mixers.base import Place
+from selfpretrain import registry
+from selfpretrain.mixers.base import LayerContext
 
 GOLDEN = Path(__file__).parent / "golden"
 ABOUT = json.loads((GOLDEN / "about.json").read_text())
@@ -29,8 +29,8 @@ def test_is_what_the_published_code_gives(name):
     about = ABOUT[name]
     with np.load(GOLDEN / f"{name}.npz", allow_pickle=False) as file:
         golden = {key: torch.from_numpy(file[key]) for key in file.files}
-    mixer = shelf.find("mixers", about["mixer"])(**about["settings"])
-    layer = mixer.build(Place(about["width"], about["length"], about["causal"])).double()
+    mixer = registry.find("mixers", about["mixer"])(**about["settings"])
+    layer = mixer.build(LayerContext(about["width"], about["length"], about["causal"])).double()
     for key, start in part(golden, "start").items():
         found = layer.get_parameter(key)
         torch.testing.assert_close(found, start.to(found), rtol=1e-5, atol=2e-4)

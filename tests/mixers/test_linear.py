@@ -115,7 +115,7 @@ LARGE = [(False, 1), (False, 8), (False, 25), (True, 1), (True, 8), (True, 11.5)
 @pytest.mark.parametrize(("causal", "scale"), LARGE)
 def test_performer_keeps_single_precision_in_the_range_that_it_states(causal, scale):
     toys.settle()
-    layer = Performer(heads=1).build(Place(64, 300, causal))
+    layer = Performer(heads=1).build(LayerContext(64, 300, causal))
     with torch.no_grad():
         for projection in (layer.q, layer.k):
             projection.weight *= scale

@@ -5,18 +5,18 @@ from typing import ClassVar
 
 import pytest
 
-from selfpretrain import shelf
+from selfpretrain import registry
 from selfpretrain.errors import UnknownName
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.recipe import Budget
-from selfpretrain.shelf import spec
-from selfpretrain.studies._settings import denoiser, small
+from selfpretrain.spec import spec
+from selfpretrain.studies.recipes.defaults import denoiser, small
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.paths import Paths
 from selfpretrain.tasks.stdlib import Stdlib
+from selfpretrain.training.recipe import Budget
 
 TINY = Stdlib().tiny()
 
@@ -53,9 +53,9 @@ def test_networks_of_their_own_keep_their_shape():
     assert small(task, WaveGAN(), Masked()).model.width == 64
 
 
-@pytest.mark.parametrize("name", shelf.names("tasks"))
+@pytest.mark.parametrize("name", registry.names("tasks"))
 def test_the_settings_of_every_task_exist(name):
-    kind = shelf.find("tasks", name)
+    kind = registry.find("tasks", name)
     task = kind().tiny()
     for mixer in (Attention(), S4D()):
         small(task, mixer, denoiser(task, kind.denoising))

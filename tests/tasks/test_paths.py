@@ -8,10 +8,10 @@ import pytest
 import torch
 from scipy import ndimage
 
-from selfpretrain.baseline import baselines
-from selfpretrain.batch import SPLITS
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import SpecError
-from selfpretrain.look import look
+from selfpretrain.tasks.inspect.baselines import baseline_scores
+from selfpretrain.tasks.inspect.preview import preview
 from selfpretrain.tasks.paths import Paths, cells_of, patches
 
 SMALL = {"train": 300, "val": 100, "test": 100}
@@ -105,7 +105,7 @@ def test_cues_of_a_part_of_a_split_are_those_of_its_images():
 
 
 def test_simple_methods():
-    found = baselines(Paths(train=8000, val=1000, test=4000))
+    found = baseline_scores(Paths(train=8000, val=1000, test=4000))
     assert found["commonest class"] == 0.5
     assert found["distance of the ends"] == pytest.approx(0.5, abs=0.03)
     assert found["logistic regression on symbols at their places"] == pytest.approx(0.52, abs=0.03)
@@ -114,7 +114,7 @@ def test_simple_methods():
 
 def test_images_are_shown_as_images():
     task = Paths(**SMALL)
-    view = look(task, "val", 4)
+    view = preview(task, "val", 4)
     assert view.kind == "image"
     shown = np.stack([view.image(one.sequence) for one in view.shown])
     assert shown.shape == (4, 8, 8)

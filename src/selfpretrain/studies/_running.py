@@ -95,7 +95,9 @@ def comparison(
     tasks = [amended(resolve("tasks", each), of_task) for each in asked]
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
-    parts = tuple(prepare(task, made, objective or task.denoising, scale, seeds).amended(rest) for task in tasks)
+    parts = tuple(
+        prepare(task, made, objective or task.denoising, scale, seeds).amended(rest) for task in tasks
+    )
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
 
 

@@ -78,6 +78,7 @@ class Task(abc.ABC):
         """(n, K) numbers that a person would measure in every example, for gradient boosting; None: none."""
         return None
 
+
 def load_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
     """A task by its name, e.g. ``load_task("digits", {"train": 500})``; also one of the user's own data sets.
 

@@ -15,12 +15,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..batch import Classes, Examples, Form, Split, Tokens
-from ..data.split import Seed, budget
+from ..data.examples import Examples
+from ..data.schema import Classes, Form, Split, Tokens
+from ..data.splits import budget
 from ..errors import SpecError
-from ..generate._curves import Rules
-from ..shelf import Count, spec
+from ..spec import Count, Seed, spec
 from .base import Card, Task
+from .generators._curves import Rules
 
 CELLS = ".#O"
 """How a cell is written: empty, of a curve, a marked end."""
@@ -181,7 +182,7 @@ def _unlabelled(task: Paths) -> Paths:
 @functools.lru_cache(maxsize=2)
 def _whole(task: Paths) -> tuple[np.ndarray, np.ndarray]:
     """Test, val and train in this order, so that the first two do not depend on the size of the last."""
-    from ..generate.paths import Stream
+    from .generators.paths import Stream
 
     rules, wanted = task.rules, task.test + task.val + task.train
     images = np.zeros((wanted + 1, rules.size**2), dtype=np.uint8)

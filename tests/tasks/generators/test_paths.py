@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from selfpretrain.generate.paths import END, Rules, Stream
+from selfpretrain.tasks.generators.paths import END, Rules, Stream
 
 USUAL = Rules(size=12, shortest=8, longest=12, distractors=2, short=3, gap=1)
 OTHERS = (

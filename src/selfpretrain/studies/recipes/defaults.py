@@ -46,7 +46,7 @@ def toys(arms: Arms) -> Arms:
 
 
 def small(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
-    """Minutes on two cores for a few thousand short sequences, with the settings that the task brings along."""
+    """Minutes on two cores for a few thousand short sequences, with what the task brings along."""
     depth, expand = (1, 0) if mixer.whole else (2, 2)
     causal = denoise.needs_causal and mixer.denoises
     model = Model(mixer, width=64, depth=depth, expand=expand, causal=causal)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..compiled import compiled
+from ...system.jit import compiled
 
 
 def room(number: int) -> np.ndarray:

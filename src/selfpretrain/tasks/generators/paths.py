@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compiled import compiled
+from ...system.jit import compiled
 from . import _seen
 from ._curves import Rules
 from ._random import below, scramble_one
