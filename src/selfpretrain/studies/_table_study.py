@@ -16,6 +16,7 @@ from ..tasks.base import Task
 from ..tasks.bidmc import Bidmc
 from ..tasks.digits import Digits
 from ..tasks.listops import ListOps
+from ..tasks.paths import Paths
 from ..tasks.speech import Speech
 from ..tasks.spoken_digits import SpokenDigits
 from ..tasks.stdlib import Stdlib
@@ -49,6 +50,7 @@ STAND_INS: dict[str, Task] = {
     LISTOPS: ListOps(min_length=20, max_length=64, max_depth=5, max_args=5, train=2000, val=1000, test=2000),
     TEXT: Stdlib(),
     IMAGE: Digits(train=500),
+    PATHFINDER: Paths(),
     SPEECH: SpokenDigits(features="mfcc"),
 }
 """What stands in for a paper's task on two cores; the others are too long for any."""

@@ -34,6 +34,12 @@ class Stdlib(Task):
         licence="PSF-2.0; notices in tasks/_stdlib.LICENSE.txt",
     )
 
+    small = (  # chosen on validation with a seed that no report uses: docs/miniatures.md
+        "pretrain.budget.steps=2500",
+        "finetune.budget.steps=800",
+        "scratch.budget.steps=800",
+    )
+
     train: Annotated[int, Field(ge=8, le=6000)] = 2000  # training windows; fewer are a part of more
     val: Annotated[int, Field(ge=8, le=1000)] = 1000  # validation windows
     test: Annotated[int, Field(ge=8, le=2000)] = 2000  # test windows
