@@ -4,6 +4,8 @@ Nothing is trained. Run it after new results were kept
 (``spt study NAME --results src/selfpretrain/studies/results``):
 
     python tools/studies.py [--data-root FOLDER]
+
+A study that lacks a stage keeps the page it had, under a line that says so.
 """
 
 import os
@@ -22,16 +24,29 @@ from selfpretrain.studies.base import SHIPPED
 
 DOCS = Path(__file__).parents[1] / "docs" / "studies"
 KEPT = (".md", ".svg", ".csv")
+WAITS = "> These numbers are of an earlier version of the package, and wait to be measured again."
 
 
-def page(name: str, workspace: Workspace) -> Path:
-    """The folder of a study with its page, from the results that ship; cells without one are missing."""
+def page(name: str, workspace: Workspace) -> Path | None:
+    """The folder of a study with its page, from the results that ship; None if they lack a stage."""
     experiment = find("studies", name).at("small", 3).experiment("small")
     folder = ExperimentFolder(experiment, workspace, SHIPPED)
     folder.restore()
+    if not all(stage.finished for stage in folder.stages().values()):
+        return None
     folder.plan()
     folder.finish()
     return folder.path
+
+
+def waiting(folder: Path, table: str) -> str:
+    """Say on a page of before that it waits; its line of the index, which says so too."""
+    report = folder / "report.md"
+    title, _, rest = report.read_text(encoding="utf-8").partition("\n")
+    if WAITS not in rest:
+        report.write_text(f"{title}\n\n{WAITS}\n{rest}", encoding="utf-8")
+    (line,) = (line for line in table.splitlines() if f"({folder.name}/report.md)" in line)
+    return line.replace(" | measured | ", " | to be measured again | ")
 
 
 def files(folder: Path) -> list[Path]:
@@ -44,18 +59,19 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as runs:
         workspace = Workspace.of(Path(runs), "cpu", "1")
-        made = []
-        for name in names("studies"):
-            if not find("studies", name).lasting:
-                continue
-            folder = page(name, workspace)
-            shutil.rmtree(DOCS / folder.name, ignore_errors=True)
-            if (SHIPPED / f"{name}.small.jsonl.xz").exists():
-                (DOCS / folder.name).mkdir()
+        before, lines = (DOCS / "table.md").read_text(encoding="utf-8"), []
+        for name in (name for name in names("studies") if find("studies", name).lasting):
+            there, folder = DOCS / f"{name}-small", page(name, workspace)
+            if folder:
+                shutil.rmtree(there, ignore_errors=True)
+                there.mkdir()
                 for file in files(folder):
-                    shutil.copy(file, DOCS / folder.name)
-                made.append(folder)
-        (DOCS / "table.md").write_text(reports.index(made), encoding="utf-8")
+                    shutil.copy(file, there)
+                lines.append(reports.index([folder]).splitlines()[-1])
+            elif there.exists():
+                lines.append(waiting(there, before))
+        head = before.splitlines()[:2]
+        (DOCS / "table.md").write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -28,8 +28,11 @@ def tool() -> ModuleType:
 
 
 def agree(tool, name, folder):
+    there = tool.DOCS / f"{name}-small"
     made = tool.page(name, replace(Workspace.of(folder, "cpu", "1"), quiet=True))
-    there = tool.DOCS / made.name
+    if made is None:
+        assert tool.WAITS in (there / "report.md").read_text(), "run python tools/studies.py"
+        pytest.skip("waits to be measured again")
     assert {file.name for file in there.iterdir()} == {file.name for file in tool.files(made)}
     for file in tool.files(made):
         assert file.read_bytes() == (there / file.name).read_bytes(), "run python tools/studies.py"

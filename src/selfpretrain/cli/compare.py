@@ -31,7 +31,7 @@ app = typer.Typer()
 def compare(
     task: Annotated[
         str, typer.Option(help="Tasks of `spt list tasks`, comma-separated, or package.module:Class.")
-    ] = "stdlib",
+    ] = "paths",
     mixers: Annotated[
         str, typer.Option(help="Mixers, comma-separated: names, or package.module:Class.")
     ] = "attention,s4d",

@@ -47,7 +47,7 @@ class Request:
 
 
 def compare(
-    task: str | Task | tuple[str | Task, ...] = "stdlib",
+    task: str | Task | tuple[str | Task, ...] = "paths",
     mixers: tuple[str | Mixer, ...] = ("attention", "s4d"),
     objective: str | None = None,
     seeds: int = 3,

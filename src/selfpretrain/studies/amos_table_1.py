@@ -12,9 +12,11 @@ What differs: the paper quotes its scratch numbers from Tay et al. (2021) and ha
 are run alike, with validation apart from test.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
+from ..mixers.s4d import S4D
 from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
@@ -36,6 +38,12 @@ class TransformerOnLra(TableStudy):
     paper = "amos2024"
     tasks = (*LRA, SPEECH)
     architectures = (Architecture("Transformer", Attention(), "transformer-dagger"),)
+
+    def rows(self, label: str) -> Iterator[Architecture]:
+        """The paper's Transformer, and a state space model beside it where its own tables are not at hand."""
+        yield from self.architectures
+        if self.scale != "paper":
+            yield Architecture("S4D", S4D(), "s4", ours=True)
 
     def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
         """Scratch arms see both sides, as masked pretraining does."""
