@@ -1,0 +1,121 @@
+"""What is in a small grey picture of four shades, two by two pixels to a symbol: 64 positions at most.
+
+Pictures of another task are halved until they are 16 pixels wide at most (means of two by two), and a pixel
+keeps which quarter of the training pixels it belongs to. A symbol is four shades, a patch of two by two.
+"""
+
+import functools
+from typing import Literal, cast
+
+import numpy as np
+
+from ..data.examples import Examples
+from ..data.schema import Classes, Form, Split, Tokens
+from ..data.splits import budget, stratified
+from ..errors import SpecError
+from ..spec import Count, spec
+from ._prepared import Prepared
+from .base import Card, Task
+from .fashion_mnist import FashionMnist
+from .image_jpeg import ImageJpeg
+
+SOURCES: dict[str, type[Prepared]] = {"image-jpeg": ImageJpeg, "fashion-mnist": FashionMnist}
+SHADES, WIDEST = 4, 16
+
+
+@spec
+class ImagePatches(Task):
+    """What is in the picture, of which little more than its shapes is left?"""
+
+    card = Card(
+        source="image-jpeg or fashion-mnist, made smaller and coarser here",
+        licence="that of the source",
+        counts="20,000 / 2,000 / 4,000 of the source's, classes in equal parts, drawn once",
+        leaks="those of the source",
+        get="what the source needs: spt data show image-jpeg, spt data get fashion-mnist",
+    )
+
+    denoising, masking = "masked", 0.5
+
+    source: Literal["image-jpeg", "fashion-mnist"] = "image-jpeg"
+    train: Count = 20_000  # training images; fewer are a part of more
+    val: Count = 2_000  # validation images
+    test: Count = 4_000  # test images
+    labels: Count | None = None  # how many training images keep their label, nested; None: all
+    made_up: bool = False  # a handful of made-up images: for tests and smoke runs
+
+    def __post_init__(self) -> None:
+        if self.labels is not None and self.labels > self.train:
+            raise SpecError(f"labels={self.labels} of train={self.train} images; lower it, or leave it out")
+
+    @property
+    def whole(self) -> Prepared:
+        """The task that the pictures are from."""
+        return SOURCES[self.source](made_up=self.made_up)
+
+    @property
+    def form(self) -> Form:
+        """Patches, row by row."""
+        form = self.whole.form
+        side = _width(form.length) // 2
+        return Form(Tokens(SHADES**4), side**2, cast(Classes, form.target))
+
+    def load(self, split: Split) -> Examples:
+        """The images of a split as symbols of patches.
+
+        Raises:
+            DataError: if the source's files are not here; the message says what to place where.
+        """
+        images, labels = _images(self.whole, split)
+        wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
+        order = stratified(labels, 0)[:wanted]
+        shades = np.searchsorted(_quartiles(self.whole), images[order], side="right")
+        examples = Examples.even(_patches(shades), labels[order])
+        return budget(examples, self.labels) if split == "train" else examples
+
+    def version(self) -> str:
+        """That of the source."""
+        return self.whole.version()
+
+    def tiny(self) -> "ImagePatches":
+        """The made-up handful."""
+        return ImagePatches(self.source, made_up=True)
+
+    def pixels(self, sequence: np.ndarray) -> np.ndarray:
+        """(side^2, 1) brightness of the image that a sequence of patches stands for."""
+        side = round(len(sequence) ** 0.5)
+        four = sequence[:, None] // SHADES ** np.arange(4) % SHADES / (SHADES - 1)
+        return four.reshape(side, side, 2, 2).swapaxes(1, 2).reshape(-1, 1)
+
+
+def _width(length: int) -> int:
+    side = round(length**0.5)
+    while side > WIDEST:
+        side //= 2
+    return side
+
+
+@functools.lru_cache(maxsize=6)
+def _images(task: Prepared, split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """(n, side, side) halved pictures, and their labels."""
+    examples = task.load(split)
+    side, width = round(task.form.length**0.5), _width(task.form.length)
+    rows = np.stack([examples.sequence(row) for row in range(len(examples))])
+    times = side // width
+    pictures = rows.reshape(len(rows), width, times, width, times).mean((2, 4), dtype=np.float32)
+    return pictures, examples.targets.numpy()
+
+
+@functools.lru_cache(maxsize=2)
+def _quartiles(task: Prepared) -> np.ndarray:
+    return np.quantile(_images(task, "train")[0], np.arange(1, SHADES) / SHADES).astype(np.float32)
+
+
+def _patches(shades: np.ndarray) -> np.ndarray:
+    """(n, side, side) shades to (n, side^2 / 4) symbols."""
+    n, side, _ = shades.shape
+    four = shades.reshape(n, side // 2, 2, side // 2, 2).swapaxes(2, 3).reshape(n, -1, 4)
+    return (four * SHADES ** np.arange(4)).sum(-1).astype(np.uint8)
+
+
+task = ImagePatches

@@ -1,0 +1,50 @@
+"""Pictures made small and coarse: each symbol against a slow twin, and what is drawn of it."""
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from selfpretrain.tasks.image_patches import SOURCES, ImagePatches, _patches
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_symbols_are_four_shades_of_the_source(source):
+    task = ImagePatches(source, made_up=True, train=40, val=10, test=20)
+    train = task.load("train")
+    whole = task.whole.load("train")
+    pictures = np.stack([whole.sequence(row).reshape(8, 8) for row in range(len(whole))]).astype(float)
+    edges = np.quantile(pictures, [0.25, 0.5, 0.75])
+    slow = {tuple(_slowly(picture, edges)) for picture in pictures}
+    for row in range(len(train)):
+        assert tuple(train.sequence(row)) in slow
+    assert np.bincount(train.targets.numpy(), minlength=10).min() >= 3  # classes in equal parts
+    assert task.form.length == 16
+
+
+def _slowly(picture, edges):
+    for r in range(0, 8, 2):
+        for c in range(0, 8, 2):
+            four = [picture[r, c], picture[r, c + 1], picture[r + 1, c], picture[r + 1, c + 1]]
+            yield sum(4**place * sum(value >= edge for edge in edges) for place, value in enumerate(four))
+
+
+def test_pixels_undo_patches():
+    random = np.random.RandomState(0)
+    shades = random.randint(0, 4, (3, 16, 16))
+    for image, sequence in zip(shades, _patches(shades), strict=True):
+        np.testing.assert_allclose(ImagePatches().pixels(sequence).reshape(16, 16), image / 3)
+
+
+def test_more_labels_than_images_are_refused():
+    with pytest.raises(ValidationError, match="labels=9 of train=8"):
+        ImagePatches(train=8, labels=9)
+
+
+@pytest.mark.needs_data("cifar10_jpeg")
+def test_the_real_pictures(needs_data, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(needs_data))
+    task = ImagePatches(train=1000, val=500, test=500)
+    test = task.load("test")
+    assert len(test) == 500 and task.form.length == 64
+    symbols = np.stack([test.sequence(row) for row in range(500)])
+    assert len(np.unique(symbols)) > 200
