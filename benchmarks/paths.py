@@ -10,17 +10,17 @@ import time
 
 import numpy as np
 
-from selfpretrain.tasks.generators.paths import Rules, Stream
+from selfpretrain.tasks.generators.paths import CurveRules, PathImages
 from selfpretrain.tasks.paths import Paths
 
 BATCH = 2_000
 
 
-def rate(rules: Rules, seconds: float) -> float:
+def rate(rules: CurveRules, seconds: float) -> float:
     """Images per second of processor time."""
     images, labels = np.zeros((BATCH, rules.size**2), dtype=np.uint8), np.zeros(BATCH, dtype=np.int64)
-    Stream(0, rules, BATCH).fill(images, labels, 100)
-    stream, done, start = Stream(1, rules, 10_000_000), 0, time.process_time()
+    PathImages(0, rules, BATCH).fill(images, labels, 100)
+    stream, done, start = PathImages(1, rules, 10_000_000), 0, time.process_time()
     while (spent := time.process_time() - start) < seconds:
         done += stream.fill(images, labels, BATCH)
     return done / spent

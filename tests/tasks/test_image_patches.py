@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from selfpretrain.tasks.image_patches import SOURCES, ImagePatches, _patches
+from selfpretrain.tasks.image_patches import ImagePatches, _patches
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", ["image-jpeg", "fashion-mnist"])
 def test_symbols_are_four_shades_of_the_source(source):
     task = ImagePatches(source, made_up=True, train=40, val=10, test=20)
     train = task.load("train")

@@ -13,13 +13,11 @@ from ..data.examples import Examples
 from ..data.schema import Classes, Form, Split, Tokens
 from ..data.splits import budget, stratified
 from ..errors import SpecError
+from ..registry import find
 from ..spec import Count, spec
 from ._prepared import Prepared
 from .base import Card, Task
-from .fashion_mnist import FashionMnist
-from .image_jpeg import ImageJpeg
 
-SOURCES: dict[str, type[Prepared]] = {"image-jpeg": ImageJpeg, "fashion-mnist": FashionMnist}
 SHADES, WIDEST = 4, 16
 
 
@@ -51,7 +49,7 @@ class ImagePatches(Task):
     @property
     def whole(self) -> Prepared:
         """The task that the pictures are from."""
-        return SOURCES[self.source](made_up=self.made_up)
+        return cast(Prepared, find("tasks", self.source)(made_up=self.made_up))
 
     @property
     def form(self) -> Form:

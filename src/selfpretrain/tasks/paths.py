@@ -21,7 +21,7 @@ from ..data.splits import budget
 from ..errors import SpecError
 from ..spec import Count, Seed, spec
 from .base import Card, Task
-from .generators._curves import Rules
+from .generators._curves import CurveRules
 
 CELLS = ".#O"
 """How a cell is written: empty, of a curve, a marked end."""
@@ -80,13 +80,13 @@ class Paths(Task):
             raise SpecError(f"labels={self.labels} of train={self.train} images; lower it, or leave it out")
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> CurveRules:
         """What the generator is told, with what follows from the size resolved."""
         usual = (self.size, 5 * self.size // 4, self.size // 6, self.size // 4)
         asked = (self.shortest, self.longest, self.distractors, self.short)
         told = (given if mine is None else mine for mine, given in zip(asked, usual, strict=True))
         shortest, longest, distractors, short = told
-        return Rules(self.size, shortest, longest, distractors, short, self.gap)
+        return CurveRules(self.size, shortest, longest, distractors, short, self.gap)
 
     @property
     def form(self) -> Form:
@@ -182,12 +182,12 @@ def _unlabelled(task: Paths) -> Paths:
 @functools.lru_cache(maxsize=2)
 def _whole(task: Paths) -> tuple[np.ndarray, np.ndarray]:
     """Test, val and train in this order, so that the first two do not depend on the size of the last."""
-    from .generators.paths import Stream
+    from .generators.paths import PathImages
 
     rules, wanted = task.rules, task.test + task.val + task.train
     images = np.zeros((wanted + 1, rules.size**2), dtype=np.uint8)
     labels = np.zeros(wanted + 1, dtype=np.int64)
-    stream, at = Stream(task.seed, rules, wanted + 1), 0
+    stream, at = PathImages(task.seed, rules, wanted + 1), 0
     while at < wanted:
         found = stream.fill(images[at:], labels[at:], BLOCK)
         at += found

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from selfpretrain.tasks.generators.paths import END, Rules, Stream
+from selfpretrain.tasks.generators.paths import END, CurveRules, PathImages
 
-USUAL = Rules(size=12, shortest=8, longest=12, distractors=2, short=3, gap=1)
+USUAL = CurveRules(size=12, shortest=8, longest=12, distractors=2, short=3, gap=1)
 OTHERS = (
-    Rules(8, 5, 8, 1, 2, 1),
-    Rules(12, 12, 16, 0, 1, 1),
-    Rules(16, 4, 6, 3, 5, 3),
-    Rules(64, 42, 64, 10, 16, 1),
+    CurveRules(8, 5, 8, 1, 2, 1),
+    CurveRules(12, 12, 16, 0, 1, 1),
+    CurveRules(16, 4, 6, 3, 5, 3),
+    CurveRules(64, 42, 64, 10, 16, 1),
 )
 GOLDEN = {12: "2e5da9025d89c2ba", 8: "75d428419a864672", 16: "2869bf8cf24008d7", 64: "c03c076ce157491a"}
 
 
 def some(number, rules, seed=0, attempts=10**6):
     images, labels = np.zeros((number, rules.size**2), np.uint8), np.zeros(number, np.int64)
-    assert Stream(seed, rules, number).fill(images, labels, attempts) == number
+    assert PathImages(seed, rules, number).fill(images, labels, attempts) == number
     return images.reshape(-1, rules.size, rules.size), labels
 
 
@@ -127,16 +127,16 @@ def test_all_images_are_different(many):
 
 
 def test_small_grids_run_out_of_images():
-    rules = Rules(8, 8, 8, 0, 1, 6)
+    rules = CurveRules(8, 8, 8, 0, 1, 6)
     images, labels = np.zeros((50_000, 64), np.uint8), np.zeros(50_000, np.int64)
-    found = Stream(0, rules, 50_000).fill(images, labels, 200_000)
+    found = PathImages(0, rules, 50_000).fill(images, labels, 200_000)
     assert len({image.tobytes() for image in images[:found]}) == found
 
 
 def test_a_stream_can_be_drawn_in_parts():
     """Layouts go on where they stopped; images do, but for a single one that no longer fits."""
     whole, labels = some(3000, USUAL)
-    stream, images, found = Stream(0, USUAL, 3000), np.zeros((3000, 144), np.uint8), 0
+    stream, images, found = PathImages(0, USUAL, 3000), np.zeros((3000, 144), np.uint8), 0
     while found < 3000:
         found += stream.fill(images[found:], labels[found:], 97)
     assert np.array_equal(images.reshape(-1, 12, 12), whole)
@@ -148,4 +148,4 @@ def test_seeds_give_other_images():
 
 def test_rules_without_room_give_nothing():
     images, labels = np.zeros((10, 64), np.uint8), np.zeros(10, np.int64)
-    assert Stream(0, Rules(8, 40, 40, 0, 1, 1), 10).fill(images, labels, 200) == 0
+    assert PathImages(0, CurveRules(8, 40, 40, 0, 1, 1), 10).fill(images, labels, 200) == 0

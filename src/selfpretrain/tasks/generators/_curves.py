@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Rules(NamedTuple):
+class CurveRules(NamedTuple):
     """Sizes and numbers, in cells."""
 
     size: int  # cells a side

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...system.jit import compiled
 from . import _seen
-from ._curves import Rules
+from ._curves import CurveRules
 from ._random import below, scramble_one
 
 EMPTY, CURVE, END = range(3)
@@ -27,7 +27,7 @@ STRAIGHT, TURN = 3, 2
 """How likely a curve goes on in a direction, in proportion."""
 
 
-class Canvas(NamedTuple):
+class CurveCanvas(NamedTuple):
     """A layout while it is drawn; the border is a cell wide."""
 
     curve: np.ndarray  # (size + 2, size + 2) uint8, 1 where a curve is
@@ -36,7 +36,7 @@ class Canvas(NamedTuple):
     ends: np.ndarray  # (2, 2, 2) first and last cell of both curves
 
 
-class Lot(NamedTuple):
+class WaitingImages(NamedTuple):
     """Images that wait for one of the other class with the same displacement."""
 
     images: np.ndarray  # (size^2, WAITING, size^2) uint8
@@ -44,22 +44,22 @@ class Lot(NamedTuple):
     label: np.ndarray  # (size^2,) their class: never both
 
 
-class Stream:
+class PathImages:
     """Images one after another, always the same ones for a seed and rules.
 
     Args:
         number: images asked for in all.
     """
 
-    def __init__(self, seed: int, rules: Rules, number: int) -> None:
+    def __init__(self, seed: int, rules: CurveRules, number: int) -> None:
         size, room = rules.size, max(rules.longest, rules.short)
         area = size**2
         self.seed, self.rules, self.attempt = seed, rules, 0
         curve = np.zeros((size + 2, size + 2), dtype=np.uint8)
         ends = np.zeros((2, 2, 2), dtype=np.int64)
-        self.canvas = Canvas(curve, curve.copy(), np.zeros((room, 2), dtype=np.int64), ends)
+        self.canvas = CurveCanvas(curve, curve.copy(), np.zeros((room, 2), dtype=np.int64), ends)
         waiting = np.zeros((area, WAITING, area), dtype=np.uint8)
-        self.lot = Lot(waiting, np.zeros(area, dtype=np.int64), np.zeros(area, dtype=np.int64))
+        self.lot = WaitingImages(waiting, np.zeros(area, dtype=np.int64), np.zeros(area, dtype=np.int64))
         self.seen = _seen.room(number + area * WAITING)
 
     def fill(self, images: np.ndarray, labels: np.ndarray, attempts: int) -> int:
@@ -78,9 +78,9 @@ class Stream:
 def _fill(
     seed: int,
     attempts: tuple[int, int],
-    rules: Rules,
-    canvas: Canvas,
-    lot: Lot,
+    rules: CurveRules,
+    canvas: CurveCanvas,
+    lot: WaitingImages,
     seen: np.ndarray,
     out: tuple[np.ndarray, np.ndarray],
 ) -> tuple[int, int]:
@@ -96,7 +96,7 @@ def _fill(
 
 
 @compiled
-def _layout(state: np.ndarray, rules: Rules, canvas: Canvas) -> bool:
+def _layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> bool:
     """Draw two curves and the distractors; False if one found no room."""
     size = rules.size
     canvas.curve[:] = 0
@@ -122,7 +122,7 @@ def _layout(state: np.ndarray, rules: Rules, canvas: Canvas) -> bool:
 
 
 @compiled
-def _curve(state: np.ndarray, size: int, number: int, canvas: Canvas) -> bool:
+def _curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) -> bool:
     """Draw one curve; if it runs into a dead end, nothing is left of it."""
     r, c, before = 1 + below(state, size), 1 + below(state, size), -1
     if canvas.closed[r, c]:
@@ -170,8 +170,8 @@ def _touching(curve: np.ndarray, r: int, c: int) -> int:
 def _paired(
     state: np.ndarray,
     size: int,
-    canvas: Canvas,
-    lot: Lot,
+    canvas: CurveCanvas,
+    lot: WaitingImages,
     seen: np.ndarray,
     out: tuple[np.ndarray, np.ndarray],
 ) -> int:
@@ -200,7 +200,7 @@ def _paired(
 
 
 @compiled
-def _ends(canvas: Canvas, choice: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+def _ends(canvas: CurveCanvas, choice: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Two ends, whether they are of one curve, and how many rows and columns lie between, as one number."""
     if choice < 2:
         a, b, label = canvas.ends[choice, 0], canvas.ends[choice, 1], 1
@@ -210,7 +210,7 @@ def _ends(canvas: Canvas, choice: int) -> tuple[np.ndarray, np.ndarray, int, int
 
 
 @compiled
-def _paint(canvas: Canvas, a: np.ndarray, b: np.ndarray, image: np.ndarray) -> None:
+def _paint(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray, image: np.ndarray) -> None:
     """Write the layout with these ends marked into (size^2,) cells."""
     size = len(canvas.curve) - 2
     for r in range(size):
@@ -220,7 +220,7 @@ def _paint(canvas: Canvas, a: np.ndarray, b: np.ndarray, image: np.ndarray) -> N
 
 
 @compiled
-def _digest(canvas: Canvas, a: np.ndarray, b: np.ndarray) -> np.uint64:
+def _digest(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray) -> np.uint64:
     """A hash, not zero, of the layout with these ends marked."""
     side = len(canvas.curve)
     digest = scramble_one(np.uint64(min(a[0] * side + a[1], b[0] * side + b[1])))
