@@ -24,7 +24,7 @@ from ..system import distributed
 
 Mix = Callable[[Vectors, Valid], Vectors]
 SYMBOL_STD, POSITION_STD = 0.25, 0.5
-"""Spread of the first vectors of symbols and of learned positions, chosen in docs/adr/0020."""
+"""Spread of the first vectors of symbols and of learned positions, chosen in docs/adr/0021."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 
