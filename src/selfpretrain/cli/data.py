@@ -1,22 +1,21 @@
 """The verbs of ``spt data``: what there is, getting it, preparing it, looking at it, checking it."""
 
 import dataclasses
-import functools
 import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import DamagedData, DataError, Interrupted, SpecError
-from ..registry import find, resolve
-from ..spec import amended, nearest
+from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest
+from ..registry import resolve
+from ..spec import amended
 from ..system.progress import showing
 from .data_import import app as import_app
 from .options import DataRoot, Quiet, Set, assignments
@@ -182,24 +181,6 @@ def verify(
                 wrong += 1
                 _say(f"wrong  {error}")
     raise typer.Exit(int(wrong > 0))
-
-
-def describe(shelf: str, name: str) -> RenderableType:
-    """All about one thing on a shelf: what it is, a task's card, and its settings."""
-    import inspect
-
-    kind: Any = find(shelf, name)
-    kind = kind.func if isinstance(kind, functools.partial) else kind  # one of the user's own sets
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_row("[bold]is[/bold]", Text(inspect.getdoc(kind) or ""))
-    if shelf == "tasks":
-        for what, value in dataclasses.asdict(kind.card).items():
-            if value:
-                table.add_row(f"[bold]{what}[/bold]", Text(value))
-    for setting in dataclasses.fields(kind):
-        default = "" if setting.default is dataclasses.MISSING else f" = {setting.default!r}"
-        table.add_row("[dim]setting[/dim]", Text(f"{setting.name}{default}"))
-    return table
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import SpecError
-from ..spec import nearest
+from ..errors import SpecError, nearest
 
 if TYPE_CHECKING:
     from ..runner.workspace import Workspace

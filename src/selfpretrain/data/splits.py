@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..errors import DataError, SpecError
-from ..spec import nearest
+from ..errors import DataError, SpecError, nearest
 from .examples import Examples
 from .schema import SPLITS
 

@@ -105,7 +105,7 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
     Raises:
         Interrupted: when asked to stop; the same call goes on.
     """
-    workspace = workspace or Workspace.of(Path("runs"))
+    workspace = workspace or Workspace.of(Path("runs"), workers="1")  # a script needs no main guard for it
     with remembered_costs(workspace), at_work(workspace) as here:
         experiment = request.experiment()
         folder = restored(request, experiment, here)

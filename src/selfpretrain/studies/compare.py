@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..errors import SpecError
+from ..errors import SpecError, nearest
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.s4d import S4D
 from ..registry import find, name_of
 from ..runner.experiment import Cell
 from ..runner.tuning import SearchSpace
-from ..spec import Count, nearest, spec
+from ..spec import Count, spec
 from ..tasks.base import Task
 from ..training import cost
 from ..training.build import build_network

@@ -21,12 +21,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import Interrupted, SelfPretrainError, SpecError
+from ..errors import Interrupted, SelfPretrainError, SpecError, nearest
 from ..mixers.base import LayerContext, Mixer
 from ..registry import find, name_of, names
 from ..report.figures import scaling
 from ..report.figures.scaling import Measurement, Report
-from ..spec import nearest
 from ..system.files import FORMAT, explained, write_text
 from ..system.hardware import environment
 from ..system.startup import keep_memory

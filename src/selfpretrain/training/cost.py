@@ -19,9 +19,9 @@ from torch import nn
 
 from ..data.examples import Examples, generator
 from ..data.sampler import BatchSampler
-from ..errors import SelfPretrainError, SpecError, StageFailed
+from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
 from ..registry import name_of
-from ..spec import describe, nearest
+from ..spec import describe
 from .build import build_network, training_data
 from .flops import count
 from .recipe import Budget, Recipe, fingerprint

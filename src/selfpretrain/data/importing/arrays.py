@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError
-from ...spec import nearest
+from ...errors import DataError, nearest
 from .options import ImportOptions
 from .source import Part, Signal, Source, readable, words
 

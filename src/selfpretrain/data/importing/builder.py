@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError
-from ...spec import offered
+from ...errors import DataError, offered
 from ..near_duplicates import fingerprints, similar
 from ..prepared import PreparedSet, Writer
 from ..schema import SPLITS, Classes, Form, Reals, Signal, Tokens, Values

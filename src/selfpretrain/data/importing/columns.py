@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError
-from ...spec import offered
+from ...errors import DataError, offered
 from .options import ImportOptions
 from .source import MISSING, Part, Source, chosen, words
 from .table_files import Piece, TableFile

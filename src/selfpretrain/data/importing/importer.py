@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, nearest, offered
 from ...registry import names
-from ...spec import nearest, offered
 from ...system.events import progress
 from .. import paths
 from ..prepared import OLD, PreparedSet, writing

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError
-from ...spec import offered
+from ...errors import DataError, offered
 from ..splits import SPLIT_NAMES
 from .options import ImportOptions
 from .source import Part, Signal, Source, readable, words

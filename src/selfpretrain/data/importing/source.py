@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError, SelfPretrainError
-from ...spec import nearest, offered
+from ...errors import DataError, SelfPretrainError, nearest, offered
 from .. import paths
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")

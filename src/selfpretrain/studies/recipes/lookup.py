@@ -3,13 +3,12 @@
 import functools
 from collections.abc import Iterable
 
-from ...errors import SpecError, UnknownName
+from ...errors import SpecError, UnknownName, nearest
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer
 from ...mixers.local import Local
 from ...objectives.base import Denoise
 from ...registry import name_of
-from ...spec import nearest
 from ...tasks.base import Task
 from ...tasks.bidmc import Bidmc
 from ...tasks.speech import Speech

@@ -20,9 +20,8 @@ from ...data.importing import importer
 from ...data.near_duplicates import STEP, similar
 from ...data.prepared import open_set
 from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
-from ...errors import DamagedData, DataError
+from ...errors import DamagedData, DataError, offered
 from ...registry import name_of
-from ...spec import offered
 from ...system.events import progress
 from .._prepared import Prepared
 from ..base import Task

@@ -11,9 +11,8 @@ from ...data import paths
 from ...data.examples import Examples, generator
 from ...data.importing import importer
 from ...data.schema import SPLITS, Classes, Form, Split, Tokens
-from ...errors import DataError
+from ...errors import DataError, printable
 from ...registry import find, name_of, names
-from ...spec import printable
 from .._prepared import Prepared
 from ..base import Task
 from ..imported import Imported
