@@ -95,7 +95,8 @@ def get(
 @app.command()
 def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet: Quiet = False) -> None:
     """Prepare a task's examples now rather than when they are first used."""
-    from ..report.format import quantity, seconds
+    from ..report.format import quantity
+    from ..system.events import duration
     from ..tasks._prepared import Prepared
 
     wanted, begin = _task(task, settings), time.monotonic()
@@ -106,7 +107,7 @@ def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet
     with resumable(), showing(quiet):
         counts = [f"{len(wanted.load(split)):,} {split}" for split in _splits()]
     size = sum(file.stat().st_size for file in wanted.place.rglob("*") if file.is_file())
-    took = "was there already" if there else f"took {seconds(time.monotonic() - begin)}"
+    took = "was there already" if there else f"took {duration(time.monotonic() - begin)}"
     _say(f"{wanted.place}: {', '.join(counts)}; {quantity(float(size))}B; {took}")
 
 

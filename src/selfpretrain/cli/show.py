@@ -114,6 +114,7 @@ def _chain(found: "Provenance") -> Iterator[tuple[str, str]]:
 
 def _result(found: "Provenance") -> Iterator[tuple[str, str]]:
     from ..report import format
+    from ..system.events import duration
 
     if not found.result:
         yield "state", "not finished"
@@ -123,8 +124,8 @@ def _result(found: "Provenance") -> Iterator[tuple[str, str]]:
             yield split, ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         steps = f"{result['steps']:,}, {result['epochs']:.1f} epochs, ended by {result['stopped']}"
         yield "steps", f"{steps}; best on validation at {result['best_step']:,}"
-        flops, seconds = format.flops(cost["flops"]), format.seconds(cost["seconds"])
-        yield "cost", f"{flops}, {seconds}, {cost['parameters']:,} parameters"
+        flops, time = format.flops(cost["flops"]), duration(cost["seconds"])
+        yield "cost", f"{flops}, {time}, {cost['parameters']:,} parameters"
     for kind, what in (("train", "loss"), ("val", "score")):
         values = [float(line.get(what, math.nan)) for line in found.curve if line["kind"] == kind]
         if values := [value for value in values if math.isfinite(value)]:

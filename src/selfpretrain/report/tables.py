@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
+from ..system.events import duration
 from . import format
 from .analysis import Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
 from .layout import Entry, ReportTable
@@ -300,7 +301,7 @@ def _spent(cells: Sequence[CellResult | StageCost], among: int = 1) -> Entry:
     """Compute and time of cells or stages, over their number."""
     flops = sum((cell.flops for cell in cells), 0.0) / among
     seconds = sum((cell.seconds for cell in cells), 0.0) / among
-    return Entry(f"{format.flops(flops)}, {format.seconds(seconds)}", key=flops)
+    return Entry(f"{format.flops(flops)}, {duration(seconds)}", key=flops)
 
 
 def _counted(metric: Metric) -> str:
@@ -320,7 +321,7 @@ def _run(cell: CellResult, metric: Metric) -> tuple[Entry, ...]:
         Entry(str(scored.steps)),
         Entry(scored.stopped),
         Entry(format.flops(cell.flops), key=cell.flops),
-        Entry(format.seconds(cell.seconds), key=cell.seconds),
+        Entry(duration(cell.seconds), key=cell.seconds),
     )
 
 
