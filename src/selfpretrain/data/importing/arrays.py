@@ -24,6 +24,8 @@ from .options import ImportOptions
 from .source import Part, Signal, Source, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
+ROLES = {"y": "label", "groups": "group", "split": "split"}
+"""What is said of every sequence."""
 SMALL, RATIO = 1 << 28, 200
 """Bytes that a compressed file may become; beyond that, for each of its own. More is a bomb, or zeros."""
 AT_ONCE = 1 << 22
@@ -37,7 +39,7 @@ class ArraySource(Source):
     flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C)
     starts: np.ndarray = field(kw_only=True)
     lengths: np.ndarray = field(kw_only=True)
-    columns: dict[str, pa.Array] = field(kw_only=True)  # y, groups, split
+    columns: dict[str, pa.Array] = field(kw_only=True)  # by role
 
     def parts(self) -> Iterator[Part]:
         """The rows, some at a time."""
@@ -51,7 +53,7 @@ class ArraySource(Source):
             said = {key: column.slice(at, to - at) for key, column in self.columns.items()}
             flat = flat[:, None] if self.kind == "values" and flat.ndim == 1 else flat
             where = partial(_sequence, at)
-            yield Part(flat, self.lengths[some], said["y"], said.get("groups"), said.get("split"), where)
+            yield Part(flat, self.lengths[some], said, where)
             at = to
 
 
@@ -72,8 +74,9 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
     if not len(starts):
         raise DataError("x holds no sequence")
     changed: dict[str, str] = {}
-    given = [key for key in ("y", "groups", "split") if key in arrays]
-    columns = {key: _words(key, arrays[key], len(starts), changed) for key in given}
+    columns = {
+        role: _words(key, arrays[key], len(starts), changed) for key, role in ROLES.items() if key in arrays
+    }
     numbers = flat.dtype.kind == "f" or flat.ndim == 2
     kind: Signal = "values" if options.kind == "values" or (options.kind == "auto" and numbers) else "tokens"
     if kind == "tokens" and numbers:
@@ -82,17 +85,11 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
         )
     facts = {"x": f"{x.dtype} {x.shape}", "groups": "given" if "groups" in arrays else "none"}
     facts["split"] = "given" if "split" in arrays else "made"
-    return ArraySource(
-        kind,
-        0,
-        len(starts),
-        facts,
-        flat=flat,
-        starts=starts,
-        lengths=lengths,
-        columns=columns,
-        changed=changed,
+    source = ArraySource(
+        kind, 0, len(starts), facts, flat=flat, starts=starts, lengths=lengths, columns=columns
     )
+    source.changed = changed
+    return source
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 
 from ...errors import DataError, offered
 from ..near_duplicates import fingerprints, similar
@@ -53,11 +52,11 @@ class SetBuilder:
         if not len(part.lengths):
             return
         flat = self._stored(part)
-        self.labels.take(part.labels, part.where)
-        if part.groups is not None:
-            self._keep("groups", self._numbered(part.groups, part))
-        if part.split is not None:
-            self._keep("split", self._split(part.split, part))
+        self.labels.take(part.columns["label"], part.where)
+        if "group" in part.columns:
+            self._keep("groups", self._numbered(part, "group", self._group))
+        if "split" in part.columns:
+            self._keep("split", self._numbered(part, "split", split_number))
         whole, sketch = fingerprints(flat, part.lengths)
         self._keep("lengths", part.lengths)
         self._keep("equal", whole)
@@ -113,23 +112,19 @@ class SetBuilder:
         place = at - int(part.lengths[:row].sum())
         raise DataError(f"{part.where(row)}: {self.source.spot(place, 0)} is {part.flat[at]}, {why}")
 
-    def _numbered(self, groups: pa.Array, part: Part) -> np.ndarray:
-        self._refuse_null(groups, part, self.options.group or "groups")
-        encoded = groups.dictionary_encode()
-        names = encoded.dictionary.to_pylist()
-        codes = [self.groups.setdefault(name, len(self.groups)) for name in names]
+    def _numbered(self, part: Part, role: str, number: Callable[[str], int]) -> np.ndarray:
+        """The number of what every sequence's cell names."""
+        column = part.columns[role]
+        if column.null_count:
+            row = int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False)))
+            name = self.options.roles.get(role, "groups" if role == "group" else role)
+            raise DataError(f"{part.where(row)}: {name} is empty; every sequence needs one")
+        encoded = column.dictionary_encode()
+        codes = [number(name) for name in encoded.dictionary.to_pylist()]
         return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]
 
-    def _split(self, split: pa.Array, part: Part) -> np.ndarray:
-        self._refuse_null(split, part, self.options.split or "split")
-        encoded = split.dictionary_encode()
-        codes = [split_number(name) for name in encoded.dictionary.to_pylist()]
-        return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]
-
-    def _refuse_null(self, array: pa.Array, part: Part, column: str) -> None:
-        if array.null_count:
-            row = int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
-            raise DataError(f"{part.where(row)}: {column} is empty; every sequence needs one")
+    def _group(self, name: str) -> int:
+        return self.groups.setdefault(name, len(self.groups))
 
     def _keep(self, name: str, values: np.ndarray) -> None:
         self._columns.setdefault(name, []).append(values)

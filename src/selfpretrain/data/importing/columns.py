@@ -40,18 +40,15 @@ class TableSource(Source):
     def parts(self) -> Iterator[Part]:
         """The rows of the table."""
         options, at = self.options, 0
-        said = [c for c in (options.label, options.group, options.split) if c]
         names = self.table.names(options.label)
-        for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *said]))):
+        for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *options.roles.values()]))):
             where = partial(_row, at)
             flat, lengths = self._sequences(piece, where)
-            labels = words(piece[options.label], self.changed)
+            said = {role: words(piece[column], self.changed) for role, column in options.roles.items()}
             if names:
-                labels = pc.take(pa.array(names, pa.large_string()), _ids(labels, len(names), where))
-            group, split = (
-                words(piece[c], self.changed) if c else None for c in (options.group, options.split)
-            )
-            yield Part(_by_kind(flat, self.kind), lengths, labels, group, split, where)
+                numbers = _ids(said["label"], len(names), where)
+                said["label"] = pc.take(pa.array(names, pa.large_string()), numbers)
+            yield Part(_by_kind(flat, self.kind), lengths, said, where)
             at += len(lengths)
 
     def spot(self, position: int, channel: int) -> str:
@@ -78,32 +75,20 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
         DataError: if that is not clear; the message says which flag makes it clear.
     """
     options = with_label(table, options)
-    taken = {options.label, options.group, options.split}
+    taken = options.roles.values()
     aside = [c for c in table.columns if c not in taken]
     asked = matching(options.sequence, table.columns) if options.sequence else aside
     sample = next(table.pieces(asked), {}) if asked else {}
     if not asked or not sample or not len(next(iter(sample.values()))):
-        raise DataError(f"{table.path.name} has no rows, or no column besides {offered(filter(None, taken))}")
+        raise DataError(f"{table.path.name} has no rows, or no column besides {offered(taken)}")
     form, sequence = _form(sample, options, asked)
     if not sequence:
         raise DataError(f"no column looks like sequences; give --sequence; columns: {offered(aside)}")
     kind = _kind(sample, form, sequence, options)
-    source = TableSource(
-        kind,
-        256 if form == "text" else 0,
-        table.rows,
-        table=table,
-        options=options,
-        sequence=sequence,
-        form=form,
-    )
+    vocab = 256 if form == "text" else 0
+    source = TableSource(kind, vocab, table.rows, table=table, options=options, sequence=sequence, form=form)
     unused = [c for c in aside if c not in sequence]
-    source.facts = {"file": f"{table.path.name} ({table.manner})", "sequence": _listed(sequence, form)}
-    source.facts |= {
-        "label": options.label,
-        "group": options.group or "none",
-        "split": options.split or "made",
-    }
+    source.facts = facts_of(table, _listed(sequence, form), options)
     source.facts["not used"] = offered(unused) or "nothing"
     near = [c for c in unused if c.lower().removesuffix("_id") in GROUPS]
     if near and not options.group:
@@ -118,6 +103,12 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
     return source
 
 
+def facts_of(table: TableFile, sequence: str, options: ImportOptions) -> dict[str, str]:
+    """What was found in a table, for people."""
+    facts = {"file": f"{table.path.name} ({table.manner})", "sequence": sequence, "label": options.label}
+    return facts | {"group": options.group or "none", "split": options.split or "made"}
+
+
 def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     """The same with the label column filled in, and all columns checked.
 
@@ -126,9 +117,8 @@ def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     """
     if table.divided and not options.split:
         options = replace(options, split="split")
-    for column in (options.label, options.group, options.split):
-        if column:
-            chosen(column, table.columns)
+    for column in options.roles.values():
+        chosen(column, table.columns)
     if options.label:
         return options
     found = [c for c in table.columns if c.lower() in LABELS]

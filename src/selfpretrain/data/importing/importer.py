@@ -56,7 +56,7 @@ class ImportPlan:
         first = next(self.parts(), None)
         if first is None:
             raise DataError(f"{self.origin} holds no sequence")
-        lengths, labels = first.lengths, first.labels.drop_null().unique().to_pylist()
+        lengths, labels = first.lengths, first.columns["label"].drop_null().unique().to_pylist()
         found = {"signal": self.source.kind, "first sequences": f"{len(lengths):,}"}
         if self.source.kind == "values":
             found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...system.events import progress
-from .columns import is_text, matching, read_numbers, with_label
+from .columns import facts_of, is_text, matching, read_numbers, with_label
 from .options import ImportOptions
 from .source import Part, Signal, Source, chosen, whole, words
 from .table_files import TableFile
@@ -28,7 +28,6 @@ class LongSource(Source):
     flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C) of the sorted rows
     starts: np.ndarray = field(kw_only=True)  # (n,) where sequences start
     values: list[str] = field(default_factory=list)
-    roles: list[str] = field(default_factory=list)  # of label, group and split those that are columns
 
     def parts(self) -> Iterator[Part]:
         """The sequences, in the order of their ids."""
@@ -38,15 +37,9 @@ class LongSource(Source):
         while at < len(ends):
             to = max(int(np.searchsorted(ends, self.starts[at] + AT_ONCE)), at + 1)
             names = ids[at:to]
-            said = {role: self._constant(role, slice(at, to), names) for role in self.roles}
-            yield Part(
-                self.flat[self.starts[at] : ends[to - 1]],
-                (ends - self.starts)[at:to],
-                said["label"],
-                said.get("group"),
-                said.get("split"),
-                partial(_id, names),
-            )
+            said = {role: self._constant(role, slice(at, to), names) for role in self.options.roles}
+            flat = self.flat[self.starts[at] : ends[to - 1]]
+            yield Part(flat, (ends - self.starts)[at:to], said, partial(_id, names))
             at = to
 
     def spot(self, position: int, channel: int) -> str:
@@ -96,40 +89,22 @@ def long_source(table: TableFile, options: ImportOptions) -> LongSource:
         raise DataError(f"id {rows['id'][at].as_py()!r} has two rows at time {rows['time'][at].as_py()!r}")
     numbers = order.to_numpy()
     flat, kind, vocab = _flat([whole(rows[f"value {c}"]) for c in values], values, numbers, options)
-    roles = {"label": options.label, "group": options.group, "split": options.split}
-    source = LongSource(
-        kind,
-        vocab,
-        len(starts),
-        rows=rows,
-        options=options,
-        flat=flat,
-        starts=starts,
-        values=values,
-        changed=changed,
-        roles=[role for role, column in roles.items() if column],
-    )
-    source.facts = {
-        "file": f"{table.path.name} ({table.manner})",
-        "sequence": f"{', '.join(values)} of each {options.id}, by {options.time}",
-        "label": options.label,
-        "group": options.group or "none",
-        "split": options.split or "made",
-    }
+    facts = facts_of(table, f"{', '.join(values)} of each {options.id}, by {options.time}", options)
+    source = LongSource(kind, vocab, len(starts), facts, rows=rows, options=options, flat=flat, starts=starts)
+    source.values, source.changed = values, changed
     return source
 
 
 def _read(table: TableFile, options: ImportOptions, values: list[str], changed: dict[str, str]) -> pa.Table:
     """The columns that are needed, under the names of their roles."""
-    roles = {"label": options.label, "group": options.group, "split": options.split}
-    used = [options.id, options.time, *values, *filter(None, roles.values())]
+    used = [options.id, options.time, *values, *options.roles.values()]
     pieces, at = [], 0
     for piece in table.pieces(list(dict.fromkeys(used))):
         named = {"id": words(piece[options.id], changed), "time": piece[options.time]}
         missing = np.flatnonzero(~named["id"].is_valid().to_numpy(zero_copy_only=False))
         if len(missing):
             raise DataError(f"row {at + int(missing[0]) + 1}: {options.id} is empty; every row needs one")
-        named |= {role: words(piece[column], changed) for role, column in roles.items() if column}
+        named |= {role: words(piece[column], changed) for role, column in options.roles.items()}
         pieces.append(pa.table(named | {f"value {c}": piece[c] for c in values}))
         at += len(named["id"])
         progress(f"read {table.path.name}", at, table.rows)

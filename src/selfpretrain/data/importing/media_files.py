@@ -4,7 +4,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,15 +52,8 @@ class MediaSource(Source):
         if odd is not None:
             raise DataError(f"{self._name(rows[odd])}: other channels or sample format than the files before")
         lengths = np.array([len(s) for s in sequences])
-        where = partial(_chosen, [self._name(i) for i in rows])
-        return Part(
-            np.concatenate(sequences),
-            lengths,
-            columns["label"],
-            columns.get("group"),
-            columns.get("split"),
-            where,
-        )
+        where = [self._name(i) for i in rows].__getitem__
+        return Part(np.concatenate(sequences), lengths, columns, where)
 
     def _name(self, row: int) -> str:
         return str(self.files[row].relative_to(self.folder))
@@ -101,11 +93,9 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
     by_split = (
         all(len(p) > 1 and p[0].lower() in SPLIT_NAMES for p in parts) and len({p[0] for p in parts}) > 1
     )
-    said: dict[str, list[str | None]] = {}
-    for role in ("label", "group", "split"):
-        pattern = {"label": options.label, "group": options.group, "split": options.split}[role]
-        if pattern:
-            said[role] = [_found(role, pattern, name) for name in names]
+    said: dict[str, list[str | None]] = {
+        role: [_found(role, pattern, name) for name in names] for role, pattern in options.roles.items()
+    }
     if by_split:
         said.setdefault("split", [p[0].lower() for p in parts])
     if "label" not in said:
@@ -121,16 +111,9 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
     facts |= {"split": "by name" if "split" in said else "made"}
     kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
-    return MediaSource(
-        kind,
-        256 if texts else 0,
-        len(files),
-        facts,
-        folder=folder,
-        files=files,
-        said=said,
-        skip_bad=options.skip_bad,
-    )
+    source = MediaSource(kind, 256 if texts else 0, len(files), facts, folder=folder, files=files, said=said)
+    source.skip_bad = options.skip_bad
+    return source
 
 
 def _found(role: str, pattern: str, name: str) -> str:
@@ -171,7 +154,3 @@ def _reader() -> Callable[..., tuple[np.ndarray, int]]:
 
 def _shape(sequence: np.ndarray) -> tuple[object, ...]:
     return sequence.dtype, *sequence.shape[1:]
-
-
-def _chosen(names: list[str], i: int) -> str:
-    return names[i]

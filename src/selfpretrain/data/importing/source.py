@@ -31,9 +31,9 @@ class Part:
 
     flat: np.ndarray  # (T,) symbols or (T, C) values, in which NaN is not known
     lengths: np.ndarray  # (n,); 0: there is no sequence
-    labels: pa.Array  # (n,) strings; null: unlabelled
-    groups: pa.Array | None
-    split: pa.Array | None
+    columns: dict[
+        str, pa.Array
+    ]  # (n,) strings by role: label, where null is unlabelled; perhaps group, split
     where: Callable[[int], str]  # what to call a sequence in a message, e.g. "row 17"
 
     def take(self, keep: np.ndarray) -> "Part":
@@ -42,9 +42,7 @@ class Part:
         return Part(
             self.flat[np.repeat(keep, self.lengths)],
             self.lengths[keep],
-            self.labels.filter(mask),
-            None if self.groups is None else self.groups.filter(mask),
-            None if self.split is None else self.split.filter(mask),
+            {role: column.filter(mask) for role, column in self.columns.items()},
             lambda i: self.where(int(rows[i])),
         )
 

@@ -34,14 +34,11 @@ class TsSource(Source):
             cases = _cases(path)
             while some := list(islice(cases, AT_ONCE)):
                 numbers, series, labels = zip(*some, strict=True)
-                yield Part(
-                    np.concatenate(series),
-                    np.array([len(s) for s in series]),
-                    words(pa.array(labels, pa.large_string()), self.changed),
-                    None,
-                    pa.array([split] * len(labels), pa.large_string()) if split else None,
-                    partial(_line, path.name, numbers),
-                )
+                said = {"label": words(pa.array(labels, pa.large_string()), self.changed)}
+                if split:
+                    said["split"] = pa.array([split] * len(labels), pa.large_string())
+                lengths = np.array([len(s) for s in series])
+                yield Part(np.concatenate(series), lengths, said, partial(_line, path.name, numbers))
 
     def spot(self, position: int, channel: int) -> str:
         """Dimension and position."""
