@@ -161,7 +161,7 @@ class _Part:
 def _download(download: Download, file: Path, wait: float, pauses: tuple[float, ...]) -> None:
     """Attempt after attempt, until all of the file is there and checked."""
     part = _Part(file)
-    if problem := _silence(download.url, wait):
+    if problem := silence(download.url, wait):
         raise _by_hand(download, file, problem)
     with paths.explained(file):
         _repeat(download, part, file, pauses)
@@ -276,7 +276,7 @@ def _room(folder: Path, needed: int) -> None:
         )
 
 
-def _silence(url: str, wait: float) -> str:
+def silence(url: str, wait: float) -> str:
     """What keeps the server, or the proxy before it, from being reached; empty if nothing does.
 
     Asked in a thread: without a network, name servers and firewalls may keep silent for minutes.
