@@ -90,9 +90,9 @@ def explain(error: pydantic.ValidationError) -> str:
     """What is wrong with the fields of a spec, in one line."""
     parts = []
     for problem in error.errors():
-        where = ".".join(str(at) for at in problem["loc"])
-        said = problem["msg"].removeprefix("Value error, ")
-        parts.append(f"{where}={problem['input']!r}: {said}" if where else said)
+        where = ".".join(str(step) for step in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        parts.append(f"{where}={problem['input']!r}: {message}" if where else message)
     return "; ".join(parts)
 
 

@@ -152,8 +152,8 @@ def check(
         found = list(check_data(wanted, simple))
     wrong = any(finding.level == "wrong" for finding in found)
     if as_json:
-        said = {"task": task, "fine": not wrong, "findings": [dataclasses.asdict(f) for f in found]}
-        typer.echo(json.dumps(said, indent=1))
+        report = {"task": task, "fine": not wrong, "findings": [dataclasses.asdict(f) for f in found]}
+        typer.echo(json.dumps(report, indent=1))
     else:
         Console().print(_findings(found))
     raise typer.Exit(int(wrong))

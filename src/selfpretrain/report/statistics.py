@@ -114,13 +114,13 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
     Source: Holm (1979), a simple sequentially rejective multiple test procedure.
     """
-    tested = sorted((p, at) for at, p in enumerate(ps) if p is not None)
-    found: list[float | None] = [None] * len(ps)
+    tested = sorted((p, place) for place, p in enumerate(ps) if p is not None)
+    corrected: list[float | None] = [None] * len(ps)
     largest = 0.0
-    for rank, (p, at) in enumerate(tested):
+    for rank, (p, place) in enumerate(tested):
         largest = max(largest, min(1.0, (len(tested) - rank) * p))
-        found[at] = largest
-    return found
+        corrected[place] = largest
+    return corrected
 
 
 def improvement(ours: Sequence[float], theirs: Sequence[float]) -> float:

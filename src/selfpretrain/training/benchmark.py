@@ -161,10 +161,10 @@ def by_width(widths: list[int], length: int, setting: Setting) -> list[Trial]:
 def matched(cell: Trial, goal: int) -> Trial:
     """The same layer at the width, a multiple of ``STEP``, that comes nearest to so many parameters."""
 
-    def at(width: int) -> Trial:
+    def of_width(width: int) -> Trial:
         return replace(cell, place=replace(cell.place, width=width))
 
-    return at(fitting(lambda width: parameters(at(width)), float(goal), STEP))
+    return of_width(fitting(lambda width: parameters(of_width(width)), float(goal), STEP))
 
 
 def _matched_if_built(cell: Trial, goal: int) -> Trial:
@@ -292,9 +292,11 @@ def _child(cell: Trial, answer: Connection) -> None:
     except (MemoryError, torch.OutOfMemoryError):
         answer.send({"said": LARGE})
     except Exception as error:
-        said = (str(error).splitlines() or [""])[0]
-        full = "memory" in said and "alloc" in said  # the CPU's allocator has no error class of its own
-        answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {said}"})
+        first_line = (str(error).splitlines() or [""])[0]
+        full = (
+            "memory" in first_line and "alloc" in first_line
+        )  # the CPU's allocator has no error class of its own
+        answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {first_line}"})
 
 
 def _on_cpu(cell: Trial) -> dict[str, Any]:

@@ -44,17 +44,19 @@ class ArraySource(Source):
     def parts(self) -> Iterator[Part]:
         """The rows, some at a time."""
         size = self.lengths * (1 if self.flat.ndim == 1 else self.flat.shape[1])
-        at, ends = 0, size.cumsum()
-        while at < len(size):
-            to = max(int(np.searchsorted(ends, ends[at] - size[at] + AT_ONCE, side="right")), at + 1)
-            some = slice(at, to)
-            spans = zip(self.starts[some].tolist(), self.lengths[some].tolist(), strict=True)
+        first, ends = 0, size.cumsum()
+        while first < len(size):
+            last = max(
+                int(np.searchsorted(ends, ends[first] - size[first] + AT_ONCE, side="right")), first + 1
+            )
+            rows = slice(first, last)
+            spans = zip(self.starts[rows].tolist(), self.lengths[rows].tolist(), strict=True)
             flat = np.concatenate([self.flat[a : a + n] for a, n in spans])
-            said = {key: column.slice(at, to - at) for key, column in self.columns.items()}
+            columns = {key: column.slice(first, last - first) for key, column in self.columns.items()}
             flat = flat[:, None] if self.kind == "values" and flat.ndim == 1 else flat
-            where = partial(_sequence, at)
-            yield Part(flat, self.lengths[some], said, where)
-            at = to
+            where = partial(_sequence, first)
+            yield Part(flat, self.lengths[rows], columns, where)
+            first = last
 
 
 def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> ArraySource:
@@ -154,13 +156,13 @@ def _open(file: Path) -> np.ndarray:
         return np.load(file, mmap_mode="c", allow_pickle=False)
 
 
-def _plain(said: str) -> str:
-    if "allow_pickle" in said or "Object arrays" in said or "Python objects" in said:
+def _plain(complaint: str) -> str:
+    if "allow_pickle" in complaint or "Object arrays" in complaint or "Python objects" in complaint:
         return (
             " holds an array of Python objects, which can run code when read; sequences of unequal length "
             "go through selfpretrain.data.importing.importer.import_arrays"
         )
-    return f" cannot be read as a NumPy file: {said}"
+    return f" cannot be read as a NumPy file: {complaint}"
 
 
 def _padded(x: np.ndarray, lengths: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -198,12 +200,12 @@ def _words(name: str, array: np.ndarray, n: int, changed: dict[str, str]) -> pa.
     if array.dtype.kind not in "biufUS":
         raise DataError(f"{name} is {array.dtype}; it must hold integers, floats or strings")
     array = array.astype(str) if array.dtype.kind in "US" else array
-    found = words(pa.array(array), changed)
+    column = words(pa.array(array), changed)
     if name != "y" or array.dtype.kind != "i":
-        return found
+        return column
     if (array < -1).any():
-        at = int((array < -1).argmax())
-        raise DataError(f"y[{at}] is {array[at]}; classes are numbered from 0, and -1 means unlabelled")
+        row = int((array < -1).argmax())
+        raise DataError(f"y[{row}] is {array[row]}; classes are numbered from 0, and -1 means unlabelled")
     return words(pa.array(array, mask=array == -1))
 
 

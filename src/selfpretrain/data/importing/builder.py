@@ -107,10 +107,10 @@ class SetBuilder:
         return flat
 
     def _refuse(self, part: Part, wrong: np.ndarray, why: str) -> None:
-        at = int(wrong.argmax())
-        row = int(np.searchsorted(part.lengths.cumsum(), at, side="right"))
-        place = at - int(part.lengths[:row].sum())
-        raise DataError(f"{part.where(row)}: {self.source.spot(place, 0)} is {part.flat[at]}, {why}")
+        position = int(wrong.argmax())
+        row = int(np.searchsorted(part.lengths.cumsum(), position, side="right"))
+        place = position - int(part.lengths[:row].sum())
+        raise DataError(f"{part.where(row)}: {self.source.spot(place, 0)} is {part.flat[position]}, {why}")
 
     def _numbered(self, part: Part, role: str, number: Callable[[str], int]) -> np.ndarray:
         """The number of what every sequence's cell names."""
@@ -158,11 +158,11 @@ class SetBuilder:
             starts, lengths, targets[rows], split[rows], None if groups is None else groups[rows]
         )
         target = Classes(names) if names else _measured(targets[(split == 0) & ~np.isnan(targets)])
-        said = {
+        facts = {
             "options": asdict(self.options),
             "notes": [*self.source.hints, *self.source.notes(), *self.labels.notes, *notes],
         }
-        return self.out.finish(Form(signal, int(lengths.max()), target), about | said)
+        return self.out.finish(Form(signal, int(lengths.max()), target), about | facts)
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Start, length and sequence of every example: a sequence, or one of its windows."""
@@ -191,15 +191,15 @@ class SetBuilder:
         flat, ends = self.out.flat(), lengths.cumsum()
         train, held = np.flatnonzero(split == 0), np.flatnonzero(split > 0)
 
-        def at(rows: np.ndarray) -> Callable[[int], np.ndarray]:
+        def sequence(rows: np.ndarray) -> Callable[[int], np.ndarray]:
             return lambda place: flat[ends[rows[place]] - lengths[rows[place]] : ends[rows[place]]]
 
-        found = len(similar(sketch[held], sketch[train], at(held), at(train)))
-        if found <= SUSPICIOUS * len(held):
+        count = len(similar(sketch[held], sketch[train], sequence(held), sequence(train)))
+        if count <= SUSPICIOUS * len(held):
             return []
         advice = "is the group right?" if groups is not None else "--group COLUMN keeps what belongs together"
         return [
-            f"{found:,} of {len(held):,} val and test sequences share half of their content with one of "
+            f"{count:,} of {len(held):,} val and test sequences share half of their content with one of "
             f"train; are they overlapping windows of one recording? {advice}"
         ]
 
@@ -232,8 +232,8 @@ def _few_groups(split: np.ndarray, groups: np.ndarray | None) -> list[str]:
         return []
     counts = [len(np.unique(groups[split == number])) for number in range(len(SPLITS))]
     few = [f"{name} holds {count}" for name, count in zip(SPLITS, counts, strict=True) if count < FEW_GROUPS]
-    said = f"of {len(np.unique(groups)):,} groups {', '.join(few)}; scores rest on so few"
-    return [said] if few else []
+    note = f"of {len(np.unique(groups)):,} groups {', '.join(few)}; scores rest on so few"
+    return [note] if few else []
 
 
 def _rounded(flat: np.ndarray) -> int:

@@ -39,17 +39,17 @@ class TableSource(Source):
 
     def parts(self) -> Iterator[Part]:
         """The rows of the table."""
-        options, at = self.options, 0
+        options, first = self.options, 0
         names = self.table.names(options.label)
         for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *options.roles.values()]))):
-            where = partial(_row, at)
+            where = partial(_row, first)
             flat, lengths = self._sequences(piece, where)
-            said = {role: words(piece[column], self.changed) for role, column in options.roles.items()}
+            columns = {role: words(piece[column], self.changed) for role, column in options.roles.items()}
             if names:
-                numbers = _ids(said["label"], len(names), where)
-                said["label"] = pc.take(pa.array(names, pa.large_string()), numbers)
-            yield Part(_by_kind(flat, self.kind), lengths, said, where)
-            at += len(lengths)
+                numbers = _ids(columns["label"], len(names), where)
+                columns["label"] = pc.take(pa.array(names, pa.large_string()), numbers)
+            yield Part(_by_kind(flat, self.kind), lengths, columns, where)
+            first += len(lengths)
 
     def spot(self, position: int, channel: int) -> str:
         """The column of a wide table; column and position elsewhere."""
@@ -147,19 +147,19 @@ def matching(pattern: str, columns: Sequence[str]) -> list[str]:
 def _form(sample: Piece, options: ImportOptions, asked: list[str]) -> tuple[str, list[str]]:
     """How sequences are held, and in which columns."""
     named = bool(options.sequence)
-    of = {name: [c for c in asked if test(sample[c])] for name, test in _TESTS.items()}
+    columns = {name: [c for c in asked if test(sample[c])] for name, test in _TESTS.items()}
     if named and options.kind == "text":
         return "text", asked
     if named and len(asked) == 1 and options.kind in ("tokens", "values") and is_text(sample[asked[0]].type):
         return "written", asked
-    if of["lists"]:
-        if len(of["lists"]) > 1 and not named:
-            raise DataError(f"several columns hold lists; give --sequence: {', '.join(of['lists'])}")
-        return "lists", of["lists"]
-    if of["written"] and options.kind != "text":
-        return "written", of["written"] if named else of["written"][:1]
-    numeric = [c for c in of["numbers"] if named or c.lower() not in NUMBERING]
-    longest = max(of["text"], key=lambda c: _size(sample[c]), default="")
+    if columns["lists"]:
+        if len(columns["lists"]) > 1 and not named:
+            raise DataError(f"several columns hold lists; give --sequence: {', '.join(columns['lists'])}")
+        return "lists", columns["lists"]
+    if columns["written"] and options.kind != "text":
+        return "written", columns["written"] if named else columns["written"][:1]
+    numeric = [c for c in columns["numbers"] if named or c.lower() not in NUMBERING]
+    longest = max(columns["text"], key=lambda c: _size(sample[c]), default="")
     if longest and (named or len(numeric) < max(_size(sample[longest]), 2)):
         return "text", [longest]  # rather than numbers beside it, which are fewer than its letters
     return "wide", numeric if len(numeric) > 1 else []
@@ -231,20 +231,20 @@ def _ids(labels: pa.Array, count: int, where: Where) -> pa.Array:
         raise DataError(f"labels are not the numbers of {count} classes that the file names") from error
     beyond = np.flatnonzero(numbers.fill_null(-1).to_numpy() >= count)
     if len(beyond):
-        said = labels[int(beyond[0])].as_py()
-        raise DataError(f"{where(int(beyond[0]))}: label {said}, but the file names {count} classes")
+        label = labels[int(beyond[0])].as_py()
+        raise DataError(f"{where(int(beyond[0]))}: label {label}, but the file names {count} classes")
     return pc.if_else(pc.less(numbers, 0), None, numbers)
 
 
 def _listed(sequence: list[str], form: str) -> str:
-    said = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
+    names = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
     how = {
         "text": "as bytes of UTF-8",
         "lists": "lists",
         "written": "numbers in a cell",
         "wide": "one per position",
     }
-    return f"{said} ({how[form]})"
+    return f"{names} ({how[form]})"
 
 
 def _row(first: int, i: int) -> str:

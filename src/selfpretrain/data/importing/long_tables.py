@@ -33,36 +33,36 @@ class LongSource(Source):
         """The sequences, in the order of their ids."""
         ends = np.append(self.starts[1:], len(self.flat))
         ids = self.rows["id"].take(pa.array(self.starts)).to_pylist()
-        at = 0
-        while at < len(ends):
-            to = max(int(np.searchsorted(ends, self.starts[at] + AT_ONCE)), at + 1)
-            names = ids[at:to]
-            said = {role: self._constant(role, slice(at, to), names) for role in self.options.roles}
-            flat = self.flat[self.starts[at] : ends[to - 1]]
-            yield Part(flat, (ends - self.starts)[at:to], said, partial(_id, names))
-            at = to
+        first = 0
+        while first < len(ends):
+            last = max(int(np.searchsorted(ends, self.starts[first] + AT_ONCE)), first + 1)
+            names = ids[first:last]
+            columns = {role: self._constant(role, slice(first, last), names) for role in self.options.roles}
+            flat = self.flat[self.starts[first] : ends[last - 1]]
+            yield Part(flat, (ends - self.starts)[first:last], columns, partial(_id, names))
+            first = last
 
     def spot(self, position: int, channel: int) -> str:
         """The column and the position."""
         return f"column {self.values[min(channel, len(self.values) - 1)]!r}, position {position}"
 
-    def _constant(self, role: str, some: slice, names: list[str]) -> pa.Array:
+    def _constant(self, role: str, sequences: slice, names: list[str]) -> pa.Array:
         """What is said of every sequence, once; empty cells do not count.
 
         Raises:
             DataError: if the rows of one sequence contradict each other.
         """
-        ends = np.append(self.starts[1:], len(self.flat))[some]
-        first, last = int(self.starts[some][0]), int(ends[-1])
-        said = whole(self.rows[role].slice(first, last - first).dictionary_encode())
-        code = said.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        starts = self.starts[some] - first
-        high = np.maximum.reduceat(code, starts)
-        low = np.minimum.reduceat(np.where(code < 0, len(said.dictionary), code), starts)
-        torn = np.flatnonzero((high >= 0) & (high != low))
+        ends = np.append(self.starts[1:], len(self.flat))[sequences]
+        first, last = int(self.starts[sequences][0]), int(ends[-1])
+        cells = whole(self.rows[role].slice(first, last - first).dictionary_encode())
+        code = cells.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        starts = self.starts[sequences] - first
+        highest = np.maximum.reduceat(code, starts)
+        lowest = np.minimum.reduceat(np.where(code < 0, len(cells.dictionary), code), starts)
+        torn = np.flatnonzero((highest >= 0) & (highest != lowest))
         if len(torn):
             raise DataError(f"id {names[torn[0]]!r}: its rows do not agree on {role}; one sequence has one")
-        return said.dictionary.take(pa.array(high, pa.int64(), mask=high < 0))
+        return cells.dictionary.take(pa.array(highest, pa.int64(), mask=highest < 0))
 
 
 def long_source(table: TableFile, options: ImportOptions) -> LongSource:
@@ -85,8 +85,8 @@ def long_source(table: TableFile, options: ImportOptions) -> LongSource:
     starts = np.flatnonzero(np.diff(ids, prepend=-1))
     twice = (np.diff(ids, prepend=-1) == 0) & np.append(False, _equal_to_next(rows["time"]))
     if twice.any():
-        at = int(twice.argmax())
-        raise DataError(f"id {rows['id'][at].as_py()!r} has two rows at time {rows['time'][at].as_py()!r}")
+        row = int(twice.argmax())
+        raise DataError(f"id {rows['id'][row].as_py()!r} has two rows at time {rows['time'][row].as_py()!r}")
     numbers = order.to_numpy()
     flat, kind, vocab = _flat([whole(rows[f"value {c}"]) for c in values], values, numbers, options)
     facts = facts_of(table, f"{', '.join(values)} of each {options.id}, by {options.time}", options)
@@ -98,16 +98,16 @@ def long_source(table: TableFile, options: ImportOptions) -> LongSource:
 def _read(table: TableFile, options: ImportOptions, values: list[str], changed: dict[str, str]) -> pa.Table:
     """The columns that are needed, under the names of their roles."""
     used = [options.id, options.time, *values, *options.roles.values()]
-    pieces, at = [], 0
+    pieces, done = [], 0
     for piece in table.pieces(list(dict.fromkeys(used))):
         named = {"id": words(piece[options.id], changed), "time": piece[options.time]}
         missing = np.flatnonzero(~named["id"].is_valid().to_numpy(zero_copy_only=False))
         if len(missing):
-            raise DataError(f"row {at + int(missing[0]) + 1}: {options.id} is empty; every row needs one")
+            raise DataError(f"row {done + int(missing[0]) + 1}: {options.id} is empty; every row needs one")
         named |= {role: words(piece[column], changed) for role, column in options.roles.items()}
         pieces.append(pa.table(named | {f"value {c}": piece[c] for c in values}))
-        at += len(named["id"])
-        progress(f"read {table.path.name}", at, table.rows)
+        done += len(named["id"])
+        progress(f"read {table.path.name}", done, table.rows)
     if not pieces:
         raise DataError(f"{table.path.name} has no rows")
     rows = pa.concat_tables(pieces, promote_options="permissive")

@@ -25,7 +25,7 @@ class MediaSource(Source):
 
     folder: Path = field(kw_only=True)
     files: list[Path] = field(kw_only=True)
-    said: dict[str, list[str | None]] = field(kw_only=True)  # label, group, split: one word per file
+    named: dict[str, list[str | None]] = field(kw_only=True)  # label, group, split: one word per file
     skip_bad: bool = False
     _rate: int = 0
 
@@ -45,8 +45,8 @@ class MediaSource(Source):
 
     def _part(self, rows: list[int], sequences: list[np.ndarray]) -> Part:
         columns = {
-            role: words(pa.array([said[i] for i in rows], pa.large_string()), self.changed)
-            for role, said in self.said.items()
+            role: words(pa.array([named[i] for i in rows], pa.large_string()), self.changed)
+            for role, named in self.named.items()
         }
         odd = next((i for i, s in enumerate(sequences) if _shape(s) != _shape(sequences[0])), None)
         if odd is not None:
@@ -93,25 +93,27 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
     by_split = (
         all(len(p) > 1 and p[0].lower() in SPLIT_NAMES for p in parts) and len({p[0] for p in parts}) > 1
     )
-    said: dict[str, list[str | None]] = {
+    named: dict[str, list[str | None]] = {
         role: [_found(role, pattern, name) for name in names] for role, pattern in options.roles.items()
     }
     if by_split:
-        said.setdefault("split", [p[0].lower() for p in parts])
-    if "label" not in said:
+        named.setdefault("split", [p[0].lower() for p in parts])
+    if "label" not in named:
         depth = 1 if by_split else 0
         if any(len(p) < depth + 2 for p in parts):
             raise DataError(
                 f"{folder} has files outside of class folders; give --label PATTERN, e.g. '^([a-z]+)_'"
             )
-        said["label"] = [p[depth] for p in parts]
+        named["label"] = [p[depth] for p in parts]
     texts = files[0].suffix.lower() in TEXTS
     facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
-    facts["labels"] = offered(sorted({label or "" for label in said["label"]}), 5)
+    facts["labels"] = offered(sorted({label or "" for label in named["label"]}), 5)
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
-    facts |= {"split": "by name" if "split" in said else "made"}
+    facts |= {"split": "by name" if "split" in named else "made"}
     kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
-    source = MediaSource(kind, 256 if texts else 0, len(files), facts, folder=folder, files=files, said=said)
+    source = MediaSource(
+        kind, 256 if texts else 0, len(files), facts, folder=folder, files=files, named=named
+    )
     source.skip_bad = options.skip_bad
     return source
 

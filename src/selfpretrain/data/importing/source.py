@@ -106,8 +106,8 @@ def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".fo
         if isinstance(error, OSError) and error.errno:
             with paths.explained(Path(name), "read"):
                 raise
-        said = " ".join(str(error).split())[:300] or type(error).__name__
-        raise DataError(name + explain(said)) from error
+        complaint = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(name + explain(complaint)) from error
 
 
 def lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:
