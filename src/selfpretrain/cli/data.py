@@ -59,8 +59,7 @@ def get(
         float, typer.Option(min=0.1, help="Seconds until a silent network counts as none.")
     ] = 1.0,
     release: Annotated[
-        bool,
-        typer.Option("--release", help="Get the published files of what is generated here: gigabytes."),
+        bool, typer.Option("--release", help="Get the published files of what is generated here: gigabytes.")
     ] = False,
     data_root: DataRoot = None,
     quiet: Quiet = False,

@@ -33,8 +33,7 @@ COLUMNS = ("kind", "step", "epoch", "seconds", "loss", "score", "lr")
 @app.command()
 def show(
     run: Annotated[
-        str,
-        typer.Argument(help="A stage or study: its folder, its fingerprint, or any part of its name."),
+        str, typer.Argument(help="A stage or study: its folder, its fingerprint, or any part of its name.")
     ],
     runs: Annotated[Path, typer.Option(help="Folder of runs in which names are looked up.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,

@@ -106,11 +106,7 @@ def split_number(word: str) -> int:
 
 
 def assign_splits(
-    strata: np.ndarray,
-    groups: np.ndarray | None,
-    given: np.ndarray | None,
-    equal: np.ndarray,
-    seed: int,
+    strata: np.ndarray, groups: np.ndarray | None, given: np.ndarray | None, equal: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[str]]:
     """(n,) the split of every sequence, -1 if it is left out; and what people should know of it.
 

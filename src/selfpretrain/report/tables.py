@@ -119,10 +119,7 @@ def baselines(analysis: Analysis) -> ReportTable:
     rows = tuple(
         (Entry(task.label), Entry(name), Entry(format.score(task.metric, value), key=value))
         for task in analysis.tasks
-        for name, value in {
-            "chance": task.task.record.task.chance,
-            **task.task.record.baselines,
-        }.items()
+        for name, value in {"chance": task.task.record.task.chance, **task.task.record.baselines}.items()
         if value is not None
     )
     units = list(dict.fromkeys(format.unit(task.metric) for task in analysis.tasks))

@@ -66,11 +66,7 @@ def compare(
 
 
 def study(
-    name: str,
-    seeds: int = 3,
-    scale: Scale = "small",
-    workspace: Workspace | None = None,
-    fresh: bool = False,
+    name: str, seeds: int = 3, scale: Scale = "small", workspace: Workspace | None = None, fresh: bool = False
 ) -> ExperimentResults:
     """Run a study of the shelf, or take what was measured before, and make its report.
 
