@@ -14,7 +14,6 @@ import random
 from pathlib import Path
 
 import selfpretrain as spt
-from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
@@ -45,7 +44,7 @@ def main() -> None:
 
     table = flags.data / "steps.csv"
     write_table(table)
-    spt.import_data(table, "steps", ImportOptions(label="pace", group="person", sequence="t*"))
+    spt.import_data(table, "steps", spt.ImportOptions(label="pace", group="person", sequence="t*"))
     task = spt.load_task("steps")
     people = [set(task.load(split).groups.tolist()) for split in ("train", "val", "test")]
     assert not people[0] & people[1] and not people[0] & people[2], "nobody is in two splits"

@@ -173,9 +173,9 @@ def exists(words: list[str]) -> bool:
 
 
 def _is_verb(verb: str, rest: list[str]) -> bool:
-    from selfpretrain.cli.app import app
+    from selfpretrain.cli.app import command_line
 
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(command_line())
     assert isinstance(group, typer.core.TyperGroup)
     command = group.commands.get(verb)
     while isinstance(command, typer.core.TyperGroup) and rest:

@@ -1,7 +1,9 @@
 """Rules of the house that a reader can count on, checked on the syntax tree of every file."""
 
 import ast
+import graphlib
 import re
+import statistics
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -17,6 +19,9 @@ GLOSSARY = PACKAGE.parents[1] / "docs" / "glossary.md"
 LARGEST_PACKAGE, LARGEST_STUDIES = 16_500, 2_150
 """Lines of code: of everything but studies, which are tables that nobody imports; of studies."""
 LARGEST_FILE, LONGEST_FUNCTION, MOST_ARGUMENTS = 400, 60, 7
+MEDIAN_FUNCTION, LONG_FUNCTION = 7, 20
+"""Lines of half of all functions, and of nine tenths, at most."""
+MOST_FLOORS = 10
 SPEAKS = ("cli", "report")  # where printing is the purpose
 READS_TEST = ("evaluate.py", "baselines.py")
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
@@ -204,6 +209,20 @@ def test_sizes() -> None:
     assert sum(lines_of_code(path) for path in FILES) - studies <= LARGEST_PACKAGE
 
 
+def test_functions_are_short() -> None:
+    sizes = sorted(lines(node) for path in FILES for node in functions(ast.parse(path.read_text())))
+    assert statistics.median(sizes) <= MEDIAN_FUNCTION
+    assert sizes[9 * len(sizes) // 10] <= LONG_FUNCTION
+
+
+def test_rooms_stand_on_few_floors_and_in_no_circle() -> None:
+    """Counted with the imports inside of functions; what is for the type checker alone does not count."""
+    imported, floors = imports_of_rooms(), dict[str, int]()
+    for room in graphlib.TopologicalSorter(imported).static_order():  # complains of a circle
+        floors[room] = 1 + max((floors[other] for other in imported[room]), default=0)
+    assert max(floors.values()) <= MOST_FLOORS, floors
+
+
 def test_names_say_something() -> None:
     assert [path for path in FILES if VAGUE & set(path.stem.strip("_").split("_"))] == []
 
@@ -281,6 +300,22 @@ def offers_something(path: Path) -> bool:
     folders = {INSIDE.get(shelf, shelf).replace(".", "/") for shelf in SHELVES}
     on_shelf = path.parent.relative_to(PACKAGE).as_posix() in folders
     return on_shelf and path.stem != "base" and not path.stem.startswith("_")
+
+
+def imports_of_rooms() -> dict[str, set[str]]:
+    """Which other rooms every room imports from; a file beside the rooms counts as one."""
+    found = {path.relative_to(PACKAGE).with_suffix("").parts[0]: set[str]() for path in FILES}
+    found = {room: others for room, others in found.items() if not room.startswith("__")}
+    for path in FILES:
+        parts, tree = path.relative_to(PACKAGE).with_suffix("").parts, ast.parse(path.read_text())
+        idle = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+        skipped = {id(node) for block in idle for node in ast.walk(block)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level and id(node) not in skipped:
+                start = [*parts[: len(parts) - node.level], *filter(None, (node.module or "").split("."))]
+                rooms = start[:1] or [alias.name for alias in node.names]
+                found.get(parts[0], set()).update(set(rooms) & set(found) - {parts[0]})
+    return found
 
 
 def functions(tree: ast.Module) -> Iterator[Function]:

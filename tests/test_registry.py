@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import selfpretrain
+from selfpretrain.registry import SHELVES, find, name_of, names
 
 ROOT = Path(__file__).parent.parent
 LAWS = ROOT / "tests"
@@ -131,3 +132,9 @@ def test_and_by_its_path_with_nothing_registered(tmp_path):
     (tmp_path / "mylab" / "span.py").write_text(example("objective"))
     recipe = compared(tmp_path, Path(selfpretrain.__file__).parents[1], "mylab.span:Span")
     assert '"mylab.span:Span"' in recipe and '"rate": 0.15' in recipe
+
+
+@pytest.mark.parametrize("shelf", sorted(set(SHELVES) - {"studies"}))
+def test_things_are_called_by_their_files(shelf):
+    for name in set(names(shelf)) - {"imported"}:
+        assert name_of(find(shelf, name)) == name

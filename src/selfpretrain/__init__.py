@@ -7,18 +7,18 @@ Begin with ``compare``, which does what ``spt compare`` does and returns its res
     results = spt.compare("digits", mixers=("attention", "s4d"), seeds=3)
     rows = results.to_rows()  # one dict per run: for pandas.DataFrame(rows), or a CSV
 
-``study`` runs a table or figure of the papers, ``import_data`` takes in sequences of your own, ``load_task``
-finds a task by its name. ``Recipe``, ``Stage``, ``Model``, ``Budget`` and ``Optim`` say what one training is,
-``run`` carries it out in a ``Workspace``, and ``read_results`` opens what an earlier comparison or study
-left, as ``ExperimentResults``. A script does its work below ``if __name__ == "__main__":``, because stages
-may run in processes that import it again.
+``study`` runs a table or figure of the papers. ``import_data`` takes in files of your own (``ImportOptions``
+says how to read them), ``import_arrays`` arrays, and ``load_task`` finds a task by its name. ``Recipe``,
+``Stage``, ``Model``, ``Budget`` and ``Optim`` say what one training is, and ``run`` carries it out in a
+``Workspace``. ``read_results`` opens what an earlier comparison or study left, as ``ExperimentResults``.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .data.importing.importer import import_data
+    from .data.importing.importer import import_arrays, import_data
+    from .data.importing.options import ImportOptions
     from .report.results import ExperimentResults
     from .report.results import read as read_results
     from .runner.stage import run
@@ -34,12 +34,14 @@ __version__ = "0.1.0"
 __all__ = [
     "Budget",
     "ExperimentResults",
+    "ImportOptions",
     "Model",
     "Optim",
     "Recipe",
     "Stage",
     "Workspace",
     "compare",
+    "import_arrays",
     "import_data",
     "load_task",
     "read_results",
@@ -50,12 +52,14 @@ __all__ = [
 _WHERE = {
     "Budget": "training.recipe:Budget",
     "ExperimentResults": "report.results:ExperimentResults",
+    "ImportOptions": "data.importing.options:ImportOptions",
     "Model": "training.model:Model",
     "Optim": "training.optim:Optim",
     "Recipe": "training.recipe:Recipe",
     "Stage": "training.recipe:Stage",
     "Workspace": "runner.workspace:Workspace",
     "compare": "studies._running:compare",
+    "import_arrays": "data.importing.importer:import_arrays",
     "import_data": "data.importing.importer:import_data",
     "load_task": "tasks.base:load_task",
     "read_results": "report.results:read",

@@ -12,7 +12,12 @@ SelfPretrainError        exit code 1
   Interrupted            exit code 130: stopped on request, resumable
 """
 
+import difflib
+from collections.abc import Iterable
 from typing import ClassVar
+
+MOST_OFFERED = 2000
+"""Names among which the nearest is looked for."""
 
 
 class SelfPretrainError(Exception):
@@ -61,3 +66,24 @@ class Interrupted(SelfPretrainError):
     """The work was stopped on request and can be resumed."""
 
     exit_code = 130
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of an error message about ``name``: the closest known name, or those there are."""
+    known = list(known)[:MOST_OFFERED]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = near or [other for other in known if other.lower().startswith(name.lower())]
+    return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {offered(known)}"
+
+
+def offered(names: Iterable[str], most: int = 30) -> str:
+    """Names in one line, whatever is in them and however many there are."""
+    names = list(names)
+    return ", ".join(printable(name[:300]) for name in names[:most]) + (
+        f" ... ({len(names):,} in all)" if len(names) > most else ""
+    )
+
+
+def printable(text: str) -> str:
+    """A text that changes nothing but its own place wherever it is shown: no control characters, one line."""
+    return "".join(c if c.isprintable() else "?" for c in text)

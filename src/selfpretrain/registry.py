@@ -3,7 +3,6 @@
 The directory is the registry: ``mixers/s4d.py`` offers the mixer called ``s4d`` as ``s4d.mixer``.
 """
 
-import ast
 import functools
 import importlib
 import pkgutil
@@ -12,8 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .errors import SpecError, UnknownName
-from .spec import nearest
+from .errors import SpecError, UnknownName, nearest
 
 SHELVES = {
     "tasks": "task",
@@ -50,8 +48,8 @@ def module_of(shelf: str) -> str:
 def about(shelf: str, name: str) -> str:
     """The first sentence of a shelf's file, read without importing it."""
     package = importlib.import_module(module_of(shelf))
-    text = Path(package.__path__[0], f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(text)) or name).splitlines()[0]
+    with Path(package.__path__[0], f"{name.replace('-', '_')}.py").open(encoding="utf-8") as file:
+        return file.readline().strip().removeprefix("r").strip('"')
 
 
 def find(shelf: str, name: str) -> Any:
@@ -102,9 +100,9 @@ def name_of(thing: object) -> str:
     kind = thing if isinstance(thing, type) else type(thing)
     if kind is not thing and isinstance(given := getattr(thing, "name", None), str) and given:
         return given
-    parts = kind.__module__.split(".")
-    on_shelf = parts[0] == __package__ and len(parts) == 3 and parts[1] in SHELVES
-    return parts[2].replace("_", "-") if on_shelf else kind.__name__.lower()
+    package, _, file = kind.__module__.rpartition(".")
+    on_shelf = package in map(module_of, SHELVES)
+    return file.replace("_", "-") if on_shelf else kind.__name__.lower()
 
 
 def _foreign(name: str) -> Any:

@@ -1,16 +1,15 @@
 """Specs: frozen, checked values that say what to build, as plain JSON and back."""
 
 import dataclasses
-import difflib
 import importlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic
 from pydantic import Field
 
-from .errors import SpecError, UnknownName
+from .errors import SpecError, UnknownName, nearest
 
 IDS = {
     f"selfpretrain.{now}": f"selfpretrain.{always}"
@@ -28,8 +27,6 @@ IDS = {
 """Where classes are now, and what they are called for good: a fingerprint does not know a file.
 
 A shelf's file is the name of what it offers, so shelves need no entry."""
-MOST_OFFERED = 2000
-"""Names among which the nearest is looked for."""
 MOVED = {always: now for now, always in IDS.items()}
 
 LATER = {
@@ -93,31 +90,10 @@ def explain(error: pydantic.ValidationError) -> str:
     """What is wrong with the fields of a spec, in one line."""
     parts = []
     for problem in error.errors():
-        where = ".".join(str(at) for at in problem["loc"])
-        said = problem["msg"].removeprefix("Value error, ")
-        parts.append(f"{where}={problem['input']!r}: {said}" if where else said)
+        where = ".".join(str(step) for step in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        parts.append(f"{where}={problem['input']!r}: {message}" if where else message)
     return "; ".join(parts)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of an error message about ``name``: the closest known name, or those there are."""
-    known = list(known)[:MOST_OFFERED]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    near = near or [other for other in known if other.lower().startswith(name.lower())]
-    return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {offered(known)}"
-
-
-def offered(names: Iterable[str], most: int = 30) -> str:
-    """Names in one line, whatever is in them and however many there are."""
-    names = list(names)
-    return ", ".join(printable(name[:300]) for name in names[:most]) + (
-        f" ... ({len(names):,} in all)" if len(names) > most else ""
-    )
-
-
-def printable(text: str) -> str:
-    """A text that changes nothing but its own place wherever it is shown: no control characters, one line."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _read(text: str) -> Any:

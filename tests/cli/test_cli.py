@@ -280,3 +280,13 @@ def test_help_does_not_wait_for_torch(tmp_path):
         "import sys; from selfpretrain.cli.app import run; run(['--help']); sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, check=True)
+
+
+def test_a_list_waits_for_nothing_that_it_does_not_show(tmp_path):
+    heavy = {"torch", "numpy", "scipy", "sklearn", "matplotlib", "jinja2", "numba", "pyarrow"}
+    code = (
+        "import sys; from selfpretrain.cli.app import run; run(['list', 'mixers']);"
+        f"own = [m for m in sys.modules if m.startswith('selfpretrain.cli')]; assert len(own) <= 4, own;"
+        f"assert not {heavy} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, check=True)

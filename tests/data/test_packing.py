@@ -36,14 +36,11 @@ def test_long_runs_of_zeros_take_few_bytes():
 def test_pad_puts_every_sequence_in_its_row(lengths, values):
     n = np.array(lengths)
     starts, width = n.cumsum() - n, int(n.max()) + 1
-    flat = np.arange(1, n.sum() + 1).astype(np.int32)
+    flat = np.arange(1, n.sum() + 1).astype(np.int32)[:, None]
     if values:
-        flat = np.stack([flat, -flat], axis=1).astype(np.float32)
-        out = np.zeros((len(n), width, 2), np.float32)
-        examples.pad_values(flat, starts, n, out)
-    else:
-        out = np.zeros((len(n), width), np.int64)
-        examples.pad_tokens(flat, starts, n, out)
+        flat = np.concatenate([flat, -flat], axis=1).astype(np.float32)
+    out = np.zeros((len(n), width, flat.shape[1]), np.float32 if values else np.int64)
+    examples.pad_rows(flat, starts, n, out)
     for row, start, length in zip(out, starts, n, strict=True):
         assert np.array_equal(row[:length], flat[start : start + length])
         assert not row[length:].any()

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -11,7 +10,6 @@ from selfpretrain import registry
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers._convolution import Convolution
 from selfpretrain.mixers._hippo import legs, legs_matrix
-from selfpretrain.mixers._profile import kernel_layers, profiles
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.dss import DSS
@@ -201,15 +199,3 @@ def test_long_convolution_ends_with_its_taps():
     K = build(LongConv(), length=8).kernel(12)
     assert K[..., 7].all()
     assert not K[..., 8:].any()
-
-
-def test_profile_finds_the_horizon():
-    layer = build(LongConv(), width=2, length=10, causal=True)
-    with torch.no_grad():
-        layer.taps.zero_()
-        layer.taps[0, 0, 0], layer.taps[0, 1, 6], layer.taps[0, 1, 9] = 2.0, -3.0, 0.1
-    (found,) = profiles(layer, 10)
-    np.testing.assert_allclose(found.envelope, [2, 0, 0, 0, 0, 0, 3, 0, 0, 0.1], rtol=1e-6)
-    np.testing.assert_array_equal(found.horizon, [1, 7])
-    np.testing.assert_allclose(found.energy, [4, 9.01], rtol=1e-6)
-    assert list(kernel_layers(torch.nn.Sequential(layer, torch.nn.Linear(2, 2)))) == ["0"]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from selfpretrain.report.ranks import Ranks, critical_difference, nemenyi_q, rank
+from selfpretrain.report.statistics import Ranks, critical_difference, nemenyi_q, rank
 
 few = settings(max_examples=60, deadline=None)
 SHAPES = st.tuples(st.integers(2, 6), st.integers(3, 6))

@@ -23,6 +23,7 @@ from selfpretrain.report.record import Metric
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
 from selfpretrain.report.results import TaskResults, read
+from selfpretrain.system.events import duration
 
 GOLDEN = Path(__file__).with_name("golden")
 VOID = {"meta", "link", "br"}
@@ -273,7 +274,7 @@ def test_numbers() -> None:
         "0.0",
         "0.0",
     ]
-    assert [format.seconds(x) for x in (3.21, 31.4, 303.0, 7440.0)] == [
+    assert [duration(x) for x in (3.21, 31.4, 303.0, 7440.0)] == [
         "3.2 s",
         "31 s",
         "5 min 3 s",

@@ -1,8 +1,12 @@
 """From an experiment to its report: choosing cells, kept results, tuning, executors, what must run again."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -300,3 +304,31 @@ def test_trackers_hear_everything(experiment, tmp_path):
     assert {"start", "train", "val", "end"} <= {line["kind"] for line in lines}
     log = (workspace.stage(cell.recipe).path / "log.jsonl").read_text().splitlines()
     assert len([line for line in lines if line["kind"] in ("train", "val")]) == len(log)
+
+
+SCRIPT = """
+from pathlib import Path
+
+import selfpretrain as spt
+
+several = spt.Workspace.of(Path("runs"), workers="2")
+for workspace in (several, None):
+    try:
+        results = spt.compare("toys:Majority", ("attention",), seeds=1, scale="smoke", workspace=workspace)
+    except ValueError as error:
+        print(error)
+print(results.state)
+"""
+
+
+def test_a_script_without_a_main_guard_runs_stage_by_stage(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *(p for p in sys.path if p)])
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, text=True,
+        capture_output=True, check=True,
+    )  # fmt: skip
+    refused, state = done.stdout.splitlines()
+    assert refused.startswith(f"{script}, line 9: ") and '`if __name__ == "__main__":`' in refused
+    assert state == "measured"

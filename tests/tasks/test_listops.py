@@ -13,7 +13,7 @@ from scipy import stats
 
 from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError, SpecError
-from selfpretrain.tasks.listops import ListOps, kept_share, text
+from selfpretrain.tasks.listops import SYMBOLS, ListOps, kept_share
 
 
 def value(expression: str) -> int:
@@ -62,7 +62,8 @@ def tree(expression: str) -> tuple[int, int, list[int]]:
 
 def expressions(examples) -> list[str]:
     starts, lengths = examples.starts[0].tolist(), examples.lengths[0].tolist()
-    return [text(examples.flat[a : a + n].tolist()) for a, n in zip(starts, lengths, strict=True)]
+    written = [SYMBOLS[token] for token in examples.flat.tolist()]
+    return [" ".join(written[a : a + n]) for a, n in zip(starts, lengths, strict=True)]
 
 
 @pytest.fixture(scope="module")

@@ -172,7 +172,8 @@ def test_a_missing_release_is_asked_for(home):
 def test_markers_are_found(kind, side, number, share):
     seeds = generator.seeds(3, np.arange(number))
     pixels, labels, facts = generator.images(seeds, generator.Settings(side, 14, "lra"))
-    ends = generator.markers(facts).astype(float)
+    marked = facts.marked[:, :, None].astype(np.int64)
+    ends = np.take_along_axis(facts.dashes, marked, axis=1)[:, :, :2].astype(float)
     apart = np.hypot(*(ends[:, 0] - ends[:, 1]).T)
     found = _pathfinder.marker_distance(Examples.even(pixels.reshape(number, -1, 1), labels))
     close = abs(found.numpy() - apart * 32 / side) < 1 + 32 / side

@@ -91,7 +91,7 @@ def test_plans():
     assert [(type(c.mixer), c.place.length) for c in cells] == [
         (Attention, 512), (S4D, 512), (Attention, 1024), (S4D, 1024),
     ]  # fmt: skip
-    assert all((c.place.width, c.place.causal, c.batch) == (32, True, 2) for c in cells)
+    assert all((c.place.width, c.place.causal, c.setting.batch) == (32, True, 2) for c in cells)
     assert [c.place.rotary for c in cells] == [True, False] * 2
     cells = benchmark.plan("lssl", [], (None, "16,32"), SETTING)
     assert [(c.mixer.states, c.place.width, c.place.length) for c in cells] == [

@@ -1,5 +1,6 @@
 """The ``spt`` command: its verbs, and how an error becomes one line and an exit code."""
 
+import importlib
 import os
 import shlex
 import traceback
@@ -10,27 +11,42 @@ from rich.console import Console
 from rich.text import Text
 
 from ..errors import Interrupted, SelfPretrainError, SpecError
-from ..spec import explain
-from . import bench, check, compare, data, doctor, listing, report, run_recipe, show, study
 
-app = typer.Typer(
-    name="spt",
-    help="Self-pretraining against training from scratch: fair comparisons of sequence models.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
-for verb in (compare, study, run_recipe, report, listing, doctor, bench, check, show):
-    app.add_typer(verb.app)
-app.add_typer(data.app, name="data")
+VERBS = {
+    "compare": "compare",
+    "study": "study",
+    "run": "run_recipe",
+    "report": "report",
+    "list": "listing",
+    "doctor": "doctor",
+    "bench": "bench",
+    "check": "check",
+    "show": "show",
+    "data": "data",
+}
+"""The verbs in the order of ``spt --help``, and the module of each: only what is asked for is imported."""
+
+
+def command_line(*verbs: str) -> typer.Typer:
+    """The command with these verbs, or with all of them."""
+    app = typer.Typer(
+        name="spt",
+        help="Self-pretraining against training from scratch: fair comparisons of sequence models.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    app.callback()(options)
+    for verb in verbs or VERBS:
+        module = importlib.import_module(f".{VERBS[verb]}", __package__)
+        app.add_typer(module.app, name=verb if verb == "data" else None)
+    return app
 
 
 def run(arguments: list[str]) -> int:
     """Run a command line; its exit code. Mistakes get one line, tracebacks with SPT_DEBUG=1 only."""
-    import pydantic
-
     try:
-        app(arguments)
+        command_line(*(verb for verb in arguments[:1] if verb in VERBS))(arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except Interrupted as error:
@@ -39,9 +55,20 @@ def run(arguments: list[str]) -> int:
         return _complain("stopped at once; the same command goes on from the last checkpoint", 130)
     except SelfPretrainError as error:
         return _complain(f"error: {error}", error.exit_code)
-    except pydantic.ValidationError as error:
-        return _complain(f"error: {explain(error)}", SpecError.exit_code)
+    except ValueError as error:
+        return _complain(f"error: {_explained(error)}", SpecError.exit_code)
     return 0
+
+
+def _explained(error: ValueError) -> str:
+    """What is wrong with the fields of a spec; another error is raised again."""
+    import pydantic
+
+    from ..spec import explain
+
+    if not isinstance(error, pydantic.ValidationError):
+        raise error
+    return explain(error)
 
 
 def _complain(line: str, code: int) -> int:
@@ -60,7 +87,6 @@ def version(value: bool | None) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     show: Annotated[
         bool | None, typer.Option("--version", callback=version, is_eager=True, help="Show the version.")

@@ -46,18 +46,18 @@ def check(
 
     made = _mixer(mixer, causal)
     forms = [True] if causal else [False, True] if made.causal else [False]
-    found = [
+    checks = [
         mixer_checks.check(made, LayerContext(width, length, form, made.positions == "rotary"))
         for form in forms
     ]
     measured = _measured(made, lengths, width, causal)
     if as_json:
-        checks = [asdict(it) | {"objectives": it.objectives} for it in found]
+        plain = [asdict(check) | {"objectives": check.objectives} for check in checks]
         readings = [asdict(reading) for reading in measured.readings]
-        typer.echo(json.dumps({"checks": checks, "readings": readings}, indent=1))
+        typer.echo(json.dumps({"checks": plain, "readings": readings}, indent=1))
     else:
-        _show(made, found, measured)
-    raise typer.Exit(int(any(it.failures for it in found)))
+        _show(made, checks, measured)
+    raise typer.Exit(int(any(check.failures for check in checks)))
 
 
 def _mixer(name: str, causal: bool) -> "Mixer":
@@ -84,21 +84,23 @@ def _measured(mixer: "Mixer", lengths: str, width: int, causal: bool) -> "Report
     return Report(tuple(benchmark.read(cell) for cell in cells))
 
 
-def _show(mixer: "Mixer", found: "list[Check]", measured: "Report") -> None:
+def _show(mixer: "Mixer", checks: "list[Check]", measured: "Report") -> None:
     from ..report.figures.scaling import table
 
     console = Console()
-    for it in found:
-        flops = "" if it.flops is None else f", {it.flops:.3g} FLOPs forward and backward"
-        form = "causal" if it.place.causal else "bidirectional"
-        size = f"width {it.place.width}, length {it.place.length}, {it.parameters:,} parameters{flops}"
-        console.print(Text(f"{it.mixer}, {form}: {size}", style="bold"), soft_wrap=True)
+    for check in checks:
+        flops = "" if check.flops is None else f", {check.flops:.3g} FLOPs forward and backward"
+        form = "causal" if check.place.causal else "bidirectional"
+        size = (
+            f"width {check.place.width}, length {check.place.length}, {check.parameters:,} parameters{flops}"
+        )
+        console.print(Text(f"{check.mixer}, {form}: {size}", style="bold"), soft_wrap=True)
         lines = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for probe in it.probes:
+        for probe in check.probes:
             lines.add_row(probe.name, Text(probe.result, style=COLOURS[probe.result]), Text(probe.said))
         console.print(lines)
-        no = "no" if it.denoises else "no, it answers once per sequence; from scratch: classify, regress"
-        console.print(f"can be pretrained: {', '.join(it.objectives) or no}\n", soft_wrap=True)
+        no = "no" if check.denoises else "no, it answers once per sequence; from scratch: classify, regress"
+        console.print(f"can be pretrained: {', '.join(check.objectives) or no}\n", soft_wrap=True)
     if mixer.published:
         console.print(Text(f"note: {mixer.published}"), soft_wrap=True)
     if measured.readings:

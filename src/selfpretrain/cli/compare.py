@@ -1,28 +1,11 @@
 """``spt compare``: training from scratch against self-pretraining, architecture by architecture."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import (
-    DataRoot,
-    Device,
-    DryRun,
-    Executor,
-    FirstSeed,
-    Jobs,
-    Quiet,
-    Runs,
-    ScaleName,
-    Seeds,
-    Set,
-    Track,
-    assignments,
-    scale_of,
-    workspace_of,
-)
+from . import options as flags
 
 app = typer.Typer()
 
@@ -42,34 +25,32 @@ def compare(
             "default: what suits the task."
         ),
     ] = None,
-    seeds: Seeds = 3,
-    first_seed: FirstSeed = 0,
-    scale: ScaleName = "small",
-    runs: Runs = Path("runs"),
-    device: Device = "auto",
-    jobs: Jobs = "auto",
-    executor: Executor = "auto",
-    track: Track = None,
-    settings: Set = None,
+    seeds: flags.Seeds = 3,
+    first_seed: flags.FirstSeed = 0,
+    scale: flags.ScaleName = "small",
+    runs: flags.Runs = Path("runs"),
+    device: flags.Device = "auto",
+    jobs: flags.Jobs = "auto",
+    executor: flags.Executor = "auto",
+    track: flags.Track = None,
+    settings: flags.Set = None,
     match: Annotated[
         str, typer.Option(help="params or flops: architectures as wide as it takes to equal the first.")
     ] = "none",
     tune: Annotated[
         bool, typer.Option(help="First choose each arm's settings on validation, from one space.")
     ] = False,
-    dry_run: DryRun = False,
-    data_root: DataRoot = None,
-    quiet: Quiet = False,
+    dry_run: flags.DryRun = False,
+    data_root: flags.DataRoot = None,
+    quiet: flags.Quiet = False,
 ) -> None:
     """Compare training from scratch with self-pretraining, architecture by architecture."""
     from ..studies._running import Request, carry_out, comparison, foreseen
     from ..system.progress import showing
     from .printing import show_forecast, show_results
 
-    workspace = replace(
-        workspace_of(runs, device, jobs, quiet), executor=executor, trackers=tuple(track or ())
-    )
-    at, changed = scale_of(scale), assignments(settings)
+    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track)
+    at, changed = flags.scale_of(scale), flags.assignments(settings)
     with showing(quiet):  # the data may have to be prepared
         study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)
     request = Request(study, at, first_seed, tune=tune)

@@ -1,22 +1,21 @@
 """The verbs of ``spt data``: what there is, getting it, preparing it, looking at it, checking it."""
 
 import dataclasses
-import functools
 import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import DamagedData, DataError, Interrupted, SpecError
-from ..registry import find, resolve
-from ..spec import amended, nearest
+from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest
+from ..registry import resolve
+from ..spec import amended
 from ..system.progress import showing
 from .data_import import app as import_app
 from .options import DataRoot, Quiet, Set, assignments
@@ -60,8 +59,7 @@ def get(
         float, typer.Option(min=0.1, help="Seconds until a silent network counts as none.")
     ] = 1.0,
     release: Annotated[
-        bool,
-        typer.Option("--release", help="Get the published files of what is generated here: gigabytes."),
+        bool, typer.Option("--release", help="Get the published files of what is generated here: gigabytes.")
     ] = False,
     data_root: DataRoot = None,
     quiet: Quiet = False,
@@ -96,7 +94,8 @@ def get(
 @app.command()
 def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet: Quiet = False) -> None:
     """Prepare a task's examples now rather than when they are first used."""
-    from ..report.format import quantity, seconds
+    from ..report.format import quantity
+    from ..system.events import duration
     from ..tasks._prepared import Prepared
 
     wanted, begin = _task(task, settings), time.monotonic()
@@ -107,7 +106,7 @@ def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet
     with resumable(), showing(quiet):
         counts = [f"{len(wanted.load(split)):,} {split}" for split in _splits()]
     size = sum(file.stat().st_size for file in wanted.place.rglob("*") if file.is_file())
-    took = "was there already" if there else f"took {seconds(time.monotonic() - begin)}"
+    took = "was there already" if there else f"took {duration(time.monotonic() - begin)}"
     _say(f"{wanted.place}: {', '.join(counts)}; {quantity(float(size))}B; {took}")
 
 
@@ -152,8 +151,8 @@ def check(
         found = list(check_data(wanted, simple))
     wrong = any(finding.level == "wrong" for finding in found)
     if as_json:
-        said = {"task": task, "fine": not wrong, "findings": [dataclasses.asdict(f) for f in found]}
-        typer.echo(json.dumps(said, indent=1))
+        report = {"task": task, "fine": not wrong, "findings": [dataclasses.asdict(f) for f in found]}
+        typer.echo(json.dumps(report, indent=1))
     else:
         Console().print(_findings(found))
     raise typer.Exit(int(wrong))
@@ -182,24 +181,6 @@ def verify(
                 wrong += 1
                 _say(f"wrong  {error}")
     raise typer.Exit(int(wrong > 0))
-
-
-def describe(shelf: str, name: str) -> RenderableType:
-    """All about one thing on a shelf: what it is, a task's card, and its settings."""
-    import inspect
-
-    kind: Any = find(shelf, name)
-    kind = kind.func if isinstance(kind, functools.partial) else kind  # one of the user's own sets
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_row("[bold]is[/bold]", Text(inspect.getdoc(kind) or ""))
-    if shelf == "tasks":
-        for what, value in dataclasses.asdict(kind.card).items():
-            if value:
-                table.add_row(f"[bold]{what}[/bold]", Text(value))
-    for setting in dataclasses.fields(kind):
-        default = "" if setting.default is dataclasses.MISSING else f" = {setting.default!r}"
-        table.add_row("[dim]setting[/dim]", Text(f"{setting.name}{default}"))
-    return table
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..data.importing.options import ImportOptions, Kind, MissingPolicy, TargetKind
-from ..errors import DataError
-from ..spec import printable
+from ..errors import DataError, printable
 from ..system.progress import showing
 from .options import DataRoot, Quiet
 

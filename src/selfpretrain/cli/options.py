@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import SpecError
-from ..spec import nearest
+from ..errors import SpecError, nearest
 
 if TYPE_CHECKING:
     from ..runner.workspace import Workspace
@@ -63,7 +62,9 @@ Set = Annotated[
 ]
 
 
-def workspace_of(runs: Path, device: str, jobs: str, quiet: bool) -> "Workspace":
+def workspace_of(
+    runs: Path, device: str, jobs: str, quiet: bool, executor: str = "auto", track: list[str] | None = None
+) -> "Workspace":
     """Where a command works.
 
     Raises:
@@ -73,8 +74,9 @@ def workspace_of(runs: Path, device: str, jobs: str, quiet: bool) -> "Workspace"
 
     from ..runner.workspace import Workspace
 
-    command = f"spt {shlex.join(sys.argv[1:])}"
-    return replace(Workspace.of(runs, device, jobs), quiet=quiet, command=command)
+    workspace = Workspace.of(runs, device, jobs)
+    command, trackers = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ())
+    return replace(workspace, quiet=quiet, command=command, executor=executor, trackers=trackers)
 
 
 def scale_of(name: str) -> "Scale":

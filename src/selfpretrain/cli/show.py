@@ -33,8 +33,7 @@ COLUMNS = ("kind", "step", "epoch", "seconds", "loss", "score", "lr")
 @app.command()
 def show(
     run: Annotated[
-        str,
-        typer.Argument(help="A stage or study: its folder, its fingerprint, or any part of its name."),
+        str, typer.Argument(help="A stage or study: its folder, its fingerprint, or any part of its name.")
     ],
     runs: Annotated[Path, typer.Option(help="Folder of runs in which names are looked up.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
@@ -63,83 +62,87 @@ def show(
                 raise SpecError(f"{folder} is a study; --curve needs one of its stages")
             _show_cells(folder, as_json)
             return
-        found = trace(folder, check and not curve, tuple(trust or ()))
+        provenance = trace(folder, check and not curve, tuple(trust or ()))
     except StoreError as error:  # whoever asks for a run gives its name or folder: that is what is wrong
         raise SpecError(str(error)) from error
     if curve:
-        typer.echo(_csv(found), nl=False)
+        typer.echo(_csv(provenance), nl=False)
     elif as_json:
-        typer.echo(json.dumps(_plain(asdict(found)), indent=1))
+        typer.echo(json.dumps(_plain(asdict(provenance)), indent=1))
     else:
-        _show(found)
+        _show(provenance)
 
 
-def _show(found: "Provenance") -> None:
+def _show(provenance: "Provenance") -> None:
     console = Console()
-    console.print(Text(found.stage, style="bold"), soft_wrap=True)
-    for title, facts in _chapters(found):
+    console.print(Text(provenance.stage, style="bold"), soft_wrap=True)
+    for title, facts in _chapters(provenance):
         lines = list(facts)
         if not lines:
             continue
         console.print(Text(f"\n{title}", style="bold"))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for what, said in lines:
-            table.add_row(Text(what, style="dim"), Text(said))
+        for what, value in lines:
+            table.add_row(Text(what, style="dim"), Text(value))
         console.print(table)
-    console.print(Text(f"\nfolder: {found.folder}"), soft_wrap=True)
-    if found.unreadable:
-        console.print(Text(f"note: not readable: {', '.join(found.unreadable)}", style="yellow"))
+    console.print(Text(f"\nfolder: {provenance.folder}"), soft_wrap=True)
+    if provenance.unreadable:
+        console.print(Text(f"note: not readable: {', '.join(provenance.unreadable)}", style="yellow"))
 
 
-def _chapters(found: "Provenance") -> "Iterator[tuple[str, Iterator[tuple[str, str]]]]":
+def _chapters(provenance: "Provenance") -> "Iterator[tuple[str, Iterator[tuple[str, str]]]]":
     from ..report.recipe_text import recipe
 
-    yield "Recipe", recipe(found.recipe)
-    yield "Stages", _chain(found)
-    yield "Result", _result(found)
-    yield "What training saw", _firewall(found)
-    yield "Weights", _weights(found)
-    yield "Made with", _environment(found)
-    yield "Printed in", _printed(found)
+    yield "Recipe", recipe(provenance.recipe)
+    yield "Stages", _chain(provenance)
+    yield "Result", _result(provenance)
+    yield "What training saw", _firewall(provenance)
+    yield "Weights", _weights(provenance)
+    yield "Made with", _environment(provenance)
+    yield "Printed in", _printed(provenance)
 
 
-def _chain(found: "Provenance") -> Iterator[tuple[str, str]]:
-    for number, link in enumerate(found.chain, 1):
-        said = link.stage or "not among these runs"
+def _chain(provenance: "Provenance") -> Iterator[tuple[str, str]]:
+    for number, link in enumerate(provenance.chain, 1):
+        stage = link.stage or "not among these runs"
         if link.used_by:
-            others = [name for name in link.used_by if name != found.stage]
-            said += f"; also the start of {_some(others)}" if others else ""
-        yield f"{number} {link.objective}", said
+            others = [name for name in link.used_by if name != provenance.stage]
+            stage += f"; also the start of {_some(others)}" if others else ""
+        yield f"{number} {link.objective}", stage
 
 
-def _result(found: "Provenance") -> Iterator[tuple[str, str]]:
+def _result(provenance: "Provenance") -> Iterator[tuple[str, str]]:
     from ..report import format
+    from ..system.events import duration
 
-    if not found.result:
+    if not provenance.result:
         yield "state", "not finished"
     else:
-        result, cost = found.result, found.result["cost"]
+        result, cost = provenance.result, provenance.result["cost"]
         for split, scores in result["scores"].items():
             yield split, ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         steps = f"{result['steps']:,}, {result['epochs']:.1f} epochs, ended by {result['stopped']}"
         yield "steps", f"{steps}; best on validation at {result['best_step']:,}"
-        flops, seconds = format.flops(cost["flops"]), format.seconds(cost["seconds"])
-        yield "cost", f"{flops}, {seconds}, {cost['parameters']:,} parameters"
+        flops, time = format.flops(cost["flops"]), duration(cost["seconds"])
+        yield "cost", f"{flops}, {time}, {cost['parameters']:,} parameters"
     for kind, what in (("train", "loss"), ("val", "score")):
-        values = [float(line.get(what, math.nan)) for line in found.curve if line["kind"] == kind]
+        values = [float(line.get(what, math.nan)) for line in provenance.curve if line["kind"] == kind]
         if values := [value for value in values if math.isfinite(value)]:
             yield f"{kind} {what}", f"{sparkline(values)} {values[0]:.3f} to {values[-1]:.3f}"
 
 
-def _firewall(found: "Provenance") -> Iterator[tuple[str, str]]:
-    for number, (link, seen) in enumerate(zip(found.chain, found.seen, strict=True), 1):
+def _firewall(provenance: "Provenance") -> Iterator[tuple[str, str]]:
+    for number, (link, seen) in enumerate(zip(provenance.chain, provenance.seen, strict=True), 1):
         yield f"{number} {link.objective}", _said(seen)
-    if found.version:
-        yield "data", f"version {found.version}"
-    if found.now:
-        same = found.now == found.result.get("fingerprint", found.now)
-        changed = f"{found.now}: data, numerics or a class from outside have changed since"
-        yield "fingerprint", f"{found.now}, as it would be today" if same else f"today it would be {changed}"
+    if provenance.version:
+        yield "data", f"version {provenance.version}"
+    if provenance.now:
+        same = provenance.now == provenance.result.get("fingerprint", provenance.now)
+        changed = f"{provenance.now}: data, numerics or a class from outside have changed since"
+        yield (
+            "fingerprint",
+            f"{provenance.now}, as it would be today" if same else f"today it would be {changed}",
+        )
 
 
 def _said(seen: "DataSeen") -> str:
@@ -150,27 +153,27 @@ def _said(seen: "DataSeen") -> str:
     return f"{rows}among them {held} ({seen.how})"
 
 
-def _weights(found: "Provenance") -> Iterator[tuple[str, str]]:
-    for kind, names in found.moved.items():
+def _weights(provenance: "Provenance") -> Iterator[tuple[str, str]]:
+    for kind, names in provenance.moved.items():
         yield kind, f"{len(names)}" + (f": {_some(names)}" if names and kind != "moved" else "")
 
 
-def _environment(found: "Provenance") -> Iterator[tuple[str, str]]:
-    git = found.environment.get("git")
+def _environment(provenance: "Provenance") -> Iterator[tuple[str, str]]:
+    git = provenance.environment.get("git")
     if git:
         yield "commit", f"{git['commit']}{', with changes that are not in it' if git['dirty'] else ''}"
-    elif found.environment:
+    elif provenance.environment:
         yield "commit", "not known: not run from a repository"
-    for what, value in found.environment.items():
+    for what, value in provenance.environment.items():
         if what not in ("format", "git"):
             yield what, str(value)
 
 
-def _printed(found: "Provenance") -> Iterator[tuple[str, str]]:
-    for at in found.printed:
-        behind = "" if at.reported else " (a stage before it)"
-        paper = f"; {_paper(at.paper)}" if at.paper else ""
-        yield at.study, f"{at.row} | {at.column} | seed {at.seed}{behind}{paper}"
+def _printed(provenance: "Provenance") -> Iterator[tuple[str, str]]:
+    for citation in provenance.printed:
+        behind = "" if citation.reported else " (a stage before it)"
+        paper = f"; {_paper(citation.paper)}" if citation.paper else ""
+        yield citation.study, f"{citation.row} | {citation.column} | seed {citation.seed}{behind}{paper}"
 
 
 def _paper(number: "PaperNumber") -> str:
@@ -181,17 +184,17 @@ def _show_cells(folder: Path, as_json: bool) -> None:
     """Every cell of an experiment with the stage that it prints."""
     from ..report.results import read
 
-    found = read(folder)
+    results = read(folder)
     if as_json:
         keys = ("study", "task", "row", "column", "seed", "score", "stage")
-        rows = [{key: row[key] for key in keys} for row in found.to_rows()]
+        rows = [{key: row[key] for key in keys} for row in results.to_rows()]
         named = [row | {"stage": Path(row["stage"]).name} for row in rows]
         typer.echo(json.dumps(named, indent=1))
         return
     console = Console()
-    console.print(Text(f"{folder.name}: {found.record.title}", style="bold"), soft_wrap=True)
+    console.print(Text(f"{folder.name}: {results.record.title}", style="bold"), soft_wrap=True)
     table = Table("task", "row", "column", "seed", "test", "stage", box=None, padding=(0, 2, 0, 0))
-    for task in found.tasks:
+    for task in results.tasks:
         for cell in task.cells:
             score = "missing" if cell.score is None else f"{cell.score:.4f}"
             stage = Text(Path(cell.record.stages[-1]).name, no_wrap=True)
@@ -210,11 +213,11 @@ def sparkline(values: list[float], width: int = WIDTH) -> str:
     return "".join(BARS[min(len(BARS) - 1, int((mean - low) / span * len(BARS)))] for mean in means)
 
 
-def _csv(found: "Provenance") -> str:
+def _csv(provenance: "Provenance") -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(found.curve)
+    writer.writerows(provenance.curve)
     return out.getvalue()
 
 

@@ -1,6 +1,5 @@
 """``spt study``: studies of the papers, one or all, and their pages."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,21 +10,7 @@ from rich.text import Text
 from ..errors import DataError, SpecError
 from ..registry import find, names, resolve
 from ..system.events import Event, listening
-from .options import (
-    DataRoot,
-    Device,
-    DryRun,
-    Executor,
-    FirstSeed,
-    Jobs,
-    Quiet,
-    Runs,
-    ScaleName,
-    Seeds,
-    Track,
-    scale_of,
-    workspace_of,
-)
+from . import options as flags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +25,9 @@ app = typer.Typer()
 @app.command()
 def study(
     name: Annotated[str, typer.Argument(help="A study of `spt list studies`, package.module:Class, or all.")],
-    seeds: Seeds = 3,
-    first_seed: FirstSeed = 0,
-    scale: ScaleName = "small",
+    seeds: flags.Seeds = 3,
+    first_seed: flags.FirstSeed = 0,
+    scale: flags.ScaleName = "small",
     mixers: Annotated[
         str | None, typer.Option(help="Further rows: mixers, comma-separated, or package.module:Class.")
     ] = None,
@@ -56,7 +41,7 @@ def study(
             "--tune", "--grid", help="First choose learning rate and batch of every cell by validation."
         ),
     ] = False,
-    runs: Runs = Path("runs"),
+    runs: flags.Runs = Path("runs"),
     results: Annotated[
         Path | None,
         typer.Option(
@@ -65,21 +50,19 @@ def study(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Use no kept results: run everything here.")] = False,
     gpu: Annotated[str, typer.Option(help="For --dry-run: also the hours on this one, e.g. a100.")] = "",
-    device: Device = "auto",
-    jobs: Jobs = "auto",
-    executor: Executor = "auto",
-    track: Track = None,
-    dry_run: DryRun = False,
-    data_root: DataRoot = None,
-    quiet: Quiet = False,
+    device: flags.Device = "auto",
+    jobs: flags.Jobs = "auto",
+    executor: flags.Executor = "auto",
+    track: flags.Track = None,
+    dry_run: flags.DryRun = False,
+    data_root: flags.DataRoot = None,
+    quiet: flags.Quiet = False,
 ) -> None:
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
     from ..studies._running import Request
 
-    workspace = replace(
-        workspace_of(runs, device, jobs, quiet), executor=executor, trackers=tuple(track or ())
-    )
-    at = scale_of(scale)
+    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track)
+    at = flags.scale_of(scale)
     extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()
 
     def request(each: str) -> Request:

@@ -101,9 +101,9 @@ def _read(file: IO[bytes], part: Path, limits: Limits) -> None:
     except (*DAMAGE, OSError) as error:
         if isinstance(error, DataError) or (isinstance(error, OSError) and error.errno):
             raise  # an archive that is refused; a disk that is full
-        said = " ".join(str(error).split())
+        complaint = " ".join(str(error).split())
         raise DataError(
-            f"{file.name} is damaged, or no tar or zip archive ({said}); move it away and get it again"
+            f"{file.name} is damaged, or no tar or zip archive ({complaint}); move it away and get it again"
         ) from error
 
 

@@ -161,7 +161,7 @@ class _Part:
 def _download(download: Download, file: Path, wait: float, pauses: tuple[float, ...]) -> None:
     """Attempt after attempt, until all of the file is there and checked."""
     part = _Part(file)
-    if problem := _silence(download.url, wait):
+    if problem := silence(download.url, wait):
         raise _by_hand(download, file, problem)
     with paths.explained(file):
         _repeat(download, part, file, pauses)
@@ -220,8 +220,8 @@ def _refuse(download: Download, file: Path, reply: "Response") -> None:
         pause = min(float(asked), PATIENCE) if asked.isdigit() else 0.0
         raise _Again(f"the server answers {reply.status_code} ({reply.reason})", pause)
     if reply.status_code not in (200, 206):
-        said = f"{download.url} answers {reply.status_code} ({reply.reason})"
-        raise _by_hand(download, file, said)
+        answer = f"{download.url} answers {reply.status_code} ({reply.reason})"
+        raise _by_hand(download, file, answer)
     if "text/html" in reply.headers.get("Content-Type", "") and not download.name.endswith((".html", ".htm")):
         raise _by_hand(download, file, f"{download.url} answers with a web page")
     total = _total(reply)
@@ -276,7 +276,7 @@ def _room(folder: Path, needed: int) -> None:
         )
 
 
-def _silence(url: str, wait: float) -> str:
+def silence(url: str, wait: float) -> str:
     """What keeps the server, or the proxy before it, from being reached; empty if nothing does.
 
     Asked in a thread: without a network, name servers and firewalls may keep silent for minutes.
@@ -284,23 +284,23 @@ def _silence(url: str, wait: float) -> str:
     from requests.utils import get_environ_proxies, select_proxy
     from urllib3.util import parse_url
 
-    to = parse_url(select_proxy(url, get_environ_proxies(url)) or url)
-    port = to.port or (443 if to.scheme == "https" else 80)
+    server = parse_url(select_proxy(url, get_environ_proxies(url)) or url)
+    port = server.port or (443 if server.scheme == "https" else 80)
     answers: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def knock() -> None:
         try:
-            socket.create_connection((to.host, port), wait).close()
+            socket.create_connection((server.host, port), wait).close()
             answers.put("")
         except OSError as error:
             answers.put(error.strerror or str(error))
 
     threading.Thread(target=knock, daemon=True).start()
     try:
-        said = answers.get(timeout=wait)
+        problem = answers.get(timeout=wait)
     except queue.Empty:
-        said = f"no answer within {wait:g} s, --wait 30 waits longer"
-    return f"{to.host} cannot be reached ({said})" if said else ""
+        problem = f"no answer within {wait:g} s, --wait 30 waits longer"
+    return f"{server.host} cannot be reached ({problem})" if problem else ""
 
 
 def _wrong(download: Download, file: Path) -> str:
@@ -319,8 +319,8 @@ def _wrong(download: Download, file: Path) -> str:
 def _recorded(file: Path) -> str:
     """The SHA-256 seen first."""
     beside = file.with_name(f"{file.name.removesuffix('.part')}.sha256")
-    said = beside.read_text(encoding="utf-8").split() if beside.exists() else []
-    return said[0] if said else ""
+    words = beside.read_text(encoding="utf-8").split() if beside.exists() else []
+    return words[0] if words else ""
 
 
 def _digest(file: Path, kind: str) -> str:
@@ -336,5 +336,5 @@ def _by_hand(download: Download, file: Path, problem: str) -> DataError:
 
 def _short(error: Exception) -> str:
     """The innermost reason of a failed connection, without the objects it is wrapped in."""
-    said = str(error).rpartition(": ")[2].strip("()'\" ")
-    return re.sub(r"\)+$", "", said) or type(error).__name__
+    reason = str(error).rpartition(": ")[2].strip("()'\" ")
+    return re.sub(r"\)+$", "", reason) or type(error).__name__

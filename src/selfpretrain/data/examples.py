@@ -168,19 +168,17 @@ def _gathered(examples: Examples, starts: Tensor, lengths: Tensor, length: int) 
         DataError: if a row is not inside of the flat tensor, because the data are damaged.
     """
     flat = examples.flat.numpy()
-    shape = (len(starts), length)
-    if examples.packed or flat.ndim == 2:
-        out = np.zeros((*shape, 1 if examples.packed else flat.shape[1]), dtype=np.float32)
-        wrong = (unpack_rows if examples.packed else pad_values)(flat, starts.numpy(), lengths.numpy(), out)
-    else:
-        out = np.zeros(shape, dtype=np.int64)
-        wrong = pad_tokens(flat, starts.numpy(), lengths.numpy(), out)
+    rows = flat if flat.ndim == 2 or examples.packed else flat[:, None]
+    kind = np.float32 if flat.ndim == 2 or examples.packed else np.int64
+    out = np.zeros((len(starts), length, 1 if examples.packed else rows.shape[1]), dtype=kind)
+    fill = unpack_rows if examples.packed else pad_rows
+    wrong = fill(rows, starts.numpy(), lengths.numpy(), out)
     if wrong >= 0:
         raise DataError(
             f"a sequence of {int(lengths[wrong]):,} positions from {int(starts[wrong]):,} on is not inside "
             f"of the {len(flat):,} that are there; the data are damaged, see spt data verify"
         )
-    return torch.from_numpy(out)
+    return torch.from_numpy(out if kind is np.float32 else out[:, :, 0])
 
 
 def _indexed(examples: Examples, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
@@ -207,31 +205,15 @@ def _digest(views: list[np.ndarray]) -> str:
 
 
 @compiled
-def pad_tokens(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
-    """out[i, :lengths[i]] = flat[starts[i] :][:lengths[i]]; the rest of ``out`` (n, L) is left alone.
+def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
+    """out[i, :lengths[i]] = flat[starts[i] :][:lengths[i]], of (T, C) and (n, L, C); the rest is left alone.
 
     Returns:
         The first row that is not inside of ``flat``, -1 if all are.
     """
     for i in range(len(starts)):
-        if (
-            not 0 <= lengths[i] <= min(out.shape[1], len(flat))
-            or not 0 <= starts[i] <= len(flat) - lengths[i]
-        ):
-            return i
-        for j in range(lengths[i]):
-            out[i, j] = flat[starts[i] + j]
-    return -1
-
-
-@compiled
-def pad_values(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
-    """The same for flat (T, C) and ``out`` (n, L, C)."""
-    for i in range(len(starts)):
-        if (
-            not 0 <= lengths[i] <= min(out.shape[1], len(flat))
-            or not 0 <= starts[i] <= len(flat) - lengths[i]
-        ):
+        fits = 0 <= lengths[i] <= min(out.shape[1], len(flat))
+        if not fits or not 0 <= starts[i] <= len(flat) - lengths[i]:
             return i
         for j in range(lengths[i]):
             for c in range(flat.shape[1]):

@@ -57,8 +57,8 @@ class PreparedSet:
     @property
     def digest(self) -> str:
         """Hash of the form and of all files: equal sets have equal ones, wherever they lie."""
-        said = json.dumps([self.meta["form"], self.meta["sha256"]], sort_keys=True)
-        return hashlib.sha256(said.encode()).hexdigest()
+        content = json.dumps([self.meta["form"], self.meta["sha256"]], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
 
 
 @dataclass
@@ -85,13 +85,13 @@ class Writer:
             raise DataError(
                 f"sequences of {flat.dtype} in {channels} channels among {self.dtype}, {self.channels}"
             )
-        at, self.size = self.size, self.size + len(flat)
+        start, self.size = self.size, self.size + len(flat)
         if self.folder is None:
             self._parts.append(flat)
         else:
             self._file = self._file or (self.folder / "flat.bin").open("ab")
             self._file.write(np.ascontiguousarray(flat).tobytes())
-        return at
+        return start
 
     def examples(
         self,
@@ -128,15 +128,15 @@ class Writer:
     ) -> None:
         """Append sequences, each an example of its own."""
         lengths = np.array([len(s) for s in sequences], dtype=np.int64)
-        at = self.append(np.concatenate(sequences))
-        self.examples(at + lengths.cumsum() - lengths, lengths, targets, split, groups)
+        start = self.append(np.concatenate(sequences))
+        self.examples(start + lengths.cumsum() - lengths, lengths, targets, split, groups)
 
     def add_packed(self, rows: np.ndarray, targets: np.ndarray, split: np.ndarray) -> None:
         """Append equally long rows (n, L) of bytes, most of them zero, in packed form."""
         room, ends = np.empty(2 * rows.size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
         used = pack_rows(rows, room, ends)
-        at = self.append(room[:used])
-        starts = at + np.concatenate([[0], ends[:-1]])
+        start = self.append(room[:used])
+        starts = start + np.concatenate([[0], ends[:-1]])
         self.examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
 
     def blocks(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
@@ -188,23 +188,23 @@ class Writer:
     def finish(self, form: Form, about: Mapping[str, Any] | None = None) -> PreparedSet:
         """Close the set: all columns, the form, and hashes."""
         columns = {name: self._column(name) for name in COLUMNS if self._columns[name]}
-        said = {"format": FORMAT, "form": FORM.dump_python(form, mode="json"), "about": dict(about or {})}
-        said |= {"dtype": self.dtype, "channels": self.channels, "packed": self.packed, "rows": self.rows}
-        said["symbols"] = self.symbols
+        meta = {"format": FORMAT, "form": FORM.dump_python(form, mode="json"), "about": dict(about or {})}
+        meta |= {"dtype": self.dtype, "channels": self.channels, "packed": self.packed, "rows": self.rows}
+        meta["symbols"] = self.symbols
         if self.folder is None:
             flat = np.concatenate(self._parts)
             hashes = {"flat": hashlib.sha256(flat.tobytes()).hexdigest()}
             hashes |= {name: hashlib.sha256(values.tobytes()).hexdigest() for name, values in columns.items()}
-            return _set(form, said | {"sha256": hashes}, flat, columns)
+            return _set(form, meta | {"sha256": hashes}, flat, columns)
         self.close()
         for name, values in columns.items():
             np.save(self.folder / f"{name}.npy", values, allow_pickle=False)
         hashes = {name: integrity.file_hash(self.folder / f"{name}.npy") for name in columns}
-        said["sha256"] = {"flat": integrity.file_hash(self.folder / "flat.bin")} | hashes
+        meta["sha256"] = {"flat": integrity.file_hash(self.folder / "flat.bin")} | hashes
         (self.folder / "state.npz").unlink(missing_ok=True)
-        said["seal"] = integrity.seal(said)
-        (self.folder / "meta.json").write_text(json.dumps(said, indent=1), encoding="utf-8")
-        integrity.remember(self.folder, integrity.appearance(self.folder, said))
+        meta["seal"] = integrity.seal(meta)
+        (self.folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
+        integrity.remember(self.folder, integrity.appearance(self.folder, meta))
         return open_set(self.folder)
 
     def close(self) -> None:

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..errors import DataError, SpecError
-from ..spec import nearest
+from ..errors import DataError, SpecError, nearest
 from .examples import Examples
 from .schema import SPLITS
 
@@ -81,15 +80,17 @@ def _by_group(classes: np.ndarray, groups: np.ndarray, seed: int) -> np.ndarray:
     if len(count) < 3:
         raise DataError(f"{len(count)} groups cannot fill three splits; give `split`, or leave `groups` out")
     wanted = np.outer(SHARES, count.sum(0))
-    got, home = np.zeros_like(wanted), np.zeros(len(count), dtype=np.int64)
+    held, home = np.zeros_like(wanted), np.zeros(len(count), dtype=np.int64)
     random = np.random.RandomState(seed).permutation(len(count))
     order = np.lexsort((random, -count.sum(1)))
-    for left, at in zip(range(len(order), 0, -1), order, strict=True):
-        empty = np.flatnonzero(got.sum(1) == 0)
+    for left, chosen in zip(range(len(order), 0, -1), order, strict=True):
+        empty = np.flatnonzero(held.sum(1) == 0)
         choices = empty if len(empty) >= left else np.arange(3)
-        cost = [np.square(got + count[at] * (np.arange(3) == c)[:, None] - wanted).sum() for c in choices]
-        home[at] = choices[int(np.argmin(cost))]
-        got[home[at]] += count[at]
+        cost = [
+            np.square(held + count[chosen] * (np.arange(3) == c)[:, None] - wanted).sum() for c in choices
+        ]
+        home[chosen] = choices[int(np.argmin(cost))]
+        held[home[chosen]] += count[chosen]
     return home[group]
 
 
@@ -105,11 +106,7 @@ def split_number(word: str) -> int:
 
 
 def assign_splits(
-    strata: np.ndarray,
-    groups: np.ndarray | None,
-    given: np.ndarray | None,
-    equal: np.ndarray,
-    seed: int,
+    strata: np.ndarray, groups: np.ndarray | None, given: np.ndarray | None, equal: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[str]]:
     """(n,) the split of every sequence, -1 if it is left out; and what people should know of it.
 
@@ -128,8 +125,8 @@ def assign_splits(
         return split, []
     copies = _earlier_copies(split, equal)
     split = np.where(copies, LEFT_OUT, split)
-    said = f"{copies.sum():,} copies of sequences that another group has in a later split are left out"
-    return split, [said] if copies.any() else []
+    note = f"{copies.sum():,} copies of sequences that another group has in a later split are left out"
+    return split, [note] if copies.any() else []
 
 
 def _given(

@@ -66,16 +66,16 @@ class Mamba2Cell(RecurrentCell):
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """In chunks."""
-        seen, S = state
-        z, near, dt = self.enter(x).split([self.sizes[0], sum(self.sizes), self.heads], dim=-1)
-        near = torch.cat([seen, near], dim=1)
-        conv = self.bias + sum(near[:, j : j + x.shape[1]] * tap for j, tap in enumerate(self.taps))
+        before, S = state
+        z, recent, dt = self.enter(x).split([self.sizes[0], sum(self.sizes), self.heads], dim=-1)
+        recent = torch.cat([before, recent], dim=1)
+        conv = self.bias + sum(recent[:, j : j + x.shape[1]] * tap for j, tap in enumerate(self.taps))
         u, b, c = F.silu(conv).split(self.sizes, dim=-1)
         dt = F.softplus(dt.to(self.step.dtype) + self.step).mT[..., None]  # (B, H, L, 1)
         u, g = split(u, self.heads), -dt * self.log_decay.exp()[:, None, None]
         o, S = decayed_attention(c[:, None], b[:, None], dt * u, g, S)
         o = join(o + self.D[:, None, None] * u)
-        return self.out(self.norm(o * F.silu(z))), (near[:, x.shape[1] :], S)
+        return self.out(self.norm(o * F.silu(z))), (recent[:, x.shape[1] :], S)
 
 
 mixer = Mamba2

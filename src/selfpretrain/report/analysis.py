@@ -174,21 +174,21 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     Raises:
         StoreError: if the two were tested on different examples.
     """
-    here, there = task.at(*a), task.at(*b)
-    seeds = tuple(seed for seed in here if seed in there)
+    ours_by_seed, theirs_by_seed = task.at(*a), task.at(*b)
+    seeds = tuple(seed for seed in ours_by_seed if seed in theirs_by_seed)
     if not seeds:
         return Difference(a, b, (), (), None, None, Standing.NOTHING)
-    ours, theirs = [here[s] for s in seeds], [there[s] for s in seeds]
+    ours, theirs = [ours_by_seed[s] for s in seeds], [theirs_by_seed[s] for s in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
-    found = estimate(values, example_error(task, ours, theirs))
-    return Difference(a, b, seeds, values, found, sign_flip(values), judge(found, task.record.metric.tie))
+    mean = estimate(values, example_error(task, ours, theirs))
+    return Difference(a, b, seeds, values, mean, sign_flip(values), judge(mean, task.record.metric.tie))
 
 
-def judge(found: Estimate, tie: float) -> Standing:
+def judge(difference: Estimate, tie: float) -> Standing:
     """Where the combined interval lies; ``tie`` is half the width of the tie band."""
-    if found.bounds is None:
+    if difference.bounds is None:
         return Standing.ONE_SEED
-    low, high = found.bounds
+    low, high = difference.bounds
     rules = {
         Standing.BETTER: low > tie,
         Standing.WORSE: high < -tie,
@@ -223,18 +223,18 @@ def example_error(
 
 
 def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> list[str]:
-    there = [column for column in task.columns if (row, column) in means]
-    if len(there) < 2 or any(means[row, column].n < 2 for column in there):
+    measured = [column for column in task.columns if (row, column) in means]
+    if len(measured) < 2 or any(means[row, column].n < 2 for column in measured):
         return []  # too few to tell a best one
-    best = max(there, key=lambda column: means[row, column].mean)
-    return [column for column in there if column == best or _ties(task, row, best, column)]
+    best = max(measured, key=lambda column: means[row, column].mean)
+    return [column for column in measured if column == best or _ties(task, row, best, column)]
 
 
 def _ties(task: TaskResults, row: str, best: str, other: str) -> bool:
-    found = difference(task, (row, best), (row, other)).estimate
-    if found is None or found.bounds is None:
+    gap = difference(task, (row, best), (row, other)).estimate
+    if gap is None or gap.bounds is None:
         return True
-    return found.mean < task.record.metric.tie or found.bounds[0] <= 0
+    return gap.mean < task.record.metric.tie or gap.bounds[0] <= 0
 
 
 def _ranking(task: TaskResults) -> Ranking | None:

@@ -8,7 +8,7 @@ from . import format, statistics
 from .analysis import Analysis, Difference, RowColumn, TaskAnalysis, score_of
 from .figures.charts import SEPARATOR
 from .layout import Entry, ReportTable
-from .ranks import Ranks, rank
+from .statistics import Ranks, rank
 from .tables import BLANK, by_task
 
 FEWEST_RUNS = 3

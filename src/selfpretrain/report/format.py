@@ -97,19 +97,6 @@ def flops(value: float) -> str:
     return f"{text}FLOP" if text[-1].isalpha() else f"{text} FLOP"
 
 
-def seconds(value: float) -> str:
-    """A duration with its two largest units, e.g. ``31 s``, ``5 min 3 s``, ``2 h 4 min``."""
-    if value < 10:
-        return f"{value:.1f} s"
-    whole = round(value)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    minutes = round(value / 60)
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
 def listing(words: list[str]) -> str:
     """Words joined as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

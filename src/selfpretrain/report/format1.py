@@ -31,9 +31,9 @@ def upgraded(path: Path, content: Json) -> Json:
         )
     plans = {part: read_json(below / part / "study.json") for part in content.get("parts", [])}
     shared = content.get("shared") or {}
-    said = {RENAMED.get(key, key): value for key, value in content.items()}
-    said |= {"asked": shared.get("asked", 0), "different": shared.get("run", 0)}
-    return _joined(said, [(labels.get(part) or _task(plan), plan) for part, plan in plans.items()])
+    fields = {RENAMED.get(key, key): value for key, value in content.items()}
+    fields |= {"asked": shared.get("asked", 0), "different": shared.get("run", 0)}
+    return _joined(fields, [(labels.get(part) or _task(plan), plan) for part, plan in plans.items()])
 
 
 def parts(folders: Iterable[Path]) -> set[Path]:
@@ -42,7 +42,7 @@ def parts(folders: Iterable[Path]) -> set[Path]:
     return {folder.parent / part for folder in sheets for part in read_json(folder / SHEET).get("parts", [])}
 
 
-def _joined(said: Json, tasks: list[tuple[Any, Json]]) -> Json:
+def _joined(fields: Json, tasks: list[tuple[Any, Json]]) -> Json:
     """One record of all tasks; ``said`` goes before what the first of them says."""
     plans = [plan for _, plan in tasks]
     first = plans[0] if plans else {}
@@ -59,7 +59,7 @@ def _joined(said: Json, tasks: list[tuple[Any, Json]]) -> Json:
         "version": ", ".join(dict.fromkeys(plan.get("version", "") for plan in plans)),
         "command": "\n".join(dict.fromkeys(plan.get("command", "") for plan in plans)),
         "paper": papers[0] if papers else "",
-        **said,
+        **fields,
         "tasks": [{**plan, "label": label} for label, plan in tasks],
     }
 

@@ -116,8 +116,8 @@ def _lines(analysis: Analysis) -> tuple[str, ...]:
     about = [f"Task: {card.name}. {card.about}" for card in cards] if len(cards) == 1 else []
     scale = f"{record.scale} scale" if record.scale else ""
     seeds = format.plural(analysis.seeds, "seed") if analysis.seeds else ""
-    said = [results.state, scale, seeds, f"selfpretrain {record.version}"]
-    return (*about, f"{record.name}: {'; '.join(filter(None, said))}")
+    words = [results.state, scale, seeds, f"selfpretrain {record.version}"]
+    return (*about, f"{record.name}: {'; '.join(filter(None, words))}")
 
 
 def _outcomes(analysis: Analysis) -> list[str]:
@@ -129,17 +129,17 @@ def _outcomes(analysis: Analysis) -> list[str]:
         return ["Nothing has been run yet."]
     few = sum(len(task.task.rows) for task in analysis.tasks) <= FEW_ROWS
     for task in analysis.tasks:
-        before, said = f"{task.label}: " if several else "", verdict(task)
-        competing = said.ranking and (few or not several) and not certainty.settings(analysis)
-        gain = said.gain if few else f"{standings([task])}."
-        lines.append(f"{before}{gain} {said.ranking if competing else ''}".strip())
+        before, verdicts = f"{task.label}: " if several else "", verdict(task)
+        competing = verdicts.ranking and (few or not several) and not certainty.settings(analysis)
+        gain = verdicts.gain if few else f"{standings([task])}."
+        lines.append(f"{before}{gain} {verdicts.ranking if competing else ''}".strip())
     return lines
 
 
 def _question(analysis: Analysis) -> Section:
     about = analysis.results.record.about.items()
-    said = [f"**{markdown.escaped(title)}.** {text}" for title, text in about if title != BELOW]
-    return Section("What is asked", "\n\n".join(said))
+    parts = [f"**{markdown.escaped(title)}.** {text}" for title, text in about if title != BELOW]
+    return Section("What is asked", "\n\n".join(parts))
 
 
 def _scores(analysis: Analysis) -> Section:
@@ -155,8 +155,8 @@ def _scores(analysis: Analysis) -> Section:
 
 def _quoted(analysis: Analysis) -> Section:
     """What must be known about single numbers of the paper."""
-    said = [f"{p.table}, {p.row}, {p.column}: {p.remark}." for p in analysis.printed if p.remark]
-    return Section("On the paper's numbers", points=tuple(dict.fromkeys(said)))
+    remarks = [f"{p.table}, {p.row}, {p.column}: {p.remark}." for p in analysis.printed if p.remark]
+    return Section("On the paper's numbers", points=tuple(dict.fromkeys(remarks)))
 
 
 def _interpretation(analysis: Analysis) -> Section:
@@ -187,8 +187,8 @@ def _missing(analysis: Analysis) -> Section:
 
 
 def _caveats(analysis: Analysis) -> Section:
-    said = [caveats(task) for task in analysis.tasks]
-    return Section("Before you trust this", points=_merged(analysis, said))
+    lines = [caveats(task) for task in analysis.tasks]
+    return Section("Before you trust this", points=_merged(analysis, lines))
 
 
 def _gains(analysis: Analysis) -> Section:
@@ -294,10 +294,10 @@ def _numbered(name: str, drawn: Iterable[tuple[str, Callable[[], str]]]) -> tupl
     return tuple(Picture(file, alt, draw) for file, alt, draw in named)
 
 
-def _merged(analysis: Analysis, said: Iterable[Iterable[str]]) -> tuple[str, ...]:
+def _merged(analysis: Analysis, by_task: Iterable[Iterable[str]]) -> tuple[str, ...]:
     """What is said of every task, each once; with the tasks' labels where it is not said of all of them."""
     where: dict[str, list[str]] = {}
-    for task, lines in zip(analysis.tasks, said, strict=True):
+    for task, lines in zip(analysis.tasks, by_task, strict=True):
         for line in lines:
             where.setdefault(line, []).append(task.label)
     return tuple(

@@ -52,7 +52,7 @@ def published(paper: str) -> Mapping[Where, PaperNumber]:
     Raises:
         UnknownName: if there is no file of that paper.
     """
-    from ..spec import nearest
+    from ..errors import nearest
 
     if paper not in PAPERS:
         raise UnknownName(f"no printed numbers of {paper!r}{nearest(paper, PAPERS)}")
@@ -73,7 +73,7 @@ def look_up(paper: str, place: Where) -> PaperNumber:
     Raises:
         UnknownName: if the paper, its table, row or column is not there; the message offers the nearest.
     """
-    from ..spec import nearest
+    from ..errors import nearest
 
     known = list(published(paper))
     for i, kind in enumerate(("table", "row", "column")):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
+from ..system.events import duration
 from . import format
 from .analysis import Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
 from .layout import Entry, ReportTable
@@ -58,13 +59,13 @@ def order(task: TaskAnalysis) -> ReportTable:
     treatment, control = task.task.headline
     pairs = task.ranking.pairs if task.ranking else ()
     shown = [pair for pair in pairs if len(pairs) <= MOST_PAIRS or pair.order is not RowOrder.UNRESOLVED]
-    said = {RowOrder.CHANGES: "changes", RowOrder.STAYS: "stays", RowOrder.UNRESOLVED: "not resolved"}
+    words = {RowOrder.CHANGES: "changes", RowOrder.STAYS: "stays", RowOrder.UNRESOLVED: "not resolved"}
     rows = tuple(
         (
             Entry(f"{pair.rows[0]} {format.MINUS} {pair.rows[1]}"),
             _gain(task.metric, pair.control),
             _gain(task.metric, pair.treatment),
-            Entry(said[pair.order]),
+            Entry(words[pair.order]),
         )
         for pair in shown
     )
@@ -118,10 +119,7 @@ def baselines(analysis: Analysis) -> ReportTable:
     rows = tuple(
         (Entry(task.label), Entry(name), Entry(format.score(task.metric, value), key=value))
         for task in analysis.tasks
-        for name, value in {
-            "chance": task.task.record.task.chance,
-            **task.task.record.baselines,
-        }.items()
+        for name, value in {"chance": task.task.record.task.chance, **task.task.record.baselines}.items()
         if value is not None
     )
     units = list(dict.fromkeys(format.unit(task.metric) for task in analysis.tasks))
@@ -215,10 +213,10 @@ def _tasks_abreast(analysis: Analysis) -> ReportTable:
 
 def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
     """Mean and interval over seeds, bold if it is the best of its row or cannot be told from it."""
-    found = task.means.get(place)
-    if found is None:
+    estimate = task.means.get(place)
+    if estimate is None:
         return MISSING
-    return Entry(format.spread(task.metric, found), place in task.best, found.mean)
+    return Entry(format.spread(task.metric, estimate), place in task.best, estimate.mean)
 
 
 def _has_paper(task: TaskAnalysis) -> bool:
@@ -248,27 +246,27 @@ def _average(tasks: Sequence[TaskAnalysis], place: RowColumn) -> Entry:
     return Entry(format.score(tasks[0].metric, mean), key=mean)
 
 
-def _gain(metric: Metric, found: Difference) -> Entry:
-    if found.estimate is None:
+def _gain(metric: Metric, difference: Difference) -> Entry:
+    if difference.estimate is None:
         return MISSING
-    size = format.signed(metric, found.estimate.mean)
-    bounds = found.estimate.bounds
+    size = format.signed(metric, difference.estimate.mean)
+    bounds = difference.estimate.bounds
     spread = "(one seed)" if bounds is None else format.interval(metric, bounds)
-    return Entry(f"{size} {spread}", key=found.estimate.mean)
+    return Entry(f"{size} {spread}", key=difference.estimate.mean)
 
 
-def _contrast(metric: Metric, found: Difference) -> tuple[Entry, ...]:
-    assert found.estimate is not None, "contrasts without a pair are left out"
-    wins = sum(value > 0 for value in found.values)
+def _contrast(metric: Metric, difference: Difference) -> tuple[Entry, ...]:
+    assert difference.estimate is not None, "contrasts without a pair are left out"
+    wins = sum(value > 0 for value in difference.values)
     return (
-        Entry(found.a[0]),
-        Entry(f"{found.a[1]} {format.MINUS} {found.b[1]}"),
-        Entry(str(found.estimate.n)),
-        Entry(format.signed(metric, found.estimate.mean), key=found.estimate.mean),
-        Entry(format.interval(metric, found.estimate.seed_bounds)),
-        Entry(format.interval(metric, found.estimate.bounds)),
-        Entry(f"{wins} of {found.estimate.n}", key=float(wins)),
-        _probability(found.p),
+        Entry(difference.a[0]),
+        Entry(f"{difference.a[1]} {format.MINUS} {difference.b[1]}"),
+        Entry(str(difference.estimate.n)),
+        Entry(format.signed(metric, difference.estimate.mean), key=difference.estimate.mean),
+        Entry(format.interval(metric, difference.estimate.seed_bounds)),
+        Entry(format.interval(metric, difference.estimate.bounds)),
+        Entry(f"{wins} of {difference.estimate.n}", key=float(wins)),
+        _probability(difference.p),
     )
 
 
@@ -300,7 +298,7 @@ def _spent(cells: Sequence[CellResult | StageCost], among: int = 1) -> Entry:
     """Compute and time of cells or stages, over their number."""
     flops = sum((cell.flops for cell in cells), 0.0) / among
     seconds = sum((cell.seconds for cell in cells), 0.0) / among
-    return Entry(f"{format.flops(flops)}, {format.seconds(seconds)}", key=flops)
+    return Entry(f"{format.flops(flops)}, {duration(seconds)}", key=flops)
 
 
 def _counted(metric: Metric) -> str:
@@ -320,7 +318,7 @@ def _run(cell: CellResult, metric: Metric) -> tuple[Entry, ...]:
         Entry(str(scored.steps)),
         Entry(scored.stopped),
         Entry(format.flops(cell.flops), key=cell.flops),
-        Entry(format.seconds(cell.seconds), key=cell.seconds),
+        Entry(duration(cell.seconds), key=cell.seconds),
     )
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Literal
 
-from ..errors import SpecError
+from ..errors import SpecError, nearest
 from ..registry import name_of
-from ..spec import nearest
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.model import Network

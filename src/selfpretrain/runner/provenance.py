@@ -141,8 +141,8 @@ def locate(run: str, runs: Path) -> Path:
     if not known:
         raise UnknownName(f"no stage and no study in {runs}; give the folder of runs with --runs")
     near = difflib.get_close_matches(run, [*known, *(name.rpartition("-")[2] for name in known)], n=1)
-    said = f"; did you mean {near[0]!r}?" if near else ""
-    raise UnknownName(f"none of the {len(known)} stages and studies in {runs} is called {run!r}{said}")
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UnknownName(f"none of the {len(known)} stages and studies in {runs} is called {run!r}{hint}")
 
 
 def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Provenance:
@@ -223,12 +223,12 @@ def _chain(name: str, recipe: Json, index: RunIndex) -> Iterator[ChainLink]:
     cells = [stages for _, _, cell in index.cells() if name in (stages := _stages(cell))]
     for i, stage in enumerate(recipe["stages"]):
         prefix = recipe | {"stages": recipe["stages"][: i + 1]}
-        equal = [at for at, result in index.results.items() if result["recipe"] == prefix]
+        recipes = {name: result["recipe"] for name, result in index.results.items()}
+        equal = [name for name, other in recipes.items() if other == prefix]
         # A study says which of several it means: the data of one recipe may have changed.
-        said = [name] if i + 1 == len(recipe["stages"]) else sorted({stages[i] for stages in cells}) or equal
-        later = (at for at, other in index.results.items() if at not in equal)
-        used = (at for at in later if _begins(index.results[at]["recipe"], prefix))
-        yield ChainLink(" or ".join(said), called(stage["objective"]), tuple(used))
+        meant = [name] if i + 1 == len(recipe["stages"]) else sorted({stages[i] for stages in cells}) or equal
+        used = (name for name, other in recipes.items() if name not in equal and _begins(other, prefix))
+        yield ChainLink(" or ".join(meant), called(stage["objective"]), tuple(used))
 
 
 def _stages(cell: CellRecord) -> list[str]:
@@ -271,8 +271,8 @@ def _data(plain: Json, trusted: tuple[str, ...]) -> _Data:
 def _seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen:
     if stage not in index.results:
         return DataSeen(stage, 0, "", {}, "there is no result of it")
-    said = index.results[stage]["data"]
-    rows, digest = int(said.get("rows", 0)), str(said.get("sha256", ""))
+    trained_on = index.results[stage]["data"]
+    rows, digest = int(trained_on.get("rows", 0)), str(trained_on.get("sha256", ""))
     task, prints = _manifest(digest, runs)
     train, how = training_data(data.recipe).digests() if data.recipe else [], data.why
     if train:
@@ -282,10 +282,10 @@ def _seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen:
     if not train and prints and seen_by(prints["train"]) == digest:
         train, how = prints["train"], f"by the manifest of {task}; {how}"
     if train and not prints and data.recipe:
-        prints = {str(split): ones for split, ones in hashes(data.recipe.task).items()}
+        prints = {str(split): digests for split, digests in hashes(data.recipe.task).items()}
     known = set(train)
     held = {split: prints[split] for split in HELD if known}
-    shared = {split: (sum(one in known for one in ones), len(ones)) for split, ones in held.items()}
+    shared = {split: (sum(d in known for d in digests), len(digests)) for split, digests in held.items()}
     return DataSeen(stage, rows, digest, shared, how)
 
 

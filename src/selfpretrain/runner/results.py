@@ -143,30 +143,37 @@ class ExperimentFolder:
 
     def _stamp(self) -> str:
         """Changes when the report would."""
-        it = self.experiment
-        cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in it.cells]
+        experiment = self.experiment
+        cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in experiment.cells]
         finished = sorted(name for name, folder in self.stages().items() if folder.finished)
-        decides = [__version__, dict(it.about), self._interpretation(), it.notes, cells, finished]
+        decides = [
+            __version__,
+            dict(experiment.about),
+            self._interpretation(),
+            experiment.notes,
+            cells,
+            finished,
+        ]
         return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:10]
 
     def _record(self, notes: tuple[str, ...] = ()) -> ExperimentRecord:
-        it = self.experiment
+        experiment = self.experiment
         before = results.read_record(self.path) if self.folder.has(STUDY) else None
         return ExperimentRecord(
-            name=it.name,
-            title=it.title,
-            scale=it.scale,
+            name=experiment.name,
+            title=experiment.title,
+            scale=experiment.scale,
             version=__version__,
             created=before.created if before else datetime.now(UTC).isoformat(timespec="seconds"),
             command=before.command if before else self.workspace.command,
-            tasks=tuple(self._task(cells, (*it.notes, *notes)) for cells in it.by_task()),
-            about=dict(it.about),
+            tasks=tuple(self._task(cells, (*experiment.notes, *notes)) for cells in experiment.by_task()),
+            about=dict(experiment.about),
             interpretation=self._interpretation(),
-            figure=it.figure,
-            paper=it.paper,
-            asked=sum(len(cell.recipe.stages) for cell in it.cells),
+            figure=experiment.figure,
+            paper=experiment.paper,
+            asked=sum(len(cell.recipe.stages) for cell in experiment.cells),
             different=len(self.stages()),
-            first_seed=it.first_seed,
+            first_seed=experiment.first_seed,
             stamp=self._stamp(),
         )
 

@@ -54,9 +54,9 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
     except Exception as error:
         trace = folder.path / "error.txt"
         write_text(trace, traceback.format_exc())
-        said = (str(error).splitlines() or [""])[0]
+        first_line = (str(error).splitlines() or [""])[0]
         raise StageFailed(
-            f"{folder.path.name}: {type(error).__name__}: {said} (the traceback is in {trace})"
+            f"{folder.path.name}: {type(error).__name__}: {first_line} (the traceback is in {trace})"
         ) from error
 
 

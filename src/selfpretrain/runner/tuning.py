@@ -44,17 +44,17 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     for cell in experiment.cells:
         first.setdefault(_place(cell), cell)
     trials = {
-        place: [with_setting(replace(cell.recipe, seed=TUNING_SEED), setting) for setting in settings]
-        for place, cell in first.items()
+        arm: [with_setting(replace(cell.recipe, seed=TUNING_SEED), setting) for setting in settings]
+        for arm, cell in first.items()
     }
     run_recipes((recipe for tried in trials.values() for recipe in tried), workspace, tested=False)
-    scores = {place: [_score(recipe, workspace) for recipe in tried] for place, tried in trials.items()}
-    best = {place: settings[found.index(max(found))] for place, found in scores.items()}
+    scores = {arm: [_score(recipe, workspace) for recipe in tried] for arm, tried in trials.items()}
+    best = {arm: settings[measured.index(max(measured))] for arm, measured in scores.items()}
     cells = (replace(cell, recipe=with_setting(cell.recipe, best[_place(cell)])) for cell in experiment.cells)
     notes = [
-        f"{', '.join(place)}: {_told(best[place])} (validation score {max(found):.3f}), of {len(found)} "
+        f"{', '.join(arm)}: {_told(best[arm])} (validation score {max(measured):.3f}), of {len(measured)} "
         f"settings tried with seed {TUNING_SEED}, which is not reported"
-        for place, found in scores.items()
+        for arm, measured in scores.items()
     ]
     return replace(experiment, cells=tuple(cells), notes=(*experiment.notes, *notes))
 

@@ -66,11 +66,7 @@ def compare(
 
 
 def study(
-    name: str,
-    seeds: int = 3,
-    scale: Scale = "small",
-    workspace: Workspace | None = None,
-    fresh: bool = False,
+    name: str, seeds: int = 3, scale: Scale = "small", workspace: Workspace | None = None, fresh: bool = False
 ) -> ExperimentResults:
     """Run a study of the shelf, or take what was measured before, and make its report.
 
@@ -107,7 +103,7 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
     Raises:
         Interrupted: when asked to stop; the same call goes on.
     """
-    workspace = workspace or Workspace.of(Path("runs"))
+    workspace = workspace or Workspace.of(Path("runs"), workers="1")  # a script needs no main guard for it
     with remembered_costs(workspace), at_work(workspace) as here:
         experiment = request.experiment()
         folder = restored(request, experiment, here)

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..errors import SpecError
-from ..mixers.attention import Attention
+from ..errors import SpecError, nearest
 from ..mixers.base import Mixer
-from ..mixers.s4d import S4D
 from ..registry import find, name_of
 from ..runner.experiment import Cell
 from ..runner.tuning import SearchSpace
-from ..spec import Count, nearest, spec
+from ..spec import Count, spec
 from ..tasks.base import Task
 from ..training import cost
 from ..training.build import build_network
@@ -50,7 +48,8 @@ class Compare(Study):
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "Compare":
         """Attention and S4D on the embedded default task."""
-        return prepare(find("tasks", "stdlib")(), (Attention(), S4D()), "causal", scale, seeds)
+        mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
+        return prepare(find("tasks", "stdlib")(), mixers, "causal", scale, seeds)
 
     def cells(self) -> Iterator[Cell]:
         """Seed by seed, so that an unfinished study already shows all arms."""

@@ -123,8 +123,8 @@ def read_json(
     except (ValueError, RecursionError) as error:
         raise broken(damaged(path, error, mend)) from error
     if not isinstance(content, dict):
-        said = "it holds no object" if small else f"it has more than {LARGEST_JSON >> 20} MB"
-        raise broken(damaged(path, said, mend))
+        problem = "it holds no object" if small else f"it has more than {LARGEST_JSON >> 20} MB"
+        raise broken(damaged(path, problem, mend))
     seal = content.pop(SEAL, None)
     if seal and not edited and seal != _digest(content):
         raise broken(damaged(path, "its content is not what was written", mend))
@@ -182,7 +182,7 @@ def explained(
 
 def _refusal(path: Path, error: OSError, doing: str, elsewhere: str, kept: str) -> str:
     code = error.errno or 0
-    said = {
+    known = {
         errno.ENOSPC: f"free some space and run the same command again, or {elsewhere}",
         errno.EDQUOT: f"your disk quota is used up; free some space, or {elsewhere}",
         errno.EACCES: f"no right to {doing} there" + (f"; {elsewhere}" if doing == "write" else ""),
@@ -196,8 +196,8 @@ def _refusal(path: Path, error: OSError, doing: str, elsewhere: str, kept: str) 
         errno.ESTALE: "its network disk has lost it; run the same command again",
         errno.EFBIG: "it would be larger than a file may be here; see ulimit -f",
     }
-    said[errno.EPERM] = said[errno.EACCES]
-    advice = said.get(code, error.strerror or " ".join(str(error).split()))
+    known[errno.EPERM] = known[errno.EACCES]
+    advice = known.get(code, error.strerror or " ".join(str(error).split()))
     if code == errno.ENOSPC:
         advice = f"{_full(path)}; {advice}"
     return f"cannot {doing} {path}: {advice}" + (f"; {kept}" if kept and doing == "write" else "")
@@ -260,7 +260,7 @@ def _acquired(path: Path, stop: Callable[[], bool]) -> FileLock:
 def holder(path: Path) -> str:
     """Who holds a lock file, in words."""
     try:
-        said = json.loads(path.with_name(f"{path.name}.holder").read_text())
-        return f"process {int(said['pid'])} on {str(said['host'])[:80]}, since {str(said['since'])[:25]}"
+        note = json.loads(path.with_name(f"{path.name}.holder").read_text())
+        return f"process {int(note['pid'])} on {str(note['host'])[:80]}, since {str(note['since'])[:25]}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

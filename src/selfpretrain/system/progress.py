@@ -6,17 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich import progress as rich
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from .events import Event, duration, listening
@@ -37,8 +29,9 @@ def showing(quiet: bool = False) -> Iterator[None]:
         with listening(_Lines()):
             yield
     else:
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as bar, listening(_Bar(bar)):
+        text, share = rich.TextColumn("{task.description}"), rich.TaskProgressColumn()
+        columns = (text, rich.BarColumn(), share, rich.TimeRemainingColumn())
+        with rich.Progress(*columns, console=console, transient=True) as bar, listening(_Bar(bar)):
             yield
 
 
@@ -70,12 +63,12 @@ class _Stages:
         self.numbers: dict[str, dict[str, float]] = {}
         self.finished: set[str] = set()
         self.begin = time.monotonic()
-        self.bar = Progress(
-            TextColumn("stages"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
+        self.bar = rich.Progress(
+            rich.TextColumn("stages"),
+            rich.BarColumn(),
+            rich.MofNCompleteColumn(),
+            rich.TimeElapsedColumn(),
+            rich.TextColumn("{task.fields[left]}"),
         )
         self.overall = self.bar.add_task("stages", total=stages, left="")
         self.live = Live(
@@ -122,7 +115,7 @@ def _tell_line(event: Event) -> None:
 class _Bar:
     """Moves a bar."""
 
-    def __init__(self, bar: Progress) -> None:
+    def __init__(self, bar: rich.Progress) -> None:
         self.bar, self.line, self.last = bar, bar.add_task("", total=None), 0.0
 
     def __call__(self, event: Event) -> None:

@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from ..data.download import Download
+from ..data.prepared import Writer
+from ..data.schema import Form
 from ..errors import DataError
+from ..spec import Seed, spec
 from . import _images
 from ._images import ImageBlock
+from ._prepared import Prepared
 from ._raw import need
 from ._unpickle import read_batch
 from .base import Task
@@ -24,6 +29,25 @@ DOWNLOADS = (
 
 BATCHES = "cifar-10-batches-py"
 PLACES = (BATCHES, "uoft-cs/cifar10", "cifar10")
+
+
+@spec
+class Cifar(Prepared):
+    """Which object is in the picture? What the tasks on these images share."""
+
+    downloads = DOWNLOADS
+    places = PLACES
+    grey: ClassVar[bool] = False
+
+    split_seed: Seed = 0  # another choice of the 5,000 validation images
+
+    def write(self, out: Writer) -> Form:
+        """One grey channel, or three, of 256 levels."""
+        if self.made_up:
+            return _images.write(out, _images.invent(1 if self.grey else 3), NAMES, self.split_seed, val=20)
+        found = blocks(self)
+        grey = (ImageBlock(_images.grey(block.pixels), block.labels, block.test) for block in found)
+        return _images.write(out, grey if self.grey else found, NAMES, self.split_seed)
 
 
 def blocks(task: Task) -> Iterator[ImageBlock]:

@@ -15,8 +15,8 @@ from ..data.importing.options import ImportOptions
 from ..data.prepared import PreparedSet, Writer, open_set
 from ..data.schema import Form, Split
 from ..data.splits import budget, stratified
-from ..errors import DataError
-from ..spec import Count, nearest, spec
+from ..errors import DataError, nearest
+from ..spec import Count, spec
 from . import _waves
 from .base import Card, Task
 

@@ -8,7 +8,7 @@ than in the files released there, which ``source="lra"`` reads.
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -122,11 +122,6 @@ class ListOps(Task):
 
     def _file(self, split: Split) -> Path:
         return need(self, *_lra.places(f"listops-1000/basic_{split}.tsv"))
-
-
-def text(tokens: Iterable[int]) -> str:
-    """The expression as people read it, e.g. ``[MAX 4 7 ]``."""
-    return " ".join(SYMBOLS[token] for token in tokens)
 
 
 def _root(examples: Examples) -> Tensor:

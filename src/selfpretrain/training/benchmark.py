@@ -21,12 +21,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import Interrupted, SelfPretrainError, SpecError
+from ..errors import Interrupted, SelfPretrainError, SpecError, nearest
 from ..mixers.base import LayerContext, Mixer
 from ..registry import find, name_of, names
 from ..report.figures import scaling
 from ..report.figures.scaling import Measurement, Report
-from ..spec import nearest
 from ..system.files import FORMAT, explained, write_text
 from ..system.hardware import environment
 from ..system.startup import keep_memory
@@ -56,9 +55,7 @@ class Trial:
 
     mixer: Mixer
     place: LayerContext
-    batch: int = 4
-    device: str = "cpu"
-    limit: float = LIMIT  # seconds
+    setting: "Setting"
 
     def layer(self) -> nn.Module:
         """The layer, freshly initialised."""
@@ -77,7 +74,7 @@ class Setting:
     def cell(self, mixer: Mixer, width: int, length: int) -> Trial:
         """One layer of this width and length."""
         place = LayerContext(width, length, self.causal, rotary=mixer.positions == "rotary")
-        return Trial(mixer, place, self.batch, self.device, self.limit)
+        return Trial(mixer, place, self)
 
 
 def asked(text: str) -> list[str]:
@@ -164,10 +161,10 @@ def by_width(widths: list[int], length: int, setting: Setting) -> list[Trial]:
 def matched(cell: Trial, goal: int) -> Trial:
     """The same layer at the width, a multiple of ``STEP``, that comes nearest to so many parameters."""
 
-    def at(width: int) -> Trial:
+    def of_width(width: int) -> Trial:
         return replace(cell, place=replace(cell.place, width=width))
 
-    return at(fitting(lambda width: parameters(at(width)), float(goal), STEP))
+    return of_width(fitting(lambda width: parameters(of_width(width)), float(goal), STEP))
 
 
 def _matched_if_built(cell: Trial, goal: int) -> Trial:
@@ -205,10 +202,10 @@ def measure(cells: list[Trial], repeats: int, folder: Path, tell: Callable[[str]
                     beyond.append(cell)
                 tell(f"{turn + 1}/{repeats}  {readings[-1].line()}")
     except KeyboardInterrupt:
-        _write(_report(found), cells[0].device, folder)
+        _write(_report(found), cells[0].setting.device, folder)
         raise Interrupted(f"stopped; what was measured is in {folder}; from the start again") from None
     report = _report(found)
-    _write(report, cells[0].device, folder)
+    _write(report, cells[0].setting.device, folder)
     return report
 
 
@@ -231,8 +228,8 @@ def read(cell: Trial) -> Measurement:
     process.start()
     there.close()
     try:
-        slow = not here.poll(cell.limit)
-        answer = {"said": f"{SLOW}: more than {cell.limit:g} s"} if slow else here.recv()
+        slow = not here.poll(cell.setting.limit)
+        answer = {"said": f"{SLOW}: more than {cell.setting.limit:g} s"} if slow else here.recv()
     except EOFError:
         process.join()
         killed = process.exitcode == -signal.SIGKILL
@@ -244,7 +241,7 @@ def read(cell: Trial) -> Measurement:
 
 
 def _reading(cell: Trial, answer: dict[str, Any]) -> Measurement:
-    return Measurement(name_of(cell.mixer), cell.place.length, cell.place.width, cell.batch, **answer)
+    return Measurement(name_of(cell.mixer), cell.place.length, cell.place.width, cell.setting.batch, **answer)
 
 
 def peak_memory() -> int:
@@ -289,15 +286,17 @@ def _child(cell: Trial, answer: Connection) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     try:
-        answer.send(_on_gpu(cell) if cell.device.startswith("cuda") else _on_cpu(cell))
+        answer.send(_on_gpu(cell) if cell.setting.device.startswith("cuda") else _on_cpu(cell))
     except SelfPretrainError as error:
         answer.send({"said": str(error)})
     except (MemoryError, torch.OutOfMemoryError):
         answer.send({"said": LARGE})
     except Exception as error:
-        said = (str(error).splitlines() or [""])[0]
-        full = "memory" in said and "alloc" in said  # the CPU's allocator has no error class of its own
-        answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {said}"})
+        first_line = (str(error).splitlines() or [""])[0]
+        full = (
+            "memory" in first_line and "alloc" in first_line
+        )  # the CPU's allocator has no error class of its own
+        answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {first_line}"})
 
 
 def _on_cpu(cell: Trial) -> dict[str, Any]:
@@ -319,19 +318,19 @@ def _on_cpu(cell: Trial) -> dict[str, Any]:
 
 def _on_gpu(cell: Trial) -> dict[str, Any]:
     _warm(cell)
-    layer, x = cell.layer().to(cell.device), _input(cell, cell.place.length)
-    torch.cuda.synchronize(cell.device)
-    torch.cuda.reset_peak_memory_stats(cell.device)
-    before = torch.cuda.memory_allocated(cell.device)
+    layer, x = cell.layer().to(cell.setting.device), _input(cell, cell.place.length)
+    torch.cuda.synchronize(cell.setting.device)
+    torch.cuda.reset_peak_memory_stats(cell.setting.device)
+    before = torch.cuda.memory_allocated(cell.setting.device)
     _pass(layer, x)
-    grown = torch.cuda.max_memory_allocated(cell.device) - before
+    grown = torch.cuda.max_memory_allocated(cell.setting.device) - before
 
     def once() -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         _pass(layer, x)
         end.record()
-        torch.cuda.synchronize(cell.device)
+        torch.cuda.synchronize(cell.setting.device)
         return start.elapsed_time(end) / 1e3
 
     return {"parameters": _size(layer), "seconds": _typical(once), "bytes": grown}
@@ -341,12 +340,12 @@ def _warm(cell: Trial) -> None:
     """Load libraries with a short layer: what the measured one works out in its first pass is its own."""
     short = min(WARM, cell.place.length)
     with contextlib.suppress(Exception):  # what fails at this length may do at the one that is asked for
-        layer = cell.mixer.build(replace(cell.place, length=short)).to(cell.device)
+        layer = cell.mixer.build(replace(cell.place, length=short)).to(cell.setting.device)
         _pass(layer, _input(cell, short))
 
 
 def _input(cell: Trial, length: int) -> Tensor:
-    x = torch.randn(cell.batch, length, cell.place.width, device=cell.device)
+    x = torch.randn(cell.setting.batch, length, cell.place.width, device=cell.setting.device)
     return x.requires_grad_()
 
 

@@ -19,9 +19,9 @@ from torch import nn
 
 from ..data.examples import Examples, generator
 from ..data.sampler import BatchSampler
-from ..errors import SelfPretrainError, SpecError, StageFailed
+from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
 from ..registry import name_of
-from ..spec import describe, nearest
+from ..spec import describe
 from .build import build_network, training_data
 from .flops import count
 from .recipe import Budget, Recipe, fingerprint
@@ -86,10 +86,10 @@ def _blaming(recipe: Recipe) -> Iterator[None]:
     except SelfPretrainError:
         raise
     except Exception as error:
-        said = (str(error).splitlines() or [""])[0]
+        first_line = (str(error).splitlines() or [""])[0]
         name = f"a network with {name_of(recipe.model.mixer)}"
         raise StageFailed(
-            f"{name} fails: {type(error).__name__}: {said} (SPT_DEBUG=1 shows where)"
+            f"{name} fails: {type(error).__name__}: {first_line} (SPT_DEBUG=1 shows where)"
         ) from error
 
 
@@ -142,12 +142,12 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: Examples, order: B
     """
     padded = order.padded().numpy()
     lengths = np.unique(np.quantile(padded, [0, 1 / 3, 2 / 3, 1], method="nearest"))
-    found = []
+    flops = []
     for length in lengths.tolist():
         row = (data.longest - length).abs().argmin()
         one, two = (_count(recipe, network, data, row.repeat(n)) for n in (1, 2))
-        found.append(one + (two - one) * (order.size - 1))
-    return float(np.interp(padded, lengths, found).mean())
+        flops.append(one + (two - one) * (order.size - 1))
+    return float(np.interp(padded, lengths, flops).mean())
 
 
 def _count(recipe: Recipe, network: nn.Module, data: Examples, rows: torch.Tensor) -> float:

@@ -133,15 +133,17 @@ class Fit:
         step, objective = self.state.step, self.stage.objective
         set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
         batch = self.train.batch(self.order.rows(step)).to(self.device)
-        whole = objective.make_targets(batch, self.form, generator(self.seed, "ask", self.key, step))
-        mine = (
-            whole.part(distributed.rank(), distributed.world_size())
+        targets = objective.make_targets(batch, self.form, generator(self.seed, "ask", self.key, step))
+        share = (
+            targets.part(distributed.rank(), distributed.world_size())
             if distributed.world_size() > 1
-            else whole
+            else targets
         )
-        outputs = self.network_at_work(mine.batch.inputs, mine.batch.valid, mine.hidden, mine.counts)
+        outputs = self.network_at_work(share.batch.inputs, share.batch.valid, share.hidden, share.counts)
         # The average over processes follows: each gives its share of the batch's mean times their number.
-        loss = objective.loss(outputs, mine, self.form) * (distributed.world_size() / whole.size.clamp(min=1))
+        loss = objective.loss(outputs, share, self.form) * (
+            distributed.world_size() / targets.size.clamp(min=1)
+        )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if self.stage.optim.clip:

@@ -136,22 +136,26 @@ def check_recipes(recipes: Iterable[Recipe]) -> list[str]:
     Raises:
         SpecError: if a mixer that sees the future is to be pretrained causally.
     """
-    said: list[str] = []
+    problems: list[str] = []
     for recipe in recipes:
         model, mixer = recipe.model, recipe.model.mixer
         causal = any(stage.objective.needs_causal for stage in recipe.stages)
-        said += [PEEKING] if causal and model.norm == "batch" and PEEKING not in said else []
+        problems += [PEEKING] if causal and model.norm == "batch" and PEEKING not in problems else []
         if is_ours(type(mixer).__module__):
             continue  # the laws of the shelf have seen it
         length = min(recipe.task_of(recipe.last).form.length, LONGEST)
-        found = _remembered(
+        checked = _remembered(
             mixer, LayerContext(model.width, length, model.causal, model.encoding == "rotary")
         )
-        if causal and "causal" not in found.objectives:
-            why = next(iter(found.failures), "its outputs are random")
-            raise SpecError(f"{found.mixer} must not be pretrained causally ({why}); use --objective masked")
-        said += [line for failure in found.failures if (line := f"{found.mixer}: {failure}") not in said]
-    return said
+        if causal and "causal" not in checked.objectives:
+            why = next(iter(checked.failures), "its outputs are random")
+            raise SpecError(
+                f"{checked.mixer} must not be pretrained causally ({why}); use --objective masked"
+            )
+        problems += [
+            line for failure in checked.failures if (line := f"{checked.mixer}: {failure}") not in problems
+        ]
+    return problems
 
 
 _memory: dict[str, Check] = {}
@@ -219,20 +223,20 @@ def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
         raise
     except Exception as error:
         raise SpecError(f"{name_of(mixer)} cannot be built: {_line(error)}") from error
-    it = _Subject(mixer, place, module, module, torch.Generator().manual_seed(0))
+    subject = _Subject(mixer, place, module, module, torch.Generator().manual_seed(0))
     module.double()
     try:
-        if it(it.draw()).dtype == it.dtype:
-            return it
+        if subject(subject.draw()).dtype == subject.dtype:
+            return subject
     except Exception:  # single precision is written into it, or it does not run at all
         pass
     module.float()
-    return replace(it, dtype=torch.float32)
+    return replace(subject, dtype=torch.float32)
 
 
-def _learning(it: _Subject) -> _Subject:
+def _learning(subject: _Subject) -> _Subject:
     """The same layer anew, for training: some have no gradients otherwise."""
-    fresh = _layer(it.mixer, it.place)
+    fresh = _layer(subject.mixer, subject.place)
     fresh.module.train()
     return fresh
 
@@ -247,59 +251,65 @@ def _network(layer: _Subject) -> _Subject:
     return replace(layer, module=network, run=network.features, during="in training, ")
 
 
-def _causality(it: _Subject) -> None:
-    L = it.place.length
+def _causality(subject: _Subject) -> None:
+    L = subject.place.length
     for cut in sorted({1, L // 3, L // 2, L - 1} - {0}):
         kept = (torch.arange(L) < cut).expand(ROWS, L)
-        it.compare(kept, None, f"positions from {cut} on reach earlier ones")
+        subject.compare(kept, None, f"positions from {cut} on reach earlier ones")
 
 
-def _padding_content(it: _Subject) -> None:
-    valid = _some_valid(it.place.length)
-    it.compare(valid, valid, "padding reaches real positions")
+def _padding_content(subject: _Subject) -> None:
+    valid = _some_valid(subject.place.length)
+    subject.compare(valid, valid, "padding reaches real positions")
 
 
-def _padding_length(it: _Subject) -> None:
-    n = max(1, it.place.length // 2)
-    x = it.draw()
+def _padding_length(subject: _Subject) -> None:
+    n = max(1, subject.place.length // 2)
+    x = subject.draw()
     valid = (torch.arange(x.shape[1]) < n).expand(x.shape[:2])
     what = f"{n} positions give other outputs when padded to {x.shape[1]}"
-    it.demand(it(x[:, :n]), it(x, valid)[:, :n], valid[:, :n], what)
+    subject.demand(subject(x[:, :n]), subject(x, valid)[:, :n], valid[:, :n], what)
 
 
-def _batch_independence(it: _Subject) -> None:
-    kept = (torch.arange(ROWS) == 0)[:, None].expand(ROWS, it.place.length)
-    it.compare(kept, None, "sequences of a batch reach each other")
-    x = it.draw()
-    if not it.during:  # in training, dropout differs with the size of the batch
-        it.demand(it(x)[:1], it(x[:1]), kept[:1], "a sequence alone gives other outputs than in a batch")
+def _batch_independence(subject: _Subject) -> None:
+    kept = (torch.arange(ROWS) == 0)[:, None].expand(ROWS, subject.place.length)
+    subject.compare(kept, None, "sequences of a batch reach each other")
+    x = subject.draw()
+    if not subject.during:  # in training, dropout differs with the size of the batch
+        subject.demand(
+            subject(x)[:1], subject(x[:1]), kept[:1], "a sequence alone gives other outputs than in a batch"
+        )
 
 
 @torch.no_grad()
-def _determinism(it: _Subject) -> None:
-    x = it.draw()
-    first, second = it.run(x, None), it.run(x, None)
+def _determinism(subject: _Subject) -> None:
+    x = subject.draw()
+    first, second = subject.run(x, None), subject.run(x, None)
     everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
-    it.demand(first, second, everywhere, "two passes in evaluation mode give different outputs")
+    subject.demand(first, second, everywhere, "two passes in evaluation mode give different outputs")
 
 
-def _gradients(it: _Subject) -> None:
-    it = _learning(it)
-    it.run(it.draw().requires_grad_(), _some_valid(it.place.length)).square().sum().backward()
-    for name, parameter in it.module.named_parameters():
+def _gradients(subject: _Subject) -> None:
+    subject = _learning(subject)
+    subject.run(subject.draw().requires_grad_(), _some_valid(subject.place.length)).square().sum().backward()
+    for name, parameter in subject.module.named_parameters():
         if parameter.requires_grad and parameter.grad is None:
             raise CheckFailed(f"parameter {name} gets no gradient")
         if parameter.grad is not None and not parameter.grad.isfinite().all():
             raise CheckFailed(f"the gradient of parameter {name} is not finite")
 
 
-def _odd_lengths(it: _Subject) -> None:
-    L = it.place.length
+def _odd_lengths(subject: _Subject) -> None:
+    L = subject.place.length
     for length in sorted({n for n in (1, 7, L - 1 - L % 2) if 0 < n < L}):
         try:
             # Where batches have one length only, the layer is built for it.
-            there = _layer(it.mixer, replace(it.place, length=length)) if it.mixer.fixed_length else it
-            y = there(there.draw(length))
+            other = (
+                _layer(subject.mixer, replace(subject.place, length=length))
+                if subject.mixer.fixed_length
+                else subject
+            )
+            y = other(other.draw(length))
         except Exception as error:
             raise CheckFailed(
                 f"sequences of {length} positions fail, of {L} do not: {_line(error)}"
@@ -308,17 +318,17 @@ def _odd_lengths(it: _Subject) -> None:
             raise CheckFailed(f"sequences of {length} positions give outputs that are not finite")
 
 
-def _length_limit(it: _Subject) -> None:
-    L = it.place.length
+def _length_limit(subject: _Subject) -> None:
+    L = subject.place.length
     try:
-        it(it.draw(2 * L))
+        subject(subject.draw(2 * L))
     except CheckFailed:
         raise
     except Exception as error:
         deliberate = isinstance(error, ValueError | AssertionError) and str(error)
         if not deliberate:
-            said = f"made for {L} positions, with {2 * L} it breaks rather than refuse: {_line(error)}"
-            raise CheckFailed(said) from error
+            problem = f"made for {L} positions, with {2 * L} it breaks rather than refuse: {_line(error)}"
+            raise CheckFailed(problem) from error
 
 
 PROBES: dict[str, Callable[[_Subject], None]] = {
@@ -339,30 +349,30 @@ def _probed(name: str, layer: _Subject, network: _Subject) -> Probe:
         return Probe(name, "not applicable", "bidirectional")
     if name == "padding length" and layer.mixer.fixed_length:
         return Probe(name, "not applicable", "of fixed length: batches are padded to the length of the task")
-    alone = _tried(name, PROBES[name], layer)
-    if alone.result != "ok" or name not in IN_TRAINING:
-        return alone
-    whole = _tried(name, PROBES[name], network)
-    return whole if whole.result == "fails" else alone
+    by_itself = _tried(name, PROBES[name], layer)
+    if by_itself.result != "ok" or name not in IN_TRAINING:
+        return by_itself
+    in_network = _tried(name, PROBES[name], network)
+    return in_network if in_network.result == "fails" else by_itself
 
 
-def _tried(name: str, probe: Callable[[_Subject], object], it: _Subject) -> Probe:
+def _tried(name: str, probe: Callable[[_Subject], object], subject: _Subject) -> Probe:
     try:
-        probe(it)
+        probe(subject)
     except CheckFailed as leak:
         return Probe(name, "fails", str(leak), leak.position, leak.by)
     except Unsteady:
-        return Probe(name, "not applicable", f"{it.during}outputs are random, whatever the seed")
+        return Probe(name, "not applicable", f"{subject.during}outputs are random, whatever the seed")
     except Exception as error:
-        return Probe(name, "fails", f"{it.during}{_line(error)}")
+        return Probe(name, "fails", f"{subject.during}{_line(error)}")
     return Probe(name, "ok")
 
 
-def _flops(it: _Subject) -> float | None:
-    it = _learning(it)
-    x = it.draw()[:1].requires_grad_()
+def _flops(subject: _Subject) -> float | None:
+    subject = _learning(subject)
+    x = subject.draw()[:1].requires_grad_()
     try:
-        return counted(it.module, lambda: it.run(x, None).sum())
+        return counted(subject.module, lambda: subject.run(x, None).sum())
     except Exception:  # the probe of gradients tells why
         return None
 

@@ -72,9 +72,9 @@ class Folder:
     def save(self, name: str, tensors: Mapping[str, Tensor], meta: Json | None = None) -> str:
         """Tensors and a little JSON in one safetensors file, whole or not at all; the digest of both."""
         plain = {key: value.detach().contiguous() for key, value in tensors.items()}
-        said = json.dumps(meta or {})
-        digest = _digest(plain, said)
-        metadata = {"format": str(FORMAT), "json": said, "sha256": digest}
+        text = json.dumps(meta or {})
+        digest = _digest(plain, text)
+        metadata = {"format": str(FORMAT), "json": text, "sha256": digest}
         with explained(self.path), replacing(self.path / name) as temporary:
             temporary.write_bytes(safetensors.torch.save(plain, metadata))
         return digest
@@ -93,7 +93,7 @@ class Folder:
             with explained(path, "read"), safetensors.safe_open(path, framework="pt") as file:
                 meta = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            said = json.loads(meta.get("json", "{}"))
+            content = json.loads(meta.get("json", "{}"))
             if (known := meta.get("sha256")) and _digest(tensors, meta["json"]) != known:
                 raise ValueError("its content is not what was written")
             if known and digest and known != digest:
@@ -102,7 +102,7 @@ class Folder:
             raise StoreError(damaged(path, error, _mend(name))) from error
         if meta.get("format") != str(FORMAT):
             raise ForeignRun(foreign(path, meta.get("format")))
-        return tensors, said
+        return tensors, content
 
     def has(self, name: str) -> bool:
         """Whether a file is there."""
@@ -151,13 +151,13 @@ class Log:
         self._file.close()
 
 
-def _digest(tensors: Mapping[str, Tensor], said: str) -> str:
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
     """SHA-256 of names, types, shapes and bytes of some tensors, and of the JSON beside them."""
-    found = hashlib.sha256(said.encode())
+    digest = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _mend(name: str) -> str:

@@ -72,10 +72,10 @@ def freeze(network: nn.Module, patterns: tuple[str, ...]) -> None:
 
 def _named(names: Iterable[str], patterns: tuple[str, ...]) -> list[str]:
     names = list(names)
-    found: list[str] = []
+    chosen: list[str] = []
     for pattern in patterns:
         matching = fnmatch.filter(names, pattern)
         if not matching:
             raise TransferError(f"{pattern!r} names nothing in the network")
-        found += matching
-    return found
+        chosen += matching
+    return chosen

@@ -13,7 +13,7 @@ from scipy import ndimage, stats
 
 from selfpretrain.errors import SpecError
 from selfpretrain.tasks.generators import _draw, pathfinder
-from selfpretrain.tasks.generators.pathfinder import Settings, contours, images, markers, seeds
+from selfpretrain.tasks.generators.pathfinder import Settings, images, seeds
 
 EACH = [Settings(side, 14, quirks) for side in (32, 64, 128, 256) for quirks in ("lra", "none")]
 ALL = [*EACH, Settings(32, 9), Settings(32, 6)]
@@ -29,6 +29,17 @@ GOLDEN = {
     "32-9-lra": "d95ec09d063de7f4",
     "32-6-lra": "b22c04d0ac3375c9",
 }
+
+
+def contours(facts, settings):
+    """(n, 2, l, 2) row and column where the dashes of both contours start."""
+    both = facts.dashes[:, : 2 * settings.length, :2]
+    return both.reshape(len(both), settings.length, 2, 2).swapaxes(1, 2)
+
+
+def markers(facts):
+    """(n, 2, 2) row and column of both markers: on a first dash, and on a last one."""
+    return np.take_along_axis(facts.dashes, facts.marked[:, :, None].astype(np.int64), axis=1)[:, :, :2]
 
 
 def some(number, settings, seed=0):

@@ -19,12 +19,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError
-from ...spec import nearest
+from ...errors import DataError, nearest
 from .options import ImportOptions
 from .source import Part, Signal, Source, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
+ROLES = {"y": "label", "groups": "group", "split": "split"}
+"""What is said of every sequence."""
 SMALL, RATIO = 1 << 28, 200
 """Bytes that a compressed file may become; beyond that, for each of its own. More is a bomb, or zeros."""
 AT_ONCE = 1 << 22
@@ -38,22 +39,24 @@ class ArraySource(Source):
     flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C)
     starts: np.ndarray = field(kw_only=True)
     lengths: np.ndarray = field(kw_only=True)
-    columns: dict[str, pa.Array] = field(kw_only=True)  # y, groups, split
+    columns: dict[str, pa.Array] = field(kw_only=True)  # by role
 
     def parts(self) -> Iterator[Part]:
         """The rows, some at a time."""
         size = self.lengths * (1 if self.flat.ndim == 1 else self.flat.shape[1])
-        at, ends = 0, size.cumsum()
-        while at < len(size):
-            to = max(int(np.searchsorted(ends, ends[at] - size[at] + AT_ONCE, side="right")), at + 1)
-            some = slice(at, to)
-            spans = zip(self.starts[some].tolist(), self.lengths[some].tolist(), strict=True)
+        first, ends = 0, size.cumsum()
+        while first < len(size):
+            last = max(
+                int(np.searchsorted(ends, ends[first] - size[first] + AT_ONCE, side="right")), first + 1
+            )
+            rows = slice(first, last)
+            spans = zip(self.starts[rows].tolist(), self.lengths[rows].tolist(), strict=True)
             flat = np.concatenate([self.flat[a : a + n] for a, n in spans])
-            said = {key: column.slice(at, to - at) for key, column in self.columns.items()}
+            columns = {key: column.slice(first, last - first) for key, column in self.columns.items()}
             flat = flat[:, None] if self.kind == "values" and flat.ndim == 1 else flat
-            where = partial(_sequence, at)
-            yield Part(flat, self.lengths[some], said["y"], said.get("groups"), said.get("split"), where)
-            at = to
+            where = partial(_sequence, first)
+            yield Part(flat, self.lengths[rows], columns, where)
+            first = last
 
 
 def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> ArraySource:
@@ -73,8 +76,9 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
     if not len(starts):
         raise DataError("x holds no sequence")
     changed: dict[str, str] = {}
-    given = [key for key in ("y", "groups", "split") if key in arrays]
-    columns = {key: _words(key, arrays[key], len(starts), changed) for key in given}
+    columns = {
+        role: _words(key, arrays[key], len(starts), changed) for key, role in ROLES.items() if key in arrays
+    }
     numbers = flat.dtype.kind == "f" or flat.ndim == 2
     kind: Signal = "values" if options.kind == "values" or (options.kind == "auto" and numbers) else "tokens"
     if kind == "tokens" and numbers:
@@ -83,17 +87,11 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
         )
     facts = {"x": f"{x.dtype} {x.shape}", "groups": "given" if "groups" in arrays else "none"}
     facts["split"] = "given" if "split" in arrays else "made"
-    return ArraySource(
-        kind,
-        0,
-        len(starts),
-        facts,
-        flat=flat,
-        starts=starts,
-        lengths=lengths,
-        columns=columns,
-        changed=changed,
+    source = ArraySource(
+        kind, 0, len(starts), facts, flat=flat, starts=starts, lengths=lengths, columns=columns
     )
+    source.changed = changed
+    return source
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -158,13 +156,13 @@ def _open(file: Path) -> np.ndarray:
         return np.load(file, mmap_mode="c", allow_pickle=False)
 
 
-def _plain(said: str) -> str:
-    if "allow_pickle" in said or "Object arrays" in said or "Python objects" in said:
+def _plain(complaint: str) -> str:
+    if "allow_pickle" in complaint or "Object arrays" in complaint or "Python objects" in complaint:
         return (
             " holds an array of Python objects, which can run code when read; sequences of unequal length "
             "go through selfpretrain.data.importing.importer.import_arrays"
         )
-    return f" cannot be read as a NumPy file: {said}"
+    return f" cannot be read as a NumPy file: {complaint}"
 
 
 def _padded(x: np.ndarray, lengths: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -202,12 +200,12 @@ def _words(name: str, array: np.ndarray, n: int, changed: dict[str, str]) -> pa.
     if array.dtype.kind not in "biufUS":
         raise DataError(f"{name} is {array.dtype}; it must hold integers, floats or strings")
     array = array.astype(str) if array.dtype.kind in "US" else array
-    found = words(pa.array(array), changed)
+    column = words(pa.array(array), changed)
     if name != "y" or array.dtype.kind != "i":
-        return found
+        return column
     if (array < -1).any():
-        at = int((array < -1).argmax())
-        raise DataError(f"y[{at}] is {array[at]}; classes are numbered from 0, and -1 means unlabelled")
+        row = int((array < -1).argmax())
+        raise DataError(f"y[{row}] is {array[row]}; classes are numbered from 0, and -1 means unlabelled")
     return words(pa.array(array, mask=array == -1))
 
 

@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 
-from ...errors import DataError
-from ...spec import offered
+from ...errors import DataError, offered
 from ..near_duplicates import fingerprints, similar
 from ..prepared import PreparedSet, Writer
 from ..schema import SPLITS, Classes, Form, Reals, Signal, Tokens, Values
@@ -54,11 +52,11 @@ class SetBuilder:
         if not len(part.lengths):
             return
         flat = self._stored(part)
-        self.labels.take(part.labels, part.where)
-        if part.groups is not None:
-            self._keep("groups", self._numbered(part.groups, part))
-        if part.split is not None:
-            self._keep("split", self._split(part.split, part))
+        self.labels.take(part.columns["label"], part.where)
+        if "group" in part.columns:
+            self._keep("groups", self._numbered(part, "group", self._group))
+        if "split" in part.columns:
+            self._keep("split", self._numbered(part, "split", split_number))
         whole, sketch = fingerprints(flat, part.lengths)
         self._keep("lengths", part.lengths)
         self._keep("equal", whole)
@@ -109,28 +107,24 @@ class SetBuilder:
         return flat
 
     def _refuse(self, part: Part, wrong: np.ndarray, why: str) -> None:
-        at = int(wrong.argmax())
-        row = int(np.searchsorted(part.lengths.cumsum(), at, side="right"))
-        place = at - int(part.lengths[:row].sum())
-        raise DataError(f"{part.where(row)}: {self.source.spot(place, 0)} is {part.flat[at]}, {why}")
+        position = int(wrong.argmax())
+        row = int(np.searchsorted(part.lengths.cumsum(), position, side="right"))
+        place = position - int(part.lengths[:row].sum())
+        raise DataError(f"{part.where(row)}: {self.source.spot(place, 0)} is {part.flat[position]}, {why}")
 
-    def _numbered(self, groups: pa.Array, part: Part) -> np.ndarray:
-        self._refuse_null(groups, part, self.options.group or "groups")
-        encoded = groups.dictionary_encode()
-        names = encoded.dictionary.to_pylist()
-        codes = [self.groups.setdefault(name, len(self.groups)) for name in names]
+    def _numbered(self, part: Part, role: str, number: Callable[[str], int]) -> np.ndarray:
+        """The number of what every sequence's cell names."""
+        column = part.columns[role]
+        if column.null_count:
+            row = int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False)))
+            name = self.options.roles.get(role, "groups" if role == "group" else role)
+            raise DataError(f"{part.where(row)}: {name} is empty; every sequence needs one")
+        encoded = column.dictionary_encode()
+        codes = [number(name) for name in encoded.dictionary.to_pylist()]
         return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]
 
-    def _split(self, split: pa.Array, part: Part) -> np.ndarray:
-        self._refuse_null(split, part, self.options.split or "split")
-        encoded = split.dictionary_encode()
-        codes = [split_number(name) for name in encoded.dictionary.to_pylist()]
-        return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]
-
-    def _refuse_null(self, array: pa.Array, part: Part, column: str) -> None:
-        if array.null_count:
-            row = int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
-            raise DataError(f"{part.where(row)}: {column} is empty; every sequence needs one")
+    def _group(self, name: str) -> int:
+        return self.groups.setdefault(name, len(self.groups))
 
     def _keep(self, name: str, values: np.ndarray) -> None:
         self._columns.setdefault(name, []).append(values)
@@ -164,11 +158,11 @@ class SetBuilder:
             starts, lengths, targets[rows], split[rows], None if groups is None else groups[rows]
         )
         target = Classes(names) if names else _measured(targets[(split == 0) & ~np.isnan(targets)])
-        said = {
+        facts = {
             "options": asdict(self.options),
             "notes": [*self.source.hints, *self.source.notes(), *self.labels.notes, *notes],
         }
-        return self.out.finish(Form(signal, int(lengths.max()), target), about | said)
+        return self.out.finish(Form(signal, int(lengths.max()), target), about | facts)
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Start, length and sequence of every example: a sequence, or one of its windows."""
@@ -197,15 +191,15 @@ class SetBuilder:
         flat, ends = self.out.flat(), lengths.cumsum()
         train, held = np.flatnonzero(split == 0), np.flatnonzero(split > 0)
 
-        def at(rows: np.ndarray) -> Callable[[int], np.ndarray]:
+        def sequence(rows: np.ndarray) -> Callable[[int], np.ndarray]:
             return lambda place: flat[ends[rows[place]] - lengths[rows[place]] : ends[rows[place]]]
 
-        found = len(similar(sketch[held], sketch[train], at(held), at(train)))
-        if found <= SUSPICIOUS * len(held):
+        count = len(similar(sketch[held], sketch[train], sequence(held), sequence(train)))
+        if count <= SUSPICIOUS * len(held):
             return []
         advice = "is the group right?" if groups is not None else "--group COLUMN keeps what belongs together"
         return [
-            f"{found:,} of {len(held):,} val and test sequences share half of their content with one of "
+            f"{count:,} of {len(held):,} val and test sequences share half of their content with one of "
             f"train; are they overlapping windows of one recording? {advice}"
         ]
 
@@ -238,8 +232,8 @@ def _few_groups(split: np.ndarray, groups: np.ndarray | None) -> list[str]:
         return []
     counts = [len(np.unique(groups[split == number])) for number in range(len(SPLITS))]
     few = [f"{name} holds {count}" for name, count in zip(SPLITS, counts, strict=True) if count < FEW_GROUPS]
-    said = f"of {len(np.unique(groups)):,} groups {', '.join(few)}; scores rest on so few"
-    return [said] if few else []
+    note = f"of {len(np.unique(groups)):,} groups {', '.join(few)}; scores rest on so few"
+    return [note] if few else []
 
 
 def _rounded(flat: np.ndarray) -> int:

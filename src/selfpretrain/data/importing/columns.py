@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError
-from ...spec import offered
+from ...errors import DataError, offered
 from .options import ImportOptions
 from .source import MISSING, Part, Source, chosen, words
 from .table_files import Piece, TableFile
@@ -40,20 +39,17 @@ class TableSource(Source):
 
     def parts(self) -> Iterator[Part]:
         """The rows of the table."""
-        options, at = self.options, 0
-        said = [c for c in (options.label, options.group, options.split) if c]
+        options, first = self.options, 0
         names = self.table.names(options.label)
-        for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *said]))):
-            where = partial(_row, at)
+        for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *options.roles.values()]))):
+            where = partial(_row, first)
             flat, lengths = self._sequences(piece, where)
-            labels = words(piece[options.label], self.changed)
+            columns = {role: words(piece[column], self.changed) for role, column in options.roles.items()}
             if names:
-                labels = pc.take(pa.array(names, pa.large_string()), _ids(labels, len(names), where))
-            group, split = (
-                words(piece[c], self.changed) if c else None for c in (options.group, options.split)
-            )
-            yield Part(_by_kind(flat, self.kind), lengths, labels, group, split, where)
-            at += len(lengths)
+                numbers = _ids(columns["label"], len(names), where)
+                columns["label"] = pc.take(pa.array(names, pa.large_string()), numbers)
+            yield Part(_by_kind(flat, self.kind), lengths, columns, where)
+            first += len(lengths)
 
     def spot(self, position: int, channel: int) -> str:
         """The column of a wide table; column and position elsewhere."""
@@ -79,32 +75,20 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
         DataError: if that is not clear; the message says which flag makes it clear.
     """
     options = with_label(table, options)
-    taken = {options.label, options.group, options.split}
+    taken = options.roles.values()
     aside = [c for c in table.columns if c not in taken]
     asked = matching(options.sequence, table.columns) if options.sequence else aside
     sample = next(table.pieces(asked), {}) if asked else {}
     if not asked or not sample or not len(next(iter(sample.values()))):
-        raise DataError(f"{table.path.name} has no rows, or no column besides {offered(filter(None, taken))}")
+        raise DataError(f"{table.path.name} has no rows, or no column besides {offered(taken)}")
     form, sequence = _form(sample, options, asked)
     if not sequence:
         raise DataError(f"no column looks like sequences; give --sequence; columns: {offered(aside)}")
     kind = _kind(sample, form, sequence, options)
-    source = TableSource(
-        kind,
-        256 if form == "text" else 0,
-        table.rows,
-        table=table,
-        options=options,
-        sequence=sequence,
-        form=form,
-    )
+    vocab = 256 if form == "text" else 0
+    source = TableSource(kind, vocab, table.rows, table=table, options=options, sequence=sequence, form=form)
     unused = [c for c in aside if c not in sequence]
-    source.facts = {"file": f"{table.path.name} ({table.manner})", "sequence": _listed(sequence, form)}
-    source.facts |= {
-        "label": options.label,
-        "group": options.group or "none",
-        "split": options.split or "made",
-    }
+    source.facts = facts_of(table, _listed(sequence, form), options)
     source.facts["not used"] = offered(unused) or "nothing"
     near = [c for c in unused if c.lower().removesuffix("_id") in GROUPS]
     if near and not options.group:
@@ -119,6 +103,12 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
     return source
 
 
+def facts_of(table: TableFile, sequence: str, options: ImportOptions) -> dict[str, str]:
+    """What was found in a table, for people."""
+    facts = {"file": f"{table.path.name} ({table.manner})", "sequence": sequence, "label": options.label}
+    return facts | {"group": options.group or "none", "split": options.split or "made"}
+
+
 def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     """The same with the label column filled in, and all columns checked.
 
@@ -127,9 +117,8 @@ def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     """
     if table.divided and not options.split:
         options = replace(options, split="split")
-    for column in (options.label, options.group, options.split):
-        if column:
-            chosen(column, table.columns)
+    for column in options.roles.values():
+        chosen(column, table.columns)
     if options.label:
         return options
     found = [c for c in table.columns if c.lower() in LABELS]
@@ -158,19 +147,19 @@ def matching(pattern: str, columns: Sequence[str]) -> list[str]:
 def _form(sample: Piece, options: ImportOptions, asked: list[str]) -> tuple[str, list[str]]:
     """How sequences are held, and in which columns."""
     named = bool(options.sequence)
-    of = {name: [c for c in asked if test(sample[c])] for name, test in _TESTS.items()}
+    columns = {name: [c for c in asked if test(sample[c])] for name, test in _TESTS.items()}
     if named and options.kind == "text":
         return "text", asked
     if named and len(asked) == 1 and options.kind in ("tokens", "values") and is_text(sample[asked[0]].type):
         return "written", asked
-    if of["lists"]:
-        if len(of["lists"]) > 1 and not named:
-            raise DataError(f"several columns hold lists; give --sequence: {', '.join(of['lists'])}")
-        return "lists", of["lists"]
-    if of["written"] and options.kind != "text":
-        return "written", of["written"] if named else of["written"][:1]
-    numeric = [c for c in of["numbers"] if named or c.lower() not in NUMBERING]
-    longest = max(of["text"], key=lambda c: _size(sample[c]), default="")
+    if columns["lists"]:
+        if len(columns["lists"]) > 1 and not named:
+            raise DataError(f"several columns hold lists; give --sequence: {', '.join(columns['lists'])}")
+        return "lists", columns["lists"]
+    if columns["written"] and options.kind != "text":
+        return "written", columns["written"] if named else columns["written"][:1]
+    numeric = [c for c in columns["numbers"] if named or c.lower() not in NUMBERING]
+    longest = max(columns["text"], key=lambda c: _size(sample[c]), default="")
     if longest and (named or len(numeric) < max(_size(sample[longest]), 2)):
         return "text", [longest]  # rather than numbers beside it, which are fewer than its letters
     return "wide", numeric if len(numeric) > 1 else []
@@ -242,20 +231,20 @@ def _ids(labels: pa.Array, count: int, where: Where) -> pa.Array:
         raise DataError(f"labels are not the numbers of {count} classes that the file names") from error
     beyond = np.flatnonzero(numbers.fill_null(-1).to_numpy() >= count)
     if len(beyond):
-        said = labels[int(beyond[0])].as_py()
-        raise DataError(f"{where(int(beyond[0]))}: label {said}, but the file names {count} classes")
+        label = labels[int(beyond[0])].as_py()
+        raise DataError(f"{where(int(beyond[0]))}: label {label}, but the file names {count} classes")
     return pc.if_else(pc.less(numbers, 0), None, numbers)
 
 
 def _listed(sequence: list[str], form: str) -> str:
-    said = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
+    names = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
     how = {
         "text": "as bytes of UTF-8",
         "lists": "lists",
         "written": "numbers in a cell",
         "wide": "one per position",
     }
-    return f"{said} ({how[form]})"
+    return f"{names} ({how[form]})"
 
 
 def _row(first: int, i: int) -> str:

@@ -1,17 +1,16 @@
 """Data sets of the Hugging Face hub, through the library ``datasets`` (extra ``hf``)."""
 
 import os
-import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 
 from ...errors import DataError
+from ..download import silence
 from .table_files import ROWS, Piece, TableFile, class_names
 
 PATIENCE = 3.0
@@ -95,10 +94,4 @@ def _library() -> ModuleType:
 def _reachable() -> bool:
     if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "ON", "YES"):
         return False
-    place = urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
-    try:
-        port = place.port or (443 if place.scheme == "https" else 80)
-        socket.create_connection((place.hostname or "", port), PATIENCE).close()
-    except OSError:
-        return False
-    return True
+    return not silence(os.environ.get("HF_ENDPOINT") or "https://huggingface.co", PATIENCE)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, nearest, offered
 from ...registry import names
-from ...spec import nearest, offered
 from ...system.events import progress
 from .. import paths
 from ..prepared import OLD, PreparedSet, writing
@@ -57,7 +56,7 @@ class ImportPlan:
         first = next(self.parts(), None)
         if first is None:
             raise DataError(f"{self.origin} holds no sequence")
-        lengths, labels = first.lengths, first.labels.drop_null().unique().to_pylist()
+        lengths, labels = first.lengths, first.columns["label"].drop_null().unique().to_pylist()
         found = {"signal": self.source.kind, "first sequences": f"{len(lengths):,}"}
         if self.source.kind == "values":
             found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"

@@ -80,8 +80,8 @@ class Labels:
         if self._real:
             if self._rounded:
                 count, first = len(self._rounded), next(iter(self._rounded))
-                said = f"{count:,} whole numbers are rounded to float32, e.g. {first} to {float(first):.8g}"
-                self.notes.append(f"{self.column}: {said}; --target classes keeps them apart")
+                note = f"{count:,} whole numbers are rounded to float32, e.g. {first} to {float(first):.8g}"
+                self.notes.append(f"{self.column}: {note}; --target classes keeps them apart")
             return np.concatenate(self._numbers).astype(np.float32), ()
         numeric = all(map(NUMBER.fullmatch, self._known))
         order = sorted(self._known, key=lambda name: (float(name), len(name), name) if numeric else name)

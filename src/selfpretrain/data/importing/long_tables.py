@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...system.events import progress
-from .columns import is_text, matching, read_numbers, with_label
+from .columns import facts_of, is_text, matching, read_numbers, with_label
 from .options import ImportOptions
 from .source import Part, Signal, Source, chosen, whole, words
 from .table_files import TableFile
@@ -28,48 +28,41 @@ class LongSource(Source):
     flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C) of the sorted rows
     starts: np.ndarray = field(kw_only=True)  # (n,) where sequences start
     values: list[str] = field(default_factory=list)
-    roles: list[str] = field(default_factory=list)  # of label, group and split those that are columns
 
     def parts(self) -> Iterator[Part]:
         """The sequences, in the order of their ids."""
         ends = np.append(self.starts[1:], len(self.flat))
         ids = self.rows["id"].take(pa.array(self.starts)).to_pylist()
-        at = 0
-        while at < len(ends):
-            to = max(int(np.searchsorted(ends, self.starts[at] + AT_ONCE)), at + 1)
-            names = ids[at:to]
-            said = {role: self._constant(role, slice(at, to), names) for role in self.roles}
-            yield Part(
-                self.flat[self.starts[at] : ends[to - 1]],
-                (ends - self.starts)[at:to],
-                said["label"],
-                said.get("group"),
-                said.get("split"),
-                partial(_id, names),
-            )
-            at = to
+        first = 0
+        while first < len(ends):
+            last = max(int(np.searchsorted(ends, self.starts[first] + AT_ONCE)), first + 1)
+            names = ids[first:last]
+            columns = {role: self._constant(role, slice(first, last), names) for role in self.options.roles}
+            flat = self.flat[self.starts[first] : ends[last - 1]]
+            yield Part(flat, (ends - self.starts)[first:last], columns, partial(_id, names))
+            first = last
 
     def spot(self, position: int, channel: int) -> str:
         """The column and the position."""
         return f"column {self.values[min(channel, len(self.values) - 1)]!r}, position {position}"
 
-    def _constant(self, role: str, some: slice, names: list[str]) -> pa.Array:
+    def _constant(self, role: str, sequences: slice, names: list[str]) -> pa.Array:
         """What is said of every sequence, once; empty cells do not count.
 
         Raises:
             DataError: if the rows of one sequence contradict each other.
         """
-        ends = np.append(self.starts[1:], len(self.flat))[some]
-        first, last = int(self.starts[some][0]), int(ends[-1])
-        said = whole(self.rows[role].slice(first, last - first).dictionary_encode())
-        code = said.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        starts = self.starts[some] - first
-        high = np.maximum.reduceat(code, starts)
-        low = np.minimum.reduceat(np.where(code < 0, len(said.dictionary), code), starts)
-        torn = np.flatnonzero((high >= 0) & (high != low))
+        ends = np.append(self.starts[1:], len(self.flat))[sequences]
+        first, last = int(self.starts[sequences][0]), int(ends[-1])
+        cells = whole(self.rows[role].slice(first, last - first).dictionary_encode())
+        code = cells.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        starts = self.starts[sequences] - first
+        highest = np.maximum.reduceat(code, starts)
+        lowest = np.minimum.reduceat(np.where(code < 0, len(cells.dictionary), code), starts)
+        torn = np.flatnonzero((highest >= 0) & (highest != lowest))
         if len(torn):
             raise DataError(f"id {names[torn[0]]!r}: its rows do not agree on {role}; one sequence has one")
-        return said.dictionary.take(pa.array(high, pa.int64(), mask=high < 0))
+        return cells.dictionary.take(pa.array(highest, pa.int64(), mask=highest < 0))
 
 
 def long_source(table: TableFile, options: ImportOptions) -> LongSource:
@@ -92,47 +85,29 @@ def long_source(table: TableFile, options: ImportOptions) -> LongSource:
     starts = np.flatnonzero(np.diff(ids, prepend=-1))
     twice = (np.diff(ids, prepend=-1) == 0) & np.append(False, _equal_to_next(rows["time"]))
     if twice.any():
-        at = int(twice.argmax())
-        raise DataError(f"id {rows['id'][at].as_py()!r} has two rows at time {rows['time'][at].as_py()!r}")
+        row = int(twice.argmax())
+        raise DataError(f"id {rows['id'][row].as_py()!r} has two rows at time {rows['time'][row].as_py()!r}")
     numbers = order.to_numpy()
     flat, kind, vocab = _flat([whole(rows[f"value {c}"]) for c in values], values, numbers, options)
-    roles = {"label": options.label, "group": options.group, "split": options.split}
-    source = LongSource(
-        kind,
-        vocab,
-        len(starts),
-        rows=rows,
-        options=options,
-        flat=flat,
-        starts=starts,
-        values=values,
-        changed=changed,
-        roles=[role for role, column in roles.items() if column],
-    )
-    source.facts = {
-        "file": f"{table.path.name} ({table.manner})",
-        "sequence": f"{', '.join(values)} of each {options.id}, by {options.time}",
-        "label": options.label,
-        "group": options.group or "none",
-        "split": options.split or "made",
-    }
+    facts = facts_of(table, f"{', '.join(values)} of each {options.id}, by {options.time}", options)
+    source = LongSource(kind, vocab, len(starts), facts, rows=rows, options=options, flat=flat, starts=starts)
+    source.values, source.changed = values, changed
     return source
 
 
 def _read(table: TableFile, options: ImportOptions, values: list[str], changed: dict[str, str]) -> pa.Table:
     """The columns that are needed, under the names of their roles."""
-    roles = {"label": options.label, "group": options.group, "split": options.split}
-    used = [options.id, options.time, *values, *filter(None, roles.values())]
-    pieces, at = [], 0
+    used = [options.id, options.time, *values, *options.roles.values()]
+    pieces, done = [], 0
     for piece in table.pieces(list(dict.fromkeys(used))):
         named = {"id": words(piece[options.id], changed), "time": piece[options.time]}
         missing = np.flatnonzero(~named["id"].is_valid().to_numpy(zero_copy_only=False))
         if len(missing):
-            raise DataError(f"row {at + int(missing[0]) + 1}: {options.id} is empty; every row needs one")
-        named |= {role: words(piece[column], changed) for role, column in roles.items() if column}
+            raise DataError(f"row {done + int(missing[0]) + 1}: {options.id} is empty; every row needs one")
+        named |= {role: words(piece[column], changed) for role, column in options.roles.items()}
         pieces.append(pa.table(named | {f"value {c}": piece[c] for c in values}))
-        at += len(named["id"])
-        progress(f"read {table.path.name}", at, table.rows)
+        done += len(named["id"])
+        progress(f"read {table.path.name}", done, table.rows)
     if not pieces:
         raise DataError(f"{table.path.name} has no rows")
     rows = pa.concat_tables(pieces, promote_options="permissive")

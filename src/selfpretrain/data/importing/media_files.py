@@ -4,14 +4,12 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError
-from ...spec import offered
+from ...errors import DataError, offered
 from ..splits import SPLIT_NAMES
 from .options import ImportOptions
 from .source import Part, Signal, Source, readable, words
@@ -27,7 +25,7 @@ class MediaSource(Source):
 
     folder: Path = field(kw_only=True)
     files: list[Path] = field(kw_only=True)
-    said: dict[str, list[str | None]] = field(kw_only=True)  # label, group, split: one word per file
+    named: dict[str, list[str | None]] = field(kw_only=True)  # label, group, split: one word per file
     skip_bad: bool = False
     _rate: int = 0
 
@@ -47,22 +45,15 @@ class MediaSource(Source):
 
     def _part(self, rows: list[int], sequences: list[np.ndarray]) -> Part:
         columns = {
-            role: words(pa.array([said[i] for i in rows], pa.large_string()), self.changed)
-            for role, said in self.said.items()
+            role: words(pa.array([named[i] for i in rows], pa.large_string()), self.changed)
+            for role, named in self.named.items()
         }
         odd = next((i for i, s in enumerate(sequences) if _shape(s) != _shape(sequences[0])), None)
         if odd is not None:
             raise DataError(f"{self._name(rows[odd])}: other channels or sample format than the files before")
         lengths = np.array([len(s) for s in sequences])
-        where = partial(_chosen, [self._name(i) for i in rows])
-        return Part(
-            np.concatenate(sequences),
-            lengths,
-            columns["label"],
-            columns.get("group"),
-            columns.get("split"),
-            where,
-        )
+        where = [self._name(i) for i in rows].__getitem__
+        return Part(np.concatenate(sequences), lengths, columns, where)
 
     def _name(self, row: int) -> str:
         return str(self.files[row].relative_to(self.folder))
@@ -102,36 +93,29 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
     by_split = (
         all(len(p) > 1 and p[0].lower() in SPLIT_NAMES for p in parts) and len({p[0] for p in parts}) > 1
     )
-    said: dict[str, list[str | None]] = {}
-    for role in ("label", "group", "split"):
-        pattern = {"label": options.label, "group": options.group, "split": options.split}[role]
-        if pattern:
-            said[role] = [_found(role, pattern, name) for name in names]
+    named: dict[str, list[str | None]] = {
+        role: [_found(role, pattern, name) for name in names] for role, pattern in options.roles.items()
+    }
     if by_split:
-        said.setdefault("split", [p[0].lower() for p in parts])
-    if "label" not in said:
+        named.setdefault("split", [p[0].lower() for p in parts])
+    if "label" not in named:
         depth = 1 if by_split else 0
         if any(len(p) < depth + 2 for p in parts):
             raise DataError(
                 f"{folder} has files outside of class folders; give --label PATTERN, e.g. '^([a-z]+)_'"
             )
-        said["label"] = [p[depth] for p in parts]
+        named["label"] = [p[depth] for p in parts]
     texts = files[0].suffix.lower() in TEXTS
     facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
-    facts["labels"] = offered(sorted({label or "" for label in said["label"]}), 5)
+    facts["labels"] = offered(sorted({label or "" for label in named["label"]}), 5)
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
-    facts |= {"split": "by name" if "split" in said else "made"}
+    facts |= {"split": "by name" if "split" in named else "made"}
     kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
-    return MediaSource(
-        kind,
-        256 if texts else 0,
-        len(files),
-        facts,
-        folder=folder,
-        files=files,
-        said=said,
-        skip_bad=options.skip_bad,
+    source = MediaSource(
+        kind, 256 if texts else 0, len(files), facts, folder=folder, files=files, named=named
     )
+    source.skip_bad = options.skip_bad
+    return source
 
 
 def _found(role: str, pattern: str, name: str) -> str:
@@ -172,7 +156,3 @@ def _reader() -> Callable[..., tuple[np.ndarray, int]]:
 
 def _shape(sequence: np.ndarray) -> tuple[object, ...]:
     return sequence.dtype, *sequence.shape[1:]
-
-
-def _chosen(names: list[str], i: int) -> str:
-    return names[i]

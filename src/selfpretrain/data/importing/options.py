@@ -32,3 +32,9 @@ class ImportOptions:
     encoding: str = ""  # of a text file; empty: UTF-8, or Latin-1 if it is not
     skip_bad: bool = False  # leave out files that cannot be read
     split_seed: Seed = 0  # another division into train, val and test
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """What is said of a sequence besides its positions, and the column or pattern that says it."""
+        named = {"label": self.label, "group": self.group, "split": self.split}
+        return {role: column for role, column in named.items() if column}

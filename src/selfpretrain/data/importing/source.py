@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError, SelfPretrainError
-from ...spec import nearest, offered
+from ...errors import DataError, SelfPretrainError, nearest, offered
 from .. import paths
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
@@ -32,9 +31,9 @@ class Part:
 
     flat: np.ndarray  # (T,) symbols or (T, C) values, in which NaN is not known
     lengths: np.ndarray  # (n,); 0: there is no sequence
-    labels: pa.Array  # (n,) strings; null: unlabelled
-    groups: pa.Array | None
-    split: pa.Array | None
+    columns: dict[
+        str, pa.Array
+    ]  # (n,) strings by role: label, where null is unlabelled; perhaps group, split
     where: Callable[[int], str]  # what to call a sequence in a message, e.g. "row 17"
 
     def take(self, keep: np.ndarray) -> "Part":
@@ -43,9 +42,7 @@ class Part:
         return Part(
             self.flat[np.repeat(keep, self.lengths)],
             self.lengths[keep],
-            self.labels.filter(mask),
-            None if self.groups is None else self.groups.filter(mask),
-            None if self.split is None else self.split.filter(mask),
+            {role: column.filter(mask) for role, column in self.columns.items()},
             lambda i: self.where(int(rows[i])),
         )
 
@@ -109,8 +106,8 @@ def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".fo
         if isinstance(error, OSError) and error.errno:
             with paths.explained(Path(name), "read"):
                 raise
-        said = " ".join(str(error).split())[:300] or type(error).__name__
-        raise DataError(name + explain(said)) from error
+        complaint = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(name + explain(complaint)) from error
 
 
 def lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:

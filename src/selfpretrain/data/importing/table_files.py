@@ -88,8 +88,8 @@ class CsvTable(TableFile):
     @property
     def manner(self) -> str:
         """The separator and the encoding."""
-        said = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}[self._separator]
-        return f"{said}, {self._code}"
+        separator = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}[self._separator]
+        return f"{separator}, {self._code}"
 
     @cached_property
     def columns(self) -> list[str]:
@@ -298,10 +298,10 @@ def open_table(path: Path, encoding: str = "") -> TableFile:
 
 def class_names(schema: pa.Schema, column: str) -> list[str]:
     """Names of the classes that numbers in a column stand for."""
-    said: Any = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    inside: Any = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     for key in ("info", "features", column, "names"):
-        said = said.get(key, {}) if isinstance(said, dict) else {}
-    return [str(name) for name in said] if isinstance(said, list) else []
+        inside = inside.get(key, {}) if isinstance(inside, dict) else {}
+    return [str(name) for name in inside] if isinstance(inside, list) else []
 
 
 def _told_split(file: Path, folder: Path) -> str:
@@ -345,14 +345,14 @@ def _readable(path: Path) -> AbstractContextManager[None]:
     return readable(path.name, _plain)
 
 
-def _plain(said: str) -> str:
+def _plain(complaint: str) -> str:
     """Arrow's words in ours; it counts the header as row 1."""
-    row = re.search(r"Row #(\d+)", said)
+    row = re.search(r"Row #(\d+)", complaint)
     where = f", row {int(row[1]) - 1}: " if row else ": "
-    if "invalid UTF8" in said:
+    if "invalid UTF8" in complaint:
         return f"{where}this is not UTF-8; give --encoding, e.g. latin-1"
-    if found := re.search(r"Expected (\d+) columns, got (\d+)", said):
-        return f"{where}{found[2]} cells where the header has {found[1]}; is a quote or separator missing?"
-    if "straddling" in said:
+    if counts := re.search(r"Expected (\d+) columns, got (\d+)", complaint):
+        return f"{where}{counts[2]} cells where the header has {counts[1]}; is a quote or separator missing?"
+    if "straddling" in complaint:
         return f"{where}a row of more than {PIECE >> 20} MB, or a quote that is not closed"
-    return f"{where}it cannot be read ({said})"
+    return f"{where}it cannot be read ({complaint})"

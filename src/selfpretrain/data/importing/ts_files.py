@@ -34,14 +34,11 @@ class TsSource(Source):
             cases = _cases(path)
             while some := list(islice(cases, AT_ONCE)):
                 numbers, series, labels = zip(*some, strict=True)
-                yield Part(
-                    np.concatenate(series),
-                    np.array([len(s) for s in series]),
-                    words(pa.array(labels, pa.large_string()), self.changed),
-                    None,
-                    pa.array([split] * len(labels), pa.large_string()) if split else None,
-                    partial(_line, path.name, numbers),
-                )
+                columns = {"label": words(pa.array(labels, pa.large_string()), self.changed)}
+                if split:
+                    columns["split"] = pa.array([split] * len(labels), pa.large_string())
+                lengths = np.array([len(s) for s in series])
+                yield Part(np.concatenate(series), lengths, columns, partial(_line, path.name, numbers))
 
     def spot(self, position: int, channel: int) -> str:
         """Dimension and position."""
@@ -65,8 +62,8 @@ def series_source(path: Path, options: ImportOptions) -> TsSource:
             )
     if options.kind not in ("auto", "values"):
         raise DataError(f"{path.name} holds values; leave --kind {options.kind} out")
-    said = {"file": ", ".join(file.name for file, _ in files), "sequence": "series of real numbers"}
-    return TsSource("values", facts=said | {"split": "by file" if files[0][1] else "made"}, files=files)
+    facts = {"file": ", ".join(file.name for file, _ in files), "sequence": "series of real numbers"}
+    return TsSource("values", facts=facts | {"split": "by file" if files[0][1] else "made"}, files=files)
 
 
 def target_kind(path: Path) -> TargetKind:
@@ -85,14 +82,14 @@ def _pair(folder: Path) -> list[tuple[Path, str]]:
 
 def _header(path: Path) -> tuple[dict[str, str], int]:
     """What the @ lines say, in small letters, and the number of the @data line."""
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in lines(file, path.name):
             word, _, rest = line.strip().lower().partition(" ")
             if word == "@data":
-                return said, number
+                return fields, number
             if word.startswith("@"):
-                said[word[1:]] = rest.strip().partition(" ")[0]
+                fields[word[1:]] = rest.strip().partition(" ")[0]
     raise DataError(f"{path.name} has no @data line; is it a .ts file?")
 
 

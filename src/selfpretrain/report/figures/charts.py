@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import format
 from ..analysis import TaskAnalysis
-from ..ranks import Ranks
 from ..record import Measure
+from ..statistics import Ranks
 from .style import COLOURS, INK, MARKERS, STYLES, WIDTH, abreast, canvas, drawn, inked, named, thin
 
 if TYPE_CHECKING:

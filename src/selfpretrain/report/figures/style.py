@@ -127,9 +127,9 @@ def _arm(axes: "Axes", paths: Sequence[Path], arm: tuple[int, str], most: int) -
         for step, point in path.items():
             points[step].append(point)
     means = [
-        (sum(x for x, _ in there) / len(there), sum(y for _, y in there) / len(there))
-        for _, there in sorted(points.items())
-        if len(there) == len(paths)
+        (sum(x for x, _ in reached) / len(reached), sum(y for _, y in reached) / len(reached))
+        for _, reached in sorted(points.items())
+        if len(reached) == len(paths)
     ]
     mean = thin(means, 100)
     xs, ys = zip(*mean, strict=True) if mean else ((), ())
@@ -155,16 +155,16 @@ def _zero(axes: "Axes", metric: Metric) -> None:
     axes.set_axisbelow(True)
 
 
-def _gain(axes: "Axes", found: Difference, place: tuple[float, int], metric: Metric) -> None:
+def _gain(axes: "Axes", difference: Difference, place: tuple[float, int], metric: Metric) -> None:
     height, at = place
-    if found.estimate is None:
+    if difference.estimate is None:
         return
     colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
-    mean, half = found.estimate.mean * metric.factor, found.estimate.half
+    mean, half = difference.estimate.mean * metric.factor, difference.estimate.half
     if half is not None:
         half *= metric.factor
         axes.plot([mean - half, mean + half], [height] * 2, color=colour, linewidth=1.8)
-    dots = [value * metric.factor for value in found.values]
+    dots = [value * metric.factor for value in difference.values]
     axes.plot(
         dots, [height + 0.09] * len(dots), linestyle="", marker=".", markersize=4, color=colour, alpha=0.75
     )

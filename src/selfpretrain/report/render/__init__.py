@@ -1,1 +1,1 @@
-"""One report, in one file per form: terminal, Markdown, LaTeX, CSV."""
+"""One report, in one file per form: terminal, Markdown, HTML, LaTeX, CSV."""

@@ -1,19 +1,23 @@
 """Several stages at once, each in a process of this machine."""
 
+import ast
 import multiprocessing
 import os
 import queue
 import signal
+import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import wait as wait_for
+from pathlib import Path
 from typing import Any
 
-from ...errors import Interrupted, SelfPretrainError
+from ...errors import Interrupted, SelfPretrainError, SpecError
 from ...system.events import emit, listening
 from ...system.startup import keep_memory
 from ..plan import Job
@@ -25,10 +29,15 @@ KILLED = "a worker process was killed (out of memory? then use --jobs 1); finish
 
 
 class Processes(Executor):
-    """A pool of processes, as many as the workspace has workers."""
+    """A pool of processes, as many as the workspace has workers.
+
+    Raises:
+        SpecError: if they would repeat the script that starts them, which they import.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
+        _demand_main_guard()
         context = multiprocessing.get_context("spawn")
         self._events, self._stop = context.Queue(), context.Event()
         self._pool = ProcessPoolExecutor(workspace.workers, context, _prepare, (self._events, self._stop))
@@ -71,6 +80,22 @@ class Processes(Executor):
                 emit(self._events.get_nowait())
             except queue.Empty:
                 return
+
+
+def _demand_main_guard() -> None:
+    """Every process imports the script again, and is not to do again what that does."""
+    script = Path(str(vars(sys.modules["__main__"]).get("__file__")))
+    frames = [frame for frame, _ in traceback.walk_stack(None) if frame.f_code.co_name == "<module>"]
+    if not script.is_file() or not frames or frames[-1].f_globals["__name__"] != "__main__":
+        return  # typed in, or begun in a thread
+    line = frames[-1].f_lineno
+    for statement in ast.parse(script.read_text(encoding="utf-8")).body:
+        guarded = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+        if statement.lineno <= line <= (statement.end_lineno or 0) and not guarded:
+            raise SpecError(
+                f"{script}, line {line}: stages run at once are processes, which import the script again; "
+                'put the line below `if __name__ == "__main__":`, or give a workspace of one worker'
+            )
 
 
 def _how(job: Job, error: BaseException | None) -> Ended:

@@ -1,24 +1,22 @@
 """Printed recipes by name: which there are, and the one that fits a task, a mixer and an objective."""
 
 import functools
+import importlib
 from collections.abc import Iterable
 
-from ...errors import SpecError, UnknownName
-from ...mixers.attention import Attention
+from ...errors import SpecError, UnknownName, nearest
 from ...mixers.base import Mixer
-from ...mixers.local import Local
 from ...objectives.base import Denoise
-from ...registry import name_of
-from ...spec import nearest
+from ...registry import find, name_of
+from ...report import paper_numbers
 from ...tasks.base import Task
-from ...tasks.bidmc import Bidmc
-from ...tasks.speech import Speech
-from . import amos2024, coser2025, gu2022
 from .arms import Arms
 from .printed import Key, Printed, Table
 
-PAPERS = {"amos": "Amos et al. (2024)", "coser": coser2025.CITED, "gu": gu2022.CITED}
-"""Papers whose recipes are here, and how they are cited."""
+MODULES = {"amos": "amos2024", "coser": "coser2025", "gu": "gu2022"}
+"""Papers whose recipes are here, and where: they are imported when one is asked for."""
+PAPERS = {paper: paper_numbers.PAPERS[module] for paper, module in MODULES.items()}
+"""How they are cited."""
 FAMILIES = {
     ("attention", "masked"): ("transformer-rotary",),
     ("attention", "causal"): ("transformer-dagger", "transformer-rotary"),
@@ -77,27 +75,27 @@ def matching(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
             f"no printed recipe for {kind} on {name} ({objective}); {hint}use --scale small and -s ..."
         )
     arms = recipe(*keys[0])
-    ours = type(arms.model.mixer)
-    if isinstance(mixer, Local) and ours is not Local:
+    ours, whole, blocks = type(arms.model.mixer), find("mixers", "attention"), find("mixers", "local")
+    if isinstance(mixer, blocks) and ours is not blocks:
         raise SpecError(f"the printed recipe on {name} attends to all positions; use --mixers attention")
-    if mixer != ours() and not (ours is Local and mixer == Attention()):
+    if mixer != ours() and not (ours is blocks and mixer == whole()):
         raise SpecError(f"the printed recipe sets {kind} itself; name it without settings, and use -s after")
     return arms
 
 
 def task_name(task: Task) -> str:
     """What a task is called in a key, e.g. ``bidmc-hr``, ``speech-mfcc``."""
-    plain = name_of(task)
-    if isinstance(task, Bidmc):
-        return f"{plain}-{task.target.lower()}"
-    return f"{plain}-mfcc" if isinstance(task, Speech) and task.features == "mfcc" else plain
+    plain, settings = name_of(task), vars(task)
+    if plain == "bidmc":
+        return f"{plain}-{settings['target'].lower()}"
+    return f"{plain}-mfcc" if plain == "speech" and settings["features"] == "mfcc" else plain
 
 
 @functools.cache
 def _tables(paper: str) -> Table:
     if paper not in PAPERS:
         raise UnknownName(f"no recipes of a paper called {paper!r}{nearest(paper, PAPERS)}")
-    return {"amos": amos2024.table, "coser": coser2025.table, "gu": gu2022.table}[paper]()
+    return importlib.import_module(f".{MODULES[paper]}", __package__).table()
 
 
 def _check(key: Key) -> None:

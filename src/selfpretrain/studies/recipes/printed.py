@@ -91,12 +91,12 @@ class Printed:
 
     def source(self, path: str) -> str:
         """Where a field of the arms stands, e.g. ``source("finetune.optim.lr")``."""
-        found, at = dict(self.sources), path
-        while at and at not in found:
-            at = at.rpartition(".")[0]
-        if not at and path.startswith("scratch_model"):
+        sources, part = dict(self.sources), path
+        while part and part not in sources:
+            part = part.rpartition(".")[0]
+        if not part and path.startswith("scratch_model"):
             return self.source(path.removeprefix("scratch_"))
-        return found.get(at, DEFAULT)
+        return sources.get(part, DEFAULT)
 
     @property
     def ours(self) -> tuple[str, ...]:

@@ -92,17 +92,6 @@ def images(seeds: np.ndarray, settings: Settings, threads: int = 1) -> tuple[np.
     return out, facts.labels, facts
 
 
-def contours(facts: Facts, settings: Settings) -> np.ndarray:
-    """(n, 2, l, 2) row and column where the dashes of both contours start."""
-    both = facts.dashes[:, : 2 * settings.length, :2]
-    return both.reshape(len(both), settings.length, 2, 2).swapaxes(1, 2)
-
-
-def markers(facts: Facts) -> np.ndarray:
-    """(n, 2, 2) row and column of both markers: on a first dash, and on a last one."""
-    return np.take_along_axis(facts.dashes, facts.marked[:, :, None].astype(np.int64), axis=1)[:, :, :2]
-
-
 @functools.lru_cache(maxsize=16)
 def _tables(settings: Settings) -> tuple[Tables, ...]:
     """One per margin."""

@@ -20,9 +20,8 @@ from ...data.importing import importer
 from ...data.near_duplicates import STEP, similar
 from ...data.prepared import open_set
 from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
-from ...errors import DamagedData, DataError
+from ...errors import DamagedData, DataError, offered
 from ...registry import name_of
-from ...spec import offered
 from ...system.events import progress
 from .._prepared import Prepared
 from ..base import Task
@@ -104,23 +103,23 @@ def _sizes(splits: Splits) -> Iterator[Finding]:
     yield Finding("examples", "fine" if all(map(len, splits.values())) else "wrong", counts)
     lengths = np.concatenate([examples.lengths.numpy().ravel() for examples in splits.values()])
     if len(lengths):
-        said = f"{lengths.min():,} to {lengths.max():,}, median {np.median(lengths):,.0f}"
-        yield Finding("lengths", "fine" if lengths.min() > 0 else "wrong", said)
+        text = f"{lengths.min():,} to {lengths.max():,}, median {np.median(lengths):,.0f}"
+        yield Finding("lengths", "fine" if lengths.min() > 0 else "wrong", text)
 
 
 def _labels(form: Form, splits: Splits) -> Iterator[Finding]:
     missing = {split: int((~examples.labelled).sum()) for split, examples in splits.items()}
-    said = ", ".join(f"{n:,} of {split} have none" for split, n in missing.items() if n)
+    text = ", ".join(f"{n:,} of {split} have none" for split, n in missing.items() if n)
     nothing = any(missing[split] == len(splits[split]) for split in SPLITS)
-    level: Level = "wrong" if nothing else "note" if said else "fine"
-    yield Finding("labels", level, said or "every example has one")
+    level: Level = "wrong" if nothing else "note" if text else "fine"
+    yield Finding("labels", level, text or "every example has one")
     if isinstance(form.target, Reals):
         y = {split: examples.targets[examples.labelled].double() for split, examples in splits.items()}
-        said = ", ".join(
+        text = ", ".join(
             f"{part.mean():.4g} ± {part.std(correction=0):.4g} {split}" for split, part in y.items()
         )
         flat = any(len(part) and float(part.std(correction=0)) == 0 for part in y.values())
-        yield Finding("mean and spread of labels", "wrong" if flat else "fine", said)
+        yield Finding("mean and spread of labels", "wrong" if flat else "fine", text)
 
 
 def _classes(form: Form, splits: Splits) -> Iterator[Finding]:
@@ -150,11 +149,11 @@ def _groups(splits: Splits) -> Finding:
     if torn:
         level: Level = "wrong" if len(torn) > COPIES * number else "note"
         return Finding("groups", level, f"{len(torn):,} of {number:,} are in several splits")
-    said = f"{number:,}, none of them in two splits"
+    text = f"{number:,}, none of them in two splits"
     fewest = min(map(len, known))
     if fewest < FEW_GROUPS:
-        return Finding("groups", "note", f"{said}; but a split holds only {fewest}: scores rest on so few")
-    return Finding("groups", "fine", said)
+        return Finding("groups", "note", f"{text}; but a split holds only {fewest}: scores rest on so few")
+    return Finding("groups", "fine", text)
 
 
 def _windows(splits: Splits) -> Finding:
@@ -182,23 +181,23 @@ def _values(form: Form, profiles: Profiles) -> Iterator[Finding]:
     if bad:
         yield Finding("values", "wrong", f"{bad:,} sequences hold NaN or infinity")
         return
-    said = f"{low.min():.6g} to {high.max():.6g}"
+    text = f"{low.min():.6g} to {high.max():.6g}"
     if isinstance(form.signal, Tokens):
         fits = low.min() >= 0 and high.max() < form.signal.vocab
         yield Finding(
-            "tokens", "fine" if fits else "wrong", f"{said}, of a vocabulary of {form.signal.vocab:,}"
+            "tokens", "fine" if fits else "wrong", f"{text}, of a vocabulary of {form.signal.vocab:,}"
         )
     else:
         fits = form.signal.levels is None or (low.min() >= form.signal.low and high.max() <= form.signal.high)
-        yield Finding("values", "fine" if fits else "wrong", said)
+        yield Finding("values", "fine" if fits else "wrong", text)
         number, total, squares = profiles["train"].moments
         centre, spread = np.array(form.signal.centre), np.array(form.signal.spread)
         mean = total / number
         shift = np.abs(mean - centre) / spread
         stretch = np.sqrt(np.maximum(squares / number - mean**2, 0)) / spread
         fits = bool((shift < 0.05).all() and (np.abs(stretch - 1) < 0.1).all())
-        said = f"training has mean {shift.max():.3f} and spread {stretch.min():.3f} to {stretch.max():.3f}"
-        yield Finding("standardised values", "fine" if fits else "wrong", said)
+        text = f"training has mean {shift.max():.3f} and spread {stretch.min():.3f} to {stretch.max():.3f}"
+        yield Finding("standardised values", "fine" if fits else "wrong", text)
     if constant := int((low == high).sum()):
         yield Finding("constant sequences", "note", f"{constant:,} hold the same value throughout")
 
@@ -242,12 +241,12 @@ def _near_copies(splits: Splits, profiles: Profiles) -> Iterator[Finding]:
     train = profiles["train"].summary
     if not len(train):
         return
-    found = 0
+    count = 0
     for split in ("val", "test"):
-        for some in np.array_split(profiles[split].summary, 20):
-            found += int((some @ train.T > SAME).any(1).sum())
-    said = f"correlate above {SAME} with a training example, in {STRETCHES} means"
-    yield _share("near copies", found, splits, said, LIKENESS)
+        for part in np.array_split(profiles[split].summary, 20):
+            count += int((part @ train.T > SAME).any(1).sum())
+    text = f"correlate above {SAME} with a training example, in {STRETCHES} means"
+    yield _share("near copies", count, splits, text, LIKENESS)
 
 
 def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
@@ -259,14 +258,14 @@ def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
         yield Finding("simple methods", "wrong", str(error))
         return
     for method, score in scores.items():
-        said = f"{metric} {score:.3f}" + ("; little is left to learn" if score >= EASY else "")
-        yield Finding(method, "note" if score >= EASY else "fine", said)
+        text = f"{metric} {score:.3f}" + ("; little is left to learn" if score >= EASY else "")
+        yield Finding(method, "note" if score >= EASY else "fine", text)
 
 
-def _share(what: str, found: int, splits: Splits, said: str, most: float) -> Finding:
+def _share(what: str, count: int, splits: Splits, text: str, most: float) -> Finding:
     """How many held-out examples have something that none of them should have."""
     held = len(splits["val"]) + len(splits["test"])
-    if not found:
-        return Finding(what, "fine", f"none of {held:,} in val and test {said}")
-    level: Level = "wrong" if found > most * held else "note"
-    return Finding(what, level, f"{found:,} of {held:,} in val and test {said}")
+    if not count:
+        return Finding(what, "fine", f"none of {held:,} in val and test {text}")
+    level: Level = "wrong" if count > most * held else "note"
+    return Finding(what, level, f"{count:,} of {held:,} in val and test {text}")

@@ -11,9 +11,8 @@ from ...data import paths
 from ...data.examples import Examples, generator
 from ...data.importing import importer
 from ...data.schema import SPLITS, Classes, Form, Split, Tokens
-from ...errors import DataError
+from ...errors import DataError, printable
 from ...registry import find, name_of, names
-from ...spec import printable
 from .._prepared import Prepared
 from ..base import Task
 from ..imported import Imported
@@ -112,9 +111,9 @@ def signal(form: Form) -> str:
 
 
 def _shown(examples: Examples, row: int, form: Form) -> list[PreviewItem]:
-    said = _answer(float(examples.targets[row]), form)
+    label = _answer(float(examples.targets[row]), form)
     views = [""] if form.views == 1 else [f", sequence {v + 1} of {form.views}" for v in range(form.views)]
-    return [PreviewItem(said + view, examples.sequence(row, v)) for v, view in enumerate(views)]
+    return [PreviewItem(label + view, examples.sequence(row, v)) for v, view in enumerate(views)]
 
 
 def _answer(target: float, form: Form) -> str:

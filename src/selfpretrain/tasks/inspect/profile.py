@@ -1,7 +1,8 @@
 """One pass over all sequences of a task: what tells copies, sequences alike, constants and outliers."""
 
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,45 +44,27 @@ def profile_splits(name: str, splits: dict[Split, Examples]) -> dict[Split, Prof
     return {split: _profile(f"{name}: {split} sequences", splits[split]) for split in SPLITS}
 
 
-@dataclass
-class _Columns:
-    whole: list[np.ndarray] = field(default_factory=list)
-    sketch: list[np.ndarray] = field(default_factory=list)
-    low: list[np.ndarray] = field(default_factory=list)
-    high: list[np.ndarray] = field(default_factory=list)
-    moments: list[np.ndarray] = field(default_factory=list)
-    summary: list[np.ndarray] = field(default_factory=list)
-
-
 def _profile(what: str, examples: Examples) -> Profile:
-    columns, done = _Columns(), 0
+    columns: defaultdict[str, list[np.ndarray]] = defaultdict(list)
+    moments, summaries, done = list[np.ndarray](), list[np.ndarray](), 0
     for sequences in _chunks(examples):
         lengths = np.array([len(s) for s in sequences])
         flat = np.concatenate(sequences)
         values = flat.astype(np.float64).reshape(len(flat), -1)
         starts = lengths.cumsum() - lengths
         whole, sketch = fingerprints(flat, lengths)
-        columns.whole.append(whole)
-        columns.sketch.append(sketch)
-        columns.low.append(np.minimum.reduceat(values.min(1), starts))
-        columns.high.append(np.maximum.reduceat(values.max(1), starts))
-        columns.moments.append(
-            np.stack([np.full(values.shape[1], len(flat)), values.sum(0), (values**2).sum(0)])
-        )
+        columns["whole"].append(whole)
+        columns["sketch"].append(sketch)
+        columns["low"].append(np.minimum.reduceat(values.min(1), starts))
+        columns["high"].append(np.maximum.reduceat(values.max(1), starts))
+        moments += [np.stack([np.full(values.shape[1], len(flat)), values.sum(0), (values**2).sum(0)])]
         if flat.ndim == 2 and done < SAMPLE:
-            columns.summary += [_summary(s) for s in sequences[: SAMPLE - done]]
+            summaries += [_summary(s) for s in sequences[: SAMPLE - done]]
         done += len(sequences)
         progress(what, done, examples.starts.numel())
-    summary = np.stack(columns.summary) if columns.summary else np.zeros((0, STRETCHES))
-    return Profile(
-        examples.views,
-        np.concatenate(columns.whole),
-        np.concatenate(columns.sketch),
-        np.concatenate(columns.low),
-        np.concatenate(columns.high),
-        np.sum(columns.moments, axis=0),
-        summary,
-    )
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    summary = np.stack(summaries) if summaries else np.zeros((0, STRETCHES))
+    return Profile(examples.views, moments=np.sum(moments, axis=0), summary=summary, **joined)
 
 
 def _chunks(examples: Examples) -> Iterator[list[np.ndarray]]:
