@@ -18,7 +18,11 @@ from selfpretrain.tasks.paths import Paths
 from selfpretrain.tasks.stdlib import Stdlib
 from selfpretrain.training.recipe import Budget
 
-TINY = Stdlib().tiny()
+@spec
+class Plain(Stdlib):
+    """Windows of text with no settings of their own."""
+
+    small: ClassVar[tuple[str, ...]] = ()
 
 
 @spec
@@ -34,7 +38,7 @@ class Suited(Stdlib):
 
 
 def test_settings_of_a_task_come_after_the_usual_ones():
-    usual = small(TINY, Attention(), Masked())
+    usual = small(Plain(train=160, val=80, test=80), Attention(), Masked())
     mine = small(Suited(train=160, val=80, test=80), Attention(), Masked())
     assert mine.model == replace(usual.model, width=32)
     assert mine.pretrain == replace(usual.pretrain, budget=Budget(steps=77))
@@ -71,5 +75,5 @@ def test_a_setting_that_does_not_exist_is_refused():
 
 def test_masking_rates():
     assert denoiser(ListOps().tiny(), "masked") == Masked(0.1)
-    assert denoiser(TINY, "masked") == Masked(0.15)
+    assert denoiser(Stdlib().tiny(), "masked") == Masked(0.15)
     assert denoiser(Paths().tiny(), "masked") == Masked(0.3)
