@@ -223,9 +223,10 @@ def _measures(plain: list[Json]) -> list[Measure]:
 def manifest(task: Task, workspace: Workspace) -> Manifest:
     """The hashes of a task's examples, in their order; worked out once for all experiments in a folder."""
     folder, name = Folder.make(workspace.runs / "manifests"), _file_of(task)
-    if not folder.has(name):
-        folder.write(name, {"format": FORMAT} | hashes(task))
-    kept = folder.read(name)
+    kept = folder.remembered(name)
+    if not kept.keys() >= set(SPLITS):
+        kept = {"format": FORMAT} | hashes(task)
+        folder.write(name, kept)
     return {split: kept[split] for split in SPLITS}
 
 
@@ -247,7 +248,7 @@ def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
 
 def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
     folder, name = Folder(workspace.runs / "baselines"), _file_of(task)
-    return dict(folder.read(name)["scores"]) if folder.has(name) else {}
+    return dict(folder.remembered(name).get("scores", {}))
 
 
 def _file_of(task: Task) -> str:

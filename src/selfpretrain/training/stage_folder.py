@@ -69,6 +69,13 @@ class Folder:
         """
         return read_json(self.path / name, mend=_mend(name))
 
+    def remembered(self, name: str) -> Json:
+        """A JSON file that can be worked out again at any time; empty if it is not there or damaged."""
+        try:
+            return self.read(name) if self.has(name) else {}
+        except StoreError:
+            return {}
+
     def save(self, name: str, tensors: Mapping[str, Tensor], meta: Json | None = None) -> str:
         """Tensors and a little JSON in one safetensors file, whole or not at all; the digest of both."""
         plain = {key: value.detach().contiguous() for key, value in tensors.items()}
