@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
+from .evidence import CLOSE, Predictions
 from .paper_numbers import PAPERS, PaperNumber
 from .record import Metric
-from .results import CellResult, ExperimentResults, Predictions, TaskResults
+from .results import CellResult, ExperimentResults, TaskResults
 from .statistics import Estimate, estimate, mean_error, r2_error, sign_flip
 
 RowColumn = tuple[str, str]
@@ -207,14 +208,14 @@ def example_error(
     Unknown where predictions were not kept, or do not reproduce the score (another metric).
     """
     kind = task.record.task.kind
-    a, b = _answers(ours, kind), _answers(theirs, kind)
+    a, b = _answers(ours), _answers(theirs)
     if a is None or b is None:
         return None
     if not all(np.array_equal(a[0].target, other.target) for other in a[1:] + b):
         both = " and ".join(cells[0].record.stages[-1] for cells in (ours, theirs))
         raise StoreError(
-            f"{both} were tested on different examples and cannot be compared; delete the older one and run "
-            f"the study again"
+            f"{both} were tested on different examples and cannot be compared; delete result.json of the older "
+            f"one, and run again"
         )
     if kind == "classes":
         return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]))
@@ -259,24 +260,15 @@ def score_of(cell: CellResult) -> float:
     return score
 
 
-def _answers(cells: Sequence[CellResult], kind: str) -> list[Predictions] | None:
+def _answers(cells: Sequence[CellResult]) -> list[Predictions] | None:
     """The predictions behind the scores of some cells, if all are there and reproduce them."""
     found = [cell.scored.predictions for cell in cells]
     kept = [predictions for predictions in found if predictions is not None]
     if len(kept) < len(cells):
         return None
-    again = [_score_again(predictions, kind) for predictions in kept]
-    agree = [abs(x - score_of(cell)) < 1e-4 for x, cell in zip(again, cells, strict=True)]
+    pairs = zip(kept, cells, strict=True)
+    agree = [abs(predictions.score() - score_of(cell)) < CLOSE for predictions, cell in pairs]
     return kept if all(agree) else None
-
-
-def _score_again(kept: Predictions, kind: str) -> float:
-    if kind == "classes":
-        return float(_correct(kept).mean())
-    from sklearn.metrics import r2_score
-
-    exact = kept.target.astype(np.float64), kept.prediction.astype(np.float64)
-    return float(r2_score(*exact, force_finite=False))
 
 
 def _correct(kept: Predictions) -> NDArray[np.float64]:

@@ -7,16 +7,15 @@ stages have not all finished is kept, without an outcome.
 import json
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numpy.typing import NDArray
-
 from ..errors import StoreError
-from ..system.files import Json, read_json
+from ..system.files import Json, damaged, explained, read_json, sha256_of
 from . import format1
+from .evidence import MEND, Predictions, contradiction, read_predictions
 from .paper_numbers import PaperNumber, look_up
 from .record import CellRecord, ExperimentRecord, TaskRecord
 
@@ -47,14 +46,6 @@ class ValidationPoint:
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """Answers on the test split, in the same order for every run of a task."""
-
-    prediction: NDArray[Any]
-    target: NDArray[Any]
-
-
-@dataclass(frozen=True)
 class StageResult:
     """A finished training and the folder it left."""
 
@@ -66,13 +57,18 @@ class StageResult:
     best_step: int
     stopped: str
     cost: StageCost
+    files: dict[str, str] = field(
+        default_factory=dict
+    )  # digests of what lies beside it, where they are known
 
     @cached_property
     def curve(self) -> tuple[ValidationPoint, ...]:
-        """Validation scores in the order of their steps."""
-        path = self.folder / "log.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        points = [_point(line) for line in lines]
+        """Validation scores in the order of their steps.
+
+        Raises:
+            StoreError: if the log is not what was written.
+        """
+        points = [_point(line) for line in read_log(self.folder / "log.jsonl", self.files)]
         return tuple(sorted({p.step: p for p in points if p is not None}.values(), key=lambda p: p.step))
 
     @cached_property
@@ -86,10 +82,10 @@ class StageResult:
         """Answers on the test split; None where none were kept.
 
         Raises:
-            StoreError: if the file is broken.
+            StoreError: if the file is not what was written.
         """
         path = self.folder / "predictions.safetensors"
-        return _predictions(path) if path.exists() else None
+        return read_predictions(path, self.files.get(path.name, ""))
 
 
 @dataclass(frozen=True)
@@ -235,7 +231,7 @@ def read(folder: Path) -> ExperimentResults:
     """
     record = read_record(folder)
     runs = folder.resolve().parent
-    stage = cache(lambda where: _stage(runs / where))  # cells share stages
+    stage = cache(lambda where: read_stage(runs / where))  # cells share stages
     tasks = tuple(
         TaskResults(task, tuple(_cell(cell, record.paper, stage) for cell in task.cells))
         for task in record.tasks
@@ -307,9 +303,35 @@ def _cell(record: CellRecord, paper: str, stage: Callable[[str], StageResult | N
     return CellResult(record, finished if len(finished) == len(stages) else (), printed)
 
 
-def _stage(folder: Path) -> StageResult | None:
+def read_stage(folder: Path) -> StageResult | None:
+    """The result of a stage; None where it has not finished.
+
+    Raises:
+        StoreError: if it is that of another stage, or its predictions do not give its score again.
+    """
     path = folder / "result.json"
-    return parsed(StageResult, {**read_json(path), "folder": folder}, path) if path.is_file() else None
+    if not path.is_file():
+        return None
+    content = read_json(path)
+    found = parsed(StageResult, {**content, "folder": folder}, path)
+    if wrong := contradiction(folder.name, content, found.predictions):
+        raise StoreError(f"{path}: {wrong}; {MEND.format(path.name)}")
+    return found
+
+
+def read_log(path: Path, digests: Mapping[str, str]) -> list[str]:
+    """The lines of a stage's log; none where it has none.
+
+    Raises:
+        StoreError: if its digest is known and another.
+    """
+    with explained(path, "read"):
+        content = path.read_bytes() if path.exists() else b""
+    if (known := digests.get(path.name)) and sha256_of("", {"": content}) != known:
+        raise StoreError(
+            damaged(path, "its content is not what was written", MEND.format("result.json beside it"))
+        )
+    return content.decode("utf-8", "replace").splitlines()
 
 
 def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
@@ -343,20 +365,6 @@ def _point(line: str) -> ValidationPoint | None:
     if entry.get("kind") != "val" or not math.isfinite(entry.get("score", math.nan)):
         return None
     return ValidationPoint(int(entry["step"]), float(entry["score"]))
-
-
-def _predictions(path: Path) -> Predictions:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        arrays = load_file(path)
-        found = Predictions(arrays["prediction"], arrays["target"])
-    except (SafetensorError, KeyError, OSError) as error:
-        raise StoreError(f"{path} is broken ({error}); delete its folder and run the study again") from error
-    if found.prediction.shape != found.target.shape or found.target.ndim != 1:
-        raise StoreError(f"{path}: predictions and targets differ in shape; delete its folder and run again")
-    return found
 
 
 def _row(task: TaskResults, cell: CellResult) -> Json:

@@ -17,13 +17,11 @@ import torch
 
 from ..errors import StoreError
 from ..system.files import Json, explained, write_bytes, write_text
-from ..training.loop import CHECKPOINT
-from ..training.stage_folder import LOG, Folder
+from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, Folder
 
 FILES = ("recipe.json", "result.json", "environment.json")
 RESTORED = "restored.json"
 """Says that a stage was put back."""
-PREDICTIONS = "predictions.safetensors"
 KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
 
 

@@ -10,6 +10,7 @@ import torch
 from .. import __version__
 from ..errors import StoreError
 from ..registry import name_of
+from ..report.results import read_stage
 from ..spec import describe
 from ..system import distributed
 from ..system.events import duration
@@ -67,11 +68,11 @@ def stored(recipe: Recipe, folder: Folder) -> Json:
     """The result that the last stage of a recipe has left.
 
     Raises:
-        StoreError: if it is damaged, or is that of another stage.
+        StoreError: if it is damaged, or of another stage, or its predictions do not give its score.
     """
     result = folder.read("result.json")
-    ours = result.get("recipe") == json.loads(json.dumps(describe(recipe)))
-    if not ours or not folder.name.endswith(str(result.get("fingerprint"))):
+    read_stage(folder.path)
+    if result.get("recipe") != json.loads(json.dumps(describe(recipe))):
         file = folder.path / "result.json"
         raise StoreError(f"{file} is the result of another stage; delete this one file, and run again")
     return result

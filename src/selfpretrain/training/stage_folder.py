@@ -1,16 +1,17 @@
 """Run folders: what is written there is whole or not there at all, and nothing is ever unpickled."""
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import ForeignRun, StoreError
@@ -24,6 +25,7 @@ from ..system.files import (
     locked,
     read_json,
     replacing,
+    sha256_of,
     sweep,
     write_json,
 )
@@ -135,6 +137,8 @@ class Log:
         self._stage = path.absolute().parent.name
         with explained(path):
             self._file = path.open("a+b")
+            if self.size < size:
+                raise StoreError(damaged(path, "it is shorter than its checkpoint says", _mend(CHECKPOINT)))
             self._file.truncate(size)
 
     def write(self, line: Json) -> None:
@@ -160,11 +164,26 @@ class Log:
 
 def _digest(tensors: Mapping[str, Tensor], said: str) -> str:
     """SHA-256 of names, types, shapes and bytes of some tensors, and of the JSON beside them."""
-    found = hashlib.sha256(said.encode())
-    for name, tensor in sorted(tensors.items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+    return sha256_of(
+        said, {f"{name} {it.dtype} {tuple(it.shape)}": _bytes(it) for name, it in sorted(tensors.items())}
+    )
+
+
+def _bytes(tensor: Tensor) -> NDArray[np.uint8]:
+    return tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+
+
+@contextlib.contextmanager
+def broken(folder: Folder, name: str) -> Iterator[None]:
+    """What goes wrong with the content of a file becomes one line that names it.
+
+    Raises:
+        StoreError: if something in it is missing, or not what it should be.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+        raise StoreError(damaged(folder.path / name, error, _mend(name))) from error
 
 
 def _mend(name: str) -> str:
@@ -172,4 +191,5 @@ def _mend(name: str) -> str:
     return f"delete this one file, {name}, and run again"
 
 
-WEIGHTS, LOG = "weights.safetensors", "log.jsonl"
+WEIGHTS, LOG, CHECKPOINT = "weights.safetensors", "log.jsonl", "checkpoint.safetensors"
+PREDICTIONS = "predictions.safetensors"
