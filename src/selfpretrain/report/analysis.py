@@ -4,6 +4,7 @@ import enum
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,12 @@ class Difference:
     seeds: tuple[int, ...]
     values: tuple[float, ...]  # one per seed
     estimate: Estimate | None  # None where no pair has finished
-    p: float | None  # of the sign-flip test; None below six seeds
     standing: Standing
+
+    @cached_property
+    def p(self) -> float | None:
+        """Of the sign-flip test; None below six seeds."""
+        return sign_flip(self.values)
 
 
 class RowOrder(enum.Enum):
@@ -178,11 +183,11 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     here, there = task.at(*a), task.at(*b)
     seeds = tuple(seed for seed in here if seed in there)
     if not seeds:
-        return Difference(a, b, (), (), None, None, Standing.NOTHING)
+        return Difference(a, b, (), (), None, Standing.NOTHING)
     ours, theirs = [here[s] for s in seeds], [there[s] for s in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     found = estimate(values, example_error(task, ours, theirs))
-    return Difference(a, b, seeds, values, found, sign_flip(values), judge(found, task.record.metric.tie))
+    return Difference(a, b, seeds, values, found, judge(found, task.record.metric.tie))
 
 
 def judge(found: Estimate, tie: float) -> Standing:
@@ -214,8 +219,8 @@ def example_error(
     if not all(np.array_equal(a[0].target, other.target) for other in a[1:] + b):
         both = " and ".join(cells[0].record.stages[-1] for cells in (ours, theirs))
         raise StoreError(
-            f"{both} were tested on different examples and cannot be compared; delete result.json of the older "
-            f"one, and run again"
+            f"{both} were tested on different examples and cannot be compared; delete result.json of the "
+            f"older one, and run again"
         )
     if kind == "classes":
         return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]))

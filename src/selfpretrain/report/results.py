@@ -121,7 +121,7 @@ class CellResult:
         """The last stage: the one that is scored."""
         return self.stages[-1]
 
-    @property
+    @cached_property
     def score(self) -> float | None:
         """Score on the test split; None where it is missing or not finite."""
         value = self.scored.scores.get("test", {}).get("score", math.nan) if self.stages else math.nan
@@ -178,8 +178,14 @@ class TaskResults:
 
     def at(self, row: str, column: str) -> dict[int, CellResult]:
         """Cells with a score, by seed."""
-        here = (c for c in self.cells if c.row == row and c.column == column and c.score is not None)
-        return {cell.seed: cell for cell in sorted(here, key=lambda cell: cell.seed)}
+        return self._placed.get((row, column), {})
+
+    @cached_property
+    def _placed(self) -> dict[tuple[str, str], dict[int, CellResult]]:
+        found: dict[tuple[str, str], dict[int, CellResult]] = {}
+        for cell in sorted((c for c in self.cells if c.score is not None), key=lambda cell: cell.seed):
+            found.setdefault((cell.row, cell.column), {})[cell.seed] = cell
+        return found
 
     def printed(self, row: str, column: str) -> PaperNumber | None:
         """What the paper prints for a row and a column, whatever the seed."""
