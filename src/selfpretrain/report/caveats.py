@@ -17,7 +17,7 @@ LATE = 0.9
 def caveats(analysis: TaskAnalysis) -> list[str]:
     """Sentences, the gravest first; empty if nothing is wrong."""
     checks: list[Callable[[TaskAnalysis], list[str]]] = [
-        _missing, _undefined, _leaks, _untied, _no_examples, _cut_short, _few, _machines,
+        _missing, _theirs, _undefined, _leaks, _untied, _no_examples, _cut_short, _few, _machines,
     ]  # fmt: skip
     return [line for check in checks for line in check(analysis)]
 
@@ -28,6 +28,13 @@ def _missing(analysis: TaskAnalysis) -> list[str]:
         return []
     total = format.plural(len(task.cells), "cell")
     return [f"{task.missing} of {total} missing; repeating the command continues where it stopped."]
+
+
+def _theirs(analysis: TaskAnalysis) -> list[str]:
+    taken = [found for c in analysis.task.finished if (found := {stage.source for stage in c.stages} - {""})]
+    files = format.listing(sorted(set().union(*taken))) if taken else ""
+    total = format.plural(len(analysis.task.cells), "cell")
+    return [f"{len(taken)} of {total} not trained here but taken from {files}."] if taken else []
 
 
 def _undefined(analysis: TaskAnalysis) -> list[str]:

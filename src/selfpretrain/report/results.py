@@ -72,6 +72,12 @@ class StageResult:
         return tuple(sorted({p.step: p for p in points if p is not None}.values(), key=lambda p: p.step))
 
     @cached_property
+    def source(self) -> str:
+        """The file of kept results that it was taken from; empty where it was trained here or by us."""
+        path = self.folder / "restored.json"
+        return str(read_json(path).get("from", "")) if path.exists() else ""
+
+    @cached_property
     def environment(self) -> Json:
         """Versions, device and commit; empty where none was kept."""
         path = self.folder / "environment.json"
@@ -353,7 +359,7 @@ def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{path}: {where}: {first['msg']}; delete it and run the study again") from error
+        raise StoreError(f"{path}: {where}: {first['msg']}; {MEND.format(path.name)}") from error
 
 
 @cache
