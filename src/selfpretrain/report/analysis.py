@@ -120,6 +120,11 @@ class TaskAnalysis:
         """The gains of the first contrast, one per row."""
         return self.gains[: len(self.task.rows)]
 
+    def diverged(self, place: RowColumn) -> tuple[int, ...]:
+        """Seeds whose training diverged, in any of its stages."""
+        cells = (cell for cell in self.task.finished if (cell.row, cell.column) == place)
+        return tuple(c.seed for c in cells if any(stage.stopped == "diverged" for stage in c.stages))
+
 
 @dataclass(frozen=True)
 class Analysis:
@@ -222,10 +227,11 @@ def example_error(
             f"{both} were tested on different examples and cannot be compared; delete result.json of the "
             f"older one, and run again"
         )
+    clusters = next((answers.cluster for answers in a + b if answers.cluster is not None), None)
     if kind == "classes":
-        return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]))
+        return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]), clusters)
     target = a[0].target.astype(np.float64)
-    return r2_error(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]))
+    return r2_error(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]), clusters)
 
 
 def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> list[str]:

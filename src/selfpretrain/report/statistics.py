@@ -30,6 +30,8 @@ FAR = 30.0
 """Centres of a noncentral t beyond this are found for certain, and are hard on its series."""
 
 Vector = NDArray[np.float64]
+Clusters = NDArray[np.int64] | None
+"""(n,) from 0: test examples of one number are no independent evidence; None if all are."""
 
 
 @dataclass(frozen=True)
@@ -175,13 +177,24 @@ def seeds_needed(difference: float, spread: float, power: float = 0.8) -> int | 
     return int(n[enough.argmax()]) if enough.any() else None
 
 
-def mean_error(differences: Vector) -> float | None:
-    """Standard error of the mean of one difference per test example; None below two examples."""
+def mean_error(differences: Vector, clusters: Clusters = None) -> float | None:
+    """Standard error of the mean of one difference per test example; None below two examples or clusters.
+
+    With G clusters:  sqrt(G / (G - 1) * sum over clusters of (sum of d - mean(d))**2) / n
+
+    Source: Liang & Zeger (1986), the sandwich estimate of a mean.
+    """
     n = len(differences)
-    return None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)
+    if clusters is None:
+        return None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)
+    sums = np.bincount(clusters, differences - differences.mean())
+    many = len(sums)
+    return None if many < 2 else math.sqrt(many / (many - 1) * float((sums**2).sum())) / n
 
 
-def r2_error(target: Vector, squared_a: Vector, squared_b: Vector, draws: int = 1000) -> float | None:
+def r2_error(
+    target: Vector, squared_a: Vector, squared_b: Vector, clusters: Clusters = None, draws: int = 1000
+) -> float | None:
     """Standard error of R2(a) - R2(b) by a paired bootstrap over test examples, the same at every call.
 
     Both arms are scored on the same resampled examples. Squared errors averaged over seeds suffice,
@@ -189,14 +202,18 @@ def r2_error(target: Vector, squared_a: Vector, squared_b: Vector, draws: int = 
 
     Args:
         squared_a: squared error of each example, averaged over seeds; ``squared_b`` likewise.
+        clusters: examples of one number are drawn together.
     """
     n = len(target)
     if n < 2:
         return None
     centred = target - target.mean()  # the same R2, without cancellation
     terms = np.stack([squared_b - squared_a, centred, centred**2], axis=1)
-    sums = np.concatenate([part @ terms for part in np.array_split(_resamples(n, draws), 10)])
-    spread = sums[:, 2] - sums[:, 1] ** 2 / n
+    if clusters is not None:
+        terms = np.stack([np.bincount(clusters, term) for term in (*terms.T, np.ones(n))], axis=1)
+    drawn = np.array_split(_resamples(len(terms), draws), 10)
+    sums = np.concatenate([part @ terms for part in drawn])
+    spread = sums[:, 2] - sums[:, 1] ** 2 / (n if clusters is None else sums[:, 3])
     usable = spread > 1e-12 * max(float(sums[:, 2].max()), 1e-300)
     return float(np.std(sums[usable, 0] / spread[usable], ddof=1)) if usable.sum() > 1 else None
 

@@ -218,7 +218,8 @@ def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
     found = task.means.get(place)
     if found is None:
         return MISSING
-    return Entry(format.spread(task.metric, found), place in task.best, found.mean)
+    mark = " †" if task.diverged(place) else ""
+    return Entry(f"{format.spread(task.metric, found)}{mark}", place in task.best, found.mean)
 
 
 def _has_paper(task: TaskAnalysis) -> bool:

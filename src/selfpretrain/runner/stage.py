@@ -107,6 +107,7 @@ def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) ->
         if tested.predictions is not None:
             kind = tested.targets.dtype
             answers = {"prediction": tested.predictions.to(kind), "target": tested.targets}
+            answers |= {} if tested.clusters is None else {"cluster": tested.clusters}
             result.setdefault("files", {})[PREDICTIONS] = folder.save(PREDICTIONS, answers)
         folder.write("result.json", result)
 
