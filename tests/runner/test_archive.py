@@ -84,9 +84,7 @@ def test_fewer_seeds_keep_what_others_kept(tmp_path):
     Archive(file).keep([one, two], {"both.json": [1]})
     assert Archive(file).keep([finished(tmp_path / "c" / "one", recipe={"a": 2})], {"single.json": [2]}) == 1
     assert put_back(file, tmp_path / "b", "two") == (1, {"both.json": [1], "single.json": [2]})
-    assert (
-        put_back(file, tmp_path / "b", "one", recipe={"a": 2})[0] == 1
-    )  # ours, not the old one
+    assert put_back(file, tmp_path / "b", "one", recipe={"a": 2})[0] == 1  # ours, not the old one
 
 
 def test_whose_results_they_are_is_never_forgotten(tmp_path):

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ..errors import Interrupted, SelfPretrainError, SpecError
 from ..spec import explain
-from . import bench, check, compare, data, doctor, listing, report, run_recipe, show, study
+from . import bench, check, compare, data, doctor, listing, report, run_recipe, runs, show, study
 
 app = typer.Typer(
     name="spt",
@@ -23,6 +23,7 @@ app = typer.Typer(
 for verb in (compare, study, run_recipe, report, listing, doctor, bench, check, show):
     app.add_typer(verb.app)
 app.add_typer(data.app, name="data")
+app.add_typer(runs.app, name="runs")
 
 
 def run(arguments: list[str]) -> int:

@@ -71,6 +71,21 @@ def read_predictions(path: Path, known: str = "") -> Predictions | None:
     return found
 
 
+def read_log(path: Path, digests: Mapping[str, str]) -> list[str]:
+    """The lines of a stage's log; none where it has none.
+
+    Raises:
+        StoreError: if its digest is known and another.
+    """
+    with explained(path, "read"):
+        content = path.read_bytes() if path.exists() else b""
+    if (known := digests.get(path.name)) and sha256_of("", {"": content}) != known:
+        raise StoreError(
+            damaged(path, "its content is not what was written", MEND.format("result.json beside it"))
+        )
+    return content.decode("utf-8", "replace").splitlines()
+
+
 def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | None) -> str:
     """What contradicts what in the result of a stage, in words; empty if nothing does.
 

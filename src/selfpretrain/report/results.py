@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
-from ..system.files import Json, damaged, explained, read_json, sha256_of
+from ..system.files import Json, read_json
 from . import format1
-from .evidence import MEND, Predictions, contradiction, read_predictions
+from .evidence import MEND, Predictions, contradiction, read_log, read_predictions
 from .paper_numbers import PaperNumber, look_up
 from .record import CellRecord, ExperimentRecord, TaskRecord
 
@@ -261,7 +261,7 @@ def read_record(folder: Path) -> ExperimentRecord:
     path = _file(folder)
     if not path.is_file():
         raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")
-    content = read_json(path, (format1.FORMAT, FORMAT))
+    content = read_json(path, (format1.FORMAT, FORMAT), MEND.format(path.name))
     if content.get("format", format1.FORMAT) == format1.FORMAT:
         content = format1.upgraded(path, content)
     record = parsed(ExperimentRecord, content, path)
@@ -324,26 +324,12 @@ def read_stage(folder: Path) -> StageResult | None:
     path = folder / "result.json"
     if not path.is_file():
         return None
-    content = read_json(path)
+    content = read_json(path, mend=MEND.format(path.name))
     found = parsed(StageResult, {**content, "folder": folder}, path)
-    if wrong := contradiction(folder.name, content, found.predictions):
-        raise StoreError(f"{path}: {wrong}; {MEND.format(path.name)}")
+    for kept in (lambda: None, lambda: found.predictions):  # whose it is comes before what lies beside it
+        if wrong := contradiction(folder.name, content, kept()):
+            raise StoreError(f"{path}: {wrong}; {MEND.format(path.name)}")
     return found
-
-
-def read_log(path: Path, digests: Mapping[str, str]) -> list[str]:
-    """The lines of a stage's log; none where it has none.
-
-    Raises:
-        StoreError: if its digest is known and another.
-    """
-    with explained(path, "read"):
-        content = path.read_bytes() if path.exists() else b""
-    if (known := digests.get(path.name)) and sha256_of("", {"": content}) != known:
-        raise StoreError(
-            damaged(path, "its content is not what was written", MEND.format("result.json beside it"))
-        )
-    return content.decode("utf-8", "replace").splitlines()
 
 
 def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:

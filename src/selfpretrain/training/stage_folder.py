@@ -188,7 +188,8 @@ def broken(folder: Folder, name: str) -> Iterator[None]:
 
 def _mend(name: str) -> str:
     """What to do about a damaged file that a stage has written: all of them can be made again."""
-    return f"delete this one file, {name}, and run again"
+    with_the_result = name in ("recipe.json", "environment.json", LOG, PREDICTIONS)
+    return f"delete this one file, {'result.json beside it' if with_the_result else name}, and run again"
 
 
 WEIGHTS, LOG, CHECKPOINT = "weights.safetensors", "log.jsonl", "checkpoint.safetensors"
