@@ -1,5 +1,7 @@
 """Batches: padding, order, parts, and who is who."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -97,3 +99,21 @@ def test_digests_tell_sequences_apart_and_ignore_order():
 def test_random_streams_depend_on_their_key_alone():
     assert generator(1, "a", 2).initial_seed() == generator(1, "a", 2).initial_seed()
     assert len({generator(s, k).initial_seed() for s in range(20) for k in "abc"}) == 60
+
+
+def test_examples_that_share_positions_or_a_group_are_one_cluster():
+    flat = torch.zeros(40, dtype=torch.uint8)
+    starts = torch.tensor([[30, 0, 4, 20, 8]])
+    windows = Examples(flat, starts, torch.full((1, 5), 6), torch.zeros(5, dtype=torch.int64))
+    assert windows.clusters().tolist() == [
+        2,
+        0,
+        0,
+        1,
+        0,
+    ]  # the last touches the third, which touches the second
+    assert windows.take(torch.tensor([0, 1, 3])).clusters() is None
+    assert examples([3, 4, 5]).clusters() is None
+    grouped = replace(examples([3, 4, 5]), groups=torch.tensor([7, 9, 7]))
+    assert grouped.clusters().tolist() == [0, 1, 0]
+    assert replace(grouped, groups=torch.tensor([7, 9, 8])).clusters() is None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_a_log_survives_a_kill_and_a_repeat(make: Callable, scene: type) -> None
 def test_broken_predictions(make: Callable, scene: type) -> None:
     folder = make(scene())
     result(folder).with_name("predictions.safetensors").write_bytes(b"no")
-    with pytest.raises(StoreError, match=r"predictions\.safetensors is broken"):
+    with pytest.raises(StoreError, match=r"predictions\.safetensors is damaged"):
         analyse_task(alone(folder))
 
 
@@ -139,10 +140,39 @@ def test_arms_tested_on_different_examples_are_not_compared(make: Callable, scen
         analyse_task(alone(folder))
 
 
-def test_predictions_that_do_not_give_the_score_are_not_used(
-    make: Callable, scene: type, edit: Callable
+@pytest.mark.parametrize("kind", ["classes", "reals"])
+@pytest.mark.parametrize("name", ["score", "accuracy", "r2"])
+def test_a_score_that_its_predictions_do_not_give_is_refused(
+    make: Callable, scene: type, edit: Callable, kind: str, name: str
 ) -> None:
+    folder = make(scene(kind=kind))
+    edit(result(folder), lambda content: content["scores"]["test"].update({name: 0.99}))
+    if (name, kind) in (("r2", "classes"), ("accuracy", "reals")):
+        assert results.read(folder).missing == 0  # nobody claims that it is what is measured
+        return
+    with pytest.raises(StoreError, match=f"it says {name} 0.99, its predictions give 0") as caught:
+        results.read(folder)
+    assert "delete this one file, result.json, and run again" in str(caught.value)
+
+
+def test_the_result_of_another_stage_is_refused(make: Callable, scene: type) -> None:
     folder = make(scene())
+    shutil.copy(result(folder, "toy-s4d-SPT-0-classify"), result(folder))
+    with pytest.raises(StoreError, match="it is the result of another stage"):
+        results.read(folder)
+
+
+def test_files_of_another_training_are_refused(make: Callable, scene: type, edit: Callable) -> None:
+    folder = make(scene())
+    for name in ("log.jsonl", "predictions.safetensors"):
+        edit(result(folder), lambda content, name=name: content.update(files={name: "0" * 64}))
+        with pytest.raises(StoreError, match=rf"{name} is damaged"):
+            _ = alone(folder).at("attention", "SPT")[0].scored.curve
+
+
+def test_predictions_of_another_metric_are_not_used(make: Callable, scene: type, edit: Callable) -> None:
+    folder = make(scene())
+    edit(result(folder), lambda content: content.update(objective="mylab:Ranked"))
     edit(result(folder), lambda content: content["scores"]["test"].update(score=0.9))
     analysis: TaskAnalysis = analyse_task(alone(folder))
     found = {(gain.a[0], gain.b[1]): gain.estimate for gain in analysis.gains}

@@ -1,15 +1,20 @@
 """The sentences claim what the intervals allow, and no more."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from selfpretrain.report.analysis import RowOrder, Standing, TaskAnalysis, analyse_task
+from selfpretrain.report.analysis import Analysis, RowOrder, Standing, TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.record import CellRecord, Metric, TaskCard, TaskRecord
-from selfpretrain.report.results import CellResult, StageCost, StageResult, TaskResults
+from selfpretrain.report.record import CellRecord, ExperimentRecord, Metric, TaskCard, TaskRecord
+from selfpretrain.report.results import CellResult, ExperimentResults, StageCost, StageResult, TaskResults
+from selfpretrain.report.tables import scores as score_table
 from selfpretrain.report.verdict import standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]
@@ -206,6 +211,62 @@ def test_a_gain_below_the_simple_baseline_says_so_in_the_same_sentence() -> None
         assert said.startswith("Against training") and "better for a" in said
         assert said.endswith(f"3 seeds){phrase}.")
     assert "clearly above" not in verdict(analysis(scores)).gain
+
+
+def results_of(found: TaskAnalysis) -> ExperimentResults:
+    record = ExperimentRecord("compare", "", "small", "", "", "", (found.task.record,))
+    return ExperimentResults(Path("nowhere"), record, (found.task,))
+
+
+def arm(found: TaskAnalysis, column: str, **changes: Any) -> TaskAnalysis:
+    """The same study, but for what the stages of one arm left."""
+    cells = tuple(
+        replace(cell, stages=(replace(cell.scored, **changes),)) if cell.column == column else cell
+        for cell in found.task.cells
+    )
+    return analyse_task(replace(found.task, cells=cells))
+
+
+def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline() -> None:
+    found = arm(one([0.1, 0.11, 0.12]), SPT, stopped="diverged")
+    assert verdict(found).gain.startswith(
+        "Nothing is decided for s4d: training diverged in 3 of 3 of SPT. Against training from scratch"
+    )
+    first, *_ = caveats(found)
+    assert first.startswith(
+        "Training diverged (its loss was not finite): s4d, SPT, seed 0; s4d, SPT, seed 1; s4d"
+    )
+    assert standings([found]).endswith("; 1 of 1 decide nothing (diverged, equal answers or ceiling)")
+    marked = [
+        str(entry.text) for row in score_table(Analysis(results_of(found), (found,))).rows for entry in row
+    ]
+    assert sum(text.endswith(" †") for text in marked) == 1
+    fine = one([0.1, 0.11, 0.12])
+    assert "decided" not in verdict(fine).gain and "diverged" not in " ".join(caveats(fine))
+
+
+def test_arms_with_equal_answers_decide_nothing(tmp_path: Path) -> None:
+    same, other = tmp_path / "same", tmp_path / "other"
+    for folder, answers in ((same, [0, 1, 1, 0]), (other, [0, 1, 0, 1])):
+        folder.mkdir()
+        arrays = {"prediction": np.array(answers), "target": np.array([0, 1, 0, 0])}
+        save_file(arrays, folder / "predictions.safetensors")
+    found = arm(arm(one([0.0, 0.0, 0.0]), SPT, folder=same), TIED, folder=same)
+    assert verdict(found).gain.startswith(
+        "Nothing is decided for s4d: both arms answer the same on every test example. Against"
+    )
+    assert "decided" not in verdict(arm(found, TIED, folder=other)).gain
+
+
+def test_arms_at_the_ceiling_or_at_chance_decide_nothing() -> None:
+    high = analysis(row("a", [0.995] * 3, [0.001, 0.002, 0.003]) | row("b", [0.5] * 3, [0.1, 0.11, 0.12]))
+    assert verdict(high).gain.startswith(
+        "Nothing is decided for a: both arms are at the ceiling (99.5 and more). Against"
+    )
+    low = one([0.001, 0.002, 0.003])
+    by_chance = replace(low.task.record, task=replace(low.task.record.task, chance=0.5))
+    said = verdict(analyse_task(replace(low.task, record=by_chance))).gain
+    assert "no arm is clearly above the simple baseline “chance” (50.0; best arm 50.2)" in said
 
 
 def test_standings_count_and_name_a_few() -> None:

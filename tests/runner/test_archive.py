@@ -10,21 +10,48 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfpretrain.errors import StoreError
+from selfpretrain.report.evidence import read_predictions
+from selfpretrain.report.results import read_stage
 from selfpretrain.runner import archive
 from selfpretrain.runner.archive import Archive
+from selfpretrain.studies.base import SHIPPED
 from selfpretrain.system.files import FORMAT
 from selfpretrain.training.stage_folder import Folder
 
+RECIPE = {"a": 1}
 
-def finished(path, prediction=(0, 1, 2), target=(0, 1, 1)):
+
+def finished(path, prediction=(0, 1, 2), target=(0, 1, 1), recipe=RECIPE, score=None):
     folder = Folder.make(path)
-    folder.write("recipe.json", {"format": FORMAT, "a": 1})
+    folder.write("recipe.json", {"format": FORMAT} | recipe)
     folder.write("environment.json", {"format": FORMAT, "torch": "2"})
     arrays = {"prediction": torch.tensor(prediction), "target": torch.tensor(target)}
     folder.save("predictions.safetensors", arrays)
     (folder.path / "log.jsonl").write_text('{"kind": "val", "step": 1, "score": 0.5}\n')
-    folder.write("result.json", {"format": FORMAT, "scores": {"test": {"score": 2 / 3}}})
+    classes = not arrays["target"].is_floating_point()
+    kept = read_predictions(folder.path / "predictions.safetensors")
+    test = {"score": kept.score() if score is None else score}
+    folder.write(
+        "result.json",
+        {
+            "format": FORMAT, "fingerprint": path.name[-10:], "recipe": recipe, "steps": 1, "epochs": 1.0,
+            "objective": "classify" if classes else "regress", "best_step": 1, "stopped": "budget",
+            "scores": {"test": test}, "cost": {"parameters": 1, "flops": 1.0, "seconds": 1.0},
+        },
+    )  # fmt: skip
     return folder
+
+
+def put_back(file, folder, *names, recipe=RECIPE):
+    places = {name: Folder(folder / name) for name in names}
+    return Archive(file).restore(places, dict.fromkeys(names, recipe))
+
+
+def edited(file, change):
+    """The same file of kept results, but for one thing that somebody changed in its last line."""
+    lines = [json.loads(line) for line in lzma.decompress(file.read_bytes()).splitlines()]
+    change(lines[-1])
+    file.write_bytes(lzma.compress("\n".join(map(json.dumps, lines)).encode()))
 
 
 def test_put_back_is_what_was_there(tmp_path):
@@ -32,36 +59,93 @@ def test_put_back_is_what_was_there(tmp_path):
         finished(tmp_path / "a" / "one"),
         finished(tmp_path / "a" / "two", (0.25, -1.5, 3.0), (0.0, 1.0, 2.0)),
     )
-    file = Archive(tmp_path / "kept.jsonl.xz")
-    assert file.keep([one, two, Folder(tmp_path / "unfinished")], {"measures": [1]}) == 2
-    places = {name: Folder(tmp_path / "b" / name) for name in ("one", "two", "three")}
-    assert file.restore(places) == (2, {"measures": [1]})
+    file = tmp_path / "kept.jsonl.xz"
+    assert Archive(file).keep([one, two, Folder(tmp_path / "unfinished")], {"m.json": [1]}) == 2
+    assert put_back(file, tmp_path / "b", "one", "two", "three") == (2, {"m.json": [1]})
     for folder in (one, two):
         again = Folder(tmp_path / "b" / folder.path.name)
         assert all(again.read(name) == folder.read(name) for name in archive.FILES)
         assert (again.path / "log.jsonl").read_text() == (folder.path / "log.jsonl").read_text()
         before, after = folder.load("predictions.safetensors")[0], again.load("predictions.safetensors")[0]
         assert all(torch.equal(before[k], after[k]) and before[k].dtype == after[k].dtype for k in before)
-    assert file.restore(places)[0] == 0  # all there
+        assert read_stage(again.path).source == str(file)
+    assert put_back(file, tmp_path / "b", "one", "two")[0] == 0  # all there
 
 
 def test_only_what_is_wanted_is_put_back(tmp_path):
     Archive(tmp_path / "kept").keep([finished(tmp_path / "a" / "one")], {})
-    assert Archive(tmp_path / "kept").restore({"another": Folder(tmp_path / "b" / "another")}) == (0, {})
+    assert put_back(tmp_path / "kept", tmp_path / "b", "another")[0] == 0
+    assert not (tmp_path / "b").exists()
+
+
+def test_fewer_seeds_keep_what_others_kept(tmp_path):
+    file = tmp_path / "kept"
+    one, two = (finished(tmp_path / "a" / name) for name in ("one", "two"))
+    Archive(file).keep([one, two], {"both.json": [1]})
+    assert Archive(file).keep([finished(tmp_path / "c" / "one", recipe={"a": 2})], {"single.json": [2]}) == 1
+    assert put_back(file, tmp_path / "b", "two") == (1, {"both.json": [1], "single.json": [2]})
+    assert put_back(file, tmp_path / "b", "one", recipe={"a": 2})[0] == 1  # ours, not the old one
+
+
+def test_whose_results_they_are_is_never_forgotten(tmp_path):
+    Archive(tmp_path / "theirs").keep([finished(tmp_path / "a" / "one")], {})
+    put_back(tmp_path / "theirs", tmp_path / "b", "one")
+    Archive(tmp_path / "ours").keep([Folder(tmp_path / "b" / "one")], {})
+    put_back(tmp_path / "ours", tmp_path / "c", "one")
+    assert read_stage(tmp_path / "c" / "one").source == str(tmp_path / "theirs")
+
+
+FORGED = {
+    "score": lambda line: line["files"]["result.json"]["scores"]["test"].update(score=0.99),
+    "recipe": lambda line: line["files"]["result.json"].update(recipe={"a": 3}),
+    "stage": lambda line: line["files"]["result.json"].update(fingerprint="0123456789"),
+    "no result": lambda line: line["files"].update({"result.json": {}}),
+    "no object": lambda line: line["files"].update({"environment.json": [1]}),
+    "log": lambda line: line.update(log=3),
+    "kind": lambda line: line["predictions"]["target"].__setitem__(0, "S1000000000"),
+    "stored": lambda line: line["predictions"]["target"].__setitem__(1, "O"),
+    "shape": lambda line: line["predictions"].update(target=[*line["predictions"]["target"][:2], "AAE="]),
+    "array": lambda line: line["predictions"].update(another=line["predictions"]["target"]),
+    "cost": lambda line: line["files"]["result.json"].update(cost=3),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+def test_what_is_not_borne_out_is_not_put_back(tmp_path, forge):
+    file = tmp_path / "kept"
+    Archive(file).keep([finished(tmp_path / "a" / name) for name in ("one", "two")], {})
+    edited(file, forge)
+    with pytest.raises(StoreError, match=r"kept is damaged \(two: .*move it away") as caught:
+        put_back(file, tmp_path / "b", "one", "two")
+    assert len(str(caught.value).splitlines()) == 1
     assert not (tmp_path / "b").exists()
 
 
 def test_no_file_is_nothing(tmp_path):
-    assert Archive(tmp_path / "nothing").restore({}) == (0, {})
+    assert put_back(tmp_path / "nothing", tmp_path) == (0, {})
+
+
+SMALL = 1 << 22
+BOMB = lzma.compress(b" " * (SMALL + 1), preset=0)
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not xz", lzma.compress(b"{not json\n{"), lzma.compress(b'{}\n{"stage": "one"}')]
+    "content",
+    [b"", b"not xz", b"{not json\n{", b'{}\n{"stages": "one"}', b"[1]", b"{}\n3", b"[" * 100_000, BOMB],
+    ids=["empty", "not xz", "not json", "no stage", "list", "number", "deep", "bomb"],
 )
-def test_damage_is_named(content, tmp_path):
-    (tmp_path / "kept").write_bytes(content)
-    with pytest.raises(StoreError, match="damaged"):
-        Archive(tmp_path / "kept").restore({"one": Folder(tmp_path / "one")})
+def test_damage_is_named_and_never_written_over(content, tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "LARGEST", SMALL)
+    packed = content if content in (b"", b"not xz", BOMB) else lzma.compress(content)
+    (tmp_path / "kept").write_bytes(packed)
+    for act in (
+        lambda: put_back(tmp_path / "kept", tmp_path / "b", "one"),
+        lambda: Archive(tmp_path / "kept").keep([], {}),
+    ):
+        with pytest.raises(StoreError, match="damaged") as caught:
+            act()
+        assert "delete" not in str(caught.value)
+    assert (tmp_path / "kept").read_bytes() == packed
 
 
 def test_the_same_results_are_the_same_file(tmp_path):
@@ -69,6 +153,12 @@ def test_the_same_results_are_the_same_file(tmp_path):
     for name in ("x", "y"):
         Archive(tmp_path / name).keep([folder], {})
     assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
+
+
+def test_keeping_what_ships_again_changes_nothing(tmp_path):
+    shipped = SHIPPED / "identical-start.small.jsonl.xz"
+    measures, lines = Archive(shipped)._lines()
+    assert archive._packed_lines(measures, [*lines.values()]) == shipped.read_bytes()
 
 
 @settings(max_examples=30, deadline=None)

@@ -18,11 +18,12 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.runner import run, tuning
 from selfpretrain.runner.executors.base import Ended, Executor
-from selfpretrain.runner.plan import Job, jobs, remembered_costs, waiting
+from selfpretrain.runner.plan import Job, jobs, remember_costs, remembered_costs, waiting
 from selfpretrain.runner.results import ExperimentFolder
 from selfpretrain.runner.run import run_experiment, run_recipes
 from selfpretrain.runner.scheduler import Scheduler
 from selfpretrain.runner.workspace import Workspace, never
+from selfpretrain.studies._running import Request, carry_out, comparison
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
 from selfpretrain.studies.base import about
@@ -202,20 +203,41 @@ def test_a_page_is_current_until_what_it_says_changes(experiment, done, workspac
     assert not here.current
 
 
-def test_costs_are_worked_out_once_per_folder_of_runs(experiment, workspace, monkeypatch):
+def test_remembered_costs_find_what_has_finished(experiment, workspace, monkeypatch):
     recipe = experiment.cells[0].recipe
     monkeypatch.setattr(cost, "known", {})
-    with remembered_costs(workspace):
-        plan = cost.plan(recipe)
+    plan = cost.plan(recipe)
+    remember_costs(workspace)
     monkeypatch.setattr(cost, "known", {})
     monkeypatch.setattr(cost, "_plan", None)
     with remembered_costs(workspace):
         assert cost.plan(recipe) == plan
+    assert not cost.known
     folder = Folder(workspace.runs)
-    folder.write("costs.json", folder.read("costs.json") | {"by": ["0.0.0", torch.__version__]})
+    for change in ({"by": ["0.0.0", torch.__version__]}, {"plans": 3}, {"plans": {"a": {"steps": 7}}}):
+        folder.write("costs.json", folder.read("costs.json") | change)
+        with remembered_costs(workspace):
+            assert not cost.known
+    (workspace.runs / "costs.json").write_text("")
+    with remembered_costs(workspace):
+        assert not cost.known
+
+
+def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
+    """Whatever stands in costs.json, it changes neither how long a stage trains nor its tied arm."""
+    workspace = Workspace(tmp_path / "runs", quiet=True)
+    request = Request(comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", {}), "smoke")
+    first = carry_out(request, workspace).to_rows()
+    folder = Folder(workspace.runs)
+    kept = folder.read("costs.json")
+    for plan in kept["plans"].values():
+        plan |= {"steps": 7, "flops_per_step": 1e3}
+    folder.write("costs.json", kept)
+    for row in first[:2]:
+        (workspace.runs / row["stage"] / "result.json").unlink()
     monkeypatch.setattr(cost, "known", {})
-    with remembered_costs(workspace), pytest.raises(TypeError):
-        cost.plan(recipe)
+    again = carry_out(request, workspace).to_rows()
+    assert [row | {"seconds": 0} for row in again] == [row | {"seconds": 0} for row in first]
 
 
 class Scripted(Executor):

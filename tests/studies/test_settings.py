@@ -18,6 +18,7 @@ from selfpretrain.tasks.paths import Paths
 from selfpretrain.tasks.stdlib import Stdlib
 from selfpretrain.training.recipe import Budget
 
+
 @spec
 class Plain(Stdlib):
     """Windows of text with no settings of their own."""

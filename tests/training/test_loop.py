@@ -50,6 +50,7 @@ def equal(a, b):
 def result(folder):
     content = Folder(folder).read("result.json")
     content["cost"].pop("seconds")
+    content["files"].pop("log.jsonl")  # it holds seconds, too
     return content
 
 
@@ -121,6 +122,41 @@ def test_a_truncated_checkpoint_is_named_with_what_to_do(tmp_path):
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(StoreError, match=r"checkpoint.safetensors is damaged.*delete this one file"):
         run(SPT, Workspace(tmp_path))
+
+
+def lose_a_tensor(folder, tensors, state):
+    folder.save(loop.CHECKPOINT, {k: v for k, v in tensors.items() if k != "running"}, state)
+
+
+def lose_a_field(folder, tensors, state):
+    folder.save(loop.CHECKPOINT, tensors, state | {"another": 1})
+
+
+def reshape(folder, tensors, state):
+    folder.save(loop.CHECKPOINT, {k: v[None] for k, v in tensors.items()}, state)
+
+
+def of_another_stage(folder, tensors, state):
+    folder.save(loop.CHECKPOINT, tensors, state | {"stage": "toys-attention-causal-0123456789"})
+
+
+def shorten_the_log(folder, tensors, state):
+    (folder.path / "log.jsonl").write_bytes((folder.path / "log.jsonl").read_bytes()[:-3])
+
+
+@pytest.mark.parametrize("harm", [lose_a_tensor, lose_a_field, reshape, of_another_stage, shorten_the_log])
+def test_no_stage_goes_on_from_what_it_did_not_leave(tmp_path, harm):
+    with pytest.raises(Interrupted):
+        run(SPT, Workspace(tmp_path, stop=StopAfter(5)))
+    folder = Workspace(tmp_path).stage(SPT.upto(0))
+    harm(folder, *folder.load(loop.CHECKPOINT))
+    with pytest.raises(
+        StoreError, match=r"is damaged.*delete this one file, checkpoint\.safetensors"
+    ) as caught:
+        run(SPT, Workspace(tmp_path))
+    assert len(str(caught.value).splitlines()) == 1
+    folder.drop(loop.CHECKPOINT)
+    run(SPT, Workspace(tmp_path))
 
 
 def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):

@@ -23,8 +23,11 @@ VERBS = {
     "check": "check",
     "show": "show",
     "data": "data",
+    "runs": "runs",
 }
 """The verbs in the order of ``spt --help``, and the module of each: only what is asked for is imported."""
+GROUPS = {"data", "runs"}
+"""Verbs that are groups of others."""
 
 
 def command_line(*verbs: str) -> typer.Typer:
@@ -39,7 +42,7 @@ def command_line(*verbs: str) -> typer.Typer:
     app.callback()(options)
     for verb in verbs or VERBS:
         module = importlib.import_module(f".{VERBS[verb]}", __package__)
-        app.add_typer(module.app, name=verb if verb == "data" else None)
+        app.add_typer(module.app, name=verb if verb in GROUPS else None)
     return app
 
 

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from ..report.analysis import Analysis
     from ..report.results import ExperimentResults
     from ..runner.plan import Forecast
 
@@ -29,10 +30,10 @@ def show_results(results: "ExperimentResults") -> None:
         show_report(results.folder)
 
 
-def show_report(folder: Path) -> None:
+def show_report(folder: Path, analysis: "Analysis | None" = None) -> None:
     """Print what an experiment's folder holds, and where its report is."""
     from ..report import page
 
     console = Console()
-    console.print(page.show(folder))
+    console.print(page.show(folder, analysis))
     console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)

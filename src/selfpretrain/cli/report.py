@@ -17,8 +17,9 @@ def report(
     ],
 ) -> None:
     """Make tables and pages again from what is on disk, without training."""
-    from ..report import page, results
+    from ..report import analysis, page, results
 
     for folder in results.experiments(runs):
-        page.write(folder)
-        show_report(folder)
+        found = analysis.analyse(results.read(folder))
+        page.write(folder, found)
+        show_report(folder, found)

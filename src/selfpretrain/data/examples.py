@@ -104,6 +104,22 @@ class Examples:
         """Which examples have a target."""
         return self.targets.isfinite() if self.targets.is_floating_point() else self.targets >= 0
 
+    def clusters(self) -> Int[Tensor, "n"] | None:
+        """One number for examples that are no independent evidence; None if all are.
+
+        Those of one group are not, else windows that share positions, directly or through others.
+        """
+        found = self.groups
+        if found is None and self.views == 1 and not self.packed:
+            order = self.starts[0].argsort(stable=True)
+            ends = (self.starts[0] + self.lengths[0])[order].cummax(0).values
+            begins = self.starts[0][order][1:] >= ends[:-1]  # after all that came before
+            found = torch.zeros(len(self), dtype=torch.int64)
+            found[order[1:]] = begins.cumsum(0)
+        if found is None or len(torch.unique(found)) == len(self):
+            return None
+        return torch.unique(found, return_inverse=True)[1]
+
     def take(self, rows: Tensor) -> "Examples":
         """The examples at ``rows``, sharing the flat tensor."""
         groups = None if self.groups is None else self.groups[rows]

@@ -4,15 +4,17 @@ import enum
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
+from .evidence import CLOSE, Predictions
 from .paper_numbers import PAPERS, PaperNumber
 from .record import Metric
-from .results import CellResult, ExperimentResults, Predictions, TaskResults
+from .results import CellResult, ExperimentResults, TaskResults
 from .statistics import Estimate, estimate, mean_error, r2_error, sign_flip
 
 RowColumn = tuple[str, str]
@@ -41,8 +43,12 @@ class Difference:
     seeds: tuple[int, ...]
     values: tuple[float, ...]  # one per seed
     estimate: Estimate | None  # None where no pair has finished
-    p: float | None  # of the sign-flip test; None below six seeds
     standing: Standing
+
+    @cached_property
+    def p(self) -> float | None:
+        """Of the sign-flip test; None below six seeds."""
+        return sign_flip(self.values)
 
 
 class RowOrder(enum.Enum):
@@ -114,6 +120,11 @@ class TaskAnalysis:
         """The gains of the first contrast, one per row."""
         return self.gains[: len(self.task.rows)]
 
+    def diverged(self, place: RowColumn) -> tuple[int, ...]:
+        """Seeds whose training diverged, in any of its stages."""
+        cells = (cell for cell in self.task.finished if (cell.row, cell.column) == place)
+        return tuple(c.seed for c in cells if any(stage.stopped == "diverged" for stage in c.stages))
+
 
 @dataclass(frozen=True)
 class Analysis:
@@ -177,11 +188,11 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     ours_by_seed, theirs_by_seed = task.at(*a), task.at(*b)
     seeds = tuple(seed for seed in ours_by_seed if seed in theirs_by_seed)
     if not seeds:
-        return Difference(a, b, (), (), None, None, Standing.NOTHING)
+        return Difference(a, b, (), (), None, Standing.NOTHING)
     ours, theirs = [ours_by_seed[s] for s in seeds], [theirs_by_seed[s] for s in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     mean = estimate(values, example_error(task, ours, theirs))
-    return Difference(a, b, seeds, values, mean, sign_flip(values), judge(mean, task.record.metric.tie))
+    return Difference(a, b, seeds, values, mean, judge(mean, task.record.metric.tie))
 
 
 def judge(difference: Estimate, tie: float) -> Standing:
@@ -207,19 +218,20 @@ def example_error(
     Unknown where predictions were not kept, or do not reproduce the score (another metric).
     """
     kind = task.record.task.kind
-    a, b = _answers(ours, kind), _answers(theirs, kind)
+    a, b = _answers(ours), _answers(theirs)
     if a is None or b is None:
         return None
     if not all(np.array_equal(a[0].target, other.target) for other in a[1:] + b):
         both = " and ".join(cells[0].record.stages[-1] for cells in (ours, theirs))
         raise StoreError(
-            f"{both} were tested on different examples and cannot be compared; delete the older one and run "
-            f"the study again"
+            f"{both} were tested on different examples and cannot be compared; delete result.json of the "
+            f"older one, and run again"
         )
+    clusters = next((answers.cluster for answers in a + b if answers.cluster is not None), None)
     if kind == "classes":
-        return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]))
+        return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]), clusters)
     target = a[0].target.astype(np.float64)
-    return r2_error(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]))
+    return r2_error(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]), clusters)
 
 
 def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> list[str]:
@@ -259,24 +271,15 @@ def score_of(cell: CellResult) -> float:
     return score
 
 
-def _answers(cells: Sequence[CellResult], kind: str) -> list[Predictions] | None:
+def _answers(cells: Sequence[CellResult]) -> list[Predictions] | None:
     """The predictions behind the scores of some cells, if all are there and reproduce them."""
     found = [cell.scored.predictions for cell in cells]
     kept = [predictions for predictions in found if predictions is not None]
     if len(kept) < len(cells):
         return None
-    again = [_score_again(predictions, kind) for predictions in kept]
-    agree = [abs(x - score_of(cell)) < 1e-4 for x, cell in zip(again, cells, strict=True)]
+    pairs = zip(kept, cells, strict=True)
+    agree = [abs(predictions.score() - score_of(cell)) < CLOSE for predictions, cell in pairs]
     return kept if all(agree) else None
-
-
-def _score_again(kept: Predictions, kind: str) -> float:
-    if kind == "classes":
-        return float(_correct(kept).mean())
-    from sklearn.metrics import r2_score
-
-    exact = kept.target.astype(np.float64), kept.prediction.astype(np.float64)
-    return float(r2_score(*exact, force_finite=False))
 
 
 def _correct(kept: Predictions) -> NDArray[np.float64]:

@@ -17,9 +17,20 @@ LATE = 0.9
 def caveats(analysis: TaskAnalysis) -> list[str]:
     """Sentences, the gravest first; empty if nothing is wrong."""
     checks: list[Callable[[TaskAnalysis], list[str]]] = [
-        _missing, _undefined, _leaks, _untied, _no_examples, _cut_short, _few, _machines,
+        _diverged, _missing, _theirs, _undefined, _leaks, _untied, _no_examples, _cut_short, _few, _machines,
     ]  # fmt: skip
     return [line for check in checks for line in check(analysis)]
+
+
+def _diverged(analysis: TaskAnalysis) -> list[str]:
+    task = analysis.task
+    places = [(row, column) for row in task.rows for column in task.columns]
+    lost = [f"{place[0]}, {place[1]}, seed {s}" for place in places for s in analysis.diverged(place)]
+    said = (
+        "These runs are marked † and count in every mean all the same: they show that the settings do not "
+        "fit, not what the arm can do."
+    )
+    return [f"Training diverged (its loss was not finite): {'; '.join(lost)}. {said}"] if lost else []
 
 
 def _missing(analysis: TaskAnalysis) -> list[str]:
@@ -28,6 +39,13 @@ def _missing(analysis: TaskAnalysis) -> list[str]:
         return []
     total = format.plural(len(task.cells), "cell")
     return [f"{task.missing} of {total} missing; repeating the command continues where it stopped."]
+
+
+def _theirs(analysis: TaskAnalysis) -> list[str]:
+    taken = [found for c in analysis.task.finished if (found := {stage.source for stage in c.stages} - {""})]
+    files = format.listing(sorted(set().union(*taken))) if taken else ""
+    total = format.plural(len(analysis.task.cells), "cell")
+    return [f"{len(taken)} of {total} not trained here but taken from {files}."] if taken else []
 
 
 def _undefined(analysis: TaskAnalysis) -> list[str]:

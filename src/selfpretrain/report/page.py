@@ -41,13 +41,16 @@ LEARNING = (
 )
 
 
-def write(folder: Path) -> dict[str, Path]:
+def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
     """Write report.md with its figures, report.html, report.tex and results.csv; their paths by kind.
+
+    Args:
+        analysis: of what is in the folder, where it has been read already.
 
     Raises:
         StoreError: if the experiment cannot be read or its folder cannot be written.
     """
-    analysis = analyse(read(folder))
+    analysis = analysis or analyse(read(folder))
     page = compose(analysis)
     made = {
         "markdown": ("report.md", markdown.document(page)),
@@ -62,13 +65,13 @@ def write(folder: Path) -> dict[str, Path]:
     return {kind: folder / name for kind, (name, _) in made.items()}
 
 
-def show(folder: Path) -> "RenderableType":
+def show(folder: Path, analysis: Analysis | None = None) -> "RenderableType":
     """What a rich console prints of an experiment.
 
     Raises:
         StoreError: if it cannot be read.
     """
-    return terminal.show(compose(analyse(read(folder)), Depth.BRIEF))
+    return terminal.show(compose(analysis or analyse(read(folder)), Depth.BRIEF))
 
 
 def index(folders: Iterable[Path]) -> str:

@@ -7,16 +7,15 @@ stages have not all finished is kept, without an outcome.
 import json
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numpy.typing import NDArray
-
 from ..errors import StoreError
 from ..system.files import Json, read_json
 from . import format1
+from .evidence import MEND, Predictions, contradiction, read_log, read_predictions
 from .paper_numbers import PaperNumber, look_up
 from .record import CellRecord, ExperimentRecord, TaskRecord
 
@@ -47,14 +46,6 @@ class ValidationPoint:
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """Answers on the test split, in the same order for every run of a task."""
-
-    prediction: NDArray[Any]
-    target: NDArray[Any]
-
-
-@dataclass(frozen=True)
 class StageResult:
     """A finished training and the folder it left."""
 
@@ -66,14 +57,25 @@ class StageResult:
     best_step: int
     stopped: str
     cost: StageCost
+    files: dict[str, str] = field(
+        default_factory=dict
+    )  # digests of what lies beside it, where they are known
 
     @cached_property
     def curve(self) -> tuple[ValidationPoint, ...]:
-        """Validation scores in the order of their steps."""
-        path = self.folder / "log.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        points = [_point(line) for line in lines]
+        """Validation scores in the order of their steps.
+
+        Raises:
+            StoreError: if the log is not what was written.
+        """
+        points = [_point(line) for line in read_log(self.folder / "log.jsonl", self.files)]
         return tuple(sorted({p.step: p for p in points if p is not None}.values(), key=lambda p: p.step))
+
+    @cached_property
+    def source(self) -> str:
+        """The file of kept results that it was taken from; empty where it was trained here or by us."""
+        path = self.folder / "restored.json"
+        return str(read_json(path).get("from", "")) if path.exists() else ""
 
     @cached_property
     def environment(self) -> Json:
@@ -86,10 +88,10 @@ class StageResult:
         """Answers on the test split; None where none were kept.
 
         Raises:
-            StoreError: if the file is broken.
+            StoreError: if the file is not what was written.
         """
         path = self.folder / "predictions.safetensors"
-        return _predictions(path) if path.exists() else None
+        return read_predictions(path, self.files.get(path.name, ""))
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class CellResult:
         """The last stage: the one that is scored."""
         return self.stages[-1]
 
-    @property
+    @cached_property
     def score(self) -> float | None:
         """Score on the test split; None where it is missing or not finite."""
         value = self.scored.scores.get("test", {}).get("score", math.nan) if self.stages else math.nan
@@ -182,8 +184,14 @@ class TaskResults:
 
     def at(self, row: str, column: str) -> dict[int, CellResult]:
         """Cells with a score, by seed."""
-        here = (c for c in self.cells if c.row == row and c.column == column and c.score is not None)
-        return {cell.seed: cell for cell in sorted(here, key=lambda cell: cell.seed)}
+        return self._placed.get((row, column), {})
+
+    @cached_property
+    def _placed(self) -> dict[tuple[str, str], dict[int, CellResult]]:
+        found: dict[tuple[str, str], dict[int, CellResult]] = {}
+        for cell in sorted((c for c in self.cells if c.score is not None), key=lambda cell: cell.seed):
+            found.setdefault((cell.row, cell.column), {})[cell.seed] = cell
+        return found
 
     def printed(self, row: str, column: str) -> PaperNumber | None:
         """What the paper prints for a row and a column, whatever the seed."""
@@ -235,7 +243,7 @@ def read(folder: Path) -> ExperimentResults:
     """
     record = read_record(folder)
     runs = folder.resolve().parent
-    stage = cache(lambda where: _stage(runs / where))  # cells share stages
+    stage = cache(lambda where: read_stage(runs / where))  # cells share stages
     tasks = tuple(
         TaskResults(task, tuple(_cell(cell, record.paper, stage) for cell in task.cells))
         for task in record.tasks
@@ -253,7 +261,7 @@ def read_record(folder: Path) -> ExperimentRecord:
     path = _file(folder)
     if not path.is_file():
         raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")
-    content = read_json(path, (format1.FORMAT, FORMAT))
+    content = read_json(path, (format1.FORMAT, FORMAT), MEND.format(path.name))
     if content.get("format", format1.FORMAT) == format1.FORMAT:
         content = format1.upgraded(path, content)
     record = parsed(ExperimentRecord, content, path)
@@ -307,9 +315,21 @@ def _cell(record: CellRecord, paper: str, stage: Callable[[str], StageResult | N
     return CellResult(record, finished if len(finished) == len(stages) else (), printed)
 
 
-def _stage(folder: Path) -> StageResult | None:
+def read_stage(folder: Path) -> StageResult | None:
+    """The result of a stage; None where it has not finished.
+
+    Raises:
+        StoreError: if it is that of another stage, or its predictions do not give its score again.
+    """
     path = folder / "result.json"
-    return parsed(StageResult, {**read_json(path), "folder": folder}, path) if path.is_file() else None
+    if not path.is_file():
+        return None
+    content = read_json(path, mend=MEND.format(path.name))
+    found = parsed(StageResult, {**content, "folder": folder}, path)
+    for kept in (lambda: None, lambda: found.predictions):  # whose it is comes before what lies beside it
+        if wrong := contradiction(folder.name, content, kept()):
+            raise StoreError(f"{path}: {wrong}; {MEND.format(path.name)}")
+    return found
 
 
 def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
@@ -325,7 +345,7 @@ def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{path}: {where}: {first['msg']}; delete it and run the study again") from error
+        raise StoreError(f"{path}: {where}: {first['msg']}; {MEND.format(path.name)}") from error
 
 
 @cache
@@ -343,20 +363,6 @@ def _point(line: str) -> ValidationPoint | None:
     if entry.get("kind") != "val" or not math.isfinite(entry.get("score", math.nan)):
         return None
     return ValidationPoint(int(entry["step"]), float(entry["score"]))
-
-
-def _predictions(path: Path) -> Predictions:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        arrays = load_file(path)
-        found = Predictions(arrays["prediction"], arrays["target"])
-    except (SafetensorError, KeyError, OSError) as error:
-        raise StoreError(f"{path} is broken ({error}); delete its folder and run the study again") from error
-    if found.prediction.shape != found.target.shape or found.target.ndim != 1:
-        raise StoreError(f"{path}: predictions and targets differ in shape; delete its folder and run again")
-    return found
 
 
 def _row(task: TaskResults, cell: CellResult) -> Json:

@@ -24,6 +24,8 @@ DRAWS = 4000
 """Of a bootstrap over seeds; the same ones at every call."""
 MOST_SEEDS = 1000
 """Nobody is told to run more."""
+PAIRS = 1 << 22
+"""Of runs that are compared at once."""
 FAR = 30.0
 """Centres of a noncentral t beyond this are found for certain, and are hard on its series."""
 
@@ -31,6 +33,8 @@ FEWEST_ROWS, FEWEST_BLOCKS = 3, 2
 """Two rows are compared directly; one block has ranks, but no spread of them."""
 
 Vector = NDArray[np.float64]
+Clusters = NDArray[np.int64] | None
+"""(n,) from 0: test examples of one number are no independent evidence; None if all are."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,15 @@ def t_half_width(values: Sequence[float]) -> float | None:
     """Half-width of the 95 % t-interval of the mean: t[n-1] * s / sqrt(n); None below two values."""
     if len(values) < 2:
         return None
-    from scipy.stats import sem, t
+    error = np.std(values, ddof=1) / math.sqrt(len(values))
+    return float(_t_point(len(values) - 1) * error)
 
-    return float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * sem(values))
+
+@functools.cache
+def _t_point(degrees: int) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
 
 
 def sign_flip(differences: Sequence[float]) -> float | None:
@@ -231,13 +241,24 @@ def nemenyi_q(k: int) -> float:
     return float(studentized_range.ppf(0.95, k, np.inf)) / math.sqrt(2)
 
 
-def mean_error(differences: Vector) -> float | None:
-    """Standard error of the mean of one difference per test example; None below two examples."""
+def mean_error(differences: Vector, clusters: Clusters = None) -> float | None:
+    """Standard error of the mean of one difference per test example; None below two examples or clusters.
+
+    With G clusters:  sqrt(G / (G - 1) * sum over clusters of (sum of d - mean(d))**2) / n
+
+    Source: Liang & Zeger (1986), the sandwich estimate of a mean.
+    """
     n = len(differences)
-    return None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)
+    if clusters is None:
+        return None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)
+    sums = np.bincount(clusters, differences - differences.mean())
+    many = len(sums)
+    return None if many < 2 else math.sqrt(many / (many - 1) * float((sums**2).sum())) / n
 
 
-def r2_error(target: Vector, squared_a: Vector, squared_b: Vector, draws: int = 1000) -> float | None:
+def r2_error(
+    target: Vector, squared_a: Vector, squared_b: Vector, clusters: Clusters = None, draws: int = 1000
+) -> float | None:
     """Standard error of R2(a) - R2(b) by a paired bootstrap over test examples, the same at every call.
 
     Both arms are scored on the same resampled examples. Squared errors averaged over seeds suffice,
@@ -245,25 +266,28 @@ def r2_error(target: Vector, squared_a: Vector, squared_b: Vector, draws: int = 
 
     Args:
         squared_a: squared error of each example, averaged over seeds; ``squared_b`` likewise.
+        clusters: examples of one number are drawn together.
     """
     n = len(target)
     if n < 2:
         return None
     centred = target - target.mean()  # the same R2, without cancellation
     terms = np.stack([squared_b - squared_a, centred, centred**2], axis=1)
-    sums = np.concatenate([part @ terms for part in np.array_split(_resamples(n, draws), 10)])
-    spread = sums[:, 2] - sums[:, 1] ** 2 / n
+    if clusters is not None:
+        terms = np.stack([np.bincount(clusters, term) for term in (*terms.T, np.ones(n))], axis=1)
+    drawn = np.array_split(_resamples(len(terms), draws), 10)
+    sums = np.concatenate([part @ terms for part in drawn])
+    spread = sums[:, 2] - sums[:, 1] ** 2 / (n if clusters is None else sums[:, 3])
     usable = spread > 1e-12 * max(float(sums[:, 2].max()), 1e-300)
     return float(np.std(sums[usable, 0] / spread[usable], ddof=1)) if usable.sum() > 1 else None
 
 
 def _wins(ours: Vector, theirs: Vector) -> Vector:
-    """(draws,) share of pairs that ours wins, of (draws, n) and (draws, m) scores."""
-    from scipy.stats import mannwhitneyu
-
-    with np.errstate(all="ignore"):  # of its p, which is not used
-        found = mannwhitneyu(ours, theirs, axis=1, method="asymptotic")
-    return found.statistic / (ours.shape[1] * theirs.shape[1])
+    """(draws,) share of pairs that ours wins, of (draws, n) and (draws, m) scores; a tie counts half."""
+    blocks = max(1, ours.size * theirs.shape[1] // PAIRS)
+    parts = zip(np.array_split(ours, blocks), np.array_split(theirs, blocks), strict=True)
+    signs = [np.sign(x[:, :, None] - y[:, None, :]).mean((1, 2)) for x, y in parts]
+    return (1 + np.concatenate(signs)) / 2
 
 
 def _resampled(values: Vector, random: np.random.Generator) -> Vector:
@@ -284,9 +308,10 @@ def _resamples(n: int, draws: int) -> NDArray[np.uint8]:
     return np.stack([count.astype(np.uint8) for count in counts])
 
 
-def _flips(n: int) -> NDArray[np.int8]:
+@functools.lru_cache(maxsize=2)
+def _flips(n: int) -> Vector:
     if n > ENUMERATED:
         draws = np.random.default_rng(0).integers(0, 2, (2**ENUMERATED, n), dtype=np.int8)
-        return (2 * draws - 1).astype(np.int8)
+        return (2 * draws - 1).astype(np.float64)
     codes = np.arange(2**n)[:, None] >> np.arange(n) & 1
-    return (2 * codes - 1).astype(np.int8)
+    return (2 * codes - 1).astype(np.float64)

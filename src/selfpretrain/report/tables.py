@@ -216,7 +216,8 @@ def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
     estimate = task.means.get(place)
     if estimate is None:
         return MISSING
-    return Entry(format.spread(task.metric, estimate), place in task.best, estimate.mean)
+    mark = " †" if task.diverged(place) else ""
+    return Entry(f"{format.spread(task.metric, estimate)}{mark}", place in task.best, estimate.mean)
 
 
 def _has_paper(task: TaskAnalysis) -> bool:

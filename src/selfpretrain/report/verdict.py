@@ -4,8 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from . import format
 from .analysis import Difference, Ranking, RowOrder, RowPair, Standing, TaskAnalysis
+from .results import CellResult
 
 GLOSS = {
     "scratch": "training from scratch with the same finetuning budget",
@@ -24,6 +27,8 @@ PHRASES = {
     Standing.NOTHING: "not measured yet for {rows}",
 }
 
+PERFECT = 1.0
+"""The best that accuracy and R2 can be."""
 FEW = 3
 """Rows up to which a short headline names them."""
 
@@ -50,6 +55,8 @@ def standings(tasks: Sequence[TaskAnalysis]) -> str:
     found = [_counted(standing, there, named=len(tasks) == 1) for standing, there in groups.items() if there]
     heads = dict.fromkeys(" against ".join(analysis.task.headline) for analysis in tasks)
     but = f"; {low} of {len(gains)} not clearly above a simple baseline" if low else ""
+    void = sum(bool(gain.estimate and _no_evidence(task, gain)) for task in tasks for gain in task.headline)
+    but += f"; {void} of {len(gains)} decide nothing (diverged, equal answers or ceiling)" if void else ""
     return f"{' or '.join(heads)}: {', '.join(found)}{but}"
 
 
@@ -69,7 +76,40 @@ def _gain(analysis: TaskAnalysis) -> str:
         if there:
             rows = format.listing([_row(analysis, found) for found in there])
             phrases.append(PHRASES[standing].format(rows=rows, tie=format.tie(analysis.metric)))
-    return f"Against {_named(control)}, {treatment} is {'; '.join(phrases + _but(analysis))}."
+    first = "".join(f"Nothing is decided for {each}. " for each in _undecided(analysis))
+    return f"{first}Against {_named(control)}, {treatment} is {'; '.join(phrases + _but(analysis))}."
+
+
+def _undecided(analysis: TaskAnalysis) -> list[str]:
+    """Rows whose comparison shows nothing, whatever its interval, and why: a headline begins with it."""
+    reasons: dict[str, list[str]] = {}
+    for found in analysis.headline:
+        if found.estimate is not None and (why := _no_evidence(analysis, found)):
+            reasons.setdefault(why, []).append(found.a[0])
+    return [f"{format.listing(rows)}: {why}" for why, rows in reasons.items()]
+
+
+def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
+    """Why the difference of two arms says nothing about them; empty if it does."""
+    task, lost = analysis.task, {place[1]: analysis.diverged(place) for place in (found.a, found.b)}
+    if any(lost.values()):
+        runs = [
+            f"{len(seeds)} of {len(task.at(found.a[0], arm))} of {arm}"
+            for arm, seeds in lost.items()
+            if seeds
+        ]
+        return f"training diverged in {format.listing(runs)}"
+    if all(_same(task.at(*found.a)[seed], task.at(*found.b)[seed]) for seed in found.seeds):
+        return "both arms answer the same on every test example"
+    worst = min(analysis.means[place].mean for place in (found.a, found.b))
+    if worst >= PERFECT - analysis.metric.tie:
+        return f"both arms are at the ceiling ({format.score(analysis.metric, worst)} and more)"
+    return ""
+
+
+def _same(one: CellResult, other: CellResult) -> bool:
+    ours, theirs = one.scored.predictions, other.scored.predictions
+    return bool(ours and theirs and np.array_equal(ours.prediction, theirs.prediction))
 
 
 def _but(analysis: TaskAnalysis) -> list[str]:
@@ -95,7 +135,8 @@ def _low(analysis: TaskAnalysis) -> dict[str, float]:
 
 def _reached(analysis: TaskAnalysis) -> tuple[str, float]:
     """The best simple baseline."""
-    known = analysis.task.record.baselines
+    record = analysis.task.record
+    known = {"chance": record.task.chance or -math.inf} | record.baselines
     return max(known.items(), key=lambda item: item[1], default=("", -math.inf))
 
 

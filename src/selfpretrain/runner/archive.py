@@ -16,15 +16,22 @@ import numpy as np
 import torch
 
 from ..errors import StoreError
-from ..system.files import Json, explained, write_bytes, write_text
-from ..training.loop import CHECKPOINT
-from ..training.stage_folder import LOG, Folder
+from ..report.evidence import Predictions, contradiction
+from ..report.results import StageResult, parsed
+from ..system.files import Json, damaged, explained, locked, write_bytes, write_text
+from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, Folder
 
 FILES = ("recipe.json", "result.json", "environment.json")
 RESTORED = "restored.json"
-"""Says that a stage was put back."""
-PREDICTIONS = "predictions.safetensors"
+"""Says that a stage was put back, and from where."""
 KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
+KINDS = ("int64", "float32", "float64", "int32", "uint8")
+"""Of numbers, in which predictions may be put back."""
+LARGEST = 1 << 27
+"""Bytes that a file of kept results may unpack to."""
+SHIPPED = Path(__file__).parents[1]
+"""What lies below is ours; whatever else is kept may come from anybody."""
+Measures = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -33,43 +40,53 @@ class Archive:
 
     file: Path
 
-    def keep(self, stages: Iterable[Folder], extra: Json) -> int:
-        """Write what finished stages left; how many there were.
+    def keep(self, stages: Iterable[Folder], measures: Measures) -> int:
+        """Add what finished stages left to what was kept before; how many of these stages there were.
 
         Args:
-            extra: anything else to find again, on the first line.
+            measures: what was measured on them, by the names of its files.
+
+        Raises:
+            StoreError: if what was kept before cannot be read, or the file cannot be written.
         """
-        lines = [_line(folder) for folder in stages if folder.finished]
-        packed = lzma.compress(
-            "\n".join(json.dumps(x, sort_keys=True) for x in [extra, *lines]).encode(), preset=9
-        )
         with explained(self.file):
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            if not self.file.exists() or self.file.read_bytes() != packed:
+        with locked(self.file.with_name(f".{self.file.name}.lock")):
+            before, lines = self._lines() if self.file.exists() else ({}, {})
+            ours = {folder.name: _line(folder) for folder in stages if folder.finished}
+            packed = _packed_lines(before | measures, [*(ours | lines | ours).values()])
+            with explained(self.file):
+                same = self.file.exists() and self.file.read_bytes() == packed
+            if not same:
                 write_bytes(self.file, packed)
-        return len(lines)
+        return len(ours)
 
-    def restore(self, stages: dict[str, Folder]) -> tuple[int, Json]:
-        """Put back the stages that are wanted and not there; how many, and what else was kept.
+    def restore(self, stages: dict[str, Folder], recipes: dict[str, Json]) -> tuple[int, Measures]:
+        """Put back the stages that are wanted and not there; how many, and what was measured.
 
         Args:
             stages: where a stage goes, by its name.
+            recipes: what it must have been trained by.
 
         Raises:
-            StoreError: if the file is damaged.
+            StoreError: if the file is damaged, or one of its results is not borne out; nothing is put back.
         """
         if not self.file.exists():
             return 0, {}
-        lines, found = self._lines(), 0
-        try:
-            for line in lines[1:]:
-                folder = stages.get(line["stage"])
-                if folder is not None and not _begun(folder):
-                    _put(Folder.make(folder.path), line)
-                    found += 1
-            return found, lines[0]
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise self._damaged(error) from error
+        measures, lines = self._lines()
+        wanted = {name: line for name, line in lines.items() if name in stages and not _begun(stages[name])}
+        for name, line in wanted.items():
+            try:
+                said = _contradiction(line, recipes[name])
+                parsed(StageResult, {**line["files"]["result.json"], "folder": self.file}, self.file)
+            except (KeyError, TypeError, IndexError, ValueError, AttributeError, StoreError) as error:
+                raise self._damaged(f"{name}: {error}") from error
+            if said:
+                raise self._damaged(f"{name}: {said}")
+        theirs = "" if self.file.is_relative_to(SHIPPED) else str(self.file)
+        for name, line in wanted.items():
+            _put(Folder.make(stages[name].path), line, line.get("from") or theirs)
+        return len(wanted), measures
 
     @staticmethod
     def forget(stages: Iterable[Folder]) -> None:
@@ -79,16 +96,50 @@ class Archive:
                 folder.drop("result.json")
                 folder.drop(RESTORED)
 
-    def _lines(self) -> list[dict[str, Any]]:
-        """What was kept besides, and a line per stage."""
+    def _lines(self) -> tuple[Measures, dict[str, Json]]:
+        """What was measured, by the names of its files, and what was kept of every stage, by its name."""
         try:
-            text = lzma.decompress(self.file.read_bytes()).decode()
-            return [json.loads(line) for line in text.splitlines()] or [{}]
-        except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+            with explained(self.file, "read"):
+                packed = self.file.read_bytes()
+            unpacking = lzma.LZMADecompressor(memlimit=LARGEST)
+            text = unpacking.decompress(packed, LARGEST)
+            if not unpacking.eof:
+                raise ValueError(f"it is cut off, or holds more than {LARGEST >> 20} MB")
+            first, *lines = [json.loads(line) for line in text.splitlines()] or [{}]
+            measures = {first["of"]: first.get("measures", [])} if "of" in first else {}
+            return first.get("more", {}) | measures, {line["stage"]: line for line in lines}
+        except (
+            EOFError,
+            lzma.LZMAError,
+            ValueError,
+            RecursionError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ) as error:
             raise self._damaged(error) from error
 
-    def _damaged(self, error: Exception) -> StoreError:
-        return StoreError(f"{self.file} is damaged ({error}); move it away, or use another --results")
+    def _damaged(self, error: object) -> StoreError:
+        return StoreError(damaged(self.file, error, "move it away, or use another --results"))
+
+
+def _packed_lines(measures: Measures, lines: list[Json]) -> bytes:
+    """The first line says what was measured: on the cells of today, and on more, as fewer seeds had it."""
+    *more, last = [*measures.items()] or [("", [])]
+    first: Json = {"of": last[0], "measures": last[1]} | ({"more": dict(more)} if more else {})
+    text = "\n".join(json.dumps(line, sort_keys=True) for line in [first, *lines])
+    return lzma.compress(text.encode(), preset=9)
+
+
+def _contradiction(line: Json, recipe: Json) -> str:
+    """What contradicts what in a kept stage, in words; empty if nothing does."""
+    result, arrays = line["files"]["result.json"], line.get("predictions")
+    if not all(isinstance(line["files"][name], dict) for name in FILES) or not isinstance(line["log"], str):
+        return "its files are not what they should be"
+    if result["recipe"] != recipe:
+        return "it is the result of another recipe"
+    kept = Predictions(**{name: _unpacked(it) for name, it in arrays.items()}) if arrays else None
+    return contradiction(line["stage"], result, kept)
 
 
 def _begun(folder: Folder) -> bool:
@@ -98,6 +149,8 @@ def _begun(folder: Folder) -> bool:
 
 def _line(folder: Folder) -> Json:
     line: Json = {"stage": folder.path.name, "files": {name: folder.read(name) for name in FILES}}
+    if source := folder.remembered(RESTORED).get("from"):
+        line["from"] = source
     log = folder.path / LOG
     line["log"] = log.read_text(encoding="utf-8") if log.exists() else ""
     if folder.has(PREDICTIONS):
@@ -106,8 +159,8 @@ def _line(folder: Folder) -> Json:
     return line
 
 
-def _put(folder: Folder, line: Json) -> None:
-    folder.write(RESTORED, {})
+def _put(folder: Folder, line: Json, source: str) -> None:
+    folder.write(RESTORED, {"from": source})
     write_text(folder.path / LOG, line["log"])
     if "predictions" in line:
         arrays = {name: torch.from_numpy(_unpacked(it)) for name, it in line["predictions"].items()}
@@ -125,4 +178,6 @@ def _packed(array: np.ndarray) -> list[str]:
 
 def _unpacked(it: list[str]) -> np.ndarray:
     kind, stored, text = it
+    if kind not in KINDS:
+        raise ValueError(f"predictions are {str(kind)[:40]}")
     return np.frombuffer(base64.b64decode(text), dtype=KEPT_KINDS[stored]).astype(kind)

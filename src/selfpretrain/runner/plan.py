@@ -10,6 +10,7 @@ import torch
 from .. import __version__
 from ..errors import StoreError
 from ..registry import name_of
+from ..report.results import read_stage
 from ..spec import describe
 from ..system import distributed
 from ..system.events import duration
@@ -67,11 +68,11 @@ def stored(recipe: Recipe, folder: Folder) -> Json:
     """The result that the last stage of a recipe has left.
 
     Raises:
-        StoreError: if it is damaged, or is that of another stage.
+        StoreError: if it is damaged, or of another stage, or its predictions do not give its score.
     """
     result = folder.read("result.json")
-    ours = result.get("recipe") == json.loads(json.dumps(describe(recipe)))
-    if not ours or not folder.name.endswith(str(result.get("fingerprint"))):
+    read_stage(folder.path)
+    if result.get("recipe") != json.loads(json.dumps(describe(recipe))):
         file = folder.path / "result.json"
         raise StoreError(f"{file} is the result of another stage; delete this one file, and run again")
     return result
@@ -132,15 +133,29 @@ def _seconds(recipe: Recipe) -> float:
 
 @contextmanager
 def remembered_costs(workspace: Workspace) -> Iterator[None]:
-    """With what earlier commands in the same folder of runs found out about costs; new findings are added."""
-    folder, by = Folder(workspace.runs), [__version__, torch.__version__]
-    kept = folder.read(COSTS) if folder.has(COSTS) else {}
-    if kept.get("by") == by:
-        cost.known.update({key: cost.Plan(**plan) for key, plan in kept["plans"].items()})
-    before = len(cost.known)
+    """With what earlier commands in the same folder of runs found out about costs.
+
+    This is enough to find what has finished. What is trained, and for how long, is always worked out afresh.
+    """
+    kept = Folder(workspace.runs).remembered(COSTS)
+    try:
+        there = kept["plans"] if kept.get("by") == _BY else {}
+        added = {key: cost.Plan(**plan) for key, plan in there.items() if key not in cost.known}
+    except (KeyError, TypeError, AttributeError):  # it holds something else: nothing is remembered
+        added = {}
+    cost.known.update(added)
     try:
         yield
     finally:
-        if len(cost.known) > before and distributed.is_main():
-            plans = {key: asdict(plan) for key, plan in cost.known.items()}
-            folder.write(COSTS, {"format": FORMAT, "by": by, "plans": plans})
+        for key in added:
+            del cost.known[key]
+
+
+def remember_costs(workspace: Workspace) -> None:
+    """Leave what was found out about costs to later commands in the same folder of runs."""
+    plans = {key: asdict(plan) for key, plan in cost.known.items()}
+    if distributed.is_main():
+        Folder(workspace.runs).write(COSTS, {"format": FORMAT, "by": _BY, "plans": plans})
+
+
+_BY = [__version__, torch.__version__]

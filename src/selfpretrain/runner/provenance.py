@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from ..data.schema import SPLITS
 from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName
 from ..registry import name_of
+from ..report.evidence import MEND
 from ..report.paper_numbers import PaperNumber, look_up
 from ..report.recipe_text import called
 from ..report.record import CellRecord, ExperimentRecord
 from ..report.results import read_record
 from ..spec import revive
-from ..system.files import Json, read_json
+from ..system.files import Json, damaged, read_json
 from ..tasks._prepared import Prepared
 from ..training.build import training_data
 from ..training.recipe import Recipe, fingerprint
@@ -198,7 +199,7 @@ def _each(paths: Iterable[Path], read: Callable[[Path], T], bad: list[str]) -> d
 def _read(path: Path, fields: Fields) -> Json:
     content = read_json(path)
     if lacking := _lacks(content, fields):
-        raise StoreError(f"{path} is damaged (no {lacking} in it); delete {path.parent} and run again")
+        raise StoreError(damaged(path, f"no {lacking} in it", MEND.format("result.json")))
     return content
 
 

@@ -24,7 +24,7 @@ from ..training.recipe import Recipe
 from ..training.stage_folder import LOG, WEIGHTS, Folder
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
-from .plan import jobs, waiting
+from .plan import Job, jobs, waiting
 from .workspace import Workspace
 
 STUDY = "study.json"
@@ -69,9 +69,10 @@ class ExperimentFolder:
         """
         if self.archive is None:
             return 0
-        found, extra = self.archive.restore(self.stages())
-        if extra.get("of") == self._measured and not self.folder.has(self._measured):
-            self.folder.write(self._measured, {"format": FORMAT, "measures": extra.get("measures", [])})
+        plain = {job.name: json.loads(json.dumps(describe(job.recipe))) for job in self._jobs()}
+        found, measures = self.archive.restore(self.stages(), plain)
+        if self._measured in measures and not self.folder.has(self._measured):
+            self.folder.write(self._measured, {"format": FORMAT, "measures": measures[self._measured]})
         return found
 
     def forget(self) -> None:
@@ -83,8 +84,8 @@ class ExperimentFolder:
         """Keep what is finished for later runs; how many stages."""
         if self.archive is None:
             return 0
-        extra = {"measures": [asdict(one) for one in self.measures()], "of": self._measured}
-        return self.archive.keep(self.stages().values(), extra)
+        measures = {self._measured: [asdict(one) for one in self.measures()]}
+        return self.archive.keep(self.stages().values(), measures)
 
     def plan(self, notes: Iterable[str] = ()) -> None:
         """Write what is to come, so that a report can be made at any time."""
@@ -107,12 +108,14 @@ class ExperimentFolder:
         made = self.folder.has(STUDY) and self.folder.has("report.html")
         if not made or results.read_record(self.path).stamp != self._stamp():
             return False
-        return not waiting(jobs((c.recipe for c in self.experiment.cells), self.workspace), self.workspace)
+        return not waiting(self._jobs(), self.workspace)
 
     def stages(self) -> dict[str, Folder]:
         """The folders of all stages, by their names."""
-        recipes = (cell.recipe for cell in self.experiment.cells)
-        return {job.name: self.workspace.named(job.name) for job in jobs(recipes, self.workspace)}
+        return {job.name: self.workspace.named(job.name) for job in self._jobs()}
+
+    def _jobs(self) -> list[Job]:
+        return jobs((cell.recipe for cell in self.experiment.cells), self.workspace)
 
     def measures(self) -> list[Measure]:
         """Measured once; what was kept counts where the weights are gone."""
@@ -230,9 +233,10 @@ def _measures(plain: list[Json]) -> list[Measure]:
 def manifest(task: Task, workspace: Workspace) -> Manifest:
     """The hashes of a task's examples, in their order; worked out once for all experiments in a folder."""
     folder, name = Folder.make(workspace.runs / "manifests"), _file_of(task)
-    if not folder.has(name):
-        folder.write(name, {"format": FORMAT} | hashes(task))
-    kept = folder.read(name)
+    kept = folder.remembered(name)
+    if not kept.keys() >= set(SPLITS):
+        kept = {"format": FORMAT} | hashes(task)
+        folder.write(name, kept)
     return {split: kept[split] for split in SPLITS}
 
 
@@ -254,7 +258,7 @@ def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
 
 def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
     folder, name = Folder(workspace.runs / "baselines"), _file_of(task)
-    return dict(folder.read(name)["scores"]) if folder.has(name) else {}
+    return dict(folder.remembered(name).get("scores", {}))
 
 
 def _file_of(task: Task) -> str:

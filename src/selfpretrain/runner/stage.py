@@ -12,14 +12,14 @@ from ..registry import name_of
 from ..spec import describe
 from ..system import distributed
 from ..system.events import Event, emit
-from ..system.files import FORMAT, Json, write_text
+from ..system.files import FORMAT, Json, sha256_of, write_text
 from ..system.hardware import environment
 from ..training import cost, evaluate
 from ..training.build import build_network, training_data
-from ..training.loop import CHECKPOINT, Fit, Material, State
+from ..training.loop import Fit, Material, State
 from ..training.model import Network
 from ..training.recipe import Recipe, fingerprint
-from ..training.stage_folder import WEIGHTS, Folder
+from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, WEIGHTS, Folder, broken
 from ..training.transfer import Moved, freeze, move
 from .plan import stored
 from .workspace import Workspace
@@ -90,6 +90,7 @@ def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
     }
     if distributed.is_main():
         result["weights"] = folder.save(WEIGHTS, network.state_dict())
+        result["files"] = {LOG: sha256_of("", {"": (folder.path / LOG).read_bytes()})}
         folder.write("result.json", result)
         folder.drop(CHECKPOINT)
     distributed.barrier()  # the others read these weights next
@@ -97,17 +98,17 @@ def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
 
 
 def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) -> None:
-    network = build_network(recipe)
-    network.load_state_dict(folder.load(WEIGHTS, result.get("weights", ""))[0])
+    network, (weights, _) = build_network(recipe), folder.load(WEIGHTS, result.get("weights", ""))
+    with broken(folder, WEIGHTS):
+        network.load_state_dict(weights)
     tested = evaluate.test(network.to(workspace.device), recipe)
     result["scores"] |= {"train": evaluate.fitted(network, recipe).scores, "test": tested.scores}
     if distributed.is_main():
         if tested.predictions is not None:
             kind = tested.targets.dtype
-            folder.save(
-                "predictions.safetensors",
-                {"prediction": tested.predictions.to(kind), "target": tested.targets},
-            )
+            answers = {"prediction": tested.predictions.to(kind), "target": tested.targets}
+            answers |= {} if tested.clusters is None else {"cluster": tested.clusters}
+            result.setdefault("files", {})[PREDICTIONS] = folder.save(PREDICTIONS, answers)
         folder.write("result.json", result)
 
 

@@ -1,7 +1,7 @@
 """Comparisons and studies, carried out: the functions behind ``spt compare`` and ``spt study``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from ..mixers.base import Mixer
 from ..registry import find, resolve
 from ..report.results import ExperimentResults, read
 from ..runner.experiment import Experiment
-from ..runner.plan import Forecast, forecast, remembered_costs
+from ..runner.plan import Forecast, forecast, remember_costs, remembered_costs
 from ..runner.results import ExperimentFolder
 from ..runner.run import run_experiment
 from ..runner.tuning import tune
@@ -103,18 +103,28 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
     Raises:
         Interrupted: when asked to stop; the same call goes on.
     """
-    workspace = workspace or Workspace.of(Path("runs"), workers="1")  # a script needs no main guard for it
-    with remembered_costs(workspace), at_work(workspace) as here:
-        experiment = request.experiment()
-        folder = restored(request, experiment, here)
-        if request.tune:
-            experiment = tune(experiment, request.study.space, here)
-            folder = replace(folder, experiment=experiment)
-        if request.tune or request.only or not folder.current:
-            run_experiment(experiment, here, request.only, request.kept)
+    # one worker: a script needs no main guard for it
+    with at_work(workspace or Workspace.of(Path("runs"), workers="1")) as here:
+        with remembered_costs(here):
+            folder = restored(request, request.experiment(), here)
+            done = not request.tune and not request.only and folder.current
+        if not done:
+            folder = _run(request, here)
         if request.results:
             folder.keep()
         return read(folder.path)
+
+
+def _run(request: Request, workspace: Workspace) -> ExperimentFolder:
+    """Train what is missing: for as long as is worked out now, whatever was remembered."""
+    experiment = request.experiment()
+    restored(request, experiment, workspace)
+    try:
+        if request.tune:
+            experiment = tune(experiment, request.study.space, workspace)
+        return run_experiment(experiment, workspace, request.only, request.kept)
+    finally:
+        remember_costs(workspace)
 
 
 def restored(request: Request, experiment: Experiment, workspace: Workspace) -> ExperimentFolder:
@@ -133,7 +143,6 @@ def foreseen(request: Request, workspace: Workspace, gpu: str = "") -> Forecast:
     Args:
         gpu: also say how long it might take on this one of ``cost.GPUS``.
     """
-    with remembered_costs(workspace):
-        experiment = request.experiment()
-        restored(request, experiment, workspace)
-        return forecast([cell.recipe for cell in experiment.chosen(request.only)], workspace, gpu)
+    experiment = request.experiment()
+    restored(request, experiment, workspace)
+    return forecast([cell.recipe for cell in experiment.chosen(request.only)], workspace, gpu)

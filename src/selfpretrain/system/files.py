@@ -10,7 +10,7 @@ import re
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,16 @@ def read_json(
 
 
 def _digest(plain: Json) -> str:
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+    return sha256_of(json.dumps(plain, sort_keys=True), {})
+
+
+def sha256_of(said: str, parts: Mapping[str, Any]) -> str:
+    """SHA-256 of a text, and of names and bytes in their order."""
+    found = hashlib.sha256(said.encode())
+    for name, content in parts.items():
+        found.update(name.encode())
+        found.update(content)
+    return found.hexdigest()
 
 
 def damaged(path: Path, reason: object, mend: str = "") -> str:

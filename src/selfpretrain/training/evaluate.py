@@ -25,6 +25,7 @@ class Evaluation:
     scores: dict[str, float]
     predictions: Tensor | None  # (n,) class or value, in the order of the split; None for denoising
     targets: Tensor
+    clusters: Tensor | None = None  # (n,) examples of one number are no independent evidence
 
 
 @torch.no_grad()
@@ -51,9 +52,8 @@ def evaluate(network: nn.Module, objective: Objective, data: Examples, form: For
             predicted[rows.to(device)] = objective.predict(outputs).double()
     network.train(training)
     scores = objective.scores(_gathered(sums, device))
-    return Evaluation(
-        scores, distributed.all_reduce(predicted).cpu() if objective.labelled else None, data.targets
-    )
+    predictions = distributed.all_reduce(predicted).cpu() if objective.labelled else None
+    return Evaluation(scores, predictions, data.targets, data.clusters())
 
 
 def validation_data(recipe: Recipe) -> Examples:

@@ -25,9 +25,8 @@ from .evaluate import evaluate
 from .model import Network
 from .optim import set_lr_factor
 from .recipe import Recipe
-from .stage_folder import Folder, Log
+from .stage_folder import CHECKPOINT, Folder, Log, broken
 
-CHECKPOINT = "checkpoint.safetensors"
 CHECKPOINT_SECONDS = 20.0
 CLOCK_STEPS = 50
 """Steps between two looks at the clock that several processes take together."""
@@ -235,13 +234,18 @@ class Fit:
         tensors |= {"random.cpu": torch.get_rng_state(), "running": self.running}
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        self.folder.save(CHECKPOINT, tensors, dataclasses.asdict(self.state))
+        self.folder.save(CHECKPOINT, tensors, dataclasses.asdict(self.state) | {"stage": self.folder.name})
 
     def _resume(self) -> None:
-        if not self.folder.has(CHECKPOINT):
-            return
-        tensors, state = self.folder.load(CHECKPOINT)
-        self.state = State(**state)
+        if self.folder.has(CHECKPOINT):
+            tensors, state = self.folder.load(CHECKPOINT)
+            with broken(self.folder, CHECKPOINT):
+                if state.pop("stage", self.folder.name) != self.folder.name:
+                    raise ValueError("it is of another stage")
+                self._continue(tensors, State(**state))
+
+    def _continue(self, tensors: dict[str, Tensor], state: State) -> None:
+        self.state = state
         self.network.load_state_dict(_under("network.", tensors))
         self.best = {name: value.to(self.device) for name, value in _under("best.", tensors).items()}
         self.running = tensors["running"].to(self.device)

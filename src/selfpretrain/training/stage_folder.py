@@ -1,16 +1,17 @@
 """Run folders: what is written there is whole or not there at all, and nothing is ever unpickled."""
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import ForeignRun, StoreError
@@ -24,6 +25,7 @@ from ..system.files import (
     locked,
     read_json,
     replacing,
+    sha256_of,
     sweep,
     write_json,
 )
@@ -68,6 +70,13 @@ class Folder:
             ForeignRun: if another version of this package wrote it in another layout.
         """
         return read_json(self.path / name, mend=_mend(name))
+
+    def remembered(self, name: str) -> Json:
+        """A JSON file that can be worked out again at any time; empty if it is not there or damaged."""
+        try:
+            return self.read(name) if self.has(name) else {}
+        except StoreError:
+            return {}
 
     def save(self, name: str, tensors: Mapping[str, Tensor], meta: Json | None = None) -> str:
         """Tensors and a little JSON in one safetensors file, whole or not at all; the digest of both."""
@@ -128,6 +137,8 @@ class Log:
         self._stage = path.absolute().parent.name
         with explained(path):
             self._file = path.open("a+b")
+            if self.size < size:
+                raise StoreError(damaged(path, "it is shorter than its checkpoint says", _mend(CHECKPOINT)))
             self._file.truncate(size)
 
     def write(self, line: Json) -> None:
@@ -153,16 +164,37 @@ class Log:
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
     """SHA-256 of names, types, shapes and bytes of some tensors, and of the JSON beside them."""
-    digest = hashlib.sha256(text.encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+    return sha256_of(
+        text,
+        {
+            f"{name} {tensor.dtype} {tuple(tensor.shape)}": _bytes(tensor)
+            for name, tensor in sorted(tensors.items())
+        },
+    )
+
+
+def _bytes(tensor: Tensor) -> NDArray[np.uint8]:
+    return tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+
+
+@contextlib.contextmanager
+def broken(folder: Folder, name: str) -> Iterator[None]:
+    """What goes wrong with the content of a file becomes one line that names it.
+
+    Raises:
+        StoreError: if something in it is missing, or not what it should be.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+        raise StoreError(damaged(folder.path / name, error, _mend(name))) from error
 
 
 def _mend(name: str) -> str:
     """What to do about a damaged file that a stage has written: all of them can be made again."""
-    return f"delete this one file, {name}, and run again"
+    with_the_result = name in ("recipe.json", "environment.json", LOG, PREDICTIONS)
+    return f"delete this one file, {'result.json beside it' if with_the_result else name}, and run again"
 
 
-WEIGHTS, LOG = "weights.safetensors", "log.jsonl"
+WEIGHTS, LOG, CHECKPOINT = "weights.safetensors", "log.jsonl", "checkpoint.safetensors"
+PREDICTIONS = "predictions.safetensors"

@@ -114,14 +114,16 @@ def _path(cell: CellResult, flops: bool, factor: float) -> Path:
 
 def _arm(axes: "Axes", paths: Sequence[Path], arm: tuple[int, str], most: int) -> None:
     """Every seed faint, with at most so many points; their mean at the steps that all of them reached."""
+    from matplotlib.collections import LineCollection
+
     at, label = arm
     paths = [path for path in paths if path]
     if not paths:
         return
     colour, style = COLOURS[at % len(COLOURS)], STYLES[at % len(STYLES)]
-    for path in paths if len(paths) > 1 else []:
-        faint = thin(list(path.values()), most)
-        axes.plot(*zip(*faint, strict=True), color=colour, linewidth=0.7, alpha=0.4)
+    if len(paths) > 1:
+        faint = [thin(list(path.values()), most) for path in paths]
+        axes.add_collection(LineCollection(faint, colors=colour, linewidths=0.7, alpha=0.4))
     points: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for path in paths:
         for step, point in path.items():

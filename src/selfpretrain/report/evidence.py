@@ -1,0 +1,105 @@
+"""Whether a result is borne out: it is of the stage it lies in, and its predictions give its score again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StoreError
+from ..system.files import damaged, explained, sha256_of
+
+OURS = ("classify", "regress")
+"""Objectives whose score is accuracy or R2; those of others may be scored as they like."""
+CLOSE = 1e-4
+"""Difference of two scores, relative where they are large, that the order of summation may make."""
+MEND = "delete this one file, {}, and run again"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Answers on the test split, in the same order for every run of a task."""
+
+    prediction: NDArray[Any]
+    target: NDArray[Any]
+    cluster: NDArray[Any] | None = None  # (n,) examples of one number are not independent of each other
+
+    @property
+    def metric(self) -> str:
+        """What they can be scored by."""
+        return "accuracy" if self.target.dtype.kind in "iu" else "r2"
+
+    def score(self) -> float:
+        """Accuracy in [0, 1], or R2; NaN where all targets are equal."""
+        if self.metric == "accuracy":
+            return float((self.prediction == self.target).mean())
+        target = self.target.astype(np.float64)
+        squared = ((self.prediction.astype(np.float64) - target) ** 2).sum()
+        total = ((target - target.mean()) ** 2).sum()
+        return float(1 - squared / total) if total > 0 else float("nan")
+
+
+def read_predictions(path: Path, known: str = "") -> Predictions | None:
+    """Answers on the test split; None where none were kept.
+
+    Args:
+        known: digest that the result beside them names; "" if it names none.
+
+    Raises:
+        StoreError: if the file cannot be read, or is not what was written.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        return None
+    try:
+        with explained(path, "read"), safe_open(path, framework="np") as file:
+            meta = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        buffers = {f"{name} torch.{it.dtype} {it.shape}": it for name, it in sorted(arrays.items())}
+        if (sealed := meta.get("sha256")) and sha256_of(meta.get("json", ""), buffers) != sealed:
+            raise ValueError("its content is not what was written")
+        if known and sealed != known:
+            raise ValueError("it is of another training than the result beside it")
+        found = Predictions(arrays["prediction"], arrays["target"], arrays.get("cluster"))
+        if {it.shape for it in arrays.values()} != {(len(found.target),)}:
+            raise ValueError("its arrays differ in shape")
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(damaged(path, error, MEND.format("result.json beside it"))) from error
+    return found
+
+
+def read_log(path: Path, digests: Mapping[str, str]) -> list[str]:
+    """The lines of a stage's log; none where it has none.
+
+    Raises:
+        StoreError: if its digest is known and another.
+    """
+    with explained(path, "read"):
+        content = path.read_bytes() if path.exists() else b""
+    if (known := digests.get(path.name)) and sha256_of("", {"": content}) != known:
+        raise StoreError(
+            damaged(path, "its content is not what was written", MEND.format("result.json beside it"))
+        )
+    return content.decode("utf-8", "replace").splitlines()
+
+
+def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | None) -> str:
+    """What contradicts what in the result of a stage, in words; empty if nothing does.
+
+    Args:
+        stage: name of the folder that it lies in, which ends with the fingerprint of the recipe.
+    """
+    if not stage.endswith(str(result.get("fingerprint") or "no fingerprint")):
+        return "it is the result of another stage"
+    test = result.get("scores", {}).get("test") or {}
+    if kept is None or not test:
+        return ""
+    again = kept.score()
+    ours = result.get("objective") in OURS
+    for name in (kept.metric, *(["score"] if ours else [])):
+        if name in test and not np.isclose(test[name], again, CLOSE, CLOSE, equal_nan=True):
+            return f"it says {name} {test[name]:.6g}, its predictions give {again:.6g}"
+    return ""

@@ -1,0 +1,126 @@
+"""Whether everything below a folder of runs is what was written, and how to get back what is not."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from ..errors import ForeignRun, SelfPretrainError, StoreError
+from ..report import results
+from ..report.evidence import MEND, read_log
+from ..report.render import csv_long
+from ..system.files import LEFTOVER, explained, read_json
+from ..training.stage_folder import CHECKPOINT, WEIGHTS, Folder
+
+Level = Literal["wrong", "note"]
+CACHES = ("costs.json", "baselines/*.json", "manifests/*.json")
+"""Files that are made again by themselves."""
+AGAIN = MEND.format("result.json beside it")
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """Something below a folder of runs that is not as it should be."""
+
+    level: Level
+    said: str  # which file, what is wrong with it, and how to get it back
+
+
+def verify(runs: Path) -> Iterator[tuple[str, list[Flaw]]]:
+    """Every stage, experiment and cache below a folder of runs, with what is found there; nothing is changed.
+
+    Raises:
+        StoreError: if there is no such folder, or nothing of ours in it.
+    """
+    stages = sorted(path for path in runs.glob("stages/*") if path.is_dir())
+    there = sorted({path.parent for path in runs.glob("*/study.json")})
+    if not stages and not there:
+        raise StoreError(f"there are no stages and no studies in {runs}; give a folder of runs")
+    sound = True
+    for path in stages:
+        found = list(_stage(Folder(path)))
+        sound = sound and all(flaw.level == "note" for flaw in found)
+        yield path.name, found
+    for path in there:
+        yield path.name, list(_experiment(path, sound))
+    caches = [path for pattern in CACHES for path in sorted(runs.glob(pattern))]
+    yield "caches", [found for path in caches for found in _tried(partial(read_json, path), " made again")]
+
+
+def _stage(folder: Folder) -> Iterator[Flaw]:
+    for path in folder.path.iterdir():
+        if LEFTOVER.fullmatch(path.name):
+            yield Flaw("note", f"{path} was left by a killed process; it goes when the stage is next run")
+    if folder.has(CHECKPOINT):
+        yield from _tried(lambda: folder.load(CHECKPOINT))
+    if not folder.finished:
+        yield Flaw("note", f"{folder.path} is unfinished; the command that began it goes on")
+        return
+    wrong = [*_tried(lambda: results.read_stage(folder.path))]
+    yield from wrong or _finished(folder)
+
+
+def _finished(folder: Folder) -> Iterator[Flaw]:
+    result = folder.read("result.json")
+    for name in ("recipe.json", "environment.json"):
+        if not folder.has(name):
+            yield Flaw("wrong", f"{folder.path / name} is gone; {AGAIN}")
+    yield from _tried(lambda: folder.has("environment.json") and folder.read("environment.json"))
+    yield from _tried(lambda: _same_recipe(folder, result["recipe"]))
+    yield from _tried(lambda: _log(folder, result.get("files", {})))
+    for name in (name for name in result.get("files", {}) if not folder.has(name)):
+        yield Flaw("wrong", f"{folder.path / name} is gone; {AGAIN}")
+    if folder.has(WEIGHTS):
+        yield from _tried(lambda: folder.load(WEIGHTS, result.get("weights", "")))
+    elif not folder.has("restored.json"):
+        yield Flaw("note", f"{folder.path / WEIGHTS} is gone; where a stage needs it, it is trained anew")
+
+
+def _same_recipe(folder: Folder, recipe: object) -> None:
+    kept = folder.read("recipe.json") if folder.has("recipe.json") else {}
+    kept.pop("format", None)
+    if kept and kept != recipe:
+        raise StoreError(f"{folder.path / 'recipe.json'} is not the recipe of the result beside it; {AGAIN}")
+
+
+def _log(folder: Folder, digests: dict[str, str]) -> None:
+    path = folder.path / "log.jsonl"
+    for number, line in enumerate(read_log(path, digests), 1):
+        try:
+            json.loads(line)
+        except ValueError as error:
+            raise StoreError(f"{path}: line {number} is damaged; {AGAIN}") from error
+
+
+def _experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
+    """What is wrong with an experiment; its table can be told only where its stages are sound."""
+    wrong = [*_tried(lambda: results.read_record(folder))]
+    for path in sorted(folder.glob("measures-*.json")):
+        wrong += _tried(partial(read_json, path, mend=MEND.format(path.name)))
+    if sound and not wrong:
+        wrong = [*_tried(lambda: _table(folder))]
+    yield from wrong
+
+
+def _table(folder: Path) -> None:
+    """Compare the numbers that somebody may have copied with what the stages give."""
+    path, found = folder / "results.csv", results.read(folder)
+    if found.missing or not path.exists():  # it is not due yet
+        return
+    with explained(path, "read"):
+        content = path.read_bytes()
+    if content != csv_long.document(found).encode():
+        raise StoreError(f"{path} is not what its stages give; spt report {folder} makes it again")
+
+
+def _tried(look: Callable[[], object], otherwise: str = "") -> Iterator[Flaw]:
+    """What is wrong, if anything is; what can be made again, or was written by others, is only noted."""
+    try:
+        look()
+    except ForeignRun as error:
+        yield Flaw("note", str(error))
+    except SelfPretrainError as error:
+        mended = f"{error}; it is{otherwise} when it is next needed" if otherwise else str(error)
+        yield Flaw("note" if otherwise else "wrong", mended)
