@@ -10,18 +10,21 @@ from typing import ClassVar
 from ..errors import DataError
 from ..mixers.base import Mixer
 from ..registry import find, name_of
-from ..runner.experiment import Cell
+from ..runner.experiment import Cell, Finished
 from ..spec import Count, spec
+from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.bidmc import Bidmc
 from ..tasks.digits import Digits
 from ..tasks.listops import ListOps
+from ..tasks.pathx256 import PathX256
 from ..tasks.speech import Speech
 from ..tasks.spoken_digits import SpokenDigits
 from ..tasks.stdlib import Stdlib
 from ..training.recipe import Budget, Recipe, Stage
+from ._measures import averages
 from .base import Scale, Study
-from .recipes.arms import SPT, TIED, Arms, row_names, shorter, usual_arms, with_mixer
+from .recipes.arms import SPT, TIED, Arms, lasting, row_names, shorter, usual_arms, with_mixer
 from .recipes.defaults import denoiser, small, toys
 from .recipes.lookup import recipe, task_name
 from .recipes.printed import Denoising
@@ -35,16 +38,20 @@ LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX = (
     "PathX",
 )
 LRA = (LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX)
-SPEECH = "SC"
-
+PATHX256, SPEECH = "PathX-256", "SC"
 BIDMC = ("BIDMC HR", "BIDMC RR", "BIDMC SpO2")
+BIDMC_APART = tuple(f"{label} (patients apart)" for label in BIDMC)
 PAPER_TASKS: dict[str, Task] = {
+    PATHX256: PathX256(),
     SPEECH: Speech(),
-    BIDMC[0]: Bidmc(target="HR"),
-    BIDMC[1]: Bidmc(target="RR"),
-    BIDMC[2]: Bidmc(target="SpO2"),
+    BIDMC[0]: Bidmc(target="HR", split="paper"),
+    BIDMC[1]: Bidmc(target="RR", split="paper"),
+    BIDMC[2]: Bidmc(target="SpO2", split="paper"),
+    BIDMC_APART[0]: Bidmc(target="HR"),
+    BIDMC_APART[1]: Bidmc(target="RR"),
+    BIDMC_APART[2]: Bidmc(target="SpO2"),
 }
-"""Tasks of the papers that are called otherwise on the shelf."""
+"""Tasks of the papers that are called otherwise on the shelf, or have other settings."""
 STAND_INS: dict[str, Task] = {
     LISTOPS: ListOps(min_length=20, max_length=64, max_depth=5, max_args=5, train=2000, val=1000, test=2000),
     TEXT: Stdlib(),
@@ -104,6 +111,7 @@ class TableStudy(Study):
     table: ClassVar[str] = ""  # where the paper prints its numbers ...
     printed: ClassVar[Mapping[tuple[str, str], str]] = {}  # ... row and column here -> row there
     names: ClassVar[Mapping[str, str]] = {}  # what the paper's columns call a task, if not by its usual name
+    averaged: ClassVar[tuple[str, ...]] = ()  # tasks whose average the paper prints
 
     scale: Scale = "small"
     seeds: Count = 3
@@ -184,10 +192,17 @@ class TableStudy(Study):
             *(f"{label} is left out: its data are not here (spt data get)" for label in absent),
         ]
 
+    def measures(self, finished: Finished) -> list[Json]:
+        """Averages over tasks, where all of them are here."""
+        tasks = {label: task for label, task in self.at_hand().items() if label in self.averaged}
+        if not tasks or len(tasks) < len(self.averaged):
+            return []
+        return averages(list(self.cells()), tasks, finished, self.paper)
+
     def percent(self, stage: Stage, label: str, part: int) -> Stage:
         """The stage with a part of the total budget of Amos et al. (2024), Table 8, or of our small one."""
         if self.scale == "paper":
-            return replace(stage, budget=Budget(epochs=TOTAL_EPOCHS[label] * part / 100))
+            return lasting(stage, TOTAL_EPOCHS[label] * part / 100)
         whole = TOTAL_STEPS if self.scale == "small" else 10
         return replace(stage, budget=Budget(steps=whole * part // 100))
 

@@ -18,7 +18,7 @@ from ..mixers.attention import Attention
 from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from ._table_study import LRA, SPEECH, Architecture, Place, TableStudy
+from ._table_study import IMAGE, LISTOPS, LRA, SPEECH, TEXT, Architecture, Place, TableStudy
 from .recipes.arms import SCRATCH, SPT, TIED, usual_arms
 from .recipes.printed import Denoising
 
@@ -34,7 +34,9 @@ class TransformerOnLra(TableStudy):
     contrasts = ((MASKED, TIED), (CAUSAL, TIED), (MASKED, SCRATCH), (CAUSAL, SCRATCH))
     figure = "bars"
     paper = "amos2024"
-    tasks = (*LRA, SPEECH)
+    tasks = LRA
+    small_tasks = (LISTOPS, TEXT, IMAGE, SPEECH)
+    averaged = LRA
     architectures = (Architecture("Transformer", Attention(), "transformer-dagger"),)
 
     def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:

@@ -130,6 +130,13 @@ def shorter(arms: Arms, share: float) -> Arms:
     return replace(arms, pretrain=cut(arms.pretrain), finetune=cut(arms.finetune), scratch=cut(arms.scratch))
 
 
+def lasting(stage: Stage, epochs: float) -> Stage:
+    """The same stage for so many epochs, with no limit in hours; validated as often in each as before."""
+    before = stage.budget.epochs
+    evals = max(1, round(stage.evals * epochs / before)) if before else stage.evals
+    return replace(stage, budget=Budget(epochs=epochs), evals=evals)
+
+
 def row_names(mixers: Sequence[Mixer], details: Sequence[str] = ()) -> list[str]:
     """Names of mixers; one that comes twice is told apart by its settings or, if these are alike, by number.
 

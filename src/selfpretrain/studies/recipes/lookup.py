@@ -10,6 +10,7 @@ from ...mixers.local import Local
 from ...objectives.base import Denoise
 from ...registry import name_of
 from ...spec import nearest
+from ...tasks._shuffled import Shuffled
 from ...tasks.base import Task
 from ...tasks.bidmc import Bidmc
 from ...tasks.speech import Speech
@@ -87,6 +88,8 @@ def matching(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
 
 def task_name(task: Task) -> str:
     """What a task is called in a key, e.g. ``bidmc-hr``, ``speech-mfcc``."""
+    if isinstance(task, Shuffled):  # the same sequences in another order are trained on alike
+        return task_name(task.task)
     plain = name_of(task)
     if isinstance(task, Bidmc):
         return f"{plain}-{task.target.lower()}"
