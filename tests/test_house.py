@@ -14,7 +14,7 @@ from selfpretrain.registry import INSIDE, SHELVES
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
 FILES = sorted(PACKAGE.rglob("*.py"))
 GLOSSARY = PACKAGE.parents[1] / "docs" / "glossary.md"
-LARGEST_PACKAGE, LARGEST_STUDIES = 16_000, 2_000
+LARGEST_PACKAGE, LARGEST_STUDIES = 16_500, 2_150
 """Lines of code: of everything but studies, which are tables that nobody imports; of studies."""
 LARGEST_FILE, LONGEST_FUNCTION, MOST_ARGUMENTS = 400, 60, 7
 SPEAKS = ("cli", "report")  # where printing is the purpose
@@ -199,7 +199,7 @@ def test_rule_bites(rule: Rule, tmp_path: Path) -> None:
 def test_sizes() -> None:
     sizes = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in FILES}
     assert {path: n for path, n in sizes.items() if n > LARGEST_FILE} == {}
-    studies = sum(lines_of_code(path) for path in FILES if path.parent.name == "studies")
+    studies = sum(lines_of_code(path) for path in FILES if "studies" in path.relative_to(PACKAGE).parts)
     assert studies <= LARGEST_STUDIES
     assert sum(lines_of_code(path) for path in FILES) - studies <= LARGEST_PACKAGE
 

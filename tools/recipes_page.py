@@ -34,9 +34,6 @@ Budgets are as the papers mean them: "a maximum of either 200 epochs or 24h on a
 first)" is `budget.epochs 200, budget.hours 24`, warm-up is in steps, a plateau waits epochs, and pretraining
 keeps the weights of the best validation accuracy or R2. Hours are those of the machine at hand:
 `-s pretrain.budget.hours=null` lifts the limit.
-
-What no recipe repeats of the papers and the published code, and why, is listed under
-[deviations](deviations.md).
 """
 
 

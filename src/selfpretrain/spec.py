@@ -28,6 +28,8 @@ IDS = {
 """Where classes are now, and what they are called for good: a fingerprint does not know a file.
 
 A shelf's file is the name of what it offers, so shelves need no entry."""
+MOST_OFFERED = 2000
+"""Names among which the nearest is looked for."""
 MOVED = {always: now for now, always in IDS.items()}
 
 LATER = {
@@ -98,11 +100,24 @@ def explain(error: pydantic.ValidationError) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of an error message about ``name``: the closest known name, or all of them."""
-    known = list(known)
+    """The end of an error message about ``name``: the closest known name, or those there are."""
+    known = list(known)[:MOST_OFFERED]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     near = near or [other for other in known if other.lower().startswith(name.lower())]
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+    return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {offered(known)}"
+
+
+def offered(names: Iterable[str], most: int = 30) -> str:
+    """Names in one line, whatever is in them and however many there are."""
+    names = list(names)
+    return ", ".join(printable(name[:300]) for name in names[:most]) + (
+        f" ... ({len(names):,} in all)" if len(names) > most else ""
+    )
+
+
+def printable(text: str) -> str:
+    """A text that changes nothing but its own place wherever it is shown: no control characters, one line."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _read(text: str) -> Any:

@@ -16,6 +16,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from selfpretrain.cli import app
+from selfpretrain.system.files import read_json
 
 TESTS = Path(__file__).parents[1]
 # Long enough to be cut in the middle, short enough to be finished in seconds.
@@ -46,7 +47,7 @@ def scores(runs):
     """Everything that must not depend on interruptions, by stage."""
     found = {}
     for path in runs.glob("stages/*/result.json"):
-        content = json.loads(path.read_text())
+        content = read_json(path)
         content["cost"].pop("seconds")
         found[path.parent.name] = content
     return found
@@ -67,13 +68,11 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
     assert "s4d" in out
     page = Path(out.rsplit("report: ", 1)[1].strip())
     folder = (tmp_path / page).parent
-    assert {"report.html", "results.csv", "report.md", "report.tex", "study.json", "manifest.json"} <= set(
-        os.listdir(folder)
-    )
+    assert {"report.html", "results.csv", "report.md", "report.tex", "study.json"} <= set(os.listdir(folder))
     events = [json.loads(line) for line in err.splitlines()]
     assert {event["kind"] for event in events} == {"start", "end"}
-    assert json.loads((folder / "study.json").read_text())["baselines"]
-    manifest = json.loads((folder / "manifest.json").read_text())
+    assert json.loads((folder / "study.json").read_text())["tasks"][0]["baselines"]
+    manifest = read_json(next((tmp_path / "runs" / "manifests").iterdir()))
     assert not set(manifest["train"]) & set(manifest["test"])
     seen = hashlib.sha256("\n".join(sorted(manifest["train"])).encode()).hexdigest()
     pretrained = [result for name, result in scores(tmp_path / "runs").items() if "-causal-" in name]
@@ -94,7 +93,7 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
         (["compare", "--task", "digts"], "did you mean 'digits'"),
         (["compare", "--mixers", "atention"], "did you mean 'attention'"),
         (["compare", "--mixers", "nobody.knows:Mixer"], "cannot import"),
-        (["compare", "--objective", "maskd"], "masked or causal"),
+        (["compare", "--objective", "maskd"], "did you mean 'masked'"),
         (["compare", "--scale", "tiny"], "known: smoke, small, paper"),
         (["compare", "--scale", "paper"], "no printed recipe"),
         (["compare", "--device", "tpu9"], "device"),
@@ -104,11 +103,11 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
         (["compare", "--set", "pretrain.optm.lr=1"], "did you mean 'optim'"),
         (["compare", "--set", "pretrain.optim.lr=-1"], "greater than 0"),
         (["compare", "--set", "pretrain.budget.seconds=5"], "steps, epochs or FLOPs"),
-        (["compare", "--set", "pretrain.budget.hours=5"], "hours"),
+        (["compare", "--set", "pretrain.budget.weeks=5"], "weeks"),
         (["compare", "--set", "task.trian=5"], "did you mean 'train'"),
         (["compare", "--mixers", "attention", "-s", "attention.mixer.heads=7", "--jobs", "1"], "7 heads"),
         (["compare", "--runs", "file"], "in the way"),
-        (["compare", "--task", "own", "--set", "task.name=nothing"], "no data called 'nothing'"),
+        (["compare", "--task", "imported", "--set", "task.name=nothing"], "no data called 'nothing'"),
         (["study", "compar"], "did you mean 'compare'"),
         (["list", "mixer"], "did you mean 'mixers'"),
         (["run", "no.json"], "no file"),

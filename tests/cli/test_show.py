@@ -16,9 +16,11 @@ from selfpretrain.cli.show import BARS, sparkline
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.report.paper_numbers import look_up
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import describe
+from selfpretrain.system.files import read_json
 from selfpretrain.tasks.pathfinder import Pathfinder
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
@@ -78,12 +80,13 @@ def study_of(runs):
 
 def reported(runs, column):
     """The stage that a column of the study prints."""
-    cells = json.loads((study_of(runs) / "study.json").read_text())["cells"]
+    (task,) = json.loads((study_of(runs) / "study.json").read_text())["tasks"]
+    cells = task["cells"]
     return next(cell["stages"][-1].removeprefix("stages/") for cell in cells if cell["column"] == column)
 
 
 def edit(path, change):
-    content = json.loads(path.read_text())
+    content = read_json(path, formats=(1, 2))
     change(content)
     path.write_text(json.dumps(content))
 
@@ -99,10 +102,10 @@ def test_a_stage_has_many_names(here, traced):
 def test_all_that_is_on_disk_is_told(here, traced):
     runs, first, last, longer = here
     folder, found = runs / "stages" / last, traced(last)
-    result = json.loads((folder / "result.json").read_text())
+    result = read_json(folder / "result.json")
     assert found["recipe"] == result["recipe"]
     assert found["result"] == {key: value for key, value in result.items() if key != "recipe"}
-    assert found["environment"] == json.loads((folder / "environment.json").read_text())
+    assert found["environment"] == read_json(folder / "environment.json")
     assert found["curve"] == [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [link["stage"] for link in found["chain"]] == [first, last]
     assert set(found["chain"][0]["used_by"]) == {last, longer}
@@ -145,21 +148,18 @@ def test_data_that_would_have_to_be_made_are_not(here, traced, home):
 
 def test_a_study_keeps_what_is_needed_where_data_are_not(here, traced):
     runs = here[0]
-    stage, study = reported(runs, "SPT"), study_of(runs)
-    sizes = {
-        split: len(rows)
-        for split, rows in json.loads((study / "manifest.json").read_text()).items()
-        if split in ("val", "test")
-    }
+    stage, manifest = reported(runs, "SPT"), next((runs / "manifests").iterdir())
+    hashes = read_json(manifest)
+    sizes = {split: len(hashes[split]) for split in ("val", "test")}
     clean = {split: [0, n] for split, n in sizes.items()}
     assert [seen["shared"] for seen in traced(stage)["seen"]] == [clean] * 2
     unasked = traced(stage, "--no-check")["seen"]
     assert [seen["shared"] for seen in unasked] == [clean] * 2
-    assert study.name in unasked[0]["how"]
-    edit(study / "manifest.json", lambda prints: prints["test"].__setitem__(0, prints["train"][0]))
+    assert manifest.stem in unasked[0]["how"]
+    edit(manifest, lambda prints: prints["test"].__setitem__(0, prints["train"][0]))
     leaking = clean | {"test": [1, sizes["test"]]}
     assert [seen["shared"] for seen in traced(stage)["seen"]] == [leaking] * 2
-    (study / "manifest.json").unlink()
+    manifest.unlink()
     assert [seen["shared"] for seen in traced(stage, "--no-check")["seen"]] == [{}] * 2
     assert [seen["shared"] for seen in traced(stage)["seen"]] == [clean] * 2  # from the data alone
 
@@ -174,13 +174,17 @@ def test_the_places_of_a_number_are_found(here, traced, spt):
     pretraining = traced(reported(runs, "SPT"))["chain"][0]["stage"]
     assert [place["reported"] for place in traced(pretraining)["printed"]] == [False]
     assert "attention | SPT | seed 0 (a stage before it)" in spt(pretraining)[1]
-    paper = {"paper": "a2024", "table": "Table 8", "value": 84.9, "unit": "%"}
-    edit(study / "study.json", lambda content: [cell.update(printed=paper) for cell in content["cells"]])
-    (runs / "page").mkdir()
-    (runs / "page" / "sheet.json").write_text(json.dumps({"format": 1, "parts": [study.name]}))
+    where = {"table": "Table 1", "row": "Transformer", "column": "Text"}
+
+    def print_a_number(content):
+        content["paper"] = "amos2024"
+        for cell in content["tasks"][0]["cells"]:
+            cell["printed"] = where
+
+    edit(study / "study.json", print_a_number)
+    number = look_up("amos2024", tuple(where.values()))
     said = spt(reported(runs, "SPT"))[1]
-    assert "84.9% in a2024, Table 8" in said
-    assert f"{study.name}, on page" in said
+    assert f"{number.value}{number.unit} in amos2024, Table 1, Transformer, Text" in said
 
 
 def test_every_cell_of_a_study_leads_to_a_stage(here, spt, traced):
@@ -190,12 +194,8 @@ def test_every_cell_of_a_study_leads_to_a_stage(here, spt, traced):
     for cell in cells:
         assert cell["stage"] == reported(runs, cell["column"])
         assert traced(cell["stage"])["result"]["scores"]["test"]["score"] == cell["score"]
-    (runs / "page").mkdir()
-    (runs / "page" / "sheet.json").write_text(json.dumps({"format": 1, "parts": [study.name]}))
-    assert traced("page") == cells
     out = spt(study.name)[1]
     assert all(cell["stage"] in out for cell in cells)
-    assert out == spt("runs/page")[1]
 
 
 def test_words_say_what_the_recipe_says(here, spt):
@@ -261,7 +261,7 @@ def test_damaged_neighbours_are_named(here, spt):
     [
         ("{", "is damaged"),
         ('{"format": 9}', "was written in format 9"),
-        ("[]", "was written in format None"),
+        ("[]", "holds no object"),
         ('{"format": 1, "recipe": {}}', "is damaged (no fingerprint in it)"),
         ('{"format": 1, "fingerprint": "", "recipe": {}}', "is damaged (no recipe.task in it)"),
     ],

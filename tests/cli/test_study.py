@@ -29,7 +29,7 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     first = said(capsys)
     folder = tmp_path / "runs" / "coser-table-4-smoke"
     made = {path.name for path in folder.iterdir()}
-    assert {"report.md", "report.html", "report.tex", "results.csv", "sheet.json"} <= made
+    assert {"report.md", "report.html", "report.tex", "results.csv", "study.json"} <= made
     assert "proves nothing" in first and str(folder.relative_to(tmp_path)) in first
     page = (folder / "report.md").read_text()
     assert all(word in page for word in ("Protocol", "What differs", "identical start", "Q and K", "60"))
@@ -37,7 +37,7 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     made_at = (folder / "report.html").stat().st_mtime_ns
 
     assert app.run([*STUDY, "--results", str(tmp_path / "also")]) == 0
-    assert said(capsys).count("page:") == 1
+    assert said(capsys).count("report:") == 1
     assert (folder / "report.html").stat().st_mtime_ns == made_at
     assert (tmp_path / "also" / "coser-table-4.smoke.jsonl.xz").exists()
 

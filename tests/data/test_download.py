@@ -17,7 +17,7 @@ from selfpretrain import registry
 from selfpretrain.data import download, paths
 from selfpretrain.data.download import Download
 from selfpretrain.errors import DataError
-from selfpretrain.system import watch
+from selfpretrain.system import events
 
 DATA = bytes(itertools.islice(itertools.cycle(range(251)), 400_000))
 SHA256, MD5 = hashlib.sha256(DATA).hexdigest(), hashlib.md5(DATA).hexdigest()
@@ -141,7 +141,7 @@ def test_a_file_that_lies_in_another_folder_is_checked_and_used(server, home, tm
 
 def test_progress_is_told(server):
     heard = []
-    with watch.watching(lambda *what: heard.append(what)):
+    with events.listening(lambda e: heard.append((e.name, e.done, e.total))):
         fetched(known(server))
     shares = [done / total for what, done, total in heard if what == "file.bin"]
     assert shares == sorted(shares)

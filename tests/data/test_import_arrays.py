@@ -160,7 +160,15 @@ def test_groups_stay_whole_and_classes_balanced(bring, random):
 
 
 def test_three_groups_fill_three_splits(bring, random):
-    assert sizes(bring(**sound(random), groups=np.arange(60) // 20)) == [20, 20, 20]
+    made = bring(**sound(random), groups=np.arange(60) // 20)
+    assert sizes(made) == [20, 20, 20]
+    said = "of 3 groups train holds 1, val holds 1, test holds 1; scores rest on so few"
+    assert said in made.meta["about"]["notes"]
+
+
+def test_many_groups_are_no_reason_for_a_word(bring, random):
+    made = bring(x=random.rand(300, 4), y=np.arange(300) % 2, groups=np.arange(300) // 5)
+    assert not any("groups" in note for note in made.meta["about"]["notes"])
 
 
 def test_equal_sequences_share_a_split(bring, random):

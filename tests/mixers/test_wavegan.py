@@ -20,6 +20,7 @@ from selfpretrain.runner.tuning import SearchSpace, tune
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import describe
 from selfpretrain.studies._running import comparison
+from selfpretrain.studies.recipes.arms import SCRATCH, SPT, TIED
 from selfpretrain.training import cost
 from selfpretrain.training.flops import counted
 from selfpretrain.training.model import Model
@@ -78,7 +79,7 @@ def test_denoising_and_causality_are_refused():
 
 @pytest.mark.parametrize("objective", ["masked", "causal"])
 def test_a_comparison_has_its_scratch_arms_and_says_why(objective):
-    study = prepare(toys.Majority(), (Attention(heads=2), SMALL), objective, "smoke", 2)
+    study = comparison(toys.Majority(), (Attention(heads=2), SMALL), objective, 2, "smoke", {})
     found = {(cell.row, cell.column) for cell in study.cells()}
     assert found == {("attention", c) for c in (SCRATCH, TIED, SPT)} | {
         ("wavegan", c) for c in (SCRATCH, TIED)

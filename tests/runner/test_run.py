@@ -29,7 +29,7 @@ from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.stage_folder import WEIGHTS
+from selfpretrain.training.stage_folder import WEIGHTS, Folder
 
 
 @pytest.fixture(autouse=True)
@@ -207,8 +207,8 @@ def test_costs_are_worked_out_once_per_folder_of_runs(experiment, workspace, mon
     monkeypatch.setattr(cost, "_plan", None)
     with remembered_costs(workspace):
         assert cost.plan(recipe) == plan
-    costs = workspace.runs / "costs.json"
-    costs.write_text(costs.read_text().replace(torch.__version__, "0.0.0"))
+    folder = Folder(workspace.runs)
+    folder.write("costs.json", folder.read("costs.json") | {"by": ["0.0.0", torch.__version__]})
     monkeypatch.setattr(cost, "known", {})
     with remembered_costs(workspace), pytest.raises(TypeError):
         cost.plan(recipe)
@@ -267,7 +267,7 @@ def test_executors_leave_the_same_results(workers, tmp_path):
 def test_a_stage_waits_for_the_one_it_starts_from():
     executor = Scripted({})
     Scheduler(chain("a", "b<a", "c", "d<elsewhere"), executor, never).run()
-    assert executor.started == ["a", "c", "d", "b"] and executor.closed
+    assert executor.started == ["a", "c", "b", "d"] and executor.closed
 
 
 def test_what_is_lost_is_tried_again_and_what_failed_is_not():

@@ -10,7 +10,7 @@ from PIL import Image
 from selfpretrain.data.examples import Examples
 from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
-from selfpretrain.system import watch
+from selfpretrain.system import events
 from selfpretrain.tasks import _pathfinder
 from selfpretrain.tasks.generators import pathfinder as generator
 from selfpretrain.tasks.pathfinder import Pathfinder
@@ -89,16 +89,16 @@ def test_an_interrupted_set_is_taken_up_again(home, monkeypatch):
     monkeypatch.setattr(_pathfinder, "CHUNK", 50)
     told = []
 
-    def stop(what, done, total):
-        told.append((done, total))
-        if done == 150:
+    def stop(event):
+        told.append((event.done, event.total))
+        if event.done == 150:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), watch.watching(stop):
+    with pytest.raises(KeyboardInterrupt), events.listening(stop):
         Pathfinder(**SMALL).data()
     assert told == [(50, 420), (100, 420), (150, 420)]
     told.clear()
-    with watch.watching(stop):
+    with events.listening(stop):
         assert contents(Pathfinder(**SMALL)) == whole
     assert told[0] == (200, 420)
 

@@ -18,7 +18,7 @@ from selfpretrain.mixers.ops.longconv import fast_length
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.training import cost
+from selfpretrain.training import cost, flops
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
@@ -82,10 +82,10 @@ def test_every_gradient_of_a_convolution_costs_a_forward_pass(groups):
     layer = torch.nn.Conv1d(8, 16, 5, padding=2, groups=groups, bias=False)
     x = torch.randn(3, 8, 50, requires_grad=True)
     forward = 2 * 3 * 50 * 16 * (8 // groups) * 5
-    assert cost.counted(layer, lambda: layer(x).sum()) == 3 * forward
-    assert cost.counted(layer, lambda: layer(x.detach()).sum()) == 2 * forward  # of the kernel alone
+    assert flops.counted(layer, lambda: layer(x).sum()) == 3 * forward
+    assert flops.counted(layer, lambda: layer(x.detach()).sum()) == 2 * forward  # of the kernel alone
     back = torch.nn.ConvTranspose1d(8, 16, 5, stride=2, groups=groups, bias=False)
-    assert cost.counted(back, lambda: back(x).sum()) == 3 * forward
+    assert flops.counted(back, lambda: back(x).sum()) == 3 * forward
 
 
 def test_nystromformer_pays_for_its_depthwise_convolution():
@@ -96,7 +96,7 @@ def test_nystromformer_pays_for_its_depthwise_convolution():
 def test_recurrent_layers_of_cudnn_count_as_those_on_the_cpu():
     B, L, D, N = 8, 128, 32, 16
     one = [(4 * N, D), (4 * N, N), (4 * N,), (4 * N,)]  # matrices of inputs and states, and their biases
-    formulas, rnn = cost._formulas(), torch.ops.aten
+    formulas, rnn = flops._formulas(), torch.ops.aten
     forward = 2 * B * L * 4 * N * (D + N)
     assert formulas[rnn._cudnn_rnn]((B, L, D), one * 2) == 2 * forward  # in two directions
     assert formulas[rnn._cudnn_rnn_backward]((B, L, D), one) == 2 * forward
@@ -113,7 +113,7 @@ def test_denoising_pays_for_hidden_positions_only():
 def test_batch_size_enters_exactly():
     r = recipe(S4D(states=16))
     data, net = training_data(r), build_network(r)
-    counted = cost.count(net, r.last.objective, r.task.form, data, torch.arange(8))
+    counted = flops.count(net, r.last.objective, r.task.form, data, torch.arange(8))
     assert cost.plan(r).flops_per_step == pytest.approx(counted, rel=1e-6)
 
 
@@ -122,7 +122,7 @@ def test_unequal_lengths_are_averaged():
     data, net = training_data(r), build_network(r)
     order = BatchSampler(data.longest, 8, 0)
     plain = [
-        cost.count(net, r.last.objective, r.task.form, data, order.rows(s)) for s in range(order.per_epoch)
+        flops.count(net, r.last.objective, r.task.form, data, order.rows(s)) for s in range(order.per_epoch)
     ]
     assert cost.plan(r).flops_per_step == pytest.approx(sum(plain) / len(plain), rel=0.03)
 

@@ -23,7 +23,7 @@ from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import spec
-from selfpretrain.studies._running import comparison
+from selfpretrain.studies._running import comparison as compared
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.evaluate import evaluate
@@ -144,7 +144,7 @@ def test_batch_norm_in_training_does_hear_later_positions():
 
 
 def test_a_study_refuses_the_leak_before_it_trains(tmp_path):
-    study = comparison(toys.Majority(), (Future(),), "causal", 1, "smoke", {})
+    study = compared(toys.Majority(), (Future(),), "causal", 1, "smoke", {})
     with pytest.raises(SpecError, match="must not be pretrained causally"):
         run_experiment(study.experiment("smoke"), Workspace.of(tmp_path, "cpu", "1"))
     assert not (tmp_path / "stages").exists()
@@ -221,10 +221,9 @@ def test_fixed_length_enters_the_cost():
 @given(goal=st.integers(16, 96), heads=st.sampled_from([1, 2, 4]), by=st.sampled_from(["params", "flops"]))
 @settings(max_examples=4, deadline=None)
 def test_matched_architectures_are_equally_large(goal, heads, by):
-    comparison = prepare(
-        toys.Majority(shortest=24), (Attention(), S4D(states=16), Attention(heads)), "masked", "smoke", 1
-    )
-    comparison = comparison.amended([("attention 1.model.width", str(goal // 8 * 8))]).matched(by)
+    mixers = (Attention(), S4D(states=16), Attention(heads))
+    width = {"attention 1.model.width": goal // 8 * 8}
+    comparison = compared(toys.Majority(shortest=24), mixers, "masked", 1, "smoke", width).matched(by)
     first, *others = (comparison._size(arms, by) for arms in comparison.arms)
     for size, arms in zip(others, comparison.arms[1:], strict=True):
         step = 2 if isinstance(arms.model.mixer, S4D) else 2 * heads

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ..data.importing.options import ImportOptions, Kind, MissingPolicy, TargetKind
 from ..errors import DataError
+from ..spec import printable
 from ..system.progress import showing
 from .options import DataRoot, Quiet
 
@@ -105,13 +106,13 @@ def _agree(name: str, there: bool, yes: bool) -> None:
 
 def _show(title: str, facts: dict[str, str], notes: list[str]) -> None:
     console = Console()
-    console.print(Text(title, style="bold"))
+    console.print(Text(printable(title), style="bold"))
     table = Table(box=None, show_header=False, padding=(0, 2))
     for what, value in facts.items():
-        table.add_row(what, Text(value))
+        table.add_row(what, Text(printable(value)))
     console.print(table)
     for note in notes:
-        console.print(Text(f"note: {note}"), soft_wrap=True)
+        console.print(Text(printable(f"note: {note}")), soft_wrap=True)
 
 
 def _outcome(made: "PreparedSet") -> dict[str, str]:

@@ -184,7 +184,9 @@ def _show_cells(folder: Path, as_json: bool) -> None:
     found = read(folder)
     if as_json:
         keys = ("study", "task", "row", "column", "seed", "score", "stage")
-        typer.echo(json.dumps([{key: row[key] for key in keys} for row in found.to_rows()], indent=1))
+        rows = [{key: row[key] for key in keys} for row in found.to_rows()]
+        named = [row | {"stage": Path(row["stage"]).name} for row in rows]
+        typer.echo(json.dumps(named, indent=1))
         return
     console = Console()
     console.print(Text(f"{folder.name}: {found.record.title}", style="bold"), soft_wrap=True)

@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
+from ..errors import DataError
 from ..system.jit import compiled
 
 RUN = 24
@@ -26,6 +27,8 @@ def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.
     Two sequences share each of the four with the probability that a run of 24 positions found in one of them
     is found in both (min-wise hashing, Broder 1997). Sequences shorter than that share none.
     """
+    if int(lengths.sum()) != len(flat) or int(lengths.min(initial=0)) < 0:
+        raise DataError(f"sequences of {int(lengths.sum()):,} positions in all, but there are {len(flat):,}")
     rows = np.ascontiguousarray(flat).view(np.uint8).reshape(len(flat), -1)
     whole, sketch = np.zeros(len(lengths), np.uint64), np.zeros((len(lengths), SKETCHES), np.uint64)
     _fingerprints(rows, lengths, whole, sketch)

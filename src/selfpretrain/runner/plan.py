@@ -105,8 +105,8 @@ def forecast(recipes: list[Recipe], workspace: Workspace, gpu: str = "") -> Fore
     kinds: dict[str, list[Recipe]] = {}
     for job in left:
         kinds.setdefault(fingerprint(replace(job.recipe, seed=0)), []).append(job.recipe)
-    seconds = sum(_seconds(same[0]) * len(same) for same in kinds.values())
-    flops = sum(cost.plan(same[0]).flops * len(same) for same in kinds.values())
+    seconds = sum((_seconds(same[0]) * len(same) for same in kinds.values()), 0.0)
+    flops = sum((cost.plan(same[0]).flops * len(same) for same in kinds.values()), 0.0)
     asked = sum(len(recipe.stages) for recipe in recipes)
     spent = (
         f"{asked} stages asked for, {len(todo)} different ones: {len(todo) - len(left)} already on disk, "

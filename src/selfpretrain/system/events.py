@@ -26,7 +26,7 @@ _listeners: list[Listener] = []
 
 def emit(event: Event) -> None:
     """Let everybody who listens know."""
-    for listener in _listeners:
+    for listener in list(_listeners):  # one may leave meanwhile, in another thread
         listener(event)
 
 

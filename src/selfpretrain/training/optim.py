@@ -45,7 +45,7 @@ class Optim:
         device = next(network.parameters()).device.type
         return torch.optim.AdamW(named, betas=self.betas, fused=device in ("cpu", "cuda"))
 
-    def lr_factor(self, progress: float, step: float) -> float:
+    def lr_factor(self, progress: float, step: float | int) -> float:
         """The learning rate as a share of its base.
 
         Args:

@@ -125,6 +125,7 @@ class Log:
     """A JSON-lines file that can be cut back to where a checkpoint was taken."""
 
     def __init__(self, path: Path, size: int = 0) -> None:
+        self._stage = path.absolute().parent.name
         with explained(path):
             self._file = path.open("a+b")
             self._file.truncate(size)
@@ -136,8 +137,8 @@ class Log:
             self._file.flush()
 
     def hear(self, event: Event) -> None:
-        """Append what a stage measured."""
-        if event.kind in ("train", "val"):
+        """Append what the stage of this folder measured."""
+        if event.kind in ("train", "val") and event.name == self._stage:
             self.write({"kind": event.kind} | dict(event.numbers))
 
     @property
@@ -161,7 +162,7 @@ def _digest(tensors: Mapping[str, Tensor], said: str) -> str:
 
 def _mend(name: str) -> str:
     """What to do about a damaged file that a stage has written: all of them can be made again."""
-    return f"delete this one file, {name}, and run the same command again"
+    return f"delete this one file, {name}, and run again"
 
 
 WEIGHTS, LOG = "weights.safetensors", "log.jsonl"

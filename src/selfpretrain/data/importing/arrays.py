@@ -22,9 +22,11 @@ import pyarrow as pa
 from ...errors import DataError
 from ...spec import nearest
 from .options import ImportOptions
-from .source import Part, Signal, Source, words
+from .source import Part, Signal, Source, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
+SMALL, RATIO = 1 << 28, 200
+"""Bytes that a compressed file may become; beyond that, for each of its own. More is a bomb, or zeros."""
 AT_ONCE = 1 << 22
 """Numbers that are handed on at a time."""
 
@@ -135,31 +137,34 @@ def join_arrays(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 def _beside(path: Path) -> dict[str, np.ndarray]:
     others = {key: path.with_suffix(f".{key}.npy") for key in KEYS[1:]}
     files = {"x": path} | {key: file for key, file in others.items() if file.is_file()}
-    return {key: _open(file, key) for key, file in files.items()}
+    return {key: _open(file) for key, file in files.items()}
 
 
 def _unzip(file: Path) -> dict[str, np.ndarray]:
-    try:
+    with readable(file.name, _plain):
+        with zipfile.ZipFile(file) as archive:
+            total, packed = sum(member.file_size for member in archive.infolist()), file.stat().st_size
+        if total > max(SMALL, RATIO * packed):
+            raise DataError(
+                f"{file.name}: its {packed:,} bytes would become {total:,}; if that is right, save it with "
+                f"numpy.savez, which does not compress"
+            )
         with np.load(file, allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, AttributeError, TypeError) as error:
-        raise DataError(_unreadable(file, error)) from error
 
 
-def _open(file: Path, key: str) -> np.ndarray:
-    try:
-        return np.load(file, mmap_mode="c" if key == "x" else None, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise DataError(_unreadable(file, error)) from error
+def _open(file: Path) -> np.ndarray:
+    with readable(file.name, _plain):
+        return np.load(file, mmap_mode="c", allow_pickle=False)
 
 
-def _unreadable(file: Path, error: Exception) -> str:
-    if "allow_pickle" in str(error) or "Object arrays" in str(error) or "Python objects" in str(error):
+def _plain(said: str) -> str:
+    if "allow_pickle" in said or "Object arrays" in said or "Python objects" in said:
         return (
-            f"{file.name} holds an array of Python objects, which can run code when read; sequences of "
-            f"unequal length go through selfpretrain.data.importing.importer.import_arrays"
+            " holds an array of Python objects, which can run code when read; sequences of unequal length "
+            "go through selfpretrain.data.importing.importer.import_arrays"
         )
-    return f"{file.name} cannot be read as a NumPy file: {error}"
+    return f" cannot be read as a NumPy file: {said}"
 
 
 def _padded(x: np.ndarray, lengths: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

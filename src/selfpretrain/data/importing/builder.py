@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
+from ...spec import offered
 from ..near_duplicates import fingerprints, similar
 from ..prepared import PreparedSet, Writer
-from ..schema import Classes, Form, Reals, Signal, Tokens, Values
+from ..schema import SPLITS, Classes, Form, Reals, Signal, Tokens, Values
 from ..splits import assign_splits, check_splits, split_number
 from .labels import EXACT, Labels
 from .missing import fill_missing
@@ -17,6 +18,8 @@ from .options import ImportOptions
 from .source import Part, Source
 
 MOST_TOKENS = 1 << 24
+FEW_GROUPS = 5
+"""Patients, speakers or files in a split below which people are told."""
 SUSPICIOUS = 0.02
 """Share of val and test sequences similar to one of train from which on people are told."""
 
@@ -39,7 +42,7 @@ class SetBuilder:
     _columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.labels = Labels(self.options.target, self.options.label or "label")
+        self.labels = Labels(self.options.target, offered([self.options.label or "label"]))
 
     def add(self, part: Part) -> None:
         """Check and store a part.
@@ -151,6 +154,7 @@ class SetBuilder:
         notes = (
             self._notes(strata, columns["equal"]) + notes + check_splits(split[kept], targets[kept], names)
         )
+        notes += _few_groups(split, groups)
         notes += self._resembling(columns["sketch"], lengths, split, groups)
         signal = self._signal(lengths, split == 0)
         starts, lengths, rows = self._windows(lengths, np.flatnonzero(kept))
@@ -228,13 +232,23 @@ class SetBuilder:
             self.out.rewrite(lambda block: np.where(np.isnan(block), centre, block))
 
 
+def _few_groups(split: np.ndarray, groups: np.ndarray | None) -> list[str]:
+    """A score on one patient says how well that patient is known."""
+    if groups is None:
+        return []
+    counts = [len(np.unique(groups[split == number])) for number in range(len(SPLITS))]
+    few = [f"{name} holds {count}" for name, count in zip(SPLITS, counts, strict=True) if count < FEW_GROUPS]
+    said = f"of {len(np.unique(groups)):,} groups {', '.join(few)}; scores rest on so few"
+    return [said] if few else []
+
+
 def _rounded(flat: np.ndarray) -> int:
     """How many whole numbers float32 does not hold, such as counts and times beyond 16,777,216."""
     if flat.dtype.itemsize < 4 or flat.dtype == np.float32 or not flat.size:
         return 0
-    large = flat[np.abs(flat) > EXACT]  # NaN is not
+    large = flat[(np.abs(flat) > EXACT) & np.isfinite(flat)]
     with np.errstate(over="ignore"):
-        return int(((large % 1 == 0) & np.isfinite(large) & (large.astype(np.float32) != large)).sum())
+        return int(((large % 1 == 0) & (large.astype(np.float32) != large)).sum())
 
 
 def _moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:

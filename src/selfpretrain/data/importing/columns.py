@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
+from ...spec import offered
 from .options import ImportOptions
 from .source import MISSING, Part, Source, chosen, words
 from .table_files import Piece, TableFile
@@ -83,12 +84,10 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
     asked = matching(options.sequence, table.columns) if options.sequence else aside
     sample = next(table.pieces(asked), {}) if asked else {}
     if not asked or not sample or not len(next(iter(sample.values()))):
-        raise DataError(
-            f"{table.path.name} has no rows, or no column besides {', '.join(filter(None, taken))}"
-        )
+        raise DataError(f"{table.path.name} has no rows, or no column besides {offered(filter(None, taken))}")
     form, sequence = _form(sample, options, asked)
     if not sequence:
-        raise DataError(f"no column looks like sequences; give --sequence; columns: {', '.join(aside)}")
+        raise DataError(f"no column looks like sequences; give --sequence; columns: {offered(aside)}")
     kind = _kind(sample, form, sequence, options)
     source = TableSource(
         kind,
@@ -106,7 +105,7 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
         "group": options.group or "none",
         "split": options.split or "made",
     }
-    source.facts["not used"] = ", ".join(unused) or "nothing"
+    source.facts["not used"] = offered(unused) or "nothing"
     near = [c for c in unused if c.lower().removesuffix("_id") in GROUPS]
     if near and not options.group:
         source.hints.append(f"column {near[0]!r} is not used; --group {near[0]} keeps what belongs together")
@@ -135,7 +134,7 @@ def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
         return options
     found = [c for c in table.columns if c.lower() in LABELS]
     if len(found) != 1:
-        raise DataError(f"which column holds the labels? Give --label; columns: {', '.join(table.columns)}")
+        raise DataError(f"which column holds the labels? Give --label; columns: {offered(table.columns)}")
     return replace(options, label=found[0])
 
 
@@ -151,7 +150,7 @@ def matching(pattern: str, columns: Sequence[str]) -> list[str]:
     for item in (part.strip() for part in pattern.split(",")):
         hits = {c for c in columns if fnmatchcase(c, item)} if "*" in item else {chosen(item, columns)}
         if not hits:
-            raise DataError(f"no column matches {item!r}; columns: {', '.join(columns)}")
+            raise DataError(f"no column matches {item!r}; columns: {offered(columns)}")
         found |= hits
     return [c for c in columns if c in found]
 

@@ -1,7 +1,7 @@
 """Somebody's own labelled sequences: from whatever they are in to a prepared set with a name."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import DataError
 from ...registry import names
-from ...spec import nearest
+from ...spec import nearest, offered
 from ...system.events import progress
 from .. import paths
 from ..prepared import OLD, PreparedSet, writing
@@ -21,7 +21,7 @@ from .hub import hub_table
 from .long_tables import long_source
 from .media_files import SOUNDS, media_source
 from .options import ImportOptions
-from .source import Source
+from .source import Part, Source, readable
 from .table_files import SUFFIXES, TableFile, open_table
 
 FOLDER = "own"
@@ -38,24 +38,32 @@ class ImportPlan:
     source: Source
     options: ImportOptions
 
+    def parts(self) -> Iterator[Part]:
+        """All sequences, from the first; whatever is wrong with their files is one line."""
+        parts = self.source.parts()
+        while True:
+            with readable(self.origin):
+                part = next(parts, None)
+            if part is None:
+                return
+            yield part
+
     def facts(self) -> dict[str, str]:
         """What was found, of which the first sequences have been read.
 
         Raises:
             DataError: if these cannot be used.
         """
-        first = next(iter(self.source.parts()), None)
+        first = next(self.parts(), None)
         if first is None:
             raise DataError(f"{self.origin} holds no sequence")
         lengths, labels = first.lengths, first.labels.drop_null().unique().to_pylist()
         found = {"signal": self.source.kind, "first sequences": f"{len(lengths):,}"}
         if self.source.kind == "values":
-            found["signal"] = f"values, {first.flat.shape[1]} channels of {first.flat.dtype}"
+            found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"
         found["lengths"] = f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
-        found["labels"] = ", ".join(sorted(labels)[:5]) + (
-            f" ... ({len(labels):,} kinds)" if len(labels) > 5 else ""
-        )
-        return self.source.facts | found
+        found["labels"] = offered(sorted(labels), 5)
+        return self.source.facts | found | self.source.facts  # what a source says of all counts
 
 
 def plan_import(origin: str, options: ImportOptions | None = None) -> ImportPlan:
@@ -64,7 +72,11 @@ def plan_import(origin: str, options: ImportOptions | None = None) -> ImportPlan
     Raises:
         DataError: if it is not clear how it is to be read; the message says which flag makes it clear.
     """
-    options = options or ImportOptions()
+    with readable(origin):
+        return _plan(origin, options or ImportOptions())
+
+
+def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if options.stride and not options.window:
         raise DataError("--stride needs --window")
     if origin.startswith(HUB):
@@ -105,11 +117,12 @@ def import_data(
     place = paths.home(FOLDER, name)
     with paths.locked(place), writing(place) as out:
         builder, done = SetBuilder(out, plan.source, plan.options), 0
-        for part in plan.source.parts():
+        for part in plan.parts():
             builder.add(part)
             done += len(part.lengths)
             progress(f"import {name}", done, plan.source.total)
-        return builder.finish({"name": name, "origin": plan.origin})
+        there = Path(plan.origin).expanduser().absolute()
+        return builder.finish({"name": name, "origin": str(there) if there.exists() else plan.origin})
 
 
 def import_arrays(

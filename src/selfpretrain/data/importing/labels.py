@@ -19,6 +19,7 @@ NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
 """How a number may be written."""
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]{1,4})?")
 """How programs write numbers; 01 and +1 are names unless somebody says that they are numbers."""
+LARGEST = float(np.finfo(np.float32).max)
 EXACT = 1 << 24
 """Whole numbers up to this are all kept as float32."""
 
@@ -117,7 +118,7 @@ class Labels:
         """What a word is as a real number, None if it is none that float32 can hold."""
         written = (NUMBER if self.target == "reals" else PLAIN).fullmatch(word)
         value = float(word) if written else np.inf
-        return value if abs(value) <= np.finfo(np.float32).max else None
+        return value if abs(value) <= LARGEST else None
 
 
 def _is_rounded(word: str) -> bool:

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
+from ...spec import offered
 from ..splits import SPLIT_NAMES
 from .options import ImportOptions
-from .source import Part, Signal, Source, words
+from .source import Part, Signal, Source, readable, words
 
 SOUNDS, TEXTS = (".wav", ".flac", ".ogg"), (".txt",)
 AT_ONCE = 16
@@ -67,22 +68,18 @@ class MediaSource(Source):
         return str(self.files[row].relative_to(self.folder))
 
     def _read(self, file: Path) -> np.ndarray | None:
+        name = str(file.relative_to(self.folder))
         try:
-            if file.suffix.lower() in TEXTS:
-                return np.frombuffer(file.read_bytes(), np.uint8)
-            rate, samples = _sound(file)
-        except (ValueError, OSError, RuntimeError, EOFError) as error:
+            with readable(name):
+                if file.suffix.lower() in TEXTS:
+                    return np.frombuffer(file.read_bytes(), np.uint8)
+                rate, samples = _sound(file)
+        except DataError as error:
             if self.skip_bad:
                 return None
-            said = " ".join(str(error).split())
-            raise DataError(
-                f"{file.relative_to(self.folder)} cannot be read: {said}; --skip-bad leaves such files out"
-            ) from error
+            raise DataError(f"{error}; --skip-bad leaves such files out") from error
         if self._rate and rate != self._rate:
-            raise DataError(
-                f"{file.relative_to(self.folder)} has {rate} samples per second, others {self._rate}; "
-                f"resample it"
-            )
+            raise DataError(f"{name} has {rate} samples per second, others {self._rate}; resample it")
         self._rate = rate
         return samples
 
@@ -121,6 +118,7 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
         said["label"] = [p[depth] for p in parts]
     texts = files[0].suffix.lower() in TEXTS
     facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
+    facts["labels"] = offered(sorted({label or "" for label in said["label"]}), 5)
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
     facts |= {"split": "by name" if "split" in said else "made"}
     kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
@@ -161,7 +159,7 @@ def _sound(file: Path) -> tuple[int, np.ndarray]:
     if samples.dtype == np.int32:  # 24 and 32 bits: more than training reads
         samples = (samples / 2**31).astype(np.float32)
     samples = samples if samples.dtype in (np.uint8, np.int16) else samples.astype(np.float32)
-    return rate, samples.reshape(len(samples), -1)
+    return rate, samples[:, None] if samples.ndim == 1 else samples
 
 
 def _reader() -> Callable[..., tuple[np.ndarray, int]]:

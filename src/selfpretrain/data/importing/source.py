@@ -2,19 +2,24 @@
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Literal, TextIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError
-from ...spec import nearest
+from ...errors import DataError, SelfPretrainError
+from ...spec import nearest, offered
+from .. import paths
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
 """Words that say that a label or a number is not known."""
 
+LONGEST_LINE = 1 << 26
+"""Letters in a line beyond which a text has no lines."""
 MOST_CHANGES = 1000
 """Words of which it is noted how they were changed; more are only changed."""
 
@@ -75,6 +80,49 @@ class Source(abc.ABC):
     def spot(self, position: int, channel: int) -> str:
         """What to call a place in a sequence in a message."""
         return f"position {position}"
+
+
+@contextmanager
+def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".format) -> Iterator[None]:
+    """Whatever is wrong with somebody's file, as one line: its readers have an error for everything.
+
+    Args:
+        name: of the file.
+        explain: from the words of a reader to what follows the name.
+
+    Raises:
+        DataError: instead of any other error.
+    """
+    try:
+        yield
+    except DataError as error:
+        if str(error).isprintable():
+            raise
+        raise DataError(offered([str(error)])) from error
+    except SelfPretrainError:
+        raise
+    except MemoryError as error:
+        raise DataError(f"{name} needs more memory than there is, or is damaged and claims to") from error
+    except RecursionError as error:
+        raise DataError(f"{name} is nested too deeply to be read") from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno:
+            with paths.explained(Path(name), "read"):
+                raise
+        said = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(name + explain(said)) from error
+
+
+def lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text with their numbers from 1.
+
+    Raises:
+        DataError: if one is longer than any that is meant to be one.
+    """
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), ""), 1):
+        if len(line) == LONGEST_LINE:
+            raise DataError(f"{name}, line {number}: it is longer than {LONGEST_LINE >> 20} MB")
+        yield number, line
 
 
 def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:

@@ -4,21 +4,22 @@ import abc
 import codecs
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from csv import reader
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import pyarrow as pa
 from pyarrow import csv, parquet
 
 from ...errors import DataError
 from ..splits import SPLIT_NAMES
-from .source import chosen
+from .source import chosen, lines, readable
 
 PIECE = 4 << 20
 """Bytes that are read at a time; a row of a CSV file must not be longer."""
@@ -76,7 +77,8 @@ class CsvTable(TableFile):
     @cached_property
     def _separator(self) -> str:
         with self._text() as file:
-            bare = re.sub(r'"[^"]*"', "", next((line for line in file if line.strip()), ""))
+            first = next((line for line in self._pieces_of(file) if line.strip()), "")
+        bare = re.sub(r'"[^"]*"', "", first)
         return max(",;\t|", key=bare.count)
 
     def _text(self) -> TextIO:
@@ -93,13 +95,18 @@ class CsvTable(TableFile):
     def columns(self) -> list[str]:
         """The first row."""
         with _readable(self.path), self._text() as file:
-            names = next((row for row in reader(file, delimiter=self._separator) if row), [])
+            rows = reader(self._pieces_of(file), delimiter=self._separator)
+            names = next((row for row in rows if row), [])
         if not names:
             raise DataError(f"{self.path.name} is empty; its first row must name the columns")
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise DataError(f"{self.path.name} has two columns called {twice[0]!r}; rename one")
+        name, count = Counter(names).most_common(1)[0]
+        if count > 1:
+            raise DataError(f"{self.path.name} has two columns called {name[:40]!r}; rename one")
         return names
+
+    def _pieces_of(self, file: TextIO) -> Iterator[str]:
+        """Lines, or of long ones pieces: a header is no longer than a row may be."""
+        return iter(lambda: file.readline(PIECE), "")
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
         """Cells as strings."""
@@ -138,12 +145,12 @@ class JsonLinesTable(TableFile):
 
     def _lines(self) -> Iterator[dict[str, object]]:
         with _readable(self.path), self.path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in lines(file, self.path.name):
                 if not line.strip():
                     continue
                 try:
                     row = json.loads(line)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise DataError(f"{self.path.name}, line {number}: this is no JSON ({error})") from error
                 if not isinstance(row, dict):
                     raise DataError(f"{self.path.name}, line {number}: this is no object with named columns")
@@ -211,6 +218,7 @@ class ArrowTable(TableFile):
             streamed = isinstance(reader, pa.RecordBatchStreamReader)
             batches = reader if streamed else map(reader.get_batch, range(reader.num_record_batches))
             for batch in batches:
+                batch.validate(full=True)  # nothing else looks whether offsets lie inside of the file
                 step = max(min(PIECE * len(batch) // max(batch.nbytes, 1), 1 << 16), 1)
                 for at in range(0, len(batch), step):
                     yield {name: batch.column(name).slice(at, step) for name in columns}
@@ -290,9 +298,10 @@ def open_table(path: Path, encoding: str = "") -> TableFile:
 
 def class_names(schema: pa.Schema, column: str) -> list[str]:
     """Names of the classes that numbers in a column stand for."""
-    said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    feature = said.get("info", {}).get("features", {}).get(column, {})
-    return feature.get("names", []) if isinstance(feature, dict) else []
+    said: Any = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    for key in ("info", "features", column, "names"):
+        said = said.get(key, {}) if isinstance(said, dict) else {}
+    return [str(name) for name in said] if isinstance(said, list) else []
 
 
 def _told_split(file: Path, folder: Path) -> str:
@@ -332,23 +341,18 @@ def _fit(first: object, value: object) -> bool:
     return True
 
 
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Say in one line what is wrong with a file."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeError, LookupError) as error:
-        raise DataError(_plain(path, " ".join(str(error).split()))) from error
+def _readable(path: Path) -> AbstractContextManager[None]:
+    return readable(path.name, _plain)
 
 
-def _plain(path: Path, said: str) -> str:
+def _plain(said: str) -> str:
     """Arrow's words in ours; it counts the header as row 1."""
     row = re.search(r"Row #(\d+)", said)
-    where = f"{path.name}, row {int(row[1]) - 1}" if row else path.name
+    where = f", row {int(row[1]) - 1}: " if row else ": "
     if "invalid UTF8" in said:
-        return f"{where}: this is not UTF-8; give --encoding, e.g. latin-1"
+        return f"{where}this is not UTF-8; give --encoding, e.g. latin-1"
     if found := re.search(r"Expected (\d+) columns, got (\d+)", said):
-        return f"{where}: {found[2]} cells where the header has {found[1]}; is a quote or separator missing?"
+        return f"{where}{found[2]} cells where the header has {found[1]}; is a quote or separator missing?"
     if "straddling" in said:
-        return f"{where}: a row of more than {PIECE >> 20} MB, or a quote that is not closed"
-    return f"{where} cannot be read: {said}"
+        return f"{where}a row of more than {PIECE >> 20} MB, or a quote that is not closed"
+    return f"{where}it cannot be read ({said})"

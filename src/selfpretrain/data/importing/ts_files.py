@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ...errors import DataError
 from .options import ImportOptions, TargetKind
-from .source import MISSING, Part, Source, words
+from .source import MISSING, Part, Source, lines, words
 
 AT_ONCE = 256
 """Cases that are handed on at a time."""
@@ -33,14 +33,14 @@ class TsSource(Source):
         for path, split in self.files:
             cases = _cases(path)
             while some := list(islice(cases, AT_ONCE)):
-                lines, series, labels = zip(*some, strict=True)
+                numbers, series, labels = zip(*some, strict=True)
                 yield Part(
                     np.concatenate(series),
                     np.array([len(s) for s in series]),
                     words(pa.array(labels, pa.large_string()), self.changed),
                     None,
                     pa.array([split] * len(labels), pa.large_string()) if split else None,
-                    partial(_line, path.name, lines),
+                    partial(_line, path.name, numbers),
                 )
 
     def spot(self, position: int, channel: int) -> str:
@@ -87,7 +87,7 @@ def _header(path: Path) -> tuple[dict[str, str], int]:
     """What the @ lines say, in small letters, and the number of the @data line."""
     said: dict[str, str] = {}
     with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in lines(file, path.name):
             word, _, rest = line.strip().lower().partition(" ")
             if word == "@data":
                 return said, number
@@ -100,7 +100,7 @@ def _cases(path: Path) -> Iterator[tuple[int, np.ndarray, str]]:
     """Line number, series (length, C) and label of each case."""
     start, channels = _header(path)[1], 0
     with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in lines(file, path.name):
             if number <= start or not line.strip() or line.startswith("#"):
                 continue
             *dimensions, label = line.strip().split(":")
@@ -131,8 +131,8 @@ def _numbers(text: str, where: str) -> np.ndarray:
         raise DataError(f"{where}: {wrong[:40]!r} is not a number") from error
 
 
-def _line(name: str, lines: tuple[int, ...], i: int) -> str:
-    return f"{name}, line {lines[i]}"
+def _line(name: str, numbers: tuple[int, ...], i: int) -> str:
+    return f"{name}, line {numbers[i]}"
 
 
 def _is_number(cell: str) -> bool:

@@ -22,6 +22,7 @@ from ...data.prepared import open_set
 from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
 from ...errors import DamagedData, DataError
 from ...registry import name_of
+from ...spec import offered
 from ...system.events import progress
 from .._prepared import Prepared
 from ..base import Task
@@ -37,6 +38,8 @@ COPIES, LIKENESS = 0.01, 0.02
 """Shares of val and test that may be equal, or similar, to training examples: official splits have some."""
 FEW = 10
 """Labelled training examples below which a class is called rare."""
+FEW_GROUPS = 5
+"""Patients, speakers or files in val or test below which a score says little about others."""
 EASY = 0.95
 """Score of a simple method from which on little is left to learn."""
 SAME = 0.999
@@ -135,7 +138,7 @@ def _classes(form: Form, splits: Splits) -> Iterator[Finding]:
     ]
     for what, level, rows in troubles:
         if rows.any():
-            yield Finding(what, level, ", ".join(names[k] for k in np.flatnonzero(rows)))
+            yield Finding(what, level, offered([names[k] for k in np.flatnonzero(rows)]))
 
 
 def _groups(splits: Splits) -> Finding:
@@ -147,7 +150,11 @@ def _groups(splits: Splits) -> Finding:
     if torn:
         level: Level = "wrong" if len(torn) > COPIES * number else "note"
         return Finding("groups", level, f"{len(torn):,} of {number:,} are in several splits")
-    return Finding("groups", "fine", f"{number:,}, none of them in two splits")
+    said = f"{number:,}, none of them in two splits"
+    fewest = min(map(len, known))
+    if fewest < FEW_GROUPS:
+        return Finding("groups", "note", f"{said}; but a split holds only {fewest}: scores rest on so few")
+    return Finding("groups", "fine", said)
 
 
 def _windows(splits: Splits) -> Finding:

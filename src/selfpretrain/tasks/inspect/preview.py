@@ -13,6 +13,7 @@ from ...data.importing import importer
 from ...data.schema import SPLITS, Classes, Form, Split, Tokens
 from ...errors import DataError
 from ...registry import find, name_of, names
+from ...spec import printable
 from .._prepared import Prepared
 from ..base import Task
 from ..imported import Imported
@@ -91,7 +92,7 @@ def preview(task: Task, split: Split, number: int) -> Preview:
         shown=tuple(shown for row in chosen.tolist() for shown in _shown(splits[split], row, form)),
         targets={split: e.targets[e.labelled].numpy() for split, e in splits.items()},
         lengths={split: e.longest.numpy() for split, e in splits.items()},
-        names=target.names if isinstance(target, Classes) else (),
+        names=tuple(map(printable, target.names)) if isinstance(target, Classes) else (),
         symbols=task.symbols() if values is None else None,
         levels=values.levels if values else None,
         low=values.low if values else 0.0,
@@ -115,5 +116,5 @@ def _shown(examples: Examples, row: int, form: Form) -> list[PreviewItem]:
 def _answer(target: float, form: Form) -> str:
     """The label in words."""
     if isinstance(form.target, Classes):
-        return form.target.names[int(target)] if target >= 0 else "unlabelled"
+        return printable(form.target.names[int(target)]) if target >= 0 else "unlabelled"
     return "unlabelled" if np.isnan(target) else f"{form.target.name} {target:.4g}"

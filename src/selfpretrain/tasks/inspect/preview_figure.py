@@ -101,7 +101,8 @@ def save_figure(view: Preview, path: Path) -> None:
     if path.suffix not in (".png", ".svg"):
         raise SpecError(f"{path} ends in neither .png nor .svg; give the picture such a name")
     draw, height = DRAWN[view.kind], HEIGHTS[view.kind](view) + 0.4
-    with rc_context({**SETTINGS, "svg.hashsalt": view.title}), warnings.catch_warnings():
+    settings = {**SETTINGS, "svg.hashsalt": view.title, "text.parse_math": False}  # names may hold dollars
+    with rc_context(settings), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # letters that the font lacks are drawn as boxes
         figure = Figure(figsize=(WIDTH, height + HISTOGRAMS), layout="constrained")
         upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, HISTOGRAMS)).ravel()

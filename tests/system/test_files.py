@@ -1,8 +1,9 @@
 """Files are whole or not there, locks say who holds them, every refusal of the system is one right line."""
 
+import ast
 import errno
-import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from selfpretrain.errors import DataError, ForeignRun, Interrupted, StoreError
-from selfpretrain.system import files, watch
+from selfpretrain.system import events, files
 from selfpretrain.system.files import explained, holder, locked, read_json, replacing, sweep, write_json
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
+SOURCE = Path(__file__).resolve().parents[2] / "src"
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -46,15 +47,15 @@ def test_who_waits_is_told_once_for_whom(held):
     path, process = held
     heard, begin = [], time.monotonic()
     with (
-        watch.watching(lambda *line: heard.append(line)),
+        events.listening(heard.append),
         pytest.raises(Interrupted, match=f"process {process.pid}"),
         locked(path, lambda: time.monotonic() - begin > 0.5),
     ):
         raise AssertionError("the lock is held")
     (line,) = heard
-    assert line[0].startswith(f"waiting for process {process.pid} on ")
-    assert "since 20" in line[0]
-    assert str(path) in line[0]
+    assert line.name.startswith(f"waiting for process {process.pid} on ")
+    assert "since 20" in line.name
+    assert str(path) in line.name
 
 
 def test_a_killed_holder_lets_go_and_who_waits_goes_on(held):
@@ -180,5 +181,31 @@ def test_an_interrupted_writer_leaves_what_was_there(tmp_path):
     with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "x.json") as temporary:
         temporary.write_text("{")
         raise KeyboardInterrupt
-    assert json.loads((tmp_path / "x.json").read_text()) == {"x": 1}
+    assert read_json(tmp_path / "x.json") == {"x": 1}
     assert len(list(tmp_path.iterdir())) == 1
+
+
+ROOMS = ("data", "tasks", "system", "training")
+
+
+def strings(path):
+    """Every text in a file, and the function it stands in."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            said = [text for text in ast.walk(node) if isinstance(text, ast.Constant)]
+            yield from ((node.name, text.value) for text in said if isinstance(text.value, str))
+
+
+def test_nobody_is_told_to_delete_what_the_tool_has_not_made():
+    """One function may, and it names one file that a stage has written and can write again."""
+    package, found = SOURCE / "selfpretrain", set()
+    for path in (path for room in ROOMS for path in (package / room).rglob("*.py")):
+        docs = {
+            ast.get_docstring(node, clean=False)
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.FunctionDef)
+        }
+        for function, text in strings(path):
+            if re.search(r"\b(delete|erase|rm)\b", text) and text not in docs:
+                found.add((path.relative_to(package).as_posix(), function))
+    assert found == {("training/stage_folder.py", "_mend")}

@@ -1,0 +1,167 @@
+"""Files that somebody made by mistake or on purpose: small good ones, and what may be done to them."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+from pyarrow import feather, parquet
+from scipy.io import wavfile
+
+N = 40
+WORDS = ["spam", "eggs"]
+
+
+def good(kind: str, folder: Path) -> Path:
+    """A small file or folder of a kind; it can be imported as it is."""
+    path = folder / f"t.{kind}"
+    return TABLES[kind](path) if kind in TABLES else OTHERS[kind](path)
+
+
+ROWS = [[(7 * i + 3 * j) % 99 for j in range(3 + i % 4)] for i in range(N)]
+LABELS = [WORDS[i % 2] for i in range(N)]
+TABLE = pa.table({"x": ROWS, "note": [f"row {i}" for i in range(N)], "label": LABELS})
+
+
+def _text(path: Path, sep: str) -> Path:
+    lines = [f'"text {i}, or so"{sep}{i / 3}{sep}{LABELS[i]}' for i in range(N)]
+    path.write_text("\n".join([sep.join(["x", "note", "label"]), *lines]) + "\n")
+    return path
+
+
+def _json(path: Path) -> Path:
+    path.write_text("\n".join(json.dumps(row) for row in TABLE.to_pylist()))
+    return path
+
+
+def _parquet(path: Path) -> Path:
+    parquet.write_table(TABLE, path, row_group_size=15)
+    return path
+
+
+def _feather(path: Path) -> Path:
+    feather.write_feather(TABLE, path, compression="uncompressed")
+    return path
+
+
+def _arrow(path: Path) -> Path:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, TABLE.schema) as out:
+        out.write_table(TABLE, max_chunksize=15)
+    return path
+
+
+def _npz(path: Path) -> Path:
+    np.savez(path, x=np.random.RandomState(0).rand(N, 6), y=np.array(LABELS))
+    return path
+
+
+def _npy(path: Path) -> Path:
+    np.save(path, np.random.RandomState(0).randint(0, 9, (N, 6)))
+    np.save(path.with_suffix(".y.npy"), np.arange(N) % 2)
+    return path
+
+
+def _ts(path: Path) -> Path:
+    pairs = [(",".join(map(str, row)), ",".join(map(str, row[::-1]))) for row in ROWS]
+    cases = [f"{first}:{second}:{label}" for (first, second), label in zip(pairs, LABELS, strict=True)]
+    path.write_text("\n".join(["@timeStamps false", "@classLabel true spam eggs", "@data", *cases]) + "\n")
+    return path
+
+
+def _wav(path: Path) -> Path:
+    random, folder = np.random.RandomState(0), path.with_suffix("")
+    for i, label in enumerate(LABELS):
+        (folder / label).mkdir(parents=True, exist_ok=True)
+        wavfile.write(folder / label / f"{i:02d}.wav", 8000, random.randint(-99, 99, 20).astype(np.int16))
+    return folder
+
+
+TABLES = {
+    "csv": partial(_text, sep=","),
+    "tsv": partial(_text, sep="\t"),
+    "jsonl": _json,
+    "parquet": _parquet,
+    "feather": _feather,
+    "arrow": _arrow,
+}
+OTHERS = {"npz": _npz, "npy": _npy, "ts": _ts, "wav": _wav}
+KINDS = (*TABLES, *OTHERS)
+
+
+def harmed(path: Path) -> Path:
+    """The file of ``good`` that is to be harmed."""
+    return path / "spam" / "00.wav" if path.is_dir() else path
+
+
+PIECES = [
+    b"\xff" * 4,
+    b"\xff\xff\xff\x7f",
+    b"\x00" * 8,
+    b"9" * 20,
+    b'"',
+    b"\n",
+    b"\r",
+    b",",
+    b"\t",
+    b"{",
+    b"[" * 3000,
+]
+PIECES += [
+    b"nan",
+    b"inf",
+    b"1e999",
+    b"-",
+    b"?",
+    b"(",
+    b")",
+    b"'",
+    b":",
+    b"@data\n",
+    b"\xef\xbb\xbf",
+    b"\xc3",
+    b"\x80",
+]
+PIECES += [
+    b"true",
+    b"null",
+    b'{"a":1}',
+    b"\\u0000",
+    b"\\ud800",
+    b"\xed\xa0\x80",
+    "\N{RIGHT-TO-LEFT OVERRIDE}".encode(),
+]
+
+harms = st.lists(
+    st.one_of(
+        st.tuples(st.just("flip"), st.floats(0, 1), st.integers(0, 7)),
+        st.tuples(st.just("put"), st.floats(0, 1), st.sampled_from(PIECES)),
+        st.tuples(st.just("over"), st.floats(0, 1), st.sampled_from(PIECES)),
+        st.tuples(st.just("cut"), st.floats(0, 1), st.just(0)),
+        st.tuples(st.just("drop"), st.floats(0, 1), st.integers(1, 40)),
+        st.tuples(st.just("twice"), st.floats(0, 1), st.integers(1, 400)),
+    ),
+    min_size=1,
+    max_size=5,
+)
+"""What is done to a file, one after another: how, where, and with what."""
+
+
+def harm(data: bytes, harms: list) -> bytes:
+    """The same bytes but for some harm."""
+    for how, where, what in harms:
+        at = int(where * max(len(data) - 1, 0))
+        if how == "flip" and data:
+            data = data[:at] + bytes([data[at] ^ (1 << what)]) + data[at + 1 :]
+        elif how == "put":
+            data = data[:at] + what + data[at:]
+        elif how == "over":
+            data = data[:at] + what + data[at + len(what) :]
+        elif how == "cut":
+            data = data[:at]
+        elif how == "drop":
+            data = data[:at] + data[at + what :]
+        elif how == "twice":
+            data = data[: at + what] + data[at:]
+    return data
