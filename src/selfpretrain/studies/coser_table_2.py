@@ -60,7 +60,7 @@ class Ladder(TableStudy):
         """The lengths of pretraining, and the arm from scratch that costs as much as the longest."""
         arms, found = self.arms(label, task, architecture), {}
         for epochs in EPOCHS if self.scale == "paper" else SMALL_EPOCHS:
-            pretrain = lasting(arms.pretrain, max(epochs, 1))
+            pretrain = lasting(arms.pretrain, float(max(epochs, 1)))
             if epochs == 1 and self.scale == "paper":
                 pretrain = self._warmed(pretrain, task)
             longest = replace(arms, pretrain=pretrain)
