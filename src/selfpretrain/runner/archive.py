@@ -49,6 +49,15 @@ class Archive:
                 write_bytes(self.file, packed)
         return len(lines)
 
+    def names(self) -> frozenset[str]:
+        """The stages that were kept.
+
+        Raises:
+            StoreError: if the file is damaged.
+        """
+        lines = self._lines()[1:] if self.file.exists() else []
+        return frozenset(str(line.get("stage")) for line in lines)
+
     def restore(self, stages: dict[str, Folder]) -> tuple[int, Json]:
         """Put back the stages that are wanted and not there; how many, and what else was kept.
 

@@ -1,6 +1,7 @@
 """Comparisons and studies, carried out: the functions behind ``spt compare`` and ``spt study``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ from ..runner.tuning import tune
 from ..runner.workspace import Workspace, at_work
 from ..spec import amended
 from ..system.events import Event, emit
+from ..tasks._outline import outlined
 from ..tasks.base import Task
+from ..training.cost import roughly
+from ..training.stage_folder import Folder
 from .base import SHIPPED, Scale, Study
 from .compare import Compare, CompareOverTasks, prepare
 
@@ -106,6 +110,7 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
         Interrupted: when asked to stop; the same call goes on.
     """
     workspace = workspace or Workspace.of(Path("runs"))
+    Folder.make(workspace.runs)
     with remembered_costs(workspace), at_work(workspace) as here:
         experiment = request.experiment()
         folder = restored(request, experiment, here)
@@ -130,12 +135,21 @@ def restored(request: Request, experiment: Experiment, workspace: Workspace) -> 
 
 
 def foreseen(request: Request, workspace: Workspace, gpu: str = "") -> Forecast:
-    """What carrying it out would cost.
+    """What carrying it out would cost; nothing is written, and no data are prepared.
 
     Args:
         gpu: also say how long it might take on this one of ``cost.GPUS``.
     """
-    with remembered_costs(workspace):
+    with planning(workspace, request.scale):
         experiment = request.experiment()
-        restored(request, experiment, workspace)
-        return forecast([cell.recipe for cell in experiment.chosen(request.only)], workspace, gpu)
+        kept = ExperimentFolder(experiment, workspace, None if request.fresh else request.kept).waits
+        recipes = [cell.recipe for cell in experiment.chosen(request.only)]
+        return forecast(recipes, workspace, gpu, kept, timed=request.scale != "paper")
+
+
+@contextmanager
+def planning(workspace: Workspace, scale: Scale) -> Iterator[None]:
+    """Nothing is prepared, written or tried: at the papers' scale costs are rough, and data are outlined."""
+    rough = roughly() if scale == "paper" else nullcontext()
+    with outlined(), rough, remembered_costs(workspace, keep=False):
+        yield
