@@ -29,7 +29,7 @@ CELLS = {
     "amos-figure-3": 2 * 6 * 3,  # tasks, parts, arms
     "amos-figure-4": 4 * 2,
     "amos-figure-5": 2 * 2,
-    "amos-table-1": 6 * 4,
+    "amos-table-1": 6 * 5,
     "amos-table-2": 6 * 4 * 3 + 3 + 5 * 3,  # PathX-256 of S4 alone; Pythia on five tasks
     "amos-table-3": 2 * 2 * 3 + 2 * 3 + 6 * 2 * 3,  # two directions on speech; both divisions of BIDMC
     "amos-table-7": 4 * 4 * 3,

@@ -1,6 +1,7 @@
 """A plan of the papers' experiments needs no data, and leaves nothing behind; settings of a study's cells."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -117,5 +118,5 @@ def test_jobs_of_a_plan_are_those_of_the_run():
     recipes = [recipe for (_, _, column), recipe in cells("coser-table-4", {}).items()]
     with outlined():
         planned = [cell.recipe for cell in registry.find("studies", "coser-table-4").at("small", 1).cells()]
-    workspace = Workspace("runs")
+    workspace = Workspace(Path("runs"))
     assert [job.name for job in jobs(recipes, workspace)] == [job.name for job in jobs(planned, workspace)]

@@ -18,6 +18,7 @@ from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, fingerprint
 from ..training.stage_folder import WEIGHTS, Folder
+from .archive import RESTORED
 from .workspace import Workspace
 
 COSTS = "costs.json"
@@ -51,18 +52,19 @@ def jobs(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -
     return list(found.values())
 
 
-def waiting(todo: list[Job], workspace: Workspace, kept: frozenset[str] = frozenset()) -> list[Job]:
+def waiting(todo: list[Job], workspace: Workspace, kept: frozenset[str] | None = frozenset()) -> list[Job]:
     """The jobs that must be run; those whose weights are gone are, where another starts from them.
 
     Args:
-        kept: names of stages whose results are elsewhere.
+        kept: names of stages whose results are elsewhere; None: what was put back does not count either.
     """
     left: dict[str, Job] = {}
     for job in reversed(todo):  # a stage comes after the one it starts from
         folder = workspace.named(job.name)
         needed = any(other.after == job.name for other in left.values())
-        scores = stored(job.recipe, folder)["scores"] if folder.finished else {}
-        tested = job.name in kept or (folder.finished and (not job.tested or "test" in scores))
+        finished = folder.finished and not (kept is None and folder.has(RESTORED))
+        scores = stored(job.recipe, folder)["scores"] if finished else {}
+        tested = job.name in (kept or ()) or (finished and (not job.tested or "test" in scores))
         if not tested or (needed and not folder.has(WEIGHTS)):
             left[job.name] = job
     return list(reversed(left.values()))
@@ -102,14 +104,14 @@ def forecast(
     recipes: list[Recipe],
     workspace: Workspace,
     gpu: str = "",
-    kept: frozenset[str] = frozenset(),
+    kept: frozenset[str] | None = frozenset(),
     timed: bool = True,
 ) -> Forecast:
     """What running some recipes would cost; nothing is written.
 
     Args:
         gpu: also say how long it might take on this one of ``cost.GPUS``.
-        kept: names of stages whose results are elsewhere.
+        kept: names of stages whose results are elsewhere; None: what was put back does not count either.
         timed: whether to measure how long a step takes here.
     """
     todo = jobs(recipes, workspace)
@@ -162,4 +164,4 @@ def remembered_costs(workspace: Workspace, keep: bool = True) -> Iterator[None]:
     finally:
         if keep and len(cost.known) > before and distributed.is_main():
             plans = {key: asdict(plan) for key, plan in cost.known.items()}
-            folder.write(COSTS, {"format": FORMAT, "by": by, "plans": plans})
+            Folder.make(workspace.runs).write(COSTS, {"format": FORMAT, "by": by, "plans": plans})

@@ -142,7 +142,7 @@ def foreseen(request: Request, workspace: Workspace, gpu: str = "") -> Forecast:
     """
     with planning(workspace, request.scale):
         experiment = request.experiment()
-        kept = ExperimentFolder(experiment, workspace, None if request.fresh else request.kept).waits
+        kept = None if request.fresh else ExperimentFolder(experiment, workspace, request.kept).waits
         recipes = [cell.recipe for cell in experiment.chosen(request.only)]
         return forecast(recipes, workspace, gpu, kept, timed=request.scale != "paper")
 

@@ -8,7 +8,8 @@ from ...data.schema import Classes
 from ...errors import SpecError
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer
-from ...objectives.base import Objective
+from ...objectives._joint import Joint
+from ...objectives.base import Denoise, Objective
 from ...objectives.classify import Classify
 from ...objectives.regress import Regress
 from ...registry import name_of
@@ -116,6 +117,15 @@ def started(start: Literal["independent", "identical"]) -> Callable[[Arms], Arms
         return with_model(arms, replace(arms.model, mixer=replace(mixer, start=start)))
 
     return change
+
+
+def at_once(arms: Arms) -> Arms:
+    """Scratch with the loss of denoising beside that of the labels; it is tied to the same compute."""
+    denoise = arms.pretrain.objective
+    assert isinstance(denoise, Denoise), "pretraining denoises"
+    return replace(
+        arms, scratch=replace(arms.scratch, objective=Joint(arms.scratch.objective, denoise))
+    )
 
 
 def shorter(arms: Arms, share: float) -> Arms:
