@@ -1,7 +1,8 @@
 """Write ``docs/claims.md``: every claim of the papers, and what the kept results of our studies say of it.
 
-``tools/claims.tsv`` is typed: a claim per line, and the comparisons that bear on it, one per line; lines without
-a claim go on with the one above. Nothing is trained, and no verdict is typed. Run it after ``tools/studies.py``:
+``tools/claims.tsv`` is typed: a claim per line, and the comparisons that bear on it, one per line; lines
+without a claim go on with the one above. Nothing is trained, and no verdict is typed. Run it after
+``tools/studies.py``:
 
     python tools/claims_page.py [--data-root FOLDER]
 """
@@ -19,8 +20,6 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from studies import page as made_page
-
 from selfpretrain.report import fit, format
 from selfpretrain.report.analysis import (
     Analysis,
@@ -33,20 +32,22 @@ from selfpretrain.report.analysis import (
 )
 from selfpretrain.report.results import read
 from selfpretrain.runner.workspace import Workspace
+from studies import page as made_page
 
 TABLE = Path(__file__).with_name("claims.tsv")
 PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
 HEAD = """# Claims
 
-Every claim of the papers that is about scores, speed or why, in one line each; what the paper prints; and what our
-studies show at the small scale: two cores, three seeds, at most 64 positions on most tasks, where other tasks stand in for
-the papers'. A claim is *supported* or *contradicted* where intervals leave no other reading, *open* where they hold
-both, *mixed* where tasks or rows disagree, and *silent* where nothing was measured. None of this tests the papers'
-numbers: that takes their data, their budgets and a GPU (`--scale paper`). This page is made from the results that
-ship, by `tools/claims_page.py`; the README and the index of studies say no more than it does.
+Every claim of the papers that is about scores, speed or why, in one line each; what the paper prints; and
+what our studies show at the small scale: two cores, three seeds, at most 64 positions on most tasks, where
+other tasks stand in for the papers'. A claim is *supported* or *contradicted* where intervals leave no
+other reading, *open* where they hold both, *mixed* where tasks or rows disagree, and *silent* where nothing
+was measured. None of this tests the papers' numbers: that takes their data, their budgets and a GPU
+(`--scale paper`). This page is made from the results that ship, by `tools/claims_page.py`; the README and
+the index of studies say no more than it does.
 
-Intervals are 95 %, of seeds and test examples together as on the pages of the studies (of seeds alone on training
-data), in points of accuracy, and not corrected for the number of claims.
+Intervals are 95 %, of seeds and test examples together as on the pages of the studies (of seeds alone on
+training data), in points of accuracy, and not corrected for the number of claims.
 """
 GAINS, LOSSES = {Standing.BETTER, Standing.AHEAD}, {Standing.WORSE, Standing.BEHIND}
 SUPPORTED, CONTRADICTED, OPEN, MIXED, SILENT = "supported", "contradicted", "open", "mixed", "silent"
@@ -70,8 +71,8 @@ def grouped() -> list[list[Line]]:
     """The lines of every claim."""
     found: list[list[Line]] = []
     with TABLE.open(encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file, delimiter="\t"):
-            line = {key: value or "" for key, value in line.items()}
+        for raw in csv.DictReader(file, delimiter="\t"):
+            line = {key: value or "" for key, value in raw.items()}
             if line["claim"]:
                 found.append([])
             found[-1].append(line)

@@ -86,7 +86,9 @@ def test_recipes_have_the_numbers_of_the_papers(line, monkeypatch):
         float(line[unit]) if line[unit] else None for unit in ("epochs", "hours")
     )
     assert (model.width, model.depth) == (int(line["width"]), int(line["depth"]))
-    monkeypatch.setattr(cost, "_rough", contextvars.ContextVar("rough", default={}))
+    rough = contextvars.ContextVar("rough")
+    rough.set({})
+    monkeypatch.setattr(cost, "_rough", rough)
     monkeypatch.setattr(cost, "_weightless", lambda recipe: toys.Leak(1))  # steps do not depend on it
     assert cost.plan(Recipe(of(line["task"]), model, (stage,))).steps == int(line["steps"])
 

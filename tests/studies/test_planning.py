@@ -47,7 +47,10 @@ def test_a_plan_leaves_nothing_behind(scale, nothing, capsys):
 
 
 def test_a_plan_prepares_nothing(nothing):
-    with outlined(), pytest.raises(Exception, match="a dry run prepares nothing: run `spt data make spoken-digits`"):
+    with (
+        outlined(),
+        pytest.raises(Exception, match="a dry run prepares nothing: run `spt data make spoken-digits`"),
+    ):
         SpokenDigits().load("val")
     with outlined():
         assert len(Text().load("train")) == 22_500
@@ -109,7 +112,9 @@ def test_changed_studies_have_a_folder_of_their_own():
 
 def test_published_selection_sees_the_test_reviews():
     honest, published = Text(made_up=True), Text(made_up=True, selection="test")
-    assert published.load("val").digests() == published.load("test").digests() == honest.load("test").digests()
+    assert (
+        published.load("val").digests() == published.load("test").digests() == honest.load("test").digests()
+    )
     everything = sorted(honest.load("train").digests() + honest.load("val").digests())
     assert sorted(published.load("train").digests()) == everything
 

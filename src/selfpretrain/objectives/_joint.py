@@ -1,10 +1,11 @@
 """Labels and denoising at once: what training from scratch may have instead of a stage of pretraining.
 
-While it is trained, a batch has positions hidden, and the loss is that of the labels plus ``weight`` times the mean
-loss of the hidden positions; scores are of labels alone, on whole sequences. Why: Miralles-González et al.
-(2025), arXiv 2501.14850, reach strong scores of Long Range Arena without pretraining, by training techniques
-for little data; a comparison is fair where scratch may have the signal of the inputs too. Their techniques
-are others in detail; this is the simplest that uses nothing but what self-pretraining uses.
+While it is trained, a batch has positions hidden, and the loss is that of the labels plus ``weight`` times
+the mean loss of the hidden positions; scores are of labels alone, on whole sequences. Why:
+Miralles-González et al. (2025), arXiv 2501.14850, reach strong scores of Long Range Arena without
+pretraining, by training techniques for little data; a comparison is fair where scratch may have the signal
+of the inputs too. Their techniques are others in detail; this is the simplest that uses nothing but what
+self-pretraining uses.
 """
 
 from dataclasses import replace

@@ -39,7 +39,9 @@ def contrasts(analysis: Analysis) -> ReportTable:
     """Every contrast on training data beside the same on test data."""
     rows = [row for task in analysis.tasks for gain in task.gains if (row := _contrast(task, gain))]
     headings = ("task", "model", "contrast", "training", "test", "so")
-    caption = "Differences, paired by seed [95 % t-interval over seeds]; said only where no interval holds zero."
+    caption = (
+        "Differences, paired by seed [95 % t-interval over seeds]; said only where no interval holds zero."
+    )
     title = "What a contrast does to fit and to generalisation"
     return by_task(analysis, ReportTable("fit-contrasts", title, headings, tuple(rows), caption, 3))
 

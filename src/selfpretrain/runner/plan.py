@@ -22,7 +22,9 @@ from .archive import RESTORED
 from .workspace import Workspace
 
 COSTS = "costs.json"
-ROUGH = ", at 6 per parameter and position; data that are not prepared are taken to be as the papers have them"
+ROUGH = (
+    ", at 6 per parameter and position; data that are not prepared are taken to be as the papers have them"
+)
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,8 @@ class TableStudy(Study):
     def amended(self, settings: Mapping[str, Any]) -> "TableStudy":
         """The same table with settings changed, e.g. ``task.source``, ``pretrain.optim.lr``, ``model.width``.
 
-        A setting is for all cells that have it; ``Image/S4*/pretrain.optim.lr`` for those of a task and a row.
+        A setting is for all cells that have it; ``Image/S4*/pretrain.optim.lr`` for those of a task and a
+        row.
 
         Raises:
             SpecError: if no cell has one of them.

@@ -1,7 +1,7 @@
 """The papers' data as far as a plan needs them: what sequences look like, and how many there are.
 
-Typed from the papers and the releases that they name. ``outlined()`` puts them where data are not prepared, so
-that what an experiment would cost is known before anything is downloaded, generated or written. Every
+Typed from the papers and the releases that they name. ``outlined()`` puts them where data are not prepared,
+so that what an experiment would cost is known before anything is downloaded, generated or written. Every
 sequence is as long as can be: of texts, the real ones cost less.
 """
 

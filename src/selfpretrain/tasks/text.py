@@ -1,9 +1,10 @@
 """Is this film review positive: IMDb read character by character, Long Range Arena's Text.
 
-The beginning of a review, as it was written (case, ``<br />``), without a symbol for its end. Of the official
-training part, a tenth is held out for validation, by movie; the official test part is the test split. With
-``selection="test"`` nothing is held out and the test part is the validation split too, as in the published code:
-scores are then those of the best epoch on test, and say how much that inflates them, no more.
+The beginning of a review, as it was written (case, ``<br />``), without a symbol for its end. Of the
+official training part, a tenth is held out for validation, by movie; the official test part is the test
+split. With ``selection="test"`` nothing is held out and the test part is the validation split too, as in
+the published code: scores are then those of the best epoch on test, and say how much that inflates them, no
+more.
 """
 
 from typing import Annotated, Literal

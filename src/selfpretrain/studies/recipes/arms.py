@@ -123,9 +123,7 @@ def at_once(arms: Arms) -> Arms:
     """Scratch with the loss of denoising beside that of the labels; it is tied to the same compute."""
     denoise = arms.pretrain.objective
     assert isinstance(denoise, Denoise), "pretraining denoises"
-    return replace(
-        arms, scratch=replace(arms.scratch, objective=Joint(arms.scratch.objective, denoise))
-    )
+    return replace(arms, scratch=replace(arms.scratch, objective=Joint(arms.scratch.objective, denoise)))
 
 
 def shorter(arms: Arms, share: float) -> Arms:
