@@ -10,6 +10,9 @@ from selfpretrain.tasks._outline import outlined
 from selfpretrain.training import cost
 
 
-@contextmanager def stubbed(data: Path) -> Iterator[None]: """Form and sizes of the papers' tasks, in an
-empty folder; a step costs what its network has in parameters.""" with pytest.MonkeyPatch.context() as
-patch, outlined(), cost.roughly(): patch.setenv("SPT_DATA", str(data)) yield
+@contextmanager
+def stubbed(data: Path) -> Iterator[None]:
+    """Form and sizes of the papers' tasks, in an empty folder; costs go by parameters alone."""
+    with pytest.MonkeyPatch.context() as patch, outlined(), cost.roughly():
+        patch.setenv("SPT_DATA", str(data))
+        yield
