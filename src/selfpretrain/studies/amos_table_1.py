@@ -1,6 +1,6 @@
 """Does a plain Transformer on Long Range Arena fail, or was it only trained from scratch?
 
-Source: Amos et al. (2024), Table 1.
+Source: Amos et al. (2024), Table 1 and Figure 1.
 
 Protocol: one Transformer per task; from scratch with the budget of finetuning, from scratch with the compute
 of pretraining and finetuning together (tied), and self-pretrained with the masked and with the causal

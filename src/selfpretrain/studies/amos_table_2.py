@@ -1,6 +1,6 @@
 """Does a self-pretrained Transformer reach the state space models, and what do these gain?
 
-Source: Amos et al. (2024), Table 2; MEGA and SPADE are quoted there from scratch only.
+Source: Amos et al. (2024), Table 2 and Figure 1; MEGA and SPADE are quoted there from scratch only.
 
 Protocol: rotary Transformer, S4, MEGA and SPADE with equal width, depth and budget; from scratch with the
 budget of finetuning, from scratch with the compute of pretraining and finetuning together, and
