@@ -21,7 +21,7 @@ from ._heads import Pooling
 from .base import Denoise, Objective, Targets
 
 
-class BothHeads(nn.Module):
+class JointHead(nn.Module):
     """The head of the labels alone, or where positions count the answers of both, end to end in one row."""
 
     def __init__(self, answer: nn.Module, rebuild: nn.Module) -> None:
@@ -55,7 +55,7 @@ class Joint(Objective):
 
     def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
         """Both heads."""
-        return BothHeads(self.labels.head(form, width, pooling), self.denoise.head(form, width, pooling))
+        return JointHead(self.labels.head(form, width, pooling), self.denoise.head(form, width, pooling))
 
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """Hide positions, but not where nothing is trained."""
