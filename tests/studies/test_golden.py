@@ -62,7 +62,8 @@ def test_cells_are_those_that_were_measured(name, here):
 
 @every_study
 def test_every_planned_stage_ships_and_no_other(name, here):
-    ships, waiting = kept(name), set(UNMEASURED.read_text().split())
+    lines = (line.split("\t") for line in UNMEASURED.read_text().splitlines())
+    ships, waiting = kept(name), {stage for study, stage in lines if study == name}
     assert planned(name)[1] - waiting == {stage for stage in ships if here(stage)}
     assert not waiting & ships
 
@@ -84,5 +85,5 @@ def here(monkeypatch, tmp_path):
 
 if __name__ == "__main__":
     GOLDEN.write_text("".join(f"{line}\n" for name in NAMES for line in lines(name)), encoding="utf-8")
-    missing = sorted(set().union(*(planned(name)[1] - kept(name) for name in NAMES)))
-    UNMEASURED.write_text("".join(f"{stage}\n" for stage in missing), encoding="utf-8")
+    missing = (f"{name}\t{stage}\n" for name in NAMES for stage in sorted(planned(name)[1] - kept(name)))
+    UNMEASURED.write_text("".join(missing), encoding="utf-8")
