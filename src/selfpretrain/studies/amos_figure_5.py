@@ -71,7 +71,7 @@ def _accuracy(finished: Finished, recipe: Recipe) -> Points:
     result = finished.result(recipe)
     lines = [line for line in finished.log(recipe) if line["kind"] == "val"]
     epochs = [round(line["step"] * result["epochs"] / result["steps"], 2) for line in lines]
-    return epochs, [line.get("accuracy", line.get("r2", 0.0)) for line in lines]
+    return epochs, [float(line["accuracy" if "accuracy" in line else "r2"]) for line in lines]
 
 
 study = Curves
