@@ -17,6 +17,8 @@ from selfpretrain.studies.base import SHIPPED
 
 RUNS = Workspace(Path("runs"))
 GOLDEN = Path(__file__).parent / "golden" / "cells.tsv"
+UNMEASURED = Path(__file__).parent / "golden" / "unmeasured.txt"
+"""Stages that are planned and do not ship yet: the next measuring of the studies empties it."""
 NAMES = [name for name in registry.names("studies") if name != "compare"]
 LONG = {
     "amos-figure-3",
@@ -60,12 +62,16 @@ def test_cells_are_those_that_were_measured(name, here):
 
 @every_study
 def test_every_planned_stage_ships_and_no_other(name, here):
-    kept = lzma.decompress((SHIPPED / f"{name}.small.jsonl.xz").read_bytes()).decode().splitlines()[1:]
-    assert planned(name)[1] == {stage for stage in map(_stage, kept) if here(stage)}
+    lines = (line.split("\t") for line in UNMEASURED.read_text().splitlines())
+    ships, waiting = kept(name), {stage for study, stage in lines if study == name}
+    assert planned(name)[1] - waiting == {stage for stage in ships if here(stage)}
+    assert not waiting & ships
 
 
-def _stage(line):
-    return line.rpartition('"stage": "')[2].rpartition('"')[0]
+def kept(name):
+    """The names of the stages that ship."""
+    lines = lzma.decompress((SHIPPED / f"{name}.small.jsonl.xz").read_bytes()).decode().splitlines()[1:]
+    return {line.rpartition('"stage": "')[2].rpartition('"')[0] for line in lines}
 
 
 @pytest.fixture
@@ -79,3 +85,5 @@ def here(monkeypatch, tmp_path):
 
 if __name__ == "__main__":
     GOLDEN.write_text("".join(f"{line}\n" for name in NAMES for line in lines(name)), encoding="utf-8")
+    missing = (f"{name}\t{stage}\n" for name in NAMES for stage in sorted(planned(name)[1] - kept(name)))
+    UNMEASURED.write_text("".join(missing), encoding="utf-8")

@@ -54,9 +54,9 @@ def test_several_are_told_apart():
     assert {"linear", "gru, states 8", "gru, states 4"} <= {row for _, _, row, _ in after}
 
 
-def test_at_the_papers_scale_it_has_the_first_row_s_network(monkeypatch):
-    paper_data.stand_in(monkeypatch)
-    cells = table("amos-table-2", (SMALL_GRU,), "paper")
+def test_at_the_papers_scale_it_has_the_first_row_s_network(tmp_path):
+    with paper_data.stubbed(tmp_path):
+        cells = table("amos-table-2", (SMALL_GRU,), "paper")
     ours = cells["Image", "image", "gru", "SPT"].recipe
     theirs = cells["Image", "image", "Transformer", "SPT"].recipe
     assert (ours.model.width, ours.model.depth) == (theirs.model.width, theirs.model.depth) == (256, 6)

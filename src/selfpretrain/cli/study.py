@@ -1,5 +1,6 @@
 """``spt study``: studies of the papers, one or all, and their pages."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,7 @@ def study(
     mixers: Annotated[
         str | None, typer.Option(help="Further rows: mixers, comma-separated, or package.module:Class.")
     ] = None,
+    settings: flags.Set = None,
     only: Annotated[
         str | None,
         typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
@@ -59,21 +61,25 @@ def study(
     quiet: flags.Quiet = False,
 ) -> None:
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
-    from ..studies._running import Request
+    from ..studies._running import Request, planning
 
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track)
-    at = flags.scale_of(scale)
+    at, changed = flags.scale_of(scale), flags.assignments(settings)
+    if changed and results:
+        raise SpecError("--results keeps studies as they are; leave out -s, or --results")
     extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()
 
     def request(each: str) -> Request:
         asked: Study = find("studies", each).at(at, seeds)
         wanted = asked.with_mixers(extra) if extra else asked
+        wanted = wanted.amended(changed) if changed else wanted
         return Request(wanted, at, first_seed, only, tune, results, fresh)
 
-    if name == "all":
-        _every(request, workspace, dry_run, gpu)
-    else:
-        _one(request(name), workspace, dry_run, gpu)
+    with planning(workspace, at) if dry_run else nullcontext():
+        if name == "all":
+            _every(request, workspace, dry_run, gpu)
+        else:
+            _one(request(name), workspace, dry_run, gpu)
 
 
 def _every(request: "Callable[[str], Request]", workspace: "Workspace", dry_run: bool, gpu: str) -> None:

@@ -40,6 +40,18 @@ def gpt_neox(width: int, layers: int, heads: int) -> Any:
     return _library().AutoModel.from_config(config, **KIND)
 
 
+def at_hand(checkpoint: str | None) -> bool:
+    """Whether the library is installed and, if one is named, a checkpoint is on this machine."""
+    try:
+        library = _library()
+        with _explained(checkpoint or ""):
+            if checkpoint:
+                library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
+            return True
+    except SpecError:
+        return False
+
+
 def fresh(checkpoint: str) -> Any:
     """A fresh network of a checkpoint's sizes.
 

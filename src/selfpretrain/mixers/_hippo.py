@@ -28,12 +28,13 @@ def legs(states: int) -> tuple[Pairs, Pairs, Pairs]:
 
     An eigenvector's phase is free; here b is real and positive.
     """
-    A, B = legs_matrix(states)
-    P = torch.sqrt(torch.arange(states, dtype=torch.float64) + 0.5)
-    normal = A + torch.outer(P, P)
-    frequency, V = torch.linalg.eigh(-1j * normal)  # Hermitian, so these are real, and ascending
-    frequency, V = frequency[: states // 2], V[:, : states // 2]
-    w = torch.stack([normal.diagonal().mean().expand_as(frequency), frequency], dim=-1)
-    b = V.mH @ B.to(V)
-    p = (V.mH @ P.to(V)) * b.conj() / b.abs()
-    return w, torch.view_as_real(p), torch.stack([b.abs(), torch.zeros_like(frequency)], dim=-1)
+    with torch.device("cpu"):  # it is kept, whatever device the first network that asks is made on
+        A, B = legs_matrix(states)
+        P = torch.sqrt(torch.arange(states, dtype=torch.float64) + 0.5)
+        normal = A + torch.outer(P, P)
+        frequency, V = torch.linalg.eigh(-1j * normal)  # Hermitian, so these are real, and ascending
+        frequency, V = frequency[: states // 2], V[:, : states // 2]
+        w = torch.stack([normal.diagonal().mean().expand_as(frequency), frequency], dim=-1)
+        b = V.mH @ B.to(V)
+        p = (V.mH @ P.to(V)) * b.conj() / b.abs()
+        return w, torch.view_as_real(p), torch.stack([b.abs(), torch.zeros_like(frequency)], dim=-1)

@@ -44,6 +44,11 @@ class Pythia(Mixer):
     )
     heads: Count = 4  # of that GPT-NeoX, which is as wide as the model
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether all that it needs is on this machine."""
+        return _checkpoint.at_hand(self.checkpoint if self.pretrained or not self.layers else None)
+
     def build(self, context: LayerContext) -> nn.Module:
         """The backbone, made to fit the model's width."""
         return PythiaLayer(context, self)

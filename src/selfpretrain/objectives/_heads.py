@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..shapes import Hidden, Valid, Vectors
 
 Pooling = Literal["mean", "max", "last"]
-Style = Literal["linear", "norm", "mlp"]
+Style = Literal["linear", "norm", "mlp", "mlp-relu"]
 
 
 class PerPosition(nn.Module):
@@ -39,9 +39,10 @@ class Pooled(nn.Module):
             "linear": nn.Identity(),
             "norm": nn.LayerNorm(D),
             "mlp": nn.Sequential(nn.Linear(D, width), nn.GELU()),
+            "mlp-relu": nn.Sequential(nn.Linear(D, width), nn.ReLU()),
         }
         self.before = before[style]
-        self.linear = nn.Linear(width if style == "mlp" else D, outputs)
+        self.linear = nn.Linear(width if style.startswith("mlp") else D, outputs)
 
     def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Float[Tensor, "answers K"]:
         """Answers of the examples, in order."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..system.files import write_text
-from . import certainty, facts, format, tables
+from . import certainty, facts, fit, format, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import charts, style
@@ -202,6 +202,10 @@ def _gains(analysis: Analysis) -> Section:
     return Section("Gain", pictures=_numbered("gain", drawn), tables=(tables.gains(analysis), *orders))
 
 
+def _fit(analysis: Analysis) -> Section:
+    return Section("Fit and generalisation", tables=(fit.fits(analysis), fit.contrasts(analysis)))
+
+
 def _certainty(analysis: Analysis) -> Section:
     return Section("How sure is that?", tables=(certainty.certainty(analysis), certainty.needed(analysis)))
 
@@ -275,6 +279,7 @@ PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_missing, Depth.BRIEF),
     (_caveats, Depth.BRIEF),
     (_gains, Depth.PAGE),
+    (_fit, Depth.PAGE),
     (_certainty, Depth.PAGE),
     (_ranks, Depth.PAGE),
     (_curves, Depth.FULL),

@@ -61,6 +61,14 @@ class Archive:
                 write_bytes(self.file, packed)
         return len(ours)
 
+    def names(self) -> frozenset[str]:
+        """The stages that were kept.
+
+        Raises:
+            StoreError: if the file is damaged.
+        """
+        return frozenset(self._lines()[1]) if self.file.exists() else frozenset()
+
     def restore(self, stages: dict[str, Folder], recipes: dict[str, Json]) -> tuple[int, Measures]:
         """Put back the stages that are wanted and not there; how many, and what was measured.
 

@@ -19,9 +19,13 @@ from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, fingerprint
 from ..training.stage_folder import WEIGHTS, Folder
+from .archive import RESTORED
 from .workspace import Workspace
 
 COSTS = "costs.json"
+ROUGH = (
+    ", at 6 per parameter and position; data that are not prepared are taken to be as the papers have them"
+)
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,19 @@ def jobs(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -
     return list(found.values())
 
 
-def waiting(todo: list[Job], workspace: Workspace) -> list[Job]:
-    """The jobs that must be run; those whose weights are gone are, where another starts from them."""
+def waiting(todo: list[Job], workspace: Workspace, kept: frozenset[str] | None = frozenset()) -> list[Job]:
+    """The jobs that must be run; those whose weights are gone are, where another starts from them.
+
+    Args:
+        kept: names of stages whose results are elsewhere; None: what was put back does not count either.
+    """
     left: dict[str, Job] = {}
     for job in reversed(todo):  # a stage comes after the one it starts from
         folder = workspace.named(job.name)
         needed = any(other.after == job.name for other in left.values())
-        scores = stored(job.recipe, folder)["scores"] if folder.finished else {}
-        tested = folder.finished and (not job.tested or "test" in scores)
+        finished = folder.finished and not (kept is None and folder.has(RESTORED))
+        scores = stored(job.recipe, folder)["scores"] if finished else {}
+        tested = job.name in (kept or ()) or (finished and (not job.tested or "test" in scores))
         if not tested or (needed and not folder.has(WEIGHTS)):
             left[job.name] = job
     return list(reversed(left.values()))
@@ -94,35 +103,45 @@ class Forecast:
     )  # fmt: skip
 
 
-def forecast(recipes: list[Recipe], workspace: Workspace, gpu: str = "") -> Forecast:
-    """What running some recipes would cost.
+def forecast(
+    recipes: list[Recipe],
+    workspace: Workspace,
+    gpu: str = "",
+    kept: frozenset[str] | None = frozenset(),
+    timed: bool = True,
+) -> Forecast:
+    """What running some recipes would cost; nothing is written.
 
     Args:
         gpu: also say how long it might take on this one of ``cost.GPUS``.
+        kept: names of stages whose results are elsewhere; None: what was put back does not count either.
+        timed: whether to measure how long a step takes here.
     """
     todo = jobs(recipes, workspace)
-    left = waiting(todo, workspace)
+    left = waiting(todo, workspace, kept)
     check_recipes(job.recipe for job in left)
     kinds: dict[str, list[Recipe]] = {}
     for job in left:
         kinds.setdefault(fingerprint(replace(job.recipe, seed=0)), []).append(job.recipe)
-    seconds = sum((_seconds(same[0]) * len(same) for same in kinds.values()), 0.0)
+    takes = {key: _seconds(same[0]) if timed else 0.0 for key, same in kinds.items()}
     flops = sum((cost.plan(same[0]).flops * len(same) for same in kinds.values()), 0.0)
     asked = sum(len(recipe.stages) for recipe in recipes)
     spent = (
         f"{asked} stages asked for, {len(todo)} different ones: {len(todo) - len(left)} already on disk, "
-        f"{len(left)} to run: {flops:.3g} FLOPs"
+        f"{len(left)} to run: {flops:.3g} FLOPs{'' if timed else ROUGH}"
     )
-    here = f"about {duration(seconds / workspace.workers)} with {workspace.workers} at once on this machine"
+    seconds = sum(takes[key] * len(same) for key, same in kinds.items()) / workspace.workers
+    here = f", about {duration(seconds)} with {workspace.workers} at once on this machine" if timed else ""
     there = f"; on one {gpu} {duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})" if gpu else ""
-    return Forecast([_row(same[0], len(same)) for same in kinds.values()], f"{spent}, {here}{there}")
+    rows = [_row(same[0], len(same), duration(takes[key]) if timed else "") for key, same in kinds.items()]
+    return Forecast(rows, f"{spent}{here}{there}")
 
 
-def _row(recipe: Recipe, times: int) -> list[str]:
+def _row(recipe: Recipe, times: int, takes: str) -> list[str]:
     plan = cost.plan(recipe)
     stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
     steps = "until time is up" if plan.steps is None else f"{plan.steps:,}"
-    sizes = (str(times), steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", duration(_seconds(recipe)))
+    sizes = (str(times), steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", takes)
     return [name_of(recipe.task_of(recipe.last)), name_of(recipe.model.mixer), stages, *sizes]
 
 

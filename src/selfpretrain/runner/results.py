@@ -75,6 +75,15 @@ class ExperimentFolder:
             self.folder.write(self._measured, {"format": FORMAT, "measures": measures[self._measured]})
         return found
 
+    @property
+    def waits(self) -> frozenset[str]:
+        """The names of kept stages, which would be taken over.
+
+        Raises:
+            StoreError: if the file of kept results is damaged.
+        """
+        return self.archive.names() if self.archive else frozenset()
+
     def forget(self) -> None:
         """Drop what was taken over, so that it is measured here."""
         Archive.forget(self.stages().values())

@@ -45,7 +45,6 @@ class Workspace:
         """
         device = _device(device)
         count = _workers(workers, device)
-        Folder.make(runs)
         return cls(runs, device, count, max(1, usable_cores() // count))
 
     def stage(self, recipe: Recipe) -> Folder:

@@ -1,6 +1,7 @@
 """Comparisons and studies, carried out: the functions behind ``spt compare`` and ``spt study``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from ..runner.tuning import tune
 from ..runner.workspace import Workspace, at_work
 from ..spec import amended
 from ..system.events import Event, emit
+from ..tasks._outline import outlined
 from ..tasks.base import Task
+from ..training.cost import roughly
 from .base import SHIPPED, Scale, Study
 from .compare import Compare, CompareOverTasks, prepare
 
@@ -138,11 +141,21 @@ def restored(request: Request, experiment: Experiment, workspace: Workspace) -> 
 
 
 def foreseen(request: Request, workspace: Workspace, gpu: str = "") -> Forecast:
-    """What carrying it out would cost.
+    """What carrying it out would cost; nothing is written, and no data are prepared.
 
     Args:
         gpu: also say how long it might take on this one of ``cost.GPUS``.
     """
-    experiment = request.experiment()
-    restored(request, experiment, workspace)
-    return forecast([cell.recipe for cell in experiment.chosen(request.only)], workspace, gpu)
+    with planning(workspace, request.scale):
+        experiment = request.experiment()
+        kept = None if request.fresh else ExperimentFolder(experiment, workspace, request.kept).waits
+        recipes = [cell.recipe for cell in experiment.chosen(request.only)]
+        return forecast(recipes, workspace, gpu, kept, timed=request.scale != "paper")
+
+
+@contextmanager
+def planning(workspace: Workspace, scale: Scale) -> Iterator[None]:
+    """Nothing is prepared, written or tried: at the papers' scale costs are rough, and data are outlined."""
+    rough = roughly() if scale == "paper" else nullcontext()
+    with outlined(), rough, remembered_costs(workspace):
+        yield

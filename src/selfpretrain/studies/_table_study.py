@@ -3,26 +3,31 @@
 Most say what stands in their table, and nothing of how it is run: see ``TableStudy``.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from fnmatch import fnmatch
+from typing import Any, ClassVar
 
-from ..errors import DataError
+from ..errors import DataError, SpecError
 from ..mixers.base import Mixer
 from ..registry import find, name_of
-from ..runner.experiment import Cell
-from ..spec import Count, spec
+from ..runner.experiment import Cell, Finished
+from ..spec import Count, amend, spec
+from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.bidmc import Bidmc
 from ..tasks.digits import Digits
 from ..tasks.listops import ListOps
 from ..tasks.paths import Paths
+from ..tasks.pathx256 import PathX256
 from ..tasks.speech import Speech
 from ..tasks.spoken_digits import SpokenDigits
 from ..tasks.stdlib import Stdlib
 from ..training.recipe import Budget, Recipe, Stage
+from ._measures import averages
 from .base import Scale, Study
-from .recipes.arms import SPT, TIED, Arms, row_names, shorter, usual_arms, with_mixer
+from .recipes.arms import SPT, TIED, Arms, lasting, row_names, shorter, usual_arms, with_mixer
 from .recipes.defaults import denoiser, small, toys
 from .recipes.lookup import recipe, task_name
 from .recipes.printed import Denoising
@@ -36,16 +41,20 @@ LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX = (
     "PathX",
 )
 LRA = (LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX)
-SPEECH = "SC"
-
+PATHX256, SPEECH = "PathX-256", "SC"
 BIDMC = ("BIDMC HR", "BIDMC RR", "BIDMC SpO2")
+BIDMC_APART = tuple(f"{label} (patients apart)" for label in BIDMC)
 PAPER_TASKS: dict[str, Task] = {
+    PATHX256: PathX256(),
     SPEECH: Speech(),
-    BIDMC[0]: Bidmc(target="HR"),
-    BIDMC[1]: Bidmc(target="RR"),
-    BIDMC[2]: Bidmc(target="SpO2"),
+    BIDMC[0]: Bidmc(target="HR", split="paper"),
+    BIDMC[1]: Bidmc(target="RR", split="paper"),
+    BIDMC[2]: Bidmc(target="SpO2", split="paper"),
+    BIDMC_APART[0]: Bidmc(target="HR"),
+    BIDMC_APART[1]: Bidmc(target="RR"),
+    BIDMC_APART[2]: Bidmc(target="SpO2"),
 }
-"""Tasks of the papers that are called otherwise on the shelf."""
+"""Tasks of the papers that are called otherwise on the shelf, or have other settings."""
 STAND_INS: dict[str, Task] = {
     LISTOPS: ListOps(min_length=20, max_length=64, max_depth=5, max_args=5, train=2000, val=1000, test=2000),
     TEXT: Stdlib(),
@@ -106,10 +115,12 @@ class TableStudy(Study):
     table: ClassVar[str] = ""  # where the paper prints its numbers ...
     printed: ClassVar[Mapping[tuple[str, str], str]] = {}  # ... row and column here -> row there
     names: ClassVar[Mapping[str, str]] = {}  # what the paper's columns call a task, if not by its usual name
+    averaged: ClassVar[tuple[str, ...]] = ()  # tasks whose average the paper prints
 
     scale: Scale = "small"
     seeds: Count = 3
     extra: tuple[Mixer, ...] = ()  # further rows: these mixers, treated as the first architecture is
+    settings: tuple[tuple[str, str], ...] = ()  # changed everywhere, or of some cells: ``amended``
 
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "TableStudy":
@@ -119,6 +130,26 @@ class TableStudy(Study):
     def with_mixers(self, mixers: tuple[Mixer, ...]) -> "TableStudy":
         """The same table with further rows: these mixers, in the network and by the recipe of the first."""
         return replace(self, extra=mixers)
+
+    def amended(self, settings: Mapping[str, Any]) -> "TableStudy":
+        """The same table with settings changed, e.g. ``task.source``, ``pretrain.optim.lr``, ``model.width``.
+
+        A setting is for all cells that have it; ``Image/S4*/pretrain.optim.lr`` for those of a task and a
+        row.
+
+        Raises:
+            SpecError: if no cell has one of them.
+        """
+        texts = {path: v if isinstance(v, str) else json.dumps(v) for path, v in settings.items()}
+        for path in texts:
+            if not any(self._has(path, label, task) for label, task in self._wanted().items()):
+                raise SpecError(f"{path}: no cell of {name_of(self)} has this setting")
+        return replace(self, settings=(*self.settings, *texts.items()))
+
+    @property
+    def changed(self) -> bool:
+        """Whether any setting was changed."""
+        return bool(self.settings)
 
     def cells(self) -> Iterator[Cell]:
         """Seed by seed, so that an unfinished table already shows all arms."""
@@ -162,7 +193,12 @@ class TableStudy(Study):
         else:
             made = small(task, architecture.small or architecture.mixer, denoiser(task, objective))
             made = toys(made) if self.scale == "smoke" else shorter(made, self.share)
-        return architecture.change(made)
+        made = architecture.change(made)
+        for whole, text in self.settings:
+            place, path = _split(whole)
+            if not path.startswith("task.") and _fits(place, label, architecture.row):
+                made = made.amended(path, text)
+        return made
 
     def denoising(self, label: str) -> Denoising:
         """How networks are pretrained on a task at this scale, where a row does not say it."""
@@ -186,10 +222,17 @@ class TableStudy(Study):
             *(f"{label} is left out: its data are not here (spt data get)" for label in absent),
         ]
 
+    def measures(self, finished: Finished) -> list[Json]:
+        """Averages over tasks, where all of them are here."""
+        tasks = {label: task for label, task in self.at_hand().items() if label in self.averaged}
+        if not tasks or len(tasks) < len(self.averaged):
+            return []
+        return averages(list(self.cells()), tasks, finished, self.paper)
+
     def percent(self, stage: Stage, label: str, part: int) -> Stage:
         """The stage with a part of the total budget of Amos et al. (2024), Table 8, or of our small one."""
         if self.scale == "paper":
-            return replace(stage, budget=Budget(epochs=TOTAL_EPOCHS[label] * part / 100))
+            return lasting(stage, TOTAL_EPOCHS[label] * part / 100)
         whole = TOTAL_STEPS if self.scale == "small" else 10
         return replace(stage, budget=Budget(steps=whole * part // 100))
 
@@ -206,12 +249,41 @@ class TableStudy(Study):
         made = recipe(self.paper_recipes, task_name(task), name, objective)
         return made if name == architecture.family else with_mixer(made, architecture.mixer)
 
+    def _has(self, path: str, label: str, task: Task) -> bool:
+        """Whether a setting is for a task, or for a row of it."""
+        place, inner = _split(path)
+        if inner.startswith("task."):
+            return _fits(place, label, "") and inner.split(".")[1] in vars(task)
+        return any(_fits(place, label, architecture.row) for architecture in self.rows(label))
+
     def _wanted(self) -> dict[str, Task]:
+        return {label: self._set(label, task) for label, task in self._usual().items()}
+
+    def _set(self, label: str, task: Task) -> Task:
+        """The task with those of the settings that it has."""
+        for whole, text in self.settings:
+            path = _split(whole)[1]
+            if path.startswith("task.") and self._has(whole, label, task):
+                task = amend(task, path.removeprefix("task."), text)
+        return task
+
+    def _usual(self) -> dict[str, Task]:
         if self.scale == "paper":
             return {label: PAPER_TASKS.get(label) or find("tasks", label.lower())() for label in self.tasks}
         labels = self.tasks if self.small_tasks is None else self.small_tasks
         found = {label: STAND_INS[label] for label in labels if label in STAND_INS}
         return {label: task.tiny() if self.scale == "smoke" else task for label, task in found.items()}
+
+
+def _split(setting: str) -> tuple[str, str]:
+    """Which cells a setting is for, and its path."""
+    place, _, path = setting.rpartition("/")
+    return place, path
+
+
+def _fits(place: str, label: str, row: str) -> bool:
+    """Whether ``TASK``, ``ROW`` or ``TASK/ROW``, where each may hold ``*``, is a task's row."""
+    return not place or any(fnmatch(it, place) for it in (label, row, f"{label}/{row}"))
 
 
 def _is_here(task: Task) -> bool:

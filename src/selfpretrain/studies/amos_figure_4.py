@@ -7,10 +7,15 @@ finetuning; the largest |K| of any channel and direction at every lag, in every 
 
 Expected: decay that differs between layers and tasks, where the start's is always the same.
 
-What differs: at the small scale lags reach 63, and the paper shows odd layers of six only.
+What differs: at the small scale lags reach 63, and the paper shows odd layers of six only. Of long sequences
+the first lags are shown one by one, so that the grid of PathX, 128 lags apart, is seen, and all of them in
+bins.
 """
 
+from collections.abc import Callable
+
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..mixers.s4 import S4
@@ -19,11 +24,12 @@ from ..spec import spec
 from ..system.files import Json
 from ..training.build import build_network
 from ..training.model import Network
+from ._measures import Points, panel
 from ._table_study import IMAGE, LISTOPS, PATHX, TEXT, Architecture, TableStudy
 from .recipes.arms import SPT, TIED
 
-LAGS = 256
-"""Lags that are shown at most, so that a figure stays legible."""
+LAGS, BINS = 1024, 256
+"""Lags that are shown one by one; and bins into which more of them fall."""
 
 
 @spec
@@ -31,6 +37,7 @@ class Kernels(TableStudy):
     """One arm; what counts is what it leaves in the kernels."""
 
     contrasts = ((SPT, TIED),)
+    columns = (TIED, SPT)
     tasks = (IMAGE, TEXT, PATHX, LISTOPS)
     small_tasks = (TEXT,)
     architectures = (Architecture("S4", S4(), "s4"),)
@@ -54,28 +61,35 @@ def _panels(label: str, states: dict[str, Network], length: int) -> list[Json]:
         for name, net in states.items()
     }
     depth = len(next(iter(layers.values())))
+    views: dict[str, Callable[[Tensor], Points]] = {"": _near}
+    if length > LAGS:
+        views[", all lags"] = _binned
     return [
-        {
-            "title": f"{label}: largest |K| of any channel, layer {i + 1}",
-            "x": "lag in positions",
-            "y": "largest |K|",
-            "scale": "log",
-            "series": [
-                {"label": name, "x": list(range(len(curves[i]))), "y": curves[i]}
-                for name, curves in layers.items()
-            ],
-        }
+        panel(
+            f"{label}: largest |K| of any channel, layer {i + 1}{which}",
+            "lag in positions",
+            "largest |K|",
+            {name: view(curves[i]) for name, curves in layers.items()},
+        )
+        for which, view in views.items()
         for i in range(depth)
     ]
 
 
 @torch.no_grad()
-def envelope(layer: nn.Module, length: int) -> list[float]:
-    """The largest |K| of any channel and direction at every lag, or of every few lags."""
+def envelope(layer: nn.Module, length: int) -> Float[Tensor, "L"]:
+    """The largest |K| of any channel and direction at every lag."""
     kernel: Tensor = layer.kernel(length)  # type: ignore[operator]  # of a convolutional mixer
-    largest = kernel.abs().amax((0, 1))
-    few = -(-length // LAGS)
-    return [float(f"{part.max():.4g}") for part in largest.split(few)]
+    return kernel.abs().amax((0, 1))
+
+
+def _near(largest: Tensor) -> Points:
+    return range(min(LAGS, len(largest))), largest[:LAGS].tolist()
+
+
+def _binned(largest: Tensor) -> Points:
+    width = -(-len(largest) // BINS)
+    return range(0, len(largest), width), [float(part.max()) for part in largest.split(width)]
 
 
 study = Kernels

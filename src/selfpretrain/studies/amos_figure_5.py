@@ -2,13 +2,15 @@
 
 Source: Amos et al. (2024), Figure 5 and appendix D.
 
-Protocol: the runs of Table 8 with 0 and 40 % of the budget in pretraining: loss while training, from
-scratch, in pretraining and in finetuning, against the step.
+Protocol: the runs of Table 8 with 0 and 40 % of the budget in pretraining: from scratch, in pretraining and
+in finetuning, training loss against the step, and the accuracy of labels and of denoising on validation data
+against the epoch.
 
 Expected: pretraining flattens early; finetuning falls faster than training from scratch.
 
-What differs: the paper draws accuracy on training data, here it is the training loss that was minimised. At
-the small scale networks are causal and pretrained causally.
+What differs: the paper draws accuracy on training data; here it is the training loss, which is what is
+minimised, and accuracy on data that are not trained on. At the small scale networks are causal and pretrained
+causally.
 """
 
 from ..mixers.attention import Attention
@@ -17,6 +19,7 @@ from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.recipe import Recipe
+from ._measures import Points, panel
 from ._table_study import IMAGE, TEXT, Architecture, TableStudy
 
 SCRATCH, SPT = "from scratch", "SPT"
@@ -42,23 +45,33 @@ class Curves(TableStudy):
         return {SCRATCH: Recipe(task, arms.model, (whole,)), SPT: Recipe(task, arms.model, split)}
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Training loss of the first seed against the step of its stage."""
+        """Training loss against the step, and validation accuracy against the epoch; of the first seed."""
         found = []
         for label, task in self.at_hand().items():
             cells = {cell.column: cell.recipe for cell in self.part(label, task)}
-            logs = {
-                "from scratch": finished.log(cells[SCRATCH]),
-                "pretraining": finished.log(cells[SPT].upto(0)),
-                "finetuning": finished.log(cells[SPT]),
+            stages = {
+                "from scratch": cells[SCRATCH],
+                "pretraining": cells[SPT].upto(0),
+                "finetuning": cells[SPT],
             }
-            series = [{"label": name, **_losses(log)} for name, log in logs.items()]
-            found.append({"title": label, "x": "step", "y": "training loss", "series": series})
+            losses = {name: _losses(finished.log(recipe)) for name, recipe in stages.items()}
+            accuracy = {name: _accuracy(finished, recipe) for name, recipe in stages.items()}
+            found.append(panel(label, "step", "training loss", losses))
+            found.append(panel(f"{label}: labels and denoising", "epoch", "validation accuracy", accuracy))
         return found
 
 
-def _losses(log: list[Json]) -> Json:
+def _losses(log: list[Json]) -> Points:
     lines = [line for line in log if line["kind"] == "train"]
-    return {"x": [line["step"] for line in lines], "y": [float(f"{line['loss']:.4g}") for line in lines]}
+    return [line["step"] for line in lines], [line["loss"] for line in lines]
+
+
+def _accuracy(finished: Finished, recipe: Recipe) -> Points:
+    """In [0, 1]; R2 where values are rebuilt by their distance."""
+    result = finished.result(recipe)
+    lines = [line for line in finished.log(recipe) if line["kind"] == "val"]
+    epochs = [round(line["step"] * result["epochs"] / result["steps"], 2) for line in lines]
+    return epochs, [float(line["accuracy" if "accuracy" in line else "r2"]) for line in lines]
 
 
 study = Curves

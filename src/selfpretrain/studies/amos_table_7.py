@@ -34,7 +34,7 @@ class Priors(TableStudy):
     contrasts = ((SPT, TIED), (SPT, SCRATCH))
     figure = "bars"
     paper = "amos2024"
-    tasks = (LISTOPS, TEXT, IMAGE, PATHX)
+    tasks = averaged = (LISTOPS, TEXT, IMAGE, PATHX)
     small_tasks = (TEXT,)
     small_objective = {TEXT: "causal"}
     columns = (SCRATCH, TIED, SPT)

@@ -2,13 +2,14 @@
 
 Source: Amos et al. (2024), Table 9 (Image).
 
-Protocol: widths and depths that give the sizes, everything else equal; from scratch with the compute of
-pretraining and finetuning together, and self-pretrained with the masked objective.
+Protocol: widths and depths that give the sizes, everything else equal; from scratch with the budget of
+finetuning, from scratch with the compute of pretraining and finetuning together, and self-pretrained with the
+masked objective.
 
 Expected: a gain at every size.
 
 What differs: the paper does not print how its sizes were made; widths and depths here are ones that fit its
-labels.
+labels, with 64 states throughout, where a footnote says that S4's grew with its size.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from ..mixers.attention import Attention
 from ..mixers.s4 import S4
 from ..spec import spec
 from ._table_study import IMAGE, Architecture, Place, TableStudy
-from .recipes.arms import SPT, TIED, resized
+from .recipes.arms import SCRATCH, SPT, TIED, resized
 
 Sizes = dict[str, tuple[int, int]]
 """Width and depth by the label of the size."""
@@ -36,12 +37,13 @@ SMALL = ((TRANSFORMER, {"10K": (24, 2), "35K": (32, 4), "70K": (64, 2), "140K": 
 
 @spec
 class Sizing(TableStudy):
-    """Two arms per size."""
+    """Three arms per size."""
 
-    contrasts = ((SPT, TIED),)
+    contrasts = ((SPT, TIED), (SPT, SCRATCH))
     figure = "lines"
     paper = "amos2024"
     tasks = (IMAGE,)
+    columns = (SCRATCH, TIED, SPT)
 
     def rows(self, label: str) -> Iterator[Architecture]:
         """At the small scale the Transformer alone."""
@@ -53,7 +55,8 @@ class Sizing(TableStudy):
         """Sizes are columns there, and arms are rows."""
         family = {"Transformer": "Transformer+Rotary"}.get(architecture.name, architecture.name)
         row = family + " + Masked SPT" * (column == SPT)
-        return ("Table 9", row, architecture.variant.removeprefix(" · ")) if self.scale == "paper" else None
+        there = self.scale == "paper" and column != TIED
+        return ("Table 9", row, architecture.variant.removeprefix(" · ")) if there else None
 
 
 study = Sizing

@@ -1,6 +1,7 @@
 """Does self-pretraining make attention look near?
 
-Source: our question, after the proximity that Coser & Orvieto (2025) see in pretrained attention.
+Source: our question, after Coser et al. (2026), arXiv 2605.21070, which we know by its summary alone: it
+speaks of proximity in pretrained attention. Coser & Orvieto (2025) do not.
 
 Protocol: mean distance between a position and those it attends to, weighted by attention, averaged over
 validation sequences, heads and positions of a layer; freshly started, after pretraining, after finetuning,

@@ -3,10 +3,10 @@
 import abc
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ..errors import SpecError
 from ..mixers.base import Mixer
@@ -34,6 +34,11 @@ class Study(abc.ABC):
     paper: ClassVar[str] = ""  # the CSV of printed numbers, e.g. amos2024
     space: ClassVar[SearchSpace] = SearchSpace()  # what ``--tune`` tries, for every arm alike
     lasting: ClassVar[bool] = True  # whether there is one of it at a scale, with one folder and kept results
+
+    @property
+    def changed(self) -> bool:
+        """Whether settings were changed, so that it is not the study that is meant by its name."""
+        return False
 
     @classmethod
     @abc.abstractmethod
@@ -65,6 +70,14 @@ class Study(abc.ABC):
         names = ", ".join(map(name_of, mixers))
         raise SpecError(f"the rows of {name_of(self)} are not architectures: {names} cannot be added to them")
 
+    def amended(self, settings: Mapping[str, Any]) -> "Study":
+        """The same study with settings of its cells changed.
+
+        Raises:
+            SpecError: if it has none.
+        """
+        raise SpecError(f"the cells of {name_of(self)} have no settings to change: {', '.join(settings)}")
+
     def experiment(self, scale: Scale, first_seed: int = 0) -> Experiment:
         """All that the runner needs to know.
 
@@ -84,7 +97,7 @@ class Study(abc.ABC):
             figure=self.figure,
             paper=self.paper,
             measure=self.measures,
-            lasting=self.lasting,
+            lasting=self.lasting and not self.changed,
         )
 
 

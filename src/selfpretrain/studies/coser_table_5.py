@@ -2,8 +2,9 @@
 
 Source: Coser & Orvieto (2025), Table 5 and Figure 2.
 
-Protocol: one to three layers; from scratch, self-pretrained on the task's own sequences, and pretrained on
-those of the other task. Where the two have different symbols the embedding starts afresh.
+Protocol: one to three layers, of Pathfinder one, two and four; from scratch, self-pretrained on the task's
+own sequences, and pretrained on those of the other task. Where the two have different symbols the embedding
+starts afresh.
 
 Expected: gains at every depth and more in deeper networks; other data give part of the gain.
 
@@ -15,15 +16,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
+from ..report.paper_numbers import look_up
+from ..runner.experiment import Finished
 from ..spec import spec
+from ..system.files import Json
 from ..tasks.base import Task
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
+from ._measures import Points, panel, scores
 from ._table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Architecture, Place, TableStudy
 from .recipes.arms import SCRATCH, SPT, TIED, resized, usual_arms
 
 OWN, OTHER = "SPT, own data", "SPT, other data"
-DEPTHS = (1, 2, 3)
+DEPTHS = {PATHFINDER: (1, 2, 4)}
+USUAL_DEPTHS = (1, 2, 3)
 SWAP = {LISTOPS: TEXT, TEXT: LISTOPS, IMAGE: PATHFINDER, PATHFINDER: IMAGE}
 BODY = Transfer(fresh=("head.*", "embed.*"))
 TRANSFORMER = Architecture("Transformer", Attention(), "transformer")
@@ -44,7 +50,7 @@ class DepthAndSource(TableStudy):
 
     def rows(self, label: str) -> Iterator[Architecture]:
         """One row per depth."""
-        for depth in DEPTHS if SWAP[label] in self.at_hand() else ():
+        for depth in DEPTHS.get(label, USUAL_DEPTHS) if SWAP[label] in self.at_hand() else ():
             variant = f" · {depth} layer{'s' * (depth > 1)}"
             yield replace(TRANSFORMER, variant=variant, change=resized(depth=depth))
 
@@ -62,8 +68,29 @@ class DepthAndSource(TableStudy):
         mine, other = (self.names.get(name, name) for name in (label, SWAP[label]))
         said = {SCRATCH: "from scratch", OWN: "SPT", OTHER: f"pretrained on {other}"}
         layers = architecture.variant.removeprefix(" · ")
-        there = self.scale == "paper" and column in said and (label, layers) != (PATHFINDER, "3 layers")
+        there = self.scale == "paper" and column in said
         return ("Table 5", f"{mine}, {said[column]}, test", layers) if there else None
+
+    def measures(self, finished: Finished) -> list[Json]:
+        """Accuracy on training data by depth, for every arm, and as the paper prints it."""
+        found = []
+        for label, task in self.at_hand().items():
+            curves: dict[str, Points] = {}
+            for cell in self.part(label, task):
+                layers = cell.row.partition(" · ")[2]
+                ours = sum(scores(finished, cell.recipe, self.seeds, "train")) / self.seeds
+                _append(curves, cell.column, layers, 100 * ours)
+                if cell.printed:
+                    table, row, column = cell.printed
+                    printed = look_up(self.paper, (table, row.replace(", test", ", train"), column)).value
+                    _append(curves, f"{cell.column}, printed", layers, 100 * (printed or 0.0))
+            found.append(panel(f"{label}: accuracy on training data", "", "%", curves))
+        return found
+
+
+def _append(curves: dict[str, Points], label: str, x: str, y: float) -> None:
+    xs, ys = curves.get(label, ((), ()))
+    curves[label] = (*xs, x), (*ys, y)
 
 
 study = DepthAndSource

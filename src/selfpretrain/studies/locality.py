@@ -1,6 +1,7 @@
 """Is nearness what self-pretraining finds, and what is left of its gain without any?
 
-Source: our question; Coser & Orvieto (2025) see that pretrained attention is local.
+Source: our question; Coser et al. (2026), arXiv 2605.21070, say that pretrained attention is near; we know
+that paper by its summary alone.
 
 Protocol: attention to all positions, and to 4 or 16 on either side; on the images as they are, and with
 their positions in another order, the same for all, in blocks of 1 and of 8 positions.

@@ -17,6 +17,7 @@ from ..errors import DamagedData
 from ..registry import name_of
 from ..spec import Count, spec
 from ..system.events import progress
+from ._outline import Outline, outline
 from .base import Task
 
 
@@ -62,8 +63,10 @@ class Prepared(Task):
         symbols = self.data().meta["symbols"]
         return None if symbols is None else tuple(symbols)
 
-    def data(self) -> PreparedSet:
-        """The prepared set, which is written now if it is not there."""
+    def data(self) -> PreparedSet | Outline:
+        """The prepared set, which is written now if it is not there, or outlined if it is not to be."""
+        if not self.made_up and not self.place.exists() and (told := outline(self)):
+            return told
         return _data(dataclasses.replace(self, labels=None), str(self.place))
 
     @property

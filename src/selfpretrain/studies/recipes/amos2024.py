@@ -18,7 +18,7 @@ from ...objectives.base import Objective
 from ...training.model import Model
 from ...training.recipe import Budget
 from . import gu2022
-from .amos2024_code import COURSES, DECAY, DECAYS, MLP_HEADS, S4_MODELS, Course, s4_from_scratch
+from .amos2024_code import COURSES, DECAY, DECAYS, S4_MODELS, Course, s4_from_scratch, style
 from .amos2024_tables import BLOCKS, C_1_2, C_1_4, TABLE_4, TABLE_5, TABLE_6, Searched, Transformer
 from .arms import Arms
 from .printed import (
@@ -250,7 +250,7 @@ def _denoising(key: Key, loss: str) -> Sources:
 
 
 def _ask(task: str, kind: Literal["transformer", "other"]) -> Objective:
-    return supervise(task, "mlp" if task in MLP_HEADS[kind] else "linear")
+    return supervise(task, style(task, kind))
 
 
 def _kind(key: Key) -> str:

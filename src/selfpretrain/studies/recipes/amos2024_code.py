@@ -5,10 +5,12 @@ from typing import Literal
 
 from ...mixers.s4 import S4
 from ...training.model import Model
-from .printed import Training
+from .printed import Style, Training
 
 MLP_HEADS = {"transformer": ("text", "retrieval", "image", "scifar"), "other": ("retrieval",)}
 """Tasks whose head has a hidden layer in the published code."""
+RECTIFIED = ("text", "image", "scifar")
+"""Those of them whose hidden layer is rectified there, where Retrieval has GELU."""
 
 Schedule = Literal["constant", "cosine", "plateau"]
 
@@ -104,6 +106,13 @@ S4_SCRATCH = {
 
 It took them, like its networks, from the repository of S4 when the updated results stood there.
 """
+
+
+def style(task: str, kind: Literal["transformer", "other"]) -> Style:
+    """How a head answers in the published code."""
+    if task not in MLP_HEADS[kind]:
+        return "linear"
+    return "mlp-relu" if task in RECTIFIED else "mlp"
 
 
 def s4_from_scratch(task: str) -> Training:

@@ -8,7 +8,8 @@ from ...data.schema import Classes
 from ...errors import SpecError
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer
-from ...objectives.base import Objective
+from ...objectives._joint import Joint
+from ...objectives.base import Denoise, Objective
 from ...objectives.classify import Classify
 from ...objectives.regress import Regress
 from ...registry import name_of
@@ -118,6 +119,13 @@ def started(start: Literal["independent", "identical"]) -> Callable[[Arms], Arms
     return change
 
 
+def at_once(arms: Arms) -> Arms:
+    """Scratch with the loss of denoising beside that of the labels; it is tied to the same compute."""
+    denoise = arms.pretrain.objective
+    assert isinstance(denoise, Denoise), "pretraining denoises"
+    return replace(arms, scratch=replace(arms.scratch, objective=Joint(arms.scratch.objective, denoise)))
+
+
 def shorter(arms: Arms, share: float) -> Arms:
     """The same arms with a share of every budget in steps."""
 
@@ -128,6 +136,13 @@ def shorter(arms: Arms, share: float) -> Arms:
         return replace(stage, budget=replace(stage.budget, steps=steps))
 
     return replace(arms, pretrain=cut(arms.pretrain), finetune=cut(arms.finetune), scratch=cut(arms.scratch))
+
+
+def lasting(stage: Stage, epochs: float) -> Stage:
+    """The same stage for so many epochs, with no limit in hours; validated as often in each as before."""
+    before = stage.budget.epochs
+    evals = max(1, round(stage.evals * epochs / before)) if before else stage.evals
+    return replace(stage, budget=Budget(epochs=epochs), evals=evals)
 
 
 def row_names(mixers: Sequence[Mixer], details: Sequence[str] = ()) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from ...mixers.attention import Attention
 from ...training.model import Model
+from .amos2024_code import style
 from .arms import Arms
 from .printed import CODE, OURS, Key, Printed, Table, Training, denoise, phase, stage, supervise, told
 
@@ -64,7 +65,7 @@ def _printed(task: str) -> Printed:
     pretrain = Training(
         row.lr[1], row.batch[1], row.weight_decay, PRETRAIN_EPOCHS, "cosine", warmup=row.warmup[1]
     )
-    ask = supervise(task, "mlp" if task in ("text", "retrieval", "image") else "linear")
+    ask = supervise(task, style(task, "transformer"))
     supervised = stage(task, ask, finetune)
     arms = Arms(model, stage(task, denoise(task, "masked"), pretrain), supervised, model, supervised)
     sources = (

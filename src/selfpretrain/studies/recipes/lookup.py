@@ -9,6 +9,7 @@ from ...mixers.base import Mixer
 from ...objectives.base import Denoise
 from ...registry import find, name_of
 from ...report import paper_numbers
+from ...tasks._shuffled import Shuffled
 from ...tasks.base import Task
 from .arms import Arms
 from .printed import Key, Printed, Table
@@ -85,6 +86,8 @@ def matching(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
 
 def task_name(task: Task) -> str:
     """What a task is called in a key, e.g. ``bidmc-hr``, ``speech-mfcc``."""
+    if isinstance(task, Shuffled):  # the same sequences in another order are trained on alike
+        return task_name(task.task)
     plain, settings = name_of(task), vars(task)
     if plain == "bidmc":
         return f"{plain}-{settings['target'].lower()}"

@@ -23,7 +23,7 @@ DEFAULT = "default of this package"
 
 Denoising = Literal["masked", "causal"]
 Loss = Literal["CE", "L1"]
-Style = Literal["linear", "mlp"]
+Style = Literal["linear", "mlp", "mlp-relu"]
 Sources = tuple[tuple[str, str], ...]
 """Beginnings of field paths of ``Arms``, such as ``pretrain.optim``, and where what is below them stands."""
 

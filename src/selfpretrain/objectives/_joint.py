@@ -1,0 +1,92 @@
+"""Labels and denoising at once: what training from scratch may have instead of a stage of pretraining.
+
+While it is trained, a batch has positions hidden, and the loss is that of the labels plus ``weight`` times
+the mean loss of the hidden positions; scores are of labels alone, on whole sequences. Why:
+Miralles-González et al. (2025), arXiv 2501.14850, reach strong scores of Long Range Arena without
+pretraining, by training techniques for little data; a comparison is fair where scratch may have the signal
+of the inputs too. Their techniques are others in detail; this is the simplest that uses nothing but what
+self-pretraining uses.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ..data.examples import Batch
+from ..data.schema import Classes, Form
+from ..shapes import Hidden, Valid, Vectors
+from ..spec import Positive, spec
+from ._heads import Pooling
+from .base import Denoise, Objective, Targets
+
+
+class JointHead(nn.Module):
+    """The head of the labels alone, or where positions count the answers of both, end to end in one row."""
+
+    def __init__(self, answer: nn.Module, rebuild: nn.Module) -> None:
+        super().__init__()
+        self.answer, self.rebuild = answer, rebuild
+
+    def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Tensor:
+        """(examples, K), or (1, examples * K + positions * V)."""
+        answers: Tensor = self.answer(x, valid)
+        if counts is None:
+            return answers
+        return torch.cat([answers.flatten(), self.rebuild(x, valid, counts).flatten()])[None]
+
+
+@spec
+class Joint(Objective):
+    """The loss of the labels, plus a share of the loss of denoising."""
+
+    labelled = True
+    hides = True
+
+    name = "joint"
+    labels: Objective
+    denoise: Denoise
+    weight: Positive = 1.0  # of denoising, whose loss is averaged over the hidden positions of a batch
+
+    @property
+    def needs_causal(self) -> bool:  # type: ignore[override]  # it is that of what is inside
+        """Whether a model that sees the future would cheat."""
+        return self.denoise.needs_causal
+
+    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+        """Both heads."""
+        return JointHead(self.labels.head(form, width, pooling), self.denoise.head(form, width, pooling))
+
+    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
+        """Hide positions, but not where nothing is trained."""
+        asked = self.labels.make_targets(batch, form, random)
+        if not torch.is_grad_enabled():
+            return asked
+        return replace(self.denoise.make_targets(batch, form, random), size=asked.size)
+
+    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
+        """Sum over examples of both losses; denoising counts as its mean over this batch's positions."""
+        asked = self.labels.make_targets(targets.batch, form, torch.Generator())
+        if targets.counts is None:
+            return self.labels.loss(outputs, asked, form)
+        examples, outputs_each = len(targets.batch.targets), self._outputs(form)
+        answers, rebuilt = outputs[0].tensor_split([examples * outputs_each])
+        hidden = targets.counts.sum()
+        rebuilding = self.denoise.loss(rebuilt.view(int(hidden), -1), targets, form) / hidden.clamp(min=1)
+        return self.labels.loss(answers.view(examples, -1), asked, form) + self.weight * examples * rebuilding
+
+    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
+        """Those of the labels."""
+        return self.labels.metric_sums(outputs, targets, form)
+
+    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
+        """Those of the labels."""
+        return self.labels.scores(metric_sums)
+
+    def predict(self, outputs: Tensor) -> Tensor:
+        """The answer of the labels' head."""
+        return self.labels.predict(outputs)
+
+    @staticmethod
+    def _outputs(form: Form) -> int:
+        return len(form.target.names) if isinstance(form.target, Classes) else 1

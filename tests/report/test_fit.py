@@ -1,0 +1,68 @@
+"""Training beside test: what a contrast says of fit and of generalisation."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from report.test_verdict import SPT, TIED, analysis
+from selfpretrain.report import fit
+from selfpretrain.report.analysis import Analysis, analyse_task
+from selfpretrain.report.format import MINUS, NONE
+from selfpretrain.report.record import ExperimentRecord
+from selfpretrain.report.results import ExperimentResults
+
+
+def study(test, train):
+    """One task: test and training scores per seed, by column; None where a training score was not kept."""
+    task = analysis({("a", column): scores for column, scores in test.items()}).task
+    cells = []
+    for cell in task.cells:
+        kept = train[cell.column][cell.seed]
+        scores = cell.scored.scores | ({} if kept is None else {"train": {"score": kept}})
+        cells.append(replace(cell, stages=(replace(cell.scored, scores=scores),)))
+    task = replace(task, cells=tuple(cells))
+    record = ExperimentRecord("toy", "Toy", "small", "0", "", "", (task.record,))
+    return Analysis(ExperimentResults(Path(), record, (task,)), (analyse_task(task),))
+
+
+def texts(table):
+    return [[entry.text for entry in row] for row in table.rows]
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "said"),
+    [
+        (0.1, 0.1, "fits better, is better on test"),
+        (0.1, -0.1, "fits better, is worse on test"),
+        (-0.1, 0.1, "fits worse, generalises better"),
+        (-0.1, -0.1, "fits worse, is worse on test"),
+    ],
+)
+def test_what_a_contrast_means(train, test, said):
+    base = [0.50, 0.51, 0.52]
+    found = study(
+        {TIED: base, SPT: [x + test + i / 1000 for i, x in enumerate(base)]},
+        {TIED: [0.7] * 3, SPT: [0.7 + train + i / 1000 for i in range(3)]},
+    )
+    ((model, contrast, ours, theirs, so),) = texts(fit.contrasts(found))
+    assert (model, so) == ("a", said) and contrast == f"SPT {MINUS} scratch, tied"
+    assert ours.startswith("+" if train > 0 else MINUS) and theirs.startswith("+" if test > 0 else MINUS)
+
+
+def test_nothing_is_said_where_an_interval_holds_zero():
+    found = study({TIED: [0.5] * 3, SPT: [0.6, 0.61, 0.62]}, {TIED: [0.7] * 3, SPT: [0.6, 0.7, 0.8]})
+    assert texts(fit.contrasts(found))[0][-1] == NONE
+
+
+def test_the_gap_is_training_minus_test():
+    found = study({TIED: [0.5, 0.5], SPT: [0.6, 0.6]}, {TIED: [0.9, 0.9], SPT: [0.7, 0.7]})
+    gaps = {row[1]: row[-1] for row in texts(fit.fits(found))}
+    assert gaps[TIED].startswith("40.0 ±") and gaps[SPT].startswith("10.0 ±")
+
+
+def test_runs_without_a_training_score_are_left_out():
+    found = study({TIED: [0.5, 0.5], SPT: [0.6, 0.6]}, {TIED: [0.9, None], SPT: [0.7, None]})
+    assert all("(1)" in row[2] for row in texts(fit.fits(found)))
+    nothing = study({TIED: [0.5], SPT: [0.6]}, {TIED: [None], SPT: [None]})
+    assert not fit.fits(nothing).rows and not fit.contrasts(nothing).rows

@@ -1,0 +1,93 @@
+"""One cell per paper and kind of file, end to end: the papers' settings, releases in small, two steps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import paper_data
+from mixers.test_pythia import D, folder  # noqa: F401  # a fixture
+from selfpretrain import registry
+from selfpretrain.mixers.pythia import Pythia
+from selfpretrain.report.results import read
+from selfpretrain.runner.experiment import Experiment
+from selfpretrain.runner.run import run_experiment
+from selfpretrain.runner.workspace import Workspace, at_work
+from selfpretrain.tasks import _images
+from selfpretrain.tasks.text import Text
+from selfpretrain.training.recipe import Budget
+from tasks.test_bidmc import recordings, write_physionet
+from tasks.test_image import write_batches
+from tasks.test_listops import release as listops  # noqa: F401  # a fixture
+from tasks.test_speech import release as speech  # noqa: F401  # a fixture
+
+
+@pytest.fixture
+def cifar(tmp_path, monkeypatch):
+    """CIFAR-10 as its authors pickled it."""
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setattr(_images, "VAL", 50)
+    write_batches(tmp_path / "cifar-10-batches-py")
+
+
+@pytest.fixture
+def bidmc(tmp_path, monkeypatch):
+    """PhysioNet's files of BIDMC."""
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    write_physionet(tmp_path / "bidmc-ppg-and-respiration-dataset-1.0.0" / "bidmc_csv", recordings(4))
+
+
+def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(folder, tmp_path, monkeypatch):  # noqa: F811
+    """A tiny network in the format of Pythia 70M, in its place; the texts are made up."""
+    monkeypatch.setattr(Pythia, "at_hand", True)
+    row = "Text/Pythia, weights of the Pile"
+    settings = {f"{row}/mixer.checkpoint": str(folder), f"{row}/model.width": D}
+    study = registry.find("studies", "amos-table-2").at("paper", 1)
+    with paper_data.stubbed(tmp_path / "nothing"):
+        changed = study.amended(settings)
+        (architecture,) = (each for each in changed.rows("Text") if each.row == row.partition("/")[2])
+        (planned,) = changed.row("Text", Text(made_up=True), architecture)
+    assert planned.column == "pretrained on text" and len(planned.recipe.stages) == 1
+    assert run_short(planned, "paper", "amos2024", tmp_path).printed.row == "Pythia 70M"
+
+
+CELLS = [
+    ("listops", "amos-table-1", {"task.source": "lra"}, "ListOps", "Transformer", "SPT, masked"),
+    ("listops", "gu-table-10", {"task.source": "lra"}, "ListOps", "S4", "scratch"),
+    ("cifar", "coser-table-1", {}, "Image", "Transformer", "SPT"),
+    ("speech", "amos-table-3", {}, "SC", "S4, bidirectional", "SPT"),
+    ("bidmc", "amos-table-3", {}, "BIDMC HR", "S4, bidirectional", "SPT"),
+]
+LONG = ("speech", "bidmc")
+"""Sequences of thousands of positions: minutes."""
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [pytest.param(c, marks=[pytest.mark.slow] * (c[0] in LONG), id=f"{c[1]}-{c[3]}") for c in CELLS],
+)
+def test_a_cell_runs_from_the_release(cell, request, tmp_path):
+    fixture, name, settings, label, row, column = cell
+    request.getfixturevalue(fixture)
+    study = registry.find("studies", name).at("paper", 1)
+    with paper_data.stubbed(tmp_path / "nothing"):
+        cells = list((study.amended(settings) if settings else study).cells())
+    (planned,) = (c for c in cells if (c.label, c.row, c.column) == (label, row, column))
+    run_short(planned, "paper", study.paper, tmp_path)
+
+
+def run_short(planned, scale, paper, tmp_path):
+    """The cell after two steps of every stage."""
+    train = len(planned.recipe.task.load("train"))
+    stages = tuple(
+        replace(stage, budget=Budget(steps=2), evals=1, batch=min(stage.batch, train))
+        for stage in planned.recipe.stages
+    )
+    short, column = replace(planned, recipe=replace(planned.recipe, stages=stages)), planned.column
+    experiment = Experiment("one-cell", "One cell", (short,), ((column, column),), scale, paper=paper)
+    with at_work(replace(Workspace.of(tmp_path / "runs", "cpu", "1"), quiet=True)) as here:
+        run_experiment(experiment, here)
+        (found,) = read(here.runs / experiment.folder).cells
+    assert found.printed is not None and np.isfinite(found.score)
+    assert [stage.steps for stage in found.stages] == [2] * len(stages)
+    return found

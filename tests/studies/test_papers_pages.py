@@ -1,0 +1,98 @@
+"""Pages that stand between the papers and our results: made from typed tables, the code and what ships."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.s4 import S4
+from selfpretrain.report.analysis import Standing
+from selfpretrain.studies._table_study import PAPER_TASKS
+from selfpretrain.studies.recipes.lookup import recipe
+from selfpretrain.tasks.bidmc import Bidmc
+from selfpretrain.tasks.text import Text
+from selfpretrain.training import optim
+
+ROOT = Path(__file__).parents[2]
+KNOWN = {
+    "Attention": Attention,
+    "Bidmc": Bidmc,
+    "PAPER_TASKS": PAPER_TASKS,
+    "S4": S4,
+    "Text": Text,
+    "optim": optim,
+    "recipe": recipe,
+}
+
+
+def tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+DEVIATIONS, CLAIMS = tool("deviations_page"), tool("claims_page")
+
+
+def test_deviations_are_those_of_the_code():
+    assert DEVIATIONS.PAGE.read_text() == DEVIATIONS.page(), "run python tools/deviations_page.py"
+
+
+@pytest.mark.parametrize(
+    "line", [x for x in DEVIATIONS.lines() if x["true"]], ids=lambda line: line["topic"].replace(" ", "-")
+)
+def test_a_deviation_is_as_the_page_says(line):
+    assert eval(line["true"], KNOWN)  # our own table
+
+
+def test_every_claim_stands_on_the_page_once_with_its_studies():
+    page = CLAIMS.PAGE.read_text()
+    words = {CLAIMS.SUPPORTED, CLAIMS.CONTRADICTED, CLAIMS.OPEN, CLAIMS.MIXED, CLAIMS.SILENT}
+    for lines in CLAIMS.grouped():
+        (row,) = (r for r in page.splitlines() if r.startswith(f"| {lines[0]['claim']} |"))
+        assert row.split("**")[1] in words
+        for line in lines:
+            assert not line["study"] or f"[{line['study']}](studies/{line['study']}-small/report.md)" in row
+        measured = any(line["study"] for line in lines)
+        assert measured or (row.split("**")[1] == CLAIMS.SILENT and lines[0]["note"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([CLAIMS.SUPPORTED, CLAIMS.OPEN], CLAIMS.SUPPORTED),
+        ([CLAIMS.SUPPORTED, CLAIMS.CONTRADICTED, CLAIMS.OPEN], CLAIMS.MIXED),
+        ([CLAIMS.OPEN], CLAIMS.OPEN),
+        ([], CLAIMS.SILENT),
+    ],
+)
+def test_findings_together(words, said):
+    assert CLAIMS.together([(word, "") for word in words]) == said
+
+
+@pytest.mark.parametrize(
+    ("standing", "larger", "equal"),
+    [
+        (Standing.BETTER, CLAIMS.SUPPORTED, CLAIMS.CONTRADICTED),
+        (Standing.AHEAD, CLAIMS.SUPPORTED, CLAIMS.OPEN),
+        (Standing.EQUAL, CLAIMS.CONTRADICTED, CLAIMS.SUPPORTED),
+        (Standing.UNCLEAR, CLAIMS.OPEN, CLAIMS.OPEN),
+        (Standing.BEHIND, CLAIMS.CONTRADICTED, CLAIMS.OPEN),
+        (Standing.WORSE, CLAIMS.CONTRADICTED, CLAIMS.CONTRADICTED),
+        (Standing.ONE_SEED, CLAIMS.OPEN, CLAIMS.OPEN),
+    ],
+)
+def test_what_a_difference_says_of_a_claim(standing, larger, equal):
+    assert (CLAIMS._larger(standing), CLAIMS._equal(standing)) == (larger, equal)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_data("fsdd")
+def test_claims_are_what_the_results_give(tmp_path, monkeypatch, needs_data):
+    monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'data'}:{needs_data}")
+    assert CLAIMS.PAGE.read_text() == CLAIMS.page(CLAIMS.reading(tmp_path)), "run python tools/claims_page.py"

@@ -1,0 +1,127 @@
+"""A plan of the papers' experiments needs no data, and leaves nothing behind; settings of a study's cells."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+import paper_data
+from selfpretrain import registry
+from selfpretrain.cli import app
+from selfpretrain.errors import SpecError, UnknownName
+from selfpretrain.runner.plan import jobs
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.tasks._outline import outlined
+from selfpretrain.tasks.spoken_digits import SpokenDigits
+from selfpretrain.tasks.text import Text
+
+
+def cells(name, settings, scale="small"):
+    study = registry.find("studies", name).at(scale, 1).amended(settings)
+    return {(cell.label, cell.row, cell.column): cell.recipe for cell in study.cells()}
+
+
+@pytest.fixture
+def nothing(tmp_path, monkeypatch):
+    """A folder without data, which is left as it is."""
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_all_studies_are_planned_at_the_papers_scale_without_a_file(nothing, capsys):
+    start = time.process_time()
+    assert app.run(["study", "all", "--scale", "paper", "--dry-run", "--gpu", "a100"]) == 0
+    assert time.process_time() - start < 60
+    said = capsys.readouterr().out
+    assert said.count("left out") == 1 and "compare: left out: no printed recipe" in said
+    assert "on one a100" in said
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_a_plan_leaves_nothing_behind(scale, nothing, capsys):
+    assert app.run(["study", "coser-table-4", "--scale", scale, "--dry-run", "--seeds", "1"]) == 0
+    assert "stages asked for" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_plan_prepares_nothing(nothing):
+    with (
+        outlined(),
+        pytest.raises(Exception, match="a dry run prepares nothing: run `spt data make spoken-digits`"),
+    ):
+        SpokenDigits().load("val")
+    with outlined():
+        assert len(Text().load("train")) == 22_500
+        assert len(Text(selection="test").load("val")) == 25_000
+
+
+def test_kept_results_are_foreseen_as_done(nothing, capsys):
+    assert app.run(["study", "amos-table-8", "--dry-run"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "42 stages asked for, 42 different ones: 42 already on disk, 0 to run" in said
+
+
+def test_tasks_are_read_from_the_release(tmp_path):
+    with paper_data.stubbed(tmp_path):
+        found = cells("amos-table-1", {"task.source": "lra"}, "paper")
+    sources = {label: getattr(recipe.task, "source", None) for (label, _, _), recipe in found.items()}
+    assert sources == {
+        "ListOps": "lra", "Text": None, "Retrieval": None, "Image": None, "Pathfinder": "lra", "PathX": "lra",
+    }  # fmt: skip
+
+
+def test_settings_reach_all_cells_or_some():
+    for recipe in cells("coser-table-4", {"finetune.optim.lr": 0.5}).values():
+        assert len(recipe.stages) == 1 or recipe.last.optim.lr == 0.5
+    found = cells("amos-table-2", {"S4/pretrain.optim.lr": 0.5, "Text/*/pretrain.batch": 16})
+    for (_, row, column), recipe in found.items():
+        if column == "SPT":
+            assert (recipe.stages[0].optim.lr == 0.5) == (row == "S4")
+            assert recipe.stages[0].batch == 16
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"task.sauce": "lra"}, "task.sauce: no cell of amos-table-2 has this setting"),
+        ({"S5/pretrain.optim.lr": 1}, "S5/pretrain.optim.lr: no cell of amos-table-2 has this setting"),
+    ],
+)
+def test_settings_that_no_cell_has(settings, said):
+    with pytest.raises(SpecError, match=said):
+        cells("amos-table-2", settings)
+
+
+def test_settings_that_are_none():
+    with pytest.raises(UnknownName, match="did you mean 'optim'"):
+        cells("amos-table-2", {"pretrain.optimum.lr": 1})
+
+
+def test_changed_studies_are_not_kept(nothing, capsys):
+    assert app.run(["study", "coser-table-4", "-s", "model.width=8", "--results", "kept"]) == 2
+    assert "--results keeps studies as they are" in capsys.readouterr().err
+
+
+def test_changed_studies_have_a_folder_of_their_own():
+    study = registry.find("studies", "coser-table-4").at("smoke", 1)
+    changed = study.amended({"model.width": 8})
+    assert study.experiment("smoke").folder != changed.experiment("smoke").folder
+
+
+def test_published_selection_sees_the_test_reviews():
+    honest, published = Text(made_up=True), Text(made_up=True, selection="test")
+    assert (
+        published.load("val").digests() == published.load("test").digests() == honest.load("test").digests()
+    )
+    everything = sorted(honest.load("train").digests() + honest.load("val").digests())
+    assert sorted(published.load("train").digests()) == everything
+
+
+def test_jobs_of_a_plan_are_those_of_the_run():
+    recipes = [recipe for (_, _, column), recipe in cells("coser-table-4", {}).items()]
+    with outlined():
+        planned = [cell.recipe for cell in registry.find("studies", "coser-table-4").at("small", 1).cells()]
+    workspace = Workspace(Path("runs"))
+    assert [job.name for job in jobs(recipes, workspace)] == [job.name for job in jobs(planned, workspace)]

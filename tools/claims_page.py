@@ -1,0 +1,200 @@
+"""Write ``docs/claims.md``: every claim of the papers, and what the kept results of our studies say of it.
+
+``tools/claims.tsv`` is typed: a claim per line, and the comparisons that bear on it, one per line; lines
+without a claim go on with the one above. Nothing is trained, and no verdict is typed. Run it after
+``tools/studies.py``:
+
+    python tools/claims_page.py [--data-root FOLDER]
+"""
+
+import csv
+import functools
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from selfpretrain.report import fit, format
+from selfpretrain.report.analysis import (
+    Analysis,
+    Difference,
+    Standing,
+    TaskAnalysis,
+    analyse,
+    difference,
+    judge,
+)
+from selfpretrain.report.results import read
+from selfpretrain.runner.workspace import Workspace
+from studies import page as made_page
+
+TABLE = Path(__file__).with_name("claims.tsv")
+PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
+HEAD = """# Claims
+
+Every claim of the papers that is about scores, speed or why, in one line each; what the paper prints; and
+what our studies show at the small scale: two cores, three seeds, at most 64 positions on most tasks, where
+other tasks stand in for the papers'. A claim is *supported* or *contradicted* where intervals leave no
+other reading, *open* where they hold both, *mixed* where tasks or rows disagree, and *silent* where nothing
+was measured. None of this tests the papers' numbers: that takes their data, their budgets and a GPU
+(`--scale paper`). This page is made from the results that ship, by `tools/claims_page.py`; the README and
+the index of studies say no more than it does.
+
+Intervals are 95 %, of seeds and test examples together as on the pages of the studies (of seeds alone on
+training data), in points of accuracy, and not corrected for the number of claims.
+"""
+GAINS, LOSSES = {Standing.BETTER, Standing.AHEAD}, {Standing.WORSE, Standing.BEHIND}
+SUPPORTED, CONTRADICTED, OPEN, MIXED, SILENT = "supported", "contradicted", "open", "mixed", "silent"
+Line = dict[str, str]
+Read = Callable[[str], Analysis]
+Finding = tuple[str, str]
+"""What one comparison says of a claim, and in words."""
+
+
+def page(read_study: Read) -> str:
+    """The text of the page."""
+    parts, claims = [HEAD], grouped()
+    for paper in dict.fromkeys(lines[0]["paper"] for lines in claims):
+        parts.append(f"## {paper}\n\n| claim | paper | our studies | |\n| --- | --- | --- | --- |")
+        parts += [_row(lines, read_study) for lines in claims if lines[0]["paper"] == paper]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def grouped() -> list[list[Line]]:
+    """The lines of every claim."""
+    found: list[list[Line]] = []
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        for raw in csv.DictReader(file, delimiter="\t"):
+            line = {key: value or "" for key, value in raw.items()}
+            if line["claim"]:
+                found.append([])
+            found[-1].append(line)
+    return found
+
+
+def _row(lines: list[Line], read_study: Read) -> str:
+    first, said, words = lines[0], list[Finding](), list[str]()
+    for line in lines:
+        if not line["study"]:
+            words.append(line["note"] or line["b"])
+            continue
+        found = list(findings(line, read_study(line["study"])))
+        said += found
+        link = f"[{line['study']}](studies/{line['study']}-small/report.md)"
+        note = f" ({line['note']})" if line["note"] else ""
+        words.append(f"{link}{note}: {'; '.join(text for _, text in found) or 'not measured yet'}")
+    printed = f"{first['where']}: {first['printed']}" if first["printed"] else first["where"]
+    return f"| {first['claim']} | {printed} | **{together(said)}** | {'<br>'.join(words)} |"
+
+
+def together(said: list[Finding]) -> str:
+    """One word for several findings."""
+    clear = {word for word, _ in said} - {OPEN}
+    if not said:
+        return SILENT
+    return MIXED if len(clear) > 1 else clear.pop() if clear else OPEN
+
+
+def findings(line: Line, analysis: Analysis) -> Iterator[Finding]:
+    """What the comparisons of a line say, task by task and row by row."""
+    for task in analysis.tasks:
+        if not fnmatch(task.task.record.task.name, line["task"]):
+            continue
+        if line["relation"] in ("rises", "falls"):
+            yield from _trend(line, task)
+            continue
+        for ours, theirs in _rows(line["row"], task):
+            compared = difference(task.task, (ours, line["a"]), (theirs, line["b"]))
+            if line["relation"].endswith("fits >"):
+                yield from _on_training(line, task, compared)
+            elif compared.estimate is not None:
+                standing = compared.standing
+                rule = {"=": _equal, ">": _larger}[line["relation"]]
+                yield rule(standing), _words(task, compared)
+
+
+def _rows(pattern: str, task: TaskAnalysis) -> list[tuple[str, str]]:
+    if " / " in pattern:
+        ours, theirs = pattern.split(" / ")
+        return [(ours, theirs)]
+    return [(row, row) for row in task.task.rows if fnmatch(row, pattern)]
+
+
+def _larger(standing: Standing) -> str:
+    if standing in GAINS:
+        return SUPPORTED
+    return CONTRADICTED if standing in LOSSES | {Standing.EQUAL} else OPEN
+
+
+def _equal(standing: Standing) -> str:
+    if standing is Standing.EQUAL:
+        return SUPPORTED
+    return CONTRADICTED if standing in {Standing.BETTER, Standing.WORSE} else OPEN
+
+
+def _on_training(line: Line, task: TaskAnalysis, compared: Difference) -> Iterator[Finding]:
+    found = fit.paired(task, compared)
+    if found is None:
+        return
+    word = _larger(judge(found[0], task.metric.tie))
+    if line["relation"].startswith("not"):
+        word = {SUPPORTED: CONTRADICTED, CONTRADICTED: SUPPORTED}.get(word, word)
+    bounds = format.interval(task.metric, found[0].bounds)
+    where = _where(task, compared)
+    yield word, f"{where} {format.signed(task.metric, found[0].mean)} {bounds} on training data"
+
+
+def _trend(line: Line, task: TaskAnalysis) -> Iterator[Finding]:
+    """Whether gains fall or rise over the rows of an architecture, from the first to the last."""
+    families: dict[str, list[Difference]] = {}
+    for row in task.task.rows:
+        compared = difference(task.task, (row, line["a"]), (row, line["b"]))
+        if compared.estimate is not None:
+            families.setdefault(row.partition(" · ")[0], []).append(compared)
+    for family, gains in families.items():
+        (low, high), (low_, high_) = ((d.estimate.bounds or (0.0, 0.0)) for d in (gains[0], gains[-1]))
+        word = OPEN
+        if low > high_ or low_ > high:
+            word = SUPPORTED if (low > high_) == (line["relation"] == "falls") else CONTRADICTED
+        steps = ", ".join(format.signed(task.metric, d.estimate.mean) for d in gains)
+        yield word, f"{task.label}, {family}: {steps}"
+
+
+def _words(task: TaskAnalysis, compared: Difference) -> str:
+    found = compared.estimate
+    assert found is not None
+    mean, bounds = format.signed(task.metric, found.mean), format.interval(task.metric, found.bounds)
+    return f"{_where(task, compared)} {mean} {bounds}"
+
+
+def _where(task: TaskAnalysis, compared: Difference) -> str:
+    (ours, a), (theirs, b) = compared.a, compared.b
+    rows = ours if ours == theirs else ""
+    arms = f"{a} {format.MINUS} {b}" if rows else f"{ours} {a} {format.MINUS} {theirs} {b}"
+    return f"{task.label}, {rows}, {arms}" if rows else f"{task.label}, {arms}"
+
+
+def reading(runs: Path) -> Read:
+    """Studies as the results that ship tell them, each read once."""
+    workspace = Workspace.of(runs, "cpu", "1")
+    return functools.cache(lambda name: analyse(read(made_page(name, workspace))))
+
+
+def main() -> None:
+    """Write the page."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as runs:
+        PAGE.write_text(page(reading(Path(runs))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--data-root"]:
+        os.environ["SPT_DATA"] = sys.argv[2]
+    main()

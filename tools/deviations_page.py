@@ -1,0 +1,69 @@
+"""Write ``docs/deviations.md``: where we do otherwise than the papers and their code, and why.
+
+What holds for all recipes is typed in ``tools/deviations.tsv``, some with an expression that is true as
+long as it holds; what holds for one recipe or one study comes from the remarks and docstrings of the code.
+A test compares the page with what this makes, and evaluates the expressions.
+"""
+
+import csv
+from pathlib import Path
+
+from selfpretrain.registry import find, names
+from selfpretrain.studies.base import about
+from selfpretrain.studies.recipes.lookup import PAPERS, available, printed
+from selfpretrain.studies.recipes.printed import Printed
+
+TABLE = Path(__file__).with_name("deviations.tsv")
+PAGE = Path(__file__).parents[1] / "docs" / "deviations.md"
+HEAD = """# Deviations
+
+Where printed recipes and studies do otherwise than the papers, or than the code published with them, and why;
+made from the code by `tools/deviations_page.py`. Settings in the last column bring the other way back:
+`spt study NAME --scale paper -s SETTING=VALUE`, for some cells `-s TASK/ROW/SETTING=VALUE`.
+
+| what | there | here | why | the other way |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def lines() -> list[dict[str, str]]:
+    """The typed table."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def page() -> str:
+    """The text of the page."""
+    rows = [
+        f"| {x['topic']} | {x['there']} | {x['here']} | {x['why']} | {x['paper' + chr(39) + 's way']} |"
+        for x in lines()
+    ]
+    parts = [HEAD + "\n".join(rows), "## Of single recipes"]
+    for paper, cited in PAPERS.items():
+        recipes = [printed(*key) for key in available(paper)]
+        parts.append(f"**{cited}**\n")
+        parts += [f"- {remark}: {where}." for remark, where in _remarks(recipes).items()]
+    parts.append("## Of single studies\n")
+    for name in names("studies"):
+        said = about(find("studies", name).at("small", 1)).get("What differs", "")
+        parts += [f"- **{name}**: {said}"] if said else []
+    return "\n".join(parts) + "\n"
+
+
+def _remarks(recipes: list[Printed]) -> dict[str, str]:
+    """Every remark with the recipes that it is about."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for recipe in recipes:
+        for remark in recipe.remarks:
+            families = found.setdefault(remark, {})
+            families.setdefault(recipe.key.family, []).append(f"{recipe.key.task}, {recipe.key.objective}")
+    return {
+        remark: "; ".join(
+            f"{family} ({', '.join(dict.fromkeys(tasks))})" for family, tasks in families.items()
+        )
+        for remark, families in found.items()
+    }
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
