@@ -16,10 +16,6 @@ ROOT = Path(__file__).parents[2]
 NAMES = [name for name in registry.names("studies") if name != "compare"]
 
 
-UNMEASURED = {"amos-figure-3", "amos-table-1", "amos-table-2", "amos-table-3", "amos-table-9"}
-"""Studies with cells that wait to be measured: their pages are those of before, until then."""
-
-
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
     """tools/studies.py."""
@@ -48,14 +44,7 @@ def test_a_page_is_what_its_results_give(tool, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.needs_data("fsdd")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True)] * (name in UNMEASURED))
-        for name in NAMES
-        if name != "amos-table-8"
-    ],
-)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "amos-table-8"])
 def test_every_page_is_what_its_results_give(tool, name, tmp_path, monkeypatch, needs_data):
     monkeypatch.setenv("SPT_DATA", str(needs_data))
     agree(tool, name, tmp_path)

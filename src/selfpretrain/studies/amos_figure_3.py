@@ -25,7 +25,7 @@ from ..spec import spec
 from ..system.files import Json
 from ..training.recipe import Stage
 from ._measures import Points, panel, scores
-from ._table_study import IMAGE, TEXT, Architecture, TableStudy
+from ._table_study import IMAGE, PATHFINDER, TEXT, Architecture, TableStudy
 from .recipes.arms import SCRATCH, SPT, TIED, Arms
 
 PARTS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
@@ -46,7 +46,7 @@ class DataScale(TableStudy):
     figure = "lines"
     paper = "amos2024"
     tasks = (IMAGE, TEXT)
-    small_tasks = (TEXT,)
+    small_tasks = (TEXT, PATHFINDER)
     columns = (SCRATCH, TIED, SPT)
     small_objective = {TEXT: "causal"}
 

@@ -23,7 +23,7 @@ from ..mixers.s4d import S4D
 from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from ._table_study import IMAGE, LISTOPS, LRA, SPEECH, TEXT, Architecture, Place, TableStudy
+from ._table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, Architecture, Place, TableStudy
 from .recipes.arms import SCRATCH, SPT, TIED, at_once, usual_arms
 from .recipes.printed import Denoising
 
@@ -47,7 +47,7 @@ class TransformerOnLra(TableStudy):
     figure = "bars"
     paper = "amos2024"
     tasks = LRA
-    small_tasks = (LISTOPS, TEXT, IMAGE, SPEECH)
+    small_tasks = (LISTOPS, TEXT, IMAGE, PATHFINDER, SPEECH)
     averaged = LRA
     architectures = (Architecture("Transformer", Attention(), "transformer-dagger"),)
 

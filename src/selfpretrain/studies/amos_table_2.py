@@ -59,7 +59,7 @@ class StateOfTheArt(TableStudy):
     figure = "bars"
     paper = "amos2024"
     tasks = (TEXT, LISTOPS, RETRIEVAL, IMAGE, PATHFINDER, PATHX, PATHX256)
-    small_tasks = (TEXT,)
+    small_tasks = (TEXT, PATHFINDER)
     averaged = LRA
     columns = (SCRATCH, TIED, SPT)
     architectures = (
@@ -68,7 +68,6 @@ class StateOfTheArt(TableStudy):
         Architecture("MEGA", Mega(), "like:transformer-rotary", small=Mega(keys=32)),
         Architecture("SPADE", Spade(), "like:transformer-rotary", small=Spade(size=16)),
     )
-    share = 0.5
     table = "Table 2"
     printed = {
         ("Transformer", SCRATCH): "Transformers + Rotary",

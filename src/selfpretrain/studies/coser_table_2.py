@@ -44,7 +44,7 @@ class Ladder(TableStudy):
         ("200 epochs", TIED),
     )
     tasks = (LISTOPS, IMAGE, PATHFINDER)
-    small_tasks = (IMAGE, TEXT)
+    small_tasks = (IMAGE, TEXT, PATHFINDER)
     names = {IMAGE: "CIFAR10"}
 
     def rows(self, label: str) -> Iterator[Architecture]:

@@ -44,7 +44,7 @@ class DepthAndSource(TableStudy):
     paper = "coser2025"
     paper_recipes = "coser"
     tasks = (IMAGE, PATHFINDER)
-    small_tasks = (LISTOPS, TEXT)
+    small_tasks = (LISTOPS, TEXT, PATHFINDER)
     small_objective = {LISTOPS: "causal", TEXT: "causal"}
     names = {IMAGE: "CIFAR10"}
 
