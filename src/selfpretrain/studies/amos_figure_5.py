@@ -20,7 +20,7 @@ from ..system.files import Json
 from ..tasks.base import Task
 from ..training.recipe import Recipe
 from ._measures import Points, panel
-from ._table_study import IMAGE, PATHFINDER, TEXT, Architecture, TableStudy
+from ._table_study import IMAGE, TEXT, Architecture, TableStudy
 
 SCRATCH, SPT = "from scratch", "SPT"
 SHARE = 40
@@ -33,7 +33,7 @@ class Curves(TableStudy):
 
     contrasts = ((SPT, SCRATCH),)
     tasks = (IMAGE, TEXT)
-    small_tasks = (TEXT, PATHFINDER)
+    small_tasks = (TEXT,)
     small_objective = {TEXT: "causal"}
     architectures = (Architecture("Transformer", Attention(), "transformer-rotary"),)
 
