@@ -87,11 +87,17 @@ def settle(path: Path) -> None:
         os.close(handle)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what killed processes were writing in a folder; only who holds its lock may."""
+def sweep(folder: Path, older: float = 0.0) -> None:
+    """Remove what killed processes were writing in a folder.
+
+    Args:
+        older: seconds since it was touched; only who holds the lock of the folder may leave this at 0.
+    """
     for path in folder.iterdir():
         if LEFTOVER.fullmatch(path.name):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # somebody else sweeps, too
+                if not older or time.time() - path.stat().st_mtime > older:
+                    path.unlink()
 
 
 def read_json(

@@ -1,0 +1,409 @@
+"""A sample of the torture that ``make torture`` goes through: whatever happens, numbers are right or refused.
+
+``SPT_TORTURE=full`` tries every operation and hundreds of flips; each line of ``TABLE`` is then printed.
+"""
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import toys
+from hostile import KINDS, PIECES, good, harmed
+from selfpretrain.cli.app import run
+from selfpretrain.data.importing import importer
+from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.report import page
+from selfpretrain.report.figures import style
+from selfpretrain.runner import results as runner_results
+from selfpretrain.runner.archive import Archive
+from selfpretrain.runner.verify import verify
+from selfpretrain.runner.workspace import Workspace, at_work
+from selfpretrain.spec import describe
+from selfpretrain.studies._running import Request, carry_out, comparison
+from selfpretrain.system.files import LEFTOVER
+from selfpretrain.tasks.inspect import baselines
+from selfpretrain.training import loop
+from selfpretrain.training.stage_folder import CHECKPOINT, Folder
+from torture import (
+    REFUSALS,
+    Outcome,
+    at_operation,
+    did,
+    ended,
+    flip,
+    forked,
+    kill,
+    operations,
+    refusal,
+    signalled,
+)
+
+FULL = os.environ.get("SPT_TORTURE") == "full"
+TABLE: list[tuple[str, int, int]] = []
+"""What was tried, how often, and how often it failed."""
+GIGABYTE = 1 << 20
+"""In the unit of ru_maxrss on Linux."""
+
+
+def some(sample: int, full: int) -> int:
+    return full if FULL else sample
+
+
+@pytest.fixture(scope="module", autouse=True)
+def swift() -> Iterator[None]:
+    """Figures and simple methods are stubs, which nothing here is about; checkpoints are frequent."""
+    toys.settle()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "drawn", lambda figure: "<svg></svg>")
+        patch.setattr(baselines, "baseline_scores", lambda task: {"chance": 0.5})
+        patch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+        yield
+    for line in TABLE:
+        print(*line, sep=" | ")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with one imported set."""
+    folder = tmp_path_factory.mktemp("torture")
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 5, (90, 8))
+    np.savez(folder / "t.npz", x=x, y=(x.sum(1) > 16).astype(np.int64))
+    os.environ["SPT_DATA"] = str(folder / "data")
+    importer.import_data(folder / "t.npz", "tiny", ImportOptions())
+    yield folder
+    del os.environ["SPT_DATA"]
+
+
+def request() -> Request:
+    return Request(comparison("tiny", ("attention",), "causal", 1, "smoke", {}), "smoke")
+
+
+def compare(runs: Path) -> Callable[[], Any]:
+    """Run what is missing; the numbers that come out, without the seconds."""
+
+    def work() -> Any:
+        from selfpretrain.errors import SelfPretrainError
+
+        try:
+            found = carry_out(request(), Workspace(runs, quiet=True)).to_rows()
+        except SelfPretrainError as error:
+            print(f"error: {error}")
+            return error.exit_code
+        return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+
+    return work
+
+
+@pytest.fixture(scope="module")
+def done(data: Path) -> Path:
+    """A folder of runs in which all has finished; to be copied."""
+    assert did(compare(data / "runs"), data).code == 0
+    return data / "runs"
+
+
+@pytest.fixture(scope="module")
+def rows(data: Path, done: Path) -> Any:
+    """The right numbers."""
+    return did(compare(done), data).answer
+
+
+def settled(name: str, failures: list[Any], tried: int) -> None:
+    TABLE.append((name, tried, len(failures)))
+    assert not failures, failures[:3]
+
+
+def spread(count: int, sample: int) -> list[int]:
+    """All numbers up to ``count``, or so many of them, spread over all."""
+    every = range(1, count + 1)
+    return list(every) if FULL else sorted({every[int(i)] for i in np.linspace(0, count - 1, sample)})
+
+
+def whole(runs: Path) -> list[str]:
+    return [flaw.said for _, flaws in verify(runs) for flaw in flaws if flaw.level == "wrong"]
+
+
+def goes_on(runs: Path, data: Path, rows: Any) -> str:
+    """After whatever happened the same command gives the same numbers, and leaves nothing behind."""
+    again = did(compare(runs), data)
+    if again.answer != rows:
+        return f"other numbers: {again}"
+    left = [str(path) for path in runs.glob("stages/*/.*") if LEFTOVER.fullmatch(path.name)]
+    return f"left behind: {left}" if left else "; ".join(whole(runs))
+
+
+@pytest.mark.parametrize("what", ["kill", *REFUSALS])
+def test_compare_is_struck_at_any_operation(data, done, rows, tmp_path, what):
+    out = tmp_path
+    count = operations(compare(tmp_path / "count"), tmp_path / "count", out)
+    failures, tries = [], spread(count, 3 if what == "kill" else 1)
+    for k in tries:
+        runs = tmp_path / f"runs-{k}"
+        strike = kill if what == "kill" else refusal(what)
+        found = did(compare(runs), out, at_operation(k, runs, strike))
+        right = found.code == -signal.SIGKILL if what == "kill" else found.code in (0, 1, 2)
+        if not right or found.traceback or "delete" in found.said or (wrong := goes_on(runs, out, rows)):
+            failures.append((k, found, wrong if right else ""))
+        shutil.rmtree(runs)
+    settled(
+        f"compare, {what if what == 'kill' else os.strerror(what)} before an operation", failures, len(tries)
+    )
+
+
+def test_report_is_killed_at_any_operation(data, done, rows, tmp_path):
+    (folder,) = done.glob("compare-*")
+    runs = tmp_path / "runs"
+    shutil.copytree(done, runs)
+    place = runs / folder.name
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    count, failures = operations(lambda: page.write(place) and 0, place, tmp_path), []
+    for k in (tries := spread(count, 3)):
+        found = did(lambda: page.write(place) and 0, tmp_path, at_operation(k, place, kill))
+        half = [n for n, content in before.items() if (place / n).read_bytes() != content]
+        if found.code != -signal.SIGKILL or half:
+            failures.append((k, found, half))
+    settled("report, kill before an operation", failures, len(tries))
+
+
+def test_keep_is_struck_at_any_operation(data, done, tmp_path):
+    stages = [Folder(path) for path in sorted(done.glob("stages/*"))]
+    folder = tmp_path / "kept"
+    Archive(folder / "x.xz").keep(stages[:1], {})
+    before, failures, tried = (folder / "x.xz").read_bytes(), [], 0
+
+    def keep() -> int:
+        from selfpretrain.errors import StoreError
+
+        try:
+            Archive(folder / "x.xz").keep(stages, {})
+        except StoreError as error:
+            print(error)
+            return 1
+        return 0
+
+    shutil.copytree(folder, tmp_path / "copy")
+    count = operations(keep, folder, tmp_path)
+    after = (folder / "x.xz").read_bytes()
+    for strike in (kill, *map(refusal, REFUSALS)):
+        for k in spread(count, 2):
+            (folder / "x.xz").write_bytes(before)
+            found, tried = did(keep, tmp_path, at_operation(k, folder, strike)), tried + 1
+            there = (folder / "x.xz").read_bytes()
+            if there not in (before, after) or found.traceback or "delete" in found.said:
+                failures.append((k, found))
+    settled("keep of kept results, struck before an operation", failures, tried)
+
+
+def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monkeypatch):
+    home = tmp_path / "data"
+    monkeypatch.setenv("SPT_DATA", str(home))
+    source, failures, tried = good("npz", tmp_path), [], 0
+    importer.import_data(data / "t.npz", "mine", ImportOptions())
+
+    def bring() -> int:
+        return run(["data", "import", str(source), "--name", "mine", "--yes", "--quiet"])
+
+    def state() -> int:
+        from selfpretrain.data.prepared import open_set
+
+        return len(open_set(importer.known()["mine"], again=True).split)
+
+    shutil.copytree(home, tmp_path / "old")
+    count = operations(bring, home, tmp_path)
+    for strike in (kill, *map(refusal, REFUSALS)):
+        for k in spread(count, 2):
+            shutil.rmtree(home)
+            shutil.copytree(tmp_path / "old", home)
+            found, tried = did(bring, tmp_path, at_operation(k, home, strike)), tried + 1
+            kept = did(state, tmp_path)
+            if kept.code not in (90, 40) or found.traceback:
+                failures.append((k, found, kept))
+            elif did(bring, tmp_path).code:
+                failures.append((k, "cannot be brought again"))
+    settled("import over an old set, struck before an operation", failures, tried)
+
+
+def test_signals_at_any_time(data, rows, tmp_path):
+    def work(runs: Path) -> Callable[[], Any]:
+        return lambda: run_until_asked(runs)
+
+    def run_until_asked(runs: Path) -> Any:
+        from selfpretrain.errors import Interrupted
+
+        try:
+            return compare_at_work(runs)
+        except Interrupted:
+            return 130
+        except KeyboardInterrupt:
+            return 130
+
+    def compare_at_work(runs: Path) -> Any:
+        with at_work(Workspace(runs, quiet=True)):
+            return carry_out(request(), Workspace(runs, quiet=True)).to_rows() and 0
+
+    asks = [(signal.SIGKILL,), (signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGINT,), (signal.SIGINT,) * 2]
+    asks, at, failures = [*asks, (signal.SIGTERM, signal.SIGTERM)], random.Random(0), []
+    tries = some(4, 150)
+    for i in range(tries):
+        runs, numbers = tmp_path / f"runs-{i}", asks[i % len(asks)]
+        found = signalled(work(runs), tmp_path, at.random() * 0.8, *numbers)
+        fair = (0, 130, -signal.SIGKILL) if signal.SIGKILL in numbers else (0, 130, -numbers[0])
+        if found.code not in fair or (wrong := goes_on(runs, tmp_path, rows)):
+            failures.append((numbers, found, wrong if found.code in fair else ""))
+        shutil.rmtree(runs, ignore_errors=True)
+    settled("KILL, TERM, HUP, INT, INT twice, TERM twice at a random time", failures, tries)
+
+
+def test_several_processes_on_one_folder(data, rows, tmp_path):
+    failures, tries = [], some(1, 12)
+    for i in range(tries):
+        runs = tmp_path / f"runs-{i}"
+        runs.mkdir()
+        found = [forked(compare(runs), tmp_path) for _ in range(2 + i % 2)]
+        answers = [ended(pid, tmp_path) for pid in found]
+        if any(answer.answer != rows for answer in answers) or (wrong := goes_on(runs, tmp_path, rows)):
+            failures.append((answers, wrong if answers else ""))
+    settled("two or three compares on one folder at once", failures, tries)
+
+
+def paused(data: Path, done: Path, place: Path) -> None:
+    """A copy of a folder of runs in which one stage has a checkpoint, and the later ones are missing."""
+    shutil.copytree(done, place)
+    stages = sorted(place.glob("stages/*classify*"))
+    for stage in stages:
+        (stage / "result.json").unlink()
+    toys.settle()
+    from selfpretrain.errors import Interrupted
+
+    asked = iter([False, False, True])
+    with pytest.raises(Interrupted):
+        carry_out(request(), Workspace(place, quiet=True, stop=lambda: next(asked, True)))
+
+
+def test_no_flipped_bit_changes_a_number(data, done, rows, tmp_path, monkeypatch):
+    """In any file of finished, of paused and of pretrained runs, of data and of what is kept."""
+    home, runs = tmp_path / "data", tmp_path / "runs"
+    paused(data, done, tmp_path / "paused")
+    shutil.copytree(done, tmp_path / "pretrained")
+    for stage in tmp_path.glob("pretrained/stages/*classify*"):
+        (stage / "result.json").unlink()
+    states = [done, tmp_path / "paused", tmp_path / "pretrained"]
+    monkeypatch.setenv("SPT_DATA", str(home))
+    at, failures, tries, refused = random.Random(1), [], some(12, 500), 0
+    for i in range(tries):
+        for place, source in ((runs, states[i % 3]), (home, data / "data")):
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.copytree(source, place)
+        files = [p for p in [*runs.rglob("*"), *home.rglob("*")] if p.is_file() and p.stat().st_size]
+        if i % 3 == 1 and i % 2:
+            files = [p for p in files if p.name in (CHECKPOINT, "log.jsonl")]
+        path = at.choice(files)
+        flip(path, at)
+        found = did(compare(runs), tmp_path)
+        refused += found.code in (1, 2)
+        if found.traceback or not (found.code in (1, 2) or found.answer == rows):
+            failures.append((path, found))
+    settled(f"one flipped bit in any file, then compare ({refused} refused)", failures, tries)
+
+
+def test_fuzzed_files_are_imported_or_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    from selfpretrain.errors import SelfPretrainError
+
+    at, failures, tries = random.Random(2), [], some(40, 2000)
+    for i in range(tries):
+        folder = tmp_path / f"{i}"
+        folder.mkdir()
+        path = good(KINDS[i % len(KINDS)], folder)
+        file = harmed(path)
+        for _ in range(at.randint(1, 4)):
+            spoil(file, at)
+        try:
+            importer.import_data(path, "mine", ImportOptions())
+        except SelfPretrainError as error:
+            if not str(error).isprintable():
+                failures.append((path, str(error)))
+        except Exception as error:
+            failures.append((path, repr(error)))
+        shutil.rmtree(folder)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert peak < 1.5 * GIGABYTE, peak
+    settled(f"fuzzed files imported, {len(KINDS)} kinds", failures, tries)
+
+
+def spoil(file: Path, at: random.Random) -> None:
+    """Some harm at a random place: a bit, a piece put in or over, a cut, a repetition."""
+    data = file.read_bytes()
+    i, j = at.randrange(len(data) + 1), at.randrange(len(data) + 1)
+    piece = at.choice(PIECES)
+    how = at.randrange(5)
+    if how == 0 and data:
+        return flip(file, at)
+    done = [
+        data[:i] + piece + data[i:],
+        data[:i] + piece + data[i + len(piece) :],
+        data[:i],
+        data[:i] + data[j:],
+    ]
+    file.write_bytes(done[how - 1])
+    return None
+
+
+def test_hostile_recipes_and_ledgers_are_refused(data, done, tmp_path):
+    from selfpretrain.errors import SelfPretrainError
+
+    at, failures, tries = random.Random(3), [], some(16, 200)
+    recipe = next(done.glob("stages/*classify*")) / "recipe.json"
+    stages = [Folder(path) for path in sorted(done.glob("stages/*"))]
+    Archive(tmp_path / "kept.xz").keep(stages, {})
+    plain = json.loads(json.dumps(describe(request().experiment().cells[0].recipe)))
+    names = {folder.name: Folder(tmp_path / "back" / folder.name) for folder in stages}
+
+    def trained(file: Path) -> int:
+        return run(["run", str(file), "--runs", str(tmp_path / "runs"), "--quiet"])
+
+    def restored(file: Path) -> int:
+        try:
+            Archive(file).restore(names, dict.fromkeys(names, plain))
+        except SelfPretrainError as error:
+            print(error)
+            return 1
+        return 0
+
+    for i in range(tries):
+        spoiled = tmp_path / ("recipe.json" if i % 2 else "spoiled.xz")
+        shutil.copy(recipe if i % 2 else tmp_path / "kept.xz", spoiled)
+        for _ in range(at.randint(1, 3)):
+            relined(spoiled, at) if i % 4 == 2 else spoil(spoiled, at)
+        found = did(partial(trained if i % 2 else restored, spoiled), tmp_path)
+        if found.traceback or found.code not in (0, 1, 2):
+            failures.append((i, found))
+    settled("hostile recipes and kept results", failures, tries)
+
+
+def relined(file: Path, at: random.Random) -> None:
+    """Harm inside of what was compressed."""
+    import lzma
+
+    inside = file.with_suffix(".lines")
+    inside.write_bytes(lzma.decompress(file.read_bytes()))
+    for _ in range(at.randint(1, 3)):
+        spoil(inside, at)
+    file.write_bytes(lzma.compress(inside.read_bytes(), preset=0))
+
+
+def test_outcomes_tell_signals_from_codes(tmp_path):
+    assert did(lambda: 7, tmp_path) == Outcome(7, 7, "")
+    assert did(kill, tmp_path).code == -signal.SIGKILL
+    assert did(lambda: 1 // 0, tmp_path).traceback
+    assert runner_results.SWEPT
