@@ -3,14 +3,17 @@
 ``SPT_TORTURE=full`` tries every operation and hundreds of flips; each line of ``TABLE`` is then printed.
 """
 
+import importlib
 import json
 import os
 import random
 import resource
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,8 @@ import pytest
 import toys
 from hostile import KINDS, PIECES, good, harmed
 from selfpretrain.cli.app import run
+from selfpretrain.data import download
+from selfpretrain.data.download import Download
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.report import page
@@ -51,6 +56,15 @@ from torture import (
 FULL = os.environ.get("SPT_TORTURE") == "full"
 TABLE: list[tuple[str, int, int]] = []
 """What was tried, how often, and how often it failed."""
+NEEDED = (
+    "torch._dynamo",
+    "matplotlib.figure",
+    "scipy.stats",
+    "jinja2",
+    "rich.console",
+    "pyarrow.csv",
+    "filelock",
+)
 GIGABYTE = 1 << 20
 """In the unit of ru_maxrss on Linux."""
 
@@ -63,10 +77,13 @@ def some(sample: int, full: int) -> int:
 def swift() -> Iterator[None]:
     """Figures and simple methods are stubs, which nothing here is about; checkpoints are frequent."""
     toys.settle()
+    for name in NEEDED:  # once, rather than in every child
+        importlib.import_module(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "drawn", lambda figure: "<svg></svg>")
         patch.setattr(baselines, "baseline_scores", lambda task: {"chance": 0.5})
         patch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+        patch.setattr(os, "fsync", lambda handle: None)  # no power is lost here
         yield
     for line in TABLE:
         print(*line, sep=" | ")
@@ -231,6 +248,31 @@ def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monke
             elif did(bring, tmp_path).code:
                 failures.append((k, "cannot be brought again"))
     settled("import over an old set, struck before an operation", failures, tried)
+
+
+def test_get_is_killed_at_any_operation(tmp_path, monkeypatch):
+    home, served = tmp_path / "data", tmp_path / "served"
+    served.mkdir()
+    content = random.Random(0).randbytes(1 << 18)
+    (served / "file.bin").write_bytes(content)
+    handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *said: None})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(served)))
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setenv("SPT_DATA", str(home))
+    wish = Download(f"http://127.0.0.1:{server.server_address[1]}/file.bin", "set", unpack=False)
+
+    def get() -> int:
+        return int(download.get(wish).read_bytes() != content)
+
+    count, failures = operations(get, home, tmp_path), []
+    for k in (tries := spread(count, 2)):
+        shutil.rmtree(home)
+        found = did(get, tmp_path, at_operation(k, home, kill))
+        if found.code != -signal.SIGKILL or did(get, tmp_path).code:
+            failures.append((k, found))
+    server.shutdown()
+    server.server_close()
+    settled("get, kill before an operation", failures, len(tries))
 
 
 def test_signals_at_any_time(data, rows, tmp_path):

@@ -150,7 +150,9 @@ def test_no_stage_goes_on_from_what_it_did_not_leave(tmp_path, harm):
         run(SPT, Workspace(tmp_path, stop=StopAfter(5)))
     folder = Workspace(tmp_path).stage(SPT.upto(0))
     harm(folder, *folder.load(loop.CHECKPOINT))
-    with pytest.raises(StoreError, match=r"is damaged.*delete this one file, checkpoint\.safetensors") as caught:
+    with pytest.raises(
+        StoreError, match=r"is damaged.*delete this one file, checkpoint\.safetensors"
+    ) as caught:
         run(SPT, Workspace(tmp_path))
     assert len(str(caught.value).splitlines()) == 1
     folder.drop(loop.CHECKPOINT)
