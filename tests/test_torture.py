@@ -1,6 +1,7 @@
 """A sample of the torture that ``make torture`` goes through: whatever happens, numbers are right or refused.
 
-``SPT_TORTURE=full`` tries every operation and hundreds of flips; each line of ``TABLE`` is then printed.
+``SPT_TORTURE=1`` tries every operation and hundreds of flips, ``SPT_TORTURE=0.1`` a tenth of that; each line of
+``TABLE`` is then printed.
 """
 
 import importlib
@@ -31,8 +32,9 @@ from selfpretrain.report import page
 from selfpretrain.report.figures import style
 from selfpretrain.runner import results as runner_results
 from selfpretrain.runner.archive import Archive
+from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.verify import verify
-from selfpretrain.runner.workspace import Workspace, at_work
+from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import describe
 from selfpretrain.studies._running import Request, carry_out, comparison
 from selfpretrain.system.files import LEFTOVER
@@ -53,7 +55,7 @@ from torture import (
     signalled,
 )
 
-FULL = os.environ.get("SPT_TORTURE") == "full"
+SHARE = float(os.environ.get("SPT_TORTURE", "0"))
 TABLE: list[tuple[str, int, int]] = []
 """What was tried, how often, and how often it failed."""
 NEEDED = (
@@ -70,7 +72,7 @@ GIGABYTE = 1 << 20
 
 
 def some(sample: int, full: int) -> int:
-    return full if FULL else sample
+    return max(sample, round(full * SHARE))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -142,8 +144,7 @@ def settled(name: str, failures: list[Any], tried: int) -> None:
 
 def spread(count: int, sample: int) -> list[int]:
     """All numbers up to ``count``, or so many of them, spread over all."""
-    every = range(1, count + 1)
-    return list(every) if FULL else sorted({every[int(i)] for i in np.linspace(0, count - 1, sample)})
+    return sorted({1 + int(i) for i in np.linspace(0, count - 1, some(sample, count))})
 
 
 def whole(runs: Path) -> list[str]:
@@ -163,7 +164,7 @@ def goes_on(runs: Path, data: Path, rows: Any) -> str:
 def test_compare_is_struck_at_any_operation(data, done, rows, tmp_path, what):
     out = tmp_path
     count = operations(compare(tmp_path / "count"), tmp_path / "count", out)
-    failures, tries = [], spread(count, 3 if what == "kill" else 1)
+    failures, tries = [], spread(count, 2 if what == "kill" else 1)
     for k in tries:
         runs = tmp_path / f"runs-{k}"
         strike = kill if what == "kill" else refusal(what)
@@ -276,29 +277,12 @@ def test_get_is_killed_at_any_operation(tmp_path, monkeypatch):
 
 
 def test_signals_at_any_time(data, rows, tmp_path):
-    def work(runs: Path) -> Callable[[], Any]:
-        return lambda: run_until_asked(runs)
-
-    def run_until_asked(runs: Path) -> Any:
-        from selfpretrain.errors import Interrupted
-
-        try:
-            return compare_at_work(runs)
-        except Interrupted:
-            return 130
-        except KeyboardInterrupt:
-            return 130
-
-    def compare_at_work(runs: Path) -> Any:
-        with at_work(Workspace(runs, quiet=True)):
-            return carry_out(request(), Workspace(runs, quiet=True)).to_rows() and 0
-
     asks = [(signal.SIGKILL,), (signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGINT,), (signal.SIGINT,) * 2]
     asks, at, failures = [*asks, (signal.SIGTERM, signal.SIGTERM)], random.Random(0), []
-    tries = some(4, 150)
+    tries = some(3, 150)
     for i in range(tries):
         runs, numbers = tmp_path / f"runs-{i}", asks[i % len(asks)]
-        found = signalled(work(runs), tmp_path, at.random() * 0.8, *numbers)
+        found = signalled(compare(runs), tmp_path, at.random() * 0.8, *numbers)
         fair = (0, 130, -signal.SIGKILL) if signal.SIGKILL in numbers else (0, 130, -numbers[0])
         if found.code not in fair or (wrong := goes_on(runs, tmp_path, rows)):
             failures.append((numbers, found, wrong if found.code in fair else ""))
@@ -324,12 +308,14 @@ def paused(data: Path, done: Path, place: Path) -> None:
     stages = sorted(place.glob("stages/*classify*"))
     for stage in stages:
         (stage / "result.json").unlink()
-    toys.settle()
-    from selfpretrain.errors import Interrupted
 
-    asked = iter([False, False, True])
-    with pytest.raises(Interrupted):
-        carry_out(request(), Workspace(place, quiet=True, stop=lambda: next(asked, True)))
+    def stopped() -> int:
+        asked = iter([False, False, True])
+        run_experiment(request().experiment(), Workspace(place, quiet=True, stop=lambda: next(asked, True)))
+        return 0
+
+    assert "Interrupted" in did(stopped, data).said
+    assert list(place.glob(f"stages/*/{CHECKPOINT}"))
 
 
 def test_no_flipped_bit_changes_a_number(data, done, rows, tmp_path, monkeypatch):
