@@ -90,7 +90,7 @@ class ExperimentFolder:
         return self.archive.keep(self.stages().values(), measures)
 
     def plan(self, notes: Iterable[str] = ()) -> None:
-        """Write what is to come, so that a report can be made at any time; sweep up after killed processes."""
+        """Write what is to come, so that a report can be made at any time; sweep up what was abandoned."""
         for folder in (self.workspace.runs, *(self.workspace.runs / name for name in SWEPT), self.path):
             if folder.is_dir():
                 with explained(folder):

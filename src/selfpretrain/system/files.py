@@ -272,6 +272,18 @@ def _acquired(path: Path, stop: Callable[[], bool]) -> FileLock:
             time.sleep(POLL)
 
 
+def held(path: Path) -> bool:
+    """Whether somebody holds a lock file right now; that may have changed a moment later."""
+    if not path.exists():
+        return False
+    with contextlib.suppress(OSError):
+        try:
+            FileLock(path).acquire(timeout=0).lock.release()
+        except Timeout:
+            return True
+    return False
+
+
 def holder(path: Path) -> str:
     """Who holds a lock file, in words."""
     try:
