@@ -139,6 +139,12 @@ def rows(data: Path, done: Path) -> Any:
     return did(compare(done), data).answer
 
 
+@pytest.fixture(scope="module")
+def steps(data: Path) -> int:
+    """How many operations on files a comparison takes."""
+    return operations(compare(data / "counted"), data / "counted", data)
+
+
 def settled(name: str, failures: list[Any], tried: int) -> None:
     TABLE.append((name, tried, len(failures)))
     assert not failures, failures[:3]
@@ -163,10 +169,9 @@ def goes_on(runs: Path, data: Path, rows: Any) -> str:
 
 
 @pytest.mark.parametrize("what", ["kill", *REFUSALS])
-def test_compare_is_struck_at_any_operation(data, done, rows, tmp_path, what):
+def test_compare_is_struck_at_any_operation(data, rows, steps, tmp_path, what):
     out = tmp_path
-    count = operations(compare(tmp_path / "count"), tmp_path / "count", out)
-    failures, tries = [], spread(count, 2 if what == "kill" else 1)
+    failures, tries = [], spread(steps, 2 if what == "kill" else 1)
     for k in tries:
         runs = tmp_path / f"runs-{k}"
         strike = kill if what == "kill" else refusal(what)
