@@ -31,8 +31,8 @@ class Outcome:
 
     @property
     def traceback(self) -> bool:
-        """Whether an exception went through the command line."""
-        return "Traceback" in self.said
+        """Whether there was an error that nobody had thought of."""
+        return "Traceback" in self.said or "unforeseen" in self.said
 
 
 def forked(work: Callable[[], Any], folder: Path, before: Callable[[], None] = lambda: None) -> int:

@@ -42,6 +42,9 @@ def run(arguments: list[str]) -> int:
         return _complain(f"error: {error}", error.exit_code)
     except pydantic.ValidationError as error:
         return _complain(f"error: {explain(error)}", SpecError.exit_code)
+    except Exception as error:
+        said = " ".join(str(error).split())[:300]
+        return _complain(f"error: unforeseen {type(error).__name__}: {said} (SPT_DEBUG=1 shows where)", 1)
     return 0
 
 
