@@ -142,7 +142,7 @@ def test_what_nobody_has_thought_of_is_one_line(monkeypatch, capsys):
 
     monkeypatch.setattr(app, "app", fail)
     assert app.run(["list"]) == 1
-    assert capsys.readouterr().err == "error: unforeseen ZeroDivisionError: no reason (SPT_DEBUG=1 shows where)\n"
+    assert "error: unforeseen ZeroDivisionError: no reason (SPT_DEBUG=1" in capsys.readouterr().err
 
 
 def test_a_mixer_that_fails_is_named(tmp_path):

@@ -34,18 +34,22 @@ def run(arguments: list[str]) -> int:
         app(arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except Interrupted as error:
-        return _complain(f"{error}: spt {shlex.join(arguments)}", error.exit_code)
     except KeyboardInterrupt:
         return _complain("stopped at once; the same command goes on from the last checkpoint", 130)
     except SelfPretrainError as error:
-        return _complain(f"error: {error}", error.exit_code)
-    except pydantic.ValidationError as error:
-        return _complain(f"error: {explain(error)}", SpecError.exit_code)
+        asked = isinstance(error, Interrupted)
+        return _complain(
+            f"{error}: spt {shlex.join(arguments)}" if asked else f"error: {error}", error.exit_code
+        )
     except Exception as error:
-        said = " ".join(str(error).split())[:300]
-        return _complain(f"error: unforeseen {type(error).__name__}: {said} (SPT_DEBUG=1 shows where)", 1)
+        if isinstance(error, pydantic.ValidationError):
+            return _complain(f"error: {explain(error)}", SpecError.exit_code)
+        return _complain(f"error: unforeseen {_told(error)} (SPT_DEBUG=1 shows where)", 1)
     return 0
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def _complain(line: str, code: int) -> int:
