@@ -152,7 +152,9 @@ def settled(name: str, failures: list[Any], tried: int) -> None:
 
 def spread(count: int, sample: int) -> list[int]:
     """All numbers up to ``count``, or so many of them, spread over all."""
-    return sorted({1 + int(i) for i in np.linspace(0, count - 1, some(sample, count))})
+    chosen = some(sample, count)
+    places = np.linspace(0, count - 1, chosen + 2)[1:-1] if chosen < count else range(count)
+    return sorted({1 + int(i) for i in places})
 
 
 def whole(runs: Path) -> list[str]:
@@ -220,7 +222,7 @@ def test_keep_is_struck_at_any_operation(data, done, tmp_path):
     count = operations(keep, folder, tmp_path)
     after = (folder / "x.xz").read_bytes()
     for strike in (kill, *map(refusal, REFUSALS)):
-        for k in spread(count, 2):
+        for k in spread(count, 1):
             (folder / "x.xz").write_bytes(before)
             found, tried = did(keep, tmp_path, at_operation(k, folder, strike)), tried + 1
             there = (folder / "x.xz").read_bytes()
@@ -246,7 +248,7 @@ def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monke
     shutil.copytree(home, tmp_path / "old")
     count = operations(bring, home, tmp_path)
     for strike in (kill, *map(refusal, REFUSALS)):
-        for k in spread(count, 2):
+        for k in spread(count, 1):
             shutil.rmtree(home)
             shutil.copytree(tmp_path / "old", home)
             found, tried = did(bring, tmp_path, at_operation(k, home, strike)), tried + 1
@@ -286,7 +288,7 @@ def test_get_is_killed_at_any_operation(tmp_path, monkeypatch):
 def test_signals_at_any_time(data, rows, tmp_path):
     asks = [(signal.SIGKILL,), (signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGINT,), (signal.SIGINT,) * 2]
     asks, at, failures = [*asks, (signal.SIGTERM, signal.SIGTERM)], random.Random(0), []
-    tries = some(3, 150)
+    tries = some(2, 150)
     for i in range(tries):
         runs, numbers = tmp_path / f"runs-{i}", asks[i % len(asks)]
         found = signalled(compare(runs), tmp_path, at.random() * 0.8, *numbers)
@@ -333,7 +335,7 @@ def test_no_flipped_bit_changes_a_number(data, done, rows, tmp_path, monkeypatch
     for stage in tmp_path.glob("pretrained/stages/*classify*"):
         (stage / "result.json").unlink()
     monkeypatch.setenv("SPT_DATA", str(home))
-    at, failures, tries, refused = random.Random(1), [], some(6, 150), 0
+    at, failures, tries, refused = random.Random(1), [], some(3, 150), 0
     for i in range(tries):
         copied(data / "data", home)
         copied(tmp_path / ("paused" if i % 2 else "pretrained"), runs)
@@ -357,7 +359,7 @@ def test_no_flipped_bit_changes_a_finished_number(data, done, rows, tmp_path):
     runs, at, failures, refused = tmp_path / "runs", random.Random(4), [], 0
     copied(done, runs)
     files = [path for path in sorted(runs.rglob("*")) if path.is_file() and path.stat().st_size]
-    tries = some(20, 350)
+    tries = some(10, 350)
     for _ in range(tries):
         path = at.choice(files)
         content = path.read_bytes()
@@ -376,7 +378,7 @@ def test_fuzzed_files_are_imported_or_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
     from selfpretrain.errors import SelfPretrainError
 
-    at, failures, tries = random.Random(2), [], some(40, 2000)
+    at, failures, tries = random.Random(2), [], some(20, 2000)
     for i in range(tries):
         folder = tmp_path / f"{i}"
         folder.mkdir()
@@ -418,7 +420,7 @@ def spoil(file: Path, at: random.Random) -> None:
 def test_hostile_recipes_and_ledgers_are_refused(data, done, tmp_path):
     from selfpretrain.errors import SelfPretrainError
 
-    at, failures, tries = random.Random(3), [], some(16, 200)
+    at, failures, tries = random.Random(3), [], some(8, 200)
     recipe = next(done.glob("stages/*classify*")) / "recipe.json"
     stages = [Folder(path) for path in sorted(done.glob("stages/*"))]
     Archive(tmp_path / "kept.xz").keep(stages, {})
