@@ -1,10 +1,10 @@
-"""What believing costs: `spt report` over 2,000 stages, and the share of `spt compare` that goes into verifying.
+"""What believing costs: `spt report` over 2,000 stages, and the share of `spt compare` spent on verifying.
 
     python benchmarks/trust.py [--seeds 250] [--rows 2]
 
 A comparison is run at the smoke scale; its stages are then copied under other names until there are
-rows * seeds * 4 of them, each sealed anew. Times are processor time; verifying is what is spent on digests, on
-reading predictions and on counting scores again.
+rows * seeds * 4 of them, each sealed anew. Times are processor time; verifying is what is spent on
+digests, on reading predictions and on counting scores again.
 """
 
 import argparse
