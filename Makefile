@@ -51,7 +51,7 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-.PHONY: demo test test-oldest check lint types contracts dead-code docs env clean help
+.PHONY: demo test torture test-oldest check lint types contracts dead-code docs env clean help
 .DEFAULT_GOAL := help
 
 demo: $(VENV)/.installed  ## compare self-pretraining with training from scratch; ends with a table and a report
@@ -59,6 +59,9 @@ demo: $(VENV)/.installed  ## compare self-pretraining with training from scratch
 
 test: $(VENV)/.test  ## run the tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TEST_FLAGS)
+
+torture: $(VENV)/.test  ## kill, refuse and harm everything, for up to half an hour; ends with a table
+	$(ONE_THREAD) SPT_TORTURE=1 $(BIN)/python -m pytest -q -s tests/test_torture.py
 
 test-oldest: pyproject.toml | $(BIN)/python  ## run the smoke demo and some tests on the oldest supported dependencies
 	$(BIN)/python tools/oldest.py > build/oldest.txt

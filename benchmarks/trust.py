@@ -1,4 +1,4 @@
-"""What believing costs: `spt report` over 2,000 stages, and the share of `spt compare` that verifies.
+"""What believing costs: `spt report` over 2,000 stages, and the share of `spt compare` spent on verifying.
 
     python benchmarks/trust.py [--seeds 250] [--rows 2]
 

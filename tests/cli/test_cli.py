@@ -136,6 +136,15 @@ def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, arguments, s
     assert code == (1 if arguments[-1] in ("file", "broken.json", "empty", "missing") else 2)
 
 
+def test_what_nobody_has_thought_of_is_one_line(monkeypatch, capsys):
+    def fail(arguments):
+        raise ZeroDivisionError("no\nreason")
+
+    monkeypatch.setattr(app, "app", fail)
+    assert app.run(["list"]) == 1
+    assert "error: unforeseen ZeroDivisionError: no reason (SPT_DEBUG=1" in capsys.readouterr().err
+
+
 def test_a_mixer_that_fails_is_named(tmp_path):
     command = ["compare", "--task", "toys:Majority", "--mixers", "attention,toys:Broken", "--scale", "smoke"]
     code, _, err = spt(*command, cwd=tmp_path)

@@ -140,6 +140,24 @@ def test_arms_tested_on_different_examples_are_not_compared(make: Callable, scen
         analyse_task(alone(folder))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda task: task["metric"].update(digits=10**9),
+        lambda task: task["metric"].update(digits=-1),
+        lambda task: task["metric"].update(factor=float("inf")),
+        lambda task: task["metric"].update(tie=float("nan")),
+        lambda task: task["cells"][0].update(stages=["/etc"]),
+        lambda task: task["cells"][0].update(stages=["stages/../../another"]),
+    ],
+)
+def test_what_a_stranger_claims_is_not_believed(make: Callable, scene: type, edit: Callable, change) -> None:
+    folder = make(scene())
+    edit(folder / "study.json", lambda content: change(content["tasks"][0]))
+    with pytest.raises(StoreError, match=r"cannot be shown with|no stages in its folder"):
+        results.read(folder)
+
+
 @pytest.mark.parametrize("kind", ["classes", "reals"])
 @pytest.mark.parametrize("name", ["score", "accuracy", "r2"])
 def test_a_score_that_its_predictions_do_not_give_is_refused(

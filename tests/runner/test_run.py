@@ -240,6 +240,21 @@ def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
     assert [row | {"seconds": 0} for row in again] == [row | {"seconds": 0} for row in first]
 
 
+def test_a_stage_that_is_held_elsewhere_waits_while_others_go_on(experiment, tmp_path):
+    """And whoever waits for it ends when asked to."""
+    workspace = quiet(tmp_path / "runs")
+    todo = jobs(recipes(experiment), workspace)
+    first, others = todo[0], [job for job in todo[1:] if job.after != todo[0].name]
+    assert others
+    done = lambda: all(workspace.named(job.name).finished for job in others)  # noqa: E731
+    with Folder.make(workspace.named(first.name).path).locked():
+        assert workspace.named(first.name).held
+        with pytest.raises(Interrupted, match="goes on from here"):
+            run_recipes([job.recipe for job in todo], replace(workspace, stop=done))
+    assert done() and not workspace.named(first.name).finished
+    assert not workspace.named(first.name).held
+
+
 class Scripted(Executor):
     """An executor that says how stages end instead of running them."""
 

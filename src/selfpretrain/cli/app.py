@@ -52,26 +52,28 @@ def run(arguments: list[str]) -> int:
         command_line(*(verb for verb in arguments[:1] if verb in VERBS))(arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except Interrupted as error:
-        return _complain(f"{error}: spt {shlex.join(arguments)}", error.exit_code)
     except KeyboardInterrupt:
         return _complain("stopped at once; the same command goes on from the last checkpoint", 130)
     except SelfPretrainError as error:
-        return _complain(f"error: {error}", error.exit_code)
-    except ValueError as error:
-        return _complain(f"error: {_explained(error)}", SpecError.exit_code)
+        asked = isinstance(error, Interrupted)
+        return _complain(
+            f"{error}: spt {shlex.join(arguments)}" if asked else f"error: {error}", error.exit_code
+        )
+    except Exception as error:
+        return _complain(*_unforeseen(error))
     return 0
 
 
-def _explained(error: ValueError) -> str:
-    """What is wrong with the fields of a spec; another error is raised again."""
+def _unforeseen(error: Exception) -> tuple[str, int]:
+    """What is wrong with the fields of a spec, or what nobody has thought of; and the exit code."""
     import pydantic
 
     from ..spec import explain
 
-    if not isinstance(error, pydantic.ValidationError):
-        raise error
-    return explain(error)
+    if isinstance(error, pydantic.ValidationError):
+        return f"error: {explain(error)}", SpecError.exit_code
+    told = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return f"error: unforeseen {told} (SPT_DEBUG=1 shows where)", 1
 
 
 def _complain(line: str, code: int) -> int:

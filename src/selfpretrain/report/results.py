@@ -21,7 +21,7 @@ from .record import CellRecord, ExperimentRecord, TaskRecord
 
 FORMAT = 2
 """The version of study.json that is written; version 1 is still read."""
-FILE = "study.json"
+FILE, DIGITS = "study.json", 15
 
 T = TypeVar("T")
 
@@ -300,9 +300,13 @@ def _wrong(record: ExperimentRecord) -> str:
     for task in record.tasks:
         if not task.cells or not task.contrasts:
             return f"{task.label}: a study needs at least one cell and one contrast"
+        shown = task.metric
+        if not (0 <= shown.digits <= DIGITS and math.isfinite(shown.factor) and math.isfinite(shown.tie)):
+            return f"{task.label}: a score cannot be shown with {shown.digits} digits, times {shown.factor}"
         for cell in task.cells:
-            if not cell.stages:
-                return f"the cell {cell.row}, {cell.column}, seed {cell.seed} has no stages"
+            if not cell.stages or any(Path(w).is_absolute() or ".." in Path(w).parts for w in cell.stages):
+                where = f"{cell.row}, {cell.column}, seed {cell.seed}"
+                return f"the cell {where} has no stages in its folder of runs"
     uneven = any(len(series.x) != len(series.y) for m in record.measures for series in m.series)
     return "a measured curve has not as many x as y" if uneven else ""
 

@@ -16,7 +16,7 @@ from ..registry import first_line, name_of
 from ..report import page, results
 from ..report.record import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
 from ..spec import describe
-from ..system.files import FORMAT, Json
+from ..system.files import FORMAT, Json, explained, sweep
 from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
@@ -28,6 +28,8 @@ from .plan import Job, jobs, waiting
 from .workspace import Workspace
 
 STUDY = "study.json"
+SWEPT, ABANDONED = ("manifests", "baselines"), 3600.0
+"""Folders that are nobody's own; seconds after which nobody is still writing a file in them."""
 TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or of R2) are ties."""
 Manifest = dict[Split, list[str]]
@@ -97,7 +99,11 @@ class ExperimentFolder:
         return self.archive.keep(self.stages().values(), measures)
 
     def plan(self, notes: Iterable[str] = ()) -> None:
-        """Write what is to come, so that a report can be made at any time."""
+        """Write what is to come, so that a report can be made at any time; sweep up what was abandoned."""
+        for folder in (self.workspace.runs, *(self.workspace.runs / name for name in SWEPT), self.path):
+            if folder.is_dir():
+                with explained(folder):
+                    sweep(folder, ABANDONED)
         self._write(self._record(tuple(notes)))
 
     def finish(self) -> None:

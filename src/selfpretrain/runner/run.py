@@ -60,7 +60,7 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
         name = "serial" if workspace.workers == 1 else "processes"
     executor = find("executors", name)(workspace)
     with showing_stages(costs, len(todo), workspace.quiet), tracking(workspace):
-        Scheduler(left, executor, workspace.stop).run()
+        Scheduler(left, executor, workspace.stop, lambda job: workspace.named(job.name).held).run()
 
 
 def _forget_results_without_weights(left: list[Job], workspace: Workspace) -> None:

@@ -1,5 +1,8 @@
 """Which stage is run next: those whose earlier stage is done, as many as there is room for."""
 
+from collections.abc import Callable
+from itertools import islice
+
 from ..errors import Interrupted, SelfPretrainError
 from ..system.events import Event, emit
 from ..training.loop import Stop
@@ -14,12 +17,15 @@ RESUMABLE = "stopped; the same command goes on from here"
 class Scheduler:
     """Takes jobs through an executor, each after the one it starts from.
 
+    A stage that another process works on waits until there is nothing else to do.
     A stage that is lost is tried again, as often as the executor allows; one that failed is not. After a
     failure, or when asked to stop, nothing new is started, and what is running may end.
     """
 
-    def __init__(self, jobs: list[Job], executor: Executor, stop: Stop) -> None:
-        self.executor, self.stop = executor, stop
+    def __init__(
+        self, jobs: list[Job], executor: Executor, stop: Stop, held: Callable[[Job], bool] = lambda job: False
+    ) -> None:
+        self.executor, self.stop, self.held = executor, stop, held
         self.waiting, self.open = list(jobs), {job.name for job in jobs}
         self.running: set[str] = set()
         self.lost: dict[str, int] = {}
@@ -55,7 +61,9 @@ class Scheduler:
 
     def _start(self) -> None:
         ready = [] if self.closing else [job for job in self.waiting if job.after not in self.open]
-        for job in ready[: self.executor.slots - len(self.running)]:
+        room = self.executor.slots - len(self.running)
+        free = list(islice((job for job in ready if not self.held(job)), max(room, 0)))
+        for job in free or (ready[:1] if not self.running else []):
             self.waiting.remove(job)
             self.running.add(job.name)
             self.executor.start(job)

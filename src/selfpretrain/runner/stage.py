@@ -47,7 +47,7 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
     """
     folder = Folder.make(workspace.stage(recipe).path)
     try:
-        with folder.locked() if distributed.is_main() else contextlib.nullcontext():
+        with folder.locked(workspace.stop) if distributed.is_main() else contextlib.nullcontext():
             _run_locked(recipe, workspace, folder, tested)
     except SelfPretrainError:
         raise

@@ -87,11 +87,17 @@ def settle(path: Path) -> None:
         os.close(handle)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what killed processes were writing in a folder; only who holds its lock may."""
+def sweep(folder: Path, older: float = 0.0) -> None:
+    """Remove what killed processes were writing in a folder.
+
+    Args:
+        older: seconds since it was touched; only who holds the lock of the folder may leave this at 0.
+    """
     for path in folder.iterdir():
         if LEFTOVER.fullmatch(path.name):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # somebody else sweeps, too
+                if not older or time.time() - path.stat().st_mtime > older:
+                    path.unlink()
 
 
 def read_json(
@@ -264,6 +270,18 @@ def _acquired(path: Path, stop: Callable[[], bool]) -> FileLock:
                 progress(f"waiting for {holder(path)}, which holds {path}", 0)
                 told = True
             time.sleep(POLL)
+
+
+def held(path: Path) -> bool:
+    """Whether somebody holds a lock file right now; that may have changed a moment later."""
+    if not path.exists():
+        return False
+    with contextlib.suppress(OSError):
+        try:
+            FileLock(path).acquire(timeout=0).lock.release()
+        except Timeout:
+            return True
+    return False
 
 
 def holder(path: Path) -> str:

@@ -22,6 +22,7 @@ from ..system.files import (
     damaged,
     explained,
     foreign,
+    held,
     locked,
     read_json,
     replacing,
@@ -57,6 +58,11 @@ class Folder:
     def finished(self) -> bool:
         """Whether the stage has run to its end; the result is written last."""
         return (self.path / "result.json").exists()
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody works in it right now."""
+        return held(self.path / ".lock")
 
     def write(self, name: str, content: Json) -> None:
         """A JSON file, whole or not at all."""

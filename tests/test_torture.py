@@ -1,0 +1,467 @@
+"""A sample of what ``make torture`` goes through: whatever happens, numbers are right or refused.
+
+With ``SPT_TORTURE=1`` it tries every operation and hundreds of flips, with ``SPT_TORTURE=0.1`` a tenth;
+each line of ``TABLE`` is printed.
+"""
+
+import importlib
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import toys
+from hostile import KINDS, PIECES, good, harmed
+from selfpretrain.cli.app import run
+from selfpretrain.data import download
+from selfpretrain.data.download import Download
+from selfpretrain.data.importing import importer
+from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.report import page
+from selfpretrain.report.figures import style
+from selfpretrain.runner import results as runner_results
+from selfpretrain.runner.archive import Archive
+from selfpretrain.runner.run import run_experiment
+from selfpretrain.runner.verify import verify
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.spec import describe
+from selfpretrain.studies._running import Request, carry_out, comparison
+from selfpretrain.system.files import LEFTOVER
+from selfpretrain.tasks.inspect import baselines
+from selfpretrain.training import loop
+from selfpretrain.training.stage_folder import CHECKPOINT, Folder
+from torture import (
+    REFUSALS,
+    Outcome,
+    at_operation,
+    did,
+    ended,
+    flip,
+    forked,
+    kill,
+    operations,
+    refusal,
+    signalled,
+)
+
+SHARE = float(os.environ.get("SPT_TORTURE", "0"))
+TABLE: list[tuple[str, int, int]] = []
+"""What was tried, how often, and how often it failed."""
+NEEDED = (
+    "torch._dynamo",
+    "matplotlib.figure",
+    "scipy.stats",
+    "jinja2",
+    "rich.console",
+    "pyarrow.csv",
+    "filelock",
+)
+GIGABYTE = 1 << 20
+"""In the unit of ru_maxrss on Linux."""
+
+
+def some(sample: int, full: int) -> int:
+    return max(sample, round(full * SHARE))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def swift() -> Iterator[None]:
+    """Figures and simple methods are stubs, which nothing here is about; checkpoints are frequent."""
+    toys.settle()
+    for name in NEEDED:  # once, rather than in every child
+        importlib.import_module(name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "drawn", lambda figure: "<svg></svg>")
+        patch.setattr(baselines, "baseline_scores", lambda task: {"chance": 0.5})
+        patch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+        patch.setattr(os, "fsync", lambda handle: None)  # no power is lost here
+        yield
+    for line in TABLE:
+        print(*line, sep=" | ")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with one imported set."""
+    folder = tmp_path_factory.mktemp("torture")
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 5, (90, 8))
+    np.savez(folder / "t.npz", x=x, y=(x.sum(1) > 16).astype(np.int64))
+    os.environ["SPT_DATA"] = str(folder / "data")
+    importer.import_data(folder / "t.npz", "tiny", ImportOptions())
+    yield folder
+    del os.environ["SPT_DATA"]
+
+
+def request() -> Request:
+    return Request(comparison("tiny", ("attention",), "causal", 1, "smoke", {}), "smoke")
+
+
+def compare(runs: Path) -> Callable[[], Any]:
+    """Run what is missing; the numbers that come out, without the seconds."""
+
+    def work() -> Any:
+        from selfpretrain.errors import SelfPretrainError
+
+        try:
+            found = carry_out(request(), Workspace(runs, quiet=True)).to_rows()
+        except SelfPretrainError as error:
+            print(f"error: {error}")
+            return error.exit_code
+        return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+
+    return work
+
+
+@pytest.fixture(scope="module")
+def done(data: Path) -> Path:
+    """A folder of runs in which all has finished; to be copied."""
+    assert did(compare(data / "runs"), data).code == 0
+    return data / "runs"
+
+
+@pytest.fixture(scope="module")
+def rows(data: Path, done: Path) -> Any:
+    """The right numbers."""
+    return did(compare(done), data).answer
+
+
+@pytest.fixture(scope="module")
+def steps(data: Path) -> int:
+    """How many operations on files a comparison takes."""
+    return operations(compare(data / "counted"), data / "counted", data)
+
+
+def settled(name: str, failures: list[Any], tried: int) -> None:
+    TABLE.append((name, tried, len(failures)))
+    assert not failures, failures[:3]
+
+
+def spread(count: int, sample: int) -> list[int]:
+    """All numbers up to ``count``, or so many of them, spread over all."""
+    chosen = some(sample, count)
+    places = np.linspace(0, count - 1, chosen + 2)[1:-1] if chosen < count else range(count)
+    return sorted({1 + int(i) for i in places})
+
+
+def whole(runs: Path) -> list[str]:
+    return [flaw.said for _, flaws in verify(runs) for flaw in flaws if flaw.level == "wrong"]
+
+
+def goes_on(runs: Path, data: Path, rows: Any) -> str:
+    """After whatever happened the same command gives the same numbers, and leaves nothing behind."""
+    again = did(compare(runs), data)
+    if again.answer != rows:
+        return f"other numbers: {again}"
+    left = [str(path) for path in runs.glob("stages/*/.*") if LEFTOVER.fullmatch(path.name)]
+    return f"left behind: {left}" if left else "; ".join(whole(runs))
+
+
+@pytest.mark.parametrize("what", ["kill", *REFUSALS])
+def test_compare_is_struck_at_any_operation(data, rows, steps, tmp_path, what):
+    out = tmp_path
+    failures, tries = [], spread(steps, 2 if what == "kill" else 1)
+    for k in tries:
+        runs = tmp_path / f"runs-{k}"
+        strike = kill if what == "kill" else refusal(what)
+        found = did(compare(runs), out, at_operation(k, runs, strike))
+        right = found.code == -signal.SIGKILL if what == "kill" else found.code in (0, 1, 2)
+        if not right or found.traceback or "delete" in found.said or (wrong := goes_on(runs, out, rows)):
+            failures.append((k, found, wrong if right else ""))
+        shutil.rmtree(runs)
+    settled(
+        f"compare, {what if what == 'kill' else os.strerror(what)} before an operation", failures, len(tries)
+    )
+
+
+def test_report_is_killed_at_any_operation(data, done, rows, tmp_path):
+    (folder,) = done.glob("compare-*")
+    runs = tmp_path / "runs"
+    shutil.copytree(done, runs)
+    place = runs / folder.name
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    count, failures = operations(lambda: page.write(place) and 0, place, tmp_path), []
+    for k in (tries := spread(count, 3)):
+        found = did(lambda: page.write(place) and 0, tmp_path, at_operation(k, place, kill))
+        half = [n for n, content in before.items() if (place / n).read_bytes() != content]
+        if found.code != -signal.SIGKILL or half:
+            failures.append((k, found, half))
+    settled("report, kill before an operation", failures, len(tries))
+
+
+def test_keep_is_struck_at_any_operation(data, done, tmp_path):
+    stages = [Folder(path) for path in sorted(done.glob("stages/*"))]
+    folder = tmp_path / "kept"
+    Archive(folder / "x.xz").keep(stages[:1], {})
+    before, failures, tried = (folder / "x.xz").read_bytes(), [], 0
+
+    def keep() -> int:
+        from selfpretrain.errors import StoreError
+
+        try:
+            Archive(folder / "x.xz").keep(stages, {})
+        except StoreError as error:
+            print(error)
+            return 1
+        return 0
+
+    shutil.copytree(folder, tmp_path / "copy")
+    count = operations(keep, folder, tmp_path)
+    after = (folder / "x.xz").read_bytes()
+    for strike in (kill, *map(refusal, REFUSALS)):
+        for k in spread(count, 1):
+            (folder / "x.xz").write_bytes(before)
+            found, tried = did(keep, tmp_path, at_operation(k, folder, strike)), tried + 1
+            there = (folder / "x.xz").read_bytes()
+            if there not in (before, after) or found.traceback or "delete" in found.said:
+                failures.append((k, found))
+    settled("keep of kept results, struck before an operation", failures, tried)
+
+
+def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monkeypatch):
+    home = tmp_path / "data"
+    monkeypatch.setenv("SPT_DATA", str(home))
+    source, failures, tried = good("npz", tmp_path), [], 0
+    importer.import_data(data / "t.npz", "mine", ImportOptions())
+
+    def bring() -> int:
+        return run(["data", "import", str(source), "--name", "mine", "--yes", "--quiet"])
+
+    def state() -> int:
+        from selfpretrain.data.prepared import open_set
+
+        return len(open_set(importer.known()["mine"], again=True).split)
+
+    shutil.copytree(home, tmp_path / "old")
+    count = operations(bring, home, tmp_path)
+    for strike in (kill, *map(refusal, REFUSALS)):
+        for k in spread(count, 1):
+            shutil.rmtree(home)
+            shutil.copytree(tmp_path / "old", home)
+            found, tried = did(bring, tmp_path, at_operation(k, home, strike)), tried + 1
+            kept = did(state, tmp_path)
+            if kept.code not in (90, 40) or found.traceback:
+                failures.append((k, found, kept))
+            elif did(bring, tmp_path).code:
+                failures.append((k, "cannot be brought again"))
+    settled("import over an old set, struck before an operation", failures, tried)
+
+
+def test_get_is_killed_at_any_operation(tmp_path, monkeypatch):
+    home, served = tmp_path / "data", tmp_path / "served"
+    served.mkdir()
+    content = random.Random(0).randbytes(1 << 18)
+    (served / "file.bin").write_bytes(content)
+    handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *said: None})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(served)))
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setenv("SPT_DATA", str(home))
+    wish = Download(f"http://127.0.0.1:{server.server_address[1]}/file.bin", "set", unpack=False)
+
+    def get() -> int:
+        return int(download.get(wish).read_bytes() != content)
+
+    count, failures = operations(get, home, tmp_path), []
+    for k in (tries := spread(count, 2)):
+        shutil.rmtree(home)
+        found = did(get, tmp_path, at_operation(k, home, kill))
+        if found.code != -signal.SIGKILL or did(get, tmp_path).code:
+            failures.append((k, found))
+    server.shutdown()
+    server.server_close()
+    settled("get, kill before an operation", failures, len(tries))
+
+
+def test_signals_at_any_time(data, rows, tmp_path):
+    asks = [(signal.SIGKILL,), (signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGINT,), (signal.SIGINT,) * 2]
+    asks, at, failures = [*asks, (signal.SIGTERM, signal.SIGTERM)], random.Random(0), []
+    tries = some(2, 150)
+    for i in range(tries):
+        runs, numbers = tmp_path / f"runs-{i}", asks[i % len(asks)]
+        found = signalled(compare(runs), tmp_path, at.random() * 0.8, *numbers)
+        fair = (0, 130, -signal.SIGKILL) if signal.SIGKILL in numbers else (0, 130, -numbers[0])
+        if found.code not in fair or (wrong := goes_on(runs, tmp_path, rows)):
+            failures.append((numbers, found, wrong if found.code in fair else ""))
+        shutil.rmtree(runs, ignore_errors=True)
+    settled("KILL, TERM, HUP, INT, INT twice, TERM twice at a random time", failures, tries)
+
+
+def test_several_processes_on_one_folder(data, rows, tmp_path):
+    failures, tries = [], some(1, 12)
+    for i in range(tries):
+        runs = tmp_path / f"runs-{i}"
+        runs.mkdir()
+        found = [forked(compare(runs), tmp_path) for _ in range(2 + i % 2)]
+        answers = [ended(pid, tmp_path) for pid in found]
+        if any(answer.answer != rows for answer in answers) or (wrong := goes_on(runs, tmp_path, rows)):
+            failures.append((answers, wrong if answers else ""))
+    settled("two or three compares on one folder at once", failures, tries)
+
+
+def paused(data: Path, done: Path, place: Path) -> None:
+    """A copy of a folder of runs in which one stage has a checkpoint, and the later ones are missing."""
+    shutil.copytree(done, place)
+    stages = sorted(place.glob("stages/*classify*"))
+    for stage in stages:
+        (stage / "result.json").unlink()
+
+    def stopped() -> int:
+        asked = iter([False, False, True])
+        run_experiment(request().experiment(), Workspace(place, quiet=True, stop=lambda: next(asked, True)))
+        return 0
+
+    assert "Interrupted" in did(stopped, data).said
+    assert list(place.glob(f"stages/*/{CHECKPOINT}"))
+
+
+def test_no_flipped_bit_changes_a_number(data, done, rows, tmp_path, monkeypatch):
+    """In files of paused and of pretrained runs and their data, from which training goes on."""
+    home, runs = tmp_path / "data", tmp_path / "runs"
+    paused(data, done, tmp_path / "paused")
+    shutil.copytree(done, tmp_path / "pretrained")
+    for stage in tmp_path.glob("pretrained/stages/*classify*"):
+        (stage / "result.json").unlink()
+    monkeypatch.setenv("SPT_DATA", str(home))
+    at, failures, tries, refused = random.Random(1), [], some(3, 150), 0
+    for i in range(tries):
+        copied(data / "data", home)
+        copied(tmp_path / ("paused" if i % 2 else "pretrained"), runs)
+        files = [p for p in [*runs.rglob("*"), *home.rglob("*")] if p.is_file() and p.stat().st_size]
+        path = at.choice([p for p in files if p.name in (CHECKPOINT, "log.jsonl")] if i % 4 == 1 else files)
+        flip(path, at)
+        found = did(compare(runs), tmp_path)
+        refused += found.code in (1, 2)
+        if found.traceback or not (found.code in (1, 2) or found.answer == rows):
+            failures.append((path, found))
+    settled(f"one flipped bit, then training goes on ({refused} refused)", failures, tries)
+
+
+def copied(source: Path, place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(source, place)
+
+
+def test_no_flipped_bit_changes_a_finished_number(data, done, rows, tmp_path):
+    """In any file that a report is made of; pages are made again, and nothing is read from them."""
+    runs, at, failures, refused = tmp_path / "runs", random.Random(4), [], 0
+    copied(done, runs)
+    files = [path for path in sorted(runs.rglob("*")) if path.is_file() and path.stat().st_size]
+    tries = some(10, 350)
+    for _ in range(tries):
+        path = at.choice(files)
+        content = path.read_bytes()
+        flip(path, at)
+        said = io.StringIO()
+        with redirect_stdout(said):
+            found = compare(runs)()
+        refused += found in (1, 2)
+        if found != rows and not (found in (1, 2) and str(runs) in said.getvalue()):
+            failures.append((path, found, said.getvalue()))
+        path.write_bytes(content)
+    settled(f"one flipped bit in a finished folder, then compare ({refused} refused)", failures, tries)
+
+
+def test_fuzzed_files_are_imported_or_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    from selfpretrain.errors import SelfPretrainError
+
+    at, failures, tries = random.Random(2), [], some(20, 2000)
+    for i in range(tries):
+        folder = tmp_path / f"{i}"
+        folder.mkdir()
+        path = good(KINDS[i % len(KINDS)], folder)
+        file = harmed(path)
+        for _ in range(at.randint(1, 4)):
+            spoil(file, at)
+        try:
+            importer.import_data(path, "mine", ImportOptions())
+        except SelfPretrainError as error:
+            if not str(error).isprintable():
+                failures.append((path, str(error)))
+        except Exception as error:
+            failures.append((path, repr(error)))
+        shutil.rmtree(folder)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert peak < 1.5 * GIGABYTE, peak
+    settled(f"fuzzed files imported, {len(KINDS)} kinds", failures, tries)
+
+
+def spoil(file: Path, at: random.Random) -> None:
+    """Some harm at a random place: a bit, a piece put in or over, a cut, a repetition."""
+    data = file.read_bytes()
+    i, j = at.randrange(len(data) + 1), at.randrange(len(data) + 1)
+    piece = at.choice(PIECES)
+    how = at.randrange(5)
+    if how == 0 and data:
+        return flip(file, at)
+    done = [
+        data[:i] + piece + data[i:],
+        data[:i] + piece + data[i + len(piece) :],
+        data[:i],
+        data[:i] + data[j:],
+    ]
+    file.write_bytes(done[how - 1])
+    return None
+
+
+def test_hostile_recipes_and_ledgers_are_refused(data, done, tmp_path):
+    from selfpretrain.errors import SelfPretrainError
+
+    at, failures, tries = random.Random(3), [], some(8, 200)
+    recipe = next(done.glob("stages/*classify*")) / "recipe.json"
+    stages = [Folder(path) for path in sorted(done.glob("stages/*"))]
+    Archive(tmp_path / "kept.xz").keep(stages, {})
+    plain = json.loads(json.dumps(describe(request().experiment().cells[0].recipe)))
+    names = {folder.name: Folder(tmp_path / "back" / folder.name) for folder in stages}
+
+    def trained(file: Path) -> int:
+        return run(["run", str(file), "--runs", str(tmp_path / "runs"), "--quiet"])
+
+    def restored(file: Path) -> int:
+        try:
+            Archive(file).restore(names, dict.fromkeys(names, plain))
+        except SelfPretrainError as error:
+            print(error)
+            return 1
+        return 0
+
+    for i in range(tries):
+        spoiled = tmp_path / ("recipe.json" if i % 2 else "spoiled.xz")
+        shutil.copy(recipe if i % 2 else tmp_path / "kept.xz", spoiled)
+        for _ in range(at.randint(1, 3)):
+            relined(spoiled, at) if i % 4 == 2 else spoil(spoiled, at)
+        found = did(partial(trained if i % 2 else restored, spoiled), tmp_path)
+        if found.traceback or found.code not in (0, 1, 2):
+            failures.append((i, found))
+    settled("hostile recipes and kept results", failures, tries)
+
+
+def relined(file: Path, at: random.Random) -> None:
+    """Harm inside of what was compressed."""
+    import lzma
+
+    inside = file.with_suffix(".lines")
+    inside.write_bytes(lzma.decompress(file.read_bytes()))
+    for _ in range(at.randint(1, 3)):
+        spoil(inside, at)
+    file.write_bytes(lzma.compress(inside.read_bytes(), preset=0))
+
+
+def test_outcomes_tell_signals_from_codes(tmp_path):
+    assert did(lambda: 7, tmp_path) == Outcome(7, 7, "")
+    assert did(kill, tmp_path).code == -signal.SIGKILL
+    assert did(lambda: 1 // 0, tmp_path).traceback
+    assert runner_results.SWEPT
