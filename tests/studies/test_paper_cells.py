@@ -55,7 +55,7 @@ CELLS = [
     ("listops", "amos-table-1", {"task.source": "lra"}, "ListOps", "Transformer", "SPT, masked"),
     ("listops", "gu-table-10", {"task.source": "lra"}, "ListOps", "S4", "scratch"),
     ("cifar", "coser-table-1", {}, "Image", "Transformer", "SPT"),
-    ("speech", "amos-table-3", {}, "SC", "S4, bidirectional", "SPT"),
+    ("speech", "amos-table-3", {"task.words": 10}, "SC", "S4, bidirectional", "SPT"),
     ("bidmc", "amos-table-3", {}, "BIDMC HR", "S4, bidirectional", "SPT"),
 ]
 LONG = ("speech", "bidmc")
