@@ -10,8 +10,9 @@ Begin with ``compare``, which does what ``spt compare`` does and returns its res
 ``study`` runs a table or figure of the papers, ``import_data`` takes in sequences of your own, ``load_task``
 finds a task by its name. ``Recipe``, ``Stage``, ``Model``, ``Budget`` and ``Optim`` say what one training is,
 ``run`` carries it out in a ``Workspace``, and ``read_results`` opens what an earlier comparison or study
-left, as ``ExperimentResults``. A script does its work below ``if __name__ == "__main__":``, because stages
-may run in processes that import it again.
+left, as ``ExperimentResults``. ``SequenceClassifier``, ``SequenceRegressor`` and ``SequencePretrainer`` are
+models to use, with scikit-learn's conventions. A script does its work below ``if __name__ == "__main__":``,
+because stages may run in processes that import it again.
 """
 
 import importlib
@@ -19,6 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .data.importing.importer import import_data
+    from .estimators.classifier import SequenceClassifier
+    from .estimators.pretrainer import SequencePretrainer
+    from .estimators.regressor import SequenceRegressor
     from .report.results import ExperimentResults
     from .report.results import read as read_results
     from .runner.stage import run
@@ -37,6 +41,9 @@ __all__ = [
     "Model",
     "Optim",
     "Recipe",
+    "SequenceClassifier",
+    "SequencePretrainer",
+    "SequenceRegressor",
     "Stage",
     "Workspace",
     "compare",
@@ -53,6 +60,9 @@ _WHERE = {
     "Model": "training.model:Model",
     "Optim": "training.optim:Optim",
     "Recipe": "training.recipe:Recipe",
+    "SequenceClassifier": "estimators.classifier:SequenceClassifier",
+    "SequencePretrainer": "estimators.pretrainer:SequencePretrainer",
+    "SequenceRegressor": "estimators.regressor:SequenceRegressor",
     "Stage": "training.recipe:Stage",
     "Workspace": "runner.workspace:Workspace",
     "compare": "studies._running:compare",

@@ -113,9 +113,7 @@ class Examples:
         """The examples at ``rows``, sharing the flat tensor."""
         groups, weights = (None if x is None else x[rows] for x in (self.groups, self.weights))
         starts, lengths, targets = self.starts[:, rows], self.lengths[:, rows], self.targets[rows]
-        return replace(
-            self, starts=starts, lengths=lengths, targets=targets, groups=groups, weights=weights
-        )
+        return replace(self, starts=starts, lengths=lengths, targets=targets, groups=groups, weights=weights)
 
     def batch(self, rows: Tensor) -> Batch:
         """The examples at ``rows``, padded with zeros to the longest of them, or further to ``padded``."""

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import weakref
-from dataclasses import asdict
+from collections import deque
+from dataclasses import asdict, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,13 +12,19 @@ from torch import Tensor
 
 from ..data.examples import Examples
 from ..data.prepared import PreparedSet
-from ..data.schema import SPLITS, Form, Split
+from ..data.schema import SPLITS, Classes, Form, Split
+from ..data.splits import divide
 from ..errors import DataError
+from ..registry import name_of
 from ..spec import spec
+from ..system.files import Json
 from ..tasks.base import Card, Task
 
 _held: "weakref.WeakValueDictionary[str, PreparedSet]" = weakref.WeakValueDictionary()
 """What is in memory as long as somebody holds it, by its digest."""
+
+_kept: "deque[PreparedSet]" = deque(maxlen=2)
+"""The last sets that were made here, which nobody else holds."""
 
 
 @spec
@@ -65,6 +72,43 @@ def hold(data: PreparedSet) -> Given:
     digest = found.hexdigest()
     _held[digest] = data
     return Given(digest)
+
+
+def thirds(task: Task, seed: int) -> Task:
+    """A task with a test split: the task itself, or given data divided anew into train, val and test.
+
+    Raises:
+        DataError: if there are too few labelled examples, or groups.
+    """
+    if not isinstance(task, Given):
+        return task
+    held = task.data()
+    whole, split = held.whole, np.zeros(len(held.split), dtype=np.int64)
+    rows = whole.labelled.numpy().nonzero()[0]
+    classes = (
+        whole.targets.numpy()[rows] if isinstance(held.form.target, Classes) else np.zeros(len(rows), int)
+    )
+    split[rows] = divide(classes, None if whole.groups is None else whole.groups.numpy()[rows], seed)
+    if not {0, 1, 2} <= set(split[rows].tolist()):
+        raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
+    divided = replace(held, split=split)
+    _kept.append(divided)
+    return hold(divided)
+
+
+def facts(task: Task) -> Json:
+    """What a model's card says of its data."""
+    form, train = task.form, task.load("train")
+    return {
+        "task": name_of(task),
+        "train": len(train),
+        "labelled": int(train.labelled.sum()),
+        "val": len(task.load("val")),
+        "length": form.length,
+        "digest": task.version() or getattr(task, "digest", ""),
+        "licence": task.card.licence,
+        "source": task.card.source,
+    }
 
 
 def _bytes(part: Tensor) -> bytes:

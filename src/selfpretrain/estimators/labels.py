@@ -1,5 +1,6 @@
-"""Labels as people hold them: things of any hashable kind, real numbers, and none where they are not known."""
+"""Labels as people hold them: things of any hashable kind, real numbers, and none where unknown."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def _missing(y: np.ndarray) -> np.ndarray:
         return np.isnan(y)
     if y.dtype.kind != "O":
         return np.zeros(len(y), dtype=bool)
-    return np.array([label is None or (isinstance(label, float) and label != label) for label in y], bool)
+    return np.array([label is None or (isinstance(label, float) and math.isnan(label)) for label in y], bool)
 
 
 def _in_order(labels: list[Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -57,7 +57,7 @@ class Said:
 
     def loss_weights(self, train: np.ndarray) -> torch.Tensor | None:
         """(n,) with mean one over what is trained on; none where all are alike."""
-        if self.weights is None or np.ptp(self.weights[self.labelled]) == 0:
+        if self.weights is None or len(np.unique(self.weights[self.labelled])) < 2:
             return None
         mean = self.weights[train & self.labelled].mean()
         return torch.from_numpy((self.weights / mean).astype(np.float32))
