@@ -15,7 +15,7 @@ from selfpretrain.estimators import sequences, settings
 from selfpretrain.tasks._waves import waves
 
 TOY = {"scale": "smoke", "runs": None}
-SHORT = {"width": 16, "depth": 1, "epochs": 12, "pretrain_epochs": 3, "batch_size": 8, "mixer": "attention"}
+SHORT = {"width": 16, "depth": 1, "epochs": 12, "pretrain_epochs": 3, "batch_size": 8, "mixer": "s4d"}
 X, y = waves(80, seed=0)
 NEW, RIGHT = waves(60, seed=1)
 
@@ -129,8 +129,8 @@ def test_a_task_by_its_name_is_scored_on_its_test_split():
     model = SequenceClassifier(**TOY).fit("digits")
     assert 0 <= model.score("digits") <= 1
     assert len(model.predict("digits")) == 497
-    with pytest.raises(SpecError, match="use SequenceRegressor"):
-        SequenceClassifier(**TOY).fit("bidmc")
+    with pytest.raises(SpecError, match="use SequenceClassifier"):
+        SequenceRegressor(**TOY).fit("digits")
 
 
 def test_patience_ends_training_early():
@@ -171,7 +171,7 @@ def test_prediction_halves_its_batch_where_memory_ends(model, monkeypatch):
 
     def short_of_memory(question, network, data, size):
         sizes.append(size)
-        if size > 200:
+        if size > 300:
             raise MemoryError
         return ask(question, network, data, size)
 
@@ -240,9 +240,7 @@ np.save({str(tmp_path / "found.npy")!r}, model.predict_proba(waves(60, seed=1)[0
 
 
 def test_labels_survive_being_saved(tmp_path):
-    for labels in ([("a", 1), ("b", 2)], [3, 4], [True, False], [0.5, 1]):
-        if labels == [0.5, 1]:
-            continue
+    for labels in ([("a", 1), ("b", 2)], [3, 4], [True, False]):
         model = SequenceClassifier(**TOY).fit(X, labels * 40)
         again = SequenceClassifier.load(model.save(tmp_path / "m"))
         assert again.predict(NEW).tolist() == model.predict(NEW).tolist()

@@ -11,7 +11,21 @@ from rich.text import Text
 
 from ..errors import Interrupted, SelfPretrainError, SpecError
 from ..spec import explain
-from . import bench, check, compare, data, doctor, listing, report, run_recipe, show, study
+from . import (
+    bench,
+    check,
+    compare,
+    data,
+    doctor,
+    fit,
+    listing,
+    model,
+    predict,
+    report,
+    run_recipe,
+    show,
+    study,
+)
 
 app = typer.Typer(
     name="spt",
@@ -20,8 +34,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for verb in (compare, study, run_recipe, report, listing, doctor, bench, check, show):
+for verb in (compare, study, run_recipe, fit, predict, report, listing, doctor, bench, check, show):
     app.add_typer(verb.app)
+app.add_typer(model.app, name="model")
 app.add_typer(data.app, name="data")
 
 

@@ -1,7 +1,7 @@
 """What all estimators share: from X and y to a recipe, its training, and the networks it leaves."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,6 +90,10 @@ class SequenceEstimator(Settings):
         """
         raise NotImplementedError
 
+    def note_scores(self, task: Task) -> None:
+        """Take down for the card what the model scores on the test split of a task."""
+        self.scores_["test"] = {name: asdict(score) for name, score in self.evaluate(task).items()}
+
     def save(self, folder: str | Path) -> Path:
         """Write the model into a folder: safetensors, JSON and a card."""
         from .saving import save
@@ -106,10 +110,28 @@ class SequenceEstimator(Settings):
         """
         from .saving import load
 
-        found = load(folder, device, trust)
-        if not isinstance(found, cls):
-            raise SpecError(f"{folder} holds a {type(found).__name__}, not a {cls.__name__}")
-        return found
+        return _checked(load(folder, device, trust), cls, folder)
+
+    def export(self, path: str | Path, length: int | None = None) -> float:
+        """Write the model as ``.onnx`` or ``.pt2`` of torch.export, see ``exporting.export``."""
+        from .exporting import export
+
+        check_is_fitted(self)
+        return export(self, path, length)
+
+    def push_to_hub(self, name: str, private: bool = False) -> str:
+        """Publish the model on the Hugging Face hub as OWNER/NAME, with its card; where it is then."""
+        from .hub import push
+
+        check_is_fitted(self)
+        return push(self, name, private)
+
+    @classmethod
+    def from_pretrained(cls: type[E], name: str, trust: tuple[str, ...] = ()) -> E:
+        """A model of the hub, as OWNER/NAME, or in a folder."""
+        from .hub import pull
+
+        return _checked(pull(name, trust), cls, name)
 
     def transform(self, X: Any) -> np.ndarray:
         """(n, width) one vector per sequence: what the head sees, pooled over positions."""
@@ -171,21 +193,25 @@ class SequenceEstimator(Settings):
             DataError: naming those that cannot be used.
         """
         check_is_fitted(self)
+        if isinstance(X, Examples):  # found usable before
+            return X
         if isinstance(X, str | Task):
             return evaluate.held_out(load_task(X) if isinstance(X, str) else X)
-        return self._examples(self.readable(X).sound())
+        return self.examples(self.readable(X).sound())
 
     def readable(self, X: Any) -> Sequences:
         """The sequences of X that the model can be asked about, and what is wrong with the others."""
         check_is_fitted(self)
         form = self.predictor_.form
-        found = self._read(X, reset=False).fitting(form.signal, form.length, self.longer)
+        found = X if isinstance(X, Sequences) else self._read(X, reset=False)
+        found = found.fitting(form.signal, form.length, self.longer)
         if found.cut:
             said = f"{found.cut:,} of {found.given:,} sequences are cut to the {form.length:,} positions"
             _warn(f"{said} of the longest one in training; longer='refuse' makes that an error")
         return found
 
-    def _examples(self, found: Sequences) -> Examples:
+    def examples(self, found: Sequences) -> Examples:
+        """What ``readable`` found, to be asked about; every method takes it for X."""
         return found.examples(self.predictor_.form.signal, np.full(len(found.rows), -1, dtype=np.int64))
 
     # From sequences to a task.
@@ -247,6 +273,12 @@ def _signal(found: Sequences, train: np.ndarray) -> Signal:
     if found.kind == "values":
         return moments(iter([found.flat]), found.lengths, train)
     return Tokens(sequences.BYTES if found.kind == "text" else int(found.flat.max()) + 1)
+
+
+def _checked(found: SequenceEstimator, kind: type[E], where: str | Path) -> E:
+    if not isinstance(found, kind):
+        raise SpecError(f"{where} holds a {type(found).__name__}, not a {kind.__name__}")
+    return found
 
 
 def _warn(said: str) -> None:

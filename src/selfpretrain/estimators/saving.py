@@ -30,7 +30,7 @@ from .regressor import SequenceRegressor
 
 FILE = "model.json"
 KINDS = {kind.__name__: kind for kind in (SequenceClassifier, SequenceRegressor, SequencePretrainer)}
-ELSEWHERE = ("runs", "device", "random_state")
+ELSEWHERE = ("runs", "device", "random_state", "verbose")
 """Settings that say nothing about a model where it is loaded."""
 
 
@@ -79,6 +79,18 @@ def about(estimator: SequenceEstimator) -> Json:
     }
 
 
+def about_of(folder: str | Path) -> Json:
+    """What a folder says of its model, besides the weights.
+
+    Raises:
+        StoreError: if it holds none.
+    """
+    place = Folder(Path(folder))
+    if not place.has(FILE):
+        raise StoreError(f"{folder} holds no model: there is no {FILE}; spt fit ... -o {folder} makes one")
+    return place.read(FILE)
+
+
 def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> SequenceEstimator:
     """The estimator that ``save`` wrote, on whatever device there is.
 
@@ -89,10 +101,7 @@ def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) 
         StoreError: if the folder holds no model, or a damaged one.
         SpecError: if it needs a package that is not trusted.
     """
-    place = Folder(Path(folder))
-    if not place.has(FILE):
-        raise StoreError(f"{folder} holds no model: there is no {FILE}; spt fit ... -o {folder} makes one")
-    said = place.read(FILE)
+    place, said = Folder(Path(folder)), about_of(folder)
     try:
         settings = {key: revive(value, trust) for key, value in said["settings"].items()}
         estimator = KINDS[said["kind"]](**settings, device=device)
@@ -117,7 +126,7 @@ def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) 
     return estimator
 
 
-def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor], scores: Json) -> SequenceEstimator:
+def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor]) -> SequenceEstimator:
     """The last stage of a recipe that somebody has run, as an estimator.
 
     Args:
@@ -131,8 +140,7 @@ def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor], scores: Json) 
     estimator.predictor_ = Predictor(recipe.model, last.objective, task.form, (network,))
     if isinstance(estimator, SequenceClassifier):
         estimator._adopt(task.form)
-    estimator.recipes_, estimator.scores_ = [recipe], scores
-    estimator.task_ = task
+    estimator.recipes_, estimator.scores_, estimator.reading_, estimator.task_ = [recipe], {}, None, task
     return estimator
 
 

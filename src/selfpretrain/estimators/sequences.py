@@ -96,9 +96,9 @@ class Sequences:
         return Examples(torch.from_numpy(flat), starts[None], lengths[None], torch.from_numpy(targets))
 
 
-def complaint(wrong: dict[int, str], of: int) -> str:
-    """What to say of rows that cannot be used, in one line."""
-    named = "; ".join(f"row {row}: {why}" for row, why in sorted(wrong.items())[:NAMED])
+def complaint(wrong: dict[int, str], of: int, first: int = 0) -> str:
+    """What to say of rows that cannot be used, in one line; they are counted from ``first`` on."""
+    named = "; ".join(f"row {row + first}: {why}" for row, why in sorted(wrong.items())[:NAMED])
     more = f"; and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
     return f"{len(wrong):,} of {of:,} sequences cannot be used: {named}{more}"
 

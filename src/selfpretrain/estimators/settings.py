@@ -49,6 +49,7 @@ class Settings(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         signal: what numbers are; auto: values. Strings and bytes are text always.
         longer: what to do when asked about sequences longer than those of training.
         random_state: a number gives the same model every time; None another one.
+        verbose: whether to show how far training is.
         runs: a folder where finished stages are kept and found again; None: until this process ends.
     """
 
@@ -70,6 +71,7 @@ class Settings(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     longer: Literal["cut", "refuse"] = "cut"
     device: str = "auto"
     random_state: Any = 0
+    verbose: bool = False
     runs: str | Path | None = None
 
     def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
@@ -125,7 +127,7 @@ class Settings(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     def _workspace(self) -> Workspace:
         runs = Path(self.runs) if self.runs is not None else Path(_scratch_folder().name)
-        return replace(Workspace.of(runs, self.device, "1"), quiet=True)
+        return replace(Workspace.of(runs, self.device, "1"), quiet=not self.verbose)
 
 
 def _changed(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:

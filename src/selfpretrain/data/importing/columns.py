@@ -45,7 +45,7 @@ class TableSource(Source):
         names = self.table.names(options.label)
         for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *said]))):
             where = partial(_row, at)
-            flat, lengths = self._sequences(piece, where)
+            flat, lengths = self.sequences(piece, where)
             labels = words(piece[options.label], self.changed)
             if names:
                 labels = pc.take(pa.array(names, pa.large_string()), _ids(labels, len(names), where))
@@ -61,7 +61,12 @@ class TableSource(Source):
             return f"column {self.sequence[position]!r}"
         return f"column {self.sequence[min(channel, len(self.sequence) - 1)]!r}, position {position}"
 
-    def _sequences(self, piece: Piece, where: Where) -> Ragged:
+    def sequences(self, piece: Piece, where: Where) -> Ragged:
+        """The sequences of some rows.
+
+        Raises:
+            DataError: naming the first cell that holds none.
+        """
         arrays = [piece[column] for column in self.sequence]
         if self.form == "wide":
             return read_wide(arrays, where, self.sequence)
