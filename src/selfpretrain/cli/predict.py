@@ -20,9 +20,7 @@ def predict(
     new: NewData,
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV file for the answers.")],
     skip_bad: SkipBad = False,
-    longer: Annotated[
-        Longer, typer.Option(help="What to do with sequences longer than in training.")
-    ] = "cut",
+    longer: Annotated[Longer, typer.Option(help="What to do with longer ones than in training.")] = "cut",
     device: Device = "auto",
     trust: Trust = None,
 ) -> None:

@@ -34,6 +34,7 @@ TOLERANCE = 1e-5
 SHORTEST = 3
 """Positions of the shortest sequence that is taken; what is shorter is padded."""
 NEEDS = ("onnx", "onnxscript", "onnxruntime")
+INPUTS = ["inputs", "lengths"]
 Answer = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -126,8 +127,10 @@ def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> An
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it tells its makers of every start otherwise
     import onnxruntime
 
-    names = {"input_names": ["inputs", "lengths"], "output_names": ["answers"]}
-    torch.onnx.export(program, (), path, dynamo=True, external_data=False, verbose=False, **names)
+    graph = torch.onnx.export(
+        program, dynamo=True, verbose=False, input_names=INPUTS, output_names=["answers"]
+    )
+    graph.save(path, external_data=False)
     session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
 
     def ask(inputs: Tensor, lengths: Tensor) -> Tensor:

@@ -16,19 +16,18 @@ def _library() -> Any:
     return huggingface_hub
 
 
-def published(estimator: SequenceEstimator | None = None, trust: tuple[str, ...] = ()) -> Any:
-    """The class that speaks to the hub, or an estimator as one of its things.
+def published(trust: tuple[str, ...] = ()) -> Any:
+    """The class of what is on the hub.
 
     Raises:
         SpecError: if the library is not installed.
     """
     hub = _library()
 
-    class Published(hub.ModelHubMixin, library_name="selfpretrain"):  # type: ignore[misc, call-arg]
+    class Published(hub.ModelHubMixin, library_name="selfpretrain"):  # type: ignore[misc, name-defined, call-arg, unused-ignore]
         """An estimator with the manners of the hub."""
 
-        def __init__(self, estimator: SequenceEstimator) -> None:
-            self.estimator = estimator
+        estimator: SequenceEstimator  # no argument: the mixin would put it into a config of its own
 
         def _save_pretrained(self, save_directory: Path) -> None:
             save(self.estimator, save_directory)
@@ -54,9 +53,11 @@ def published(estimator: SequenceEstimator | None = None, trust: tuple[str, ...]
                     local_files_only=local_files_only,
                     token=token,
                 )
-            return cls(load(folder, trust=trust))
+            found = cls()
+            found.estimator = load(folder, trust=trust)
+            return found
 
-    return Published(estimator) if estimator is not None else Published
+    return Published
 
 
 def push(estimator: SequenceEstimator, name: str, private: bool = False) -> str:
@@ -65,7 +66,8 @@ def push(estimator: SequenceEstimator, name: str, private: bool = False) -> str:
     Raises:
         StoreError: if the hub refuses it, or is out of reach.
     """
-    thing = published(estimator)
+    thing = published()()
+    thing.estimator = estimator
     try:
         return str(thing.push_to_hub(name, private=private))
     except Exception as error:  # the library has one for each reason of network and server
