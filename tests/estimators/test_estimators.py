@@ -135,7 +135,7 @@ def test_a_task_by_its_name_is_scored_on_its_test_split():
 
 def test_patience_ends_training_early():
     model = SequenceClassifier(**SHORT | {"epochs": 60}, patience=2).fit(X, np.resize(["a", "b", "c"], 80))
-    log = settings.Settings._workspace(model).stage(model.recipes_[0])
+    log = settings.EstimatorSettings._workspace(model).stage(model.recipes_[0])
     assert log.read("result.json")["stopped"] == "patience"
 
 

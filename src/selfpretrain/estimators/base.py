@@ -33,12 +33,12 @@ from .predictor import MEMORY, Predictor
 from .said import Said
 from .scores import Score
 from .sequences import Sequences
-from .settings import Settings, halved
+from .settings import EstimatorSettings, halved
 
 E = TypeVar("E", bound="SequenceEstimator")
 
 
-class SequenceEstimator(Settings):
+class SequenceEstimator(EstimatorSettings):
     """Self-pretraining on all sequences, then finetuning on the labelled ones."""
 
     def fit(

@@ -114,7 +114,7 @@ def _program(module: Exported, form: Form, longest: int) -> torch.export.Exporte
     shapes = {"inputs": {0: rows, 1: positions}, "lengths": {0: rows}}
     batch = _batch(form, 3, max(SHORTEST + 1, longest // 2))
     with torch.no_grad():
-        return torch.export.export(module, batch, dynamic_shapes=shapes, strict=False)
+        return torch.export.export(module, batch, dynamic_shapes=shapes)
 
 
 def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> Answer:

@@ -32,7 +32,7 @@ CHECKS = 20
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Settings(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """How sequences are read, and how networks are trained on them.
 
     Args:
