@@ -3,7 +3,7 @@
 Source: our question, after the claim of self-pretraining on genomes (2025) that a quarter of the labels with
 self-pretraining beats all of them without.
 
-Protocol: a Transformer on handwritten digits; 1, 5, 10, 30 and 100 % of the training labels, drawn anew for
+Protocol: a Transformer of one block on handwritten digits; 1, 5, 10, 30 and 100 % of the training labels, drawn anew for
 every seed, fewer being a part of more; pretraining sees all training sequences, without labels, and is done
 once per seed; every fraction gets as many steps of finetuning, and as many from scratch, as all labels do.
 Simple methods get as many labels.
@@ -24,7 +24,7 @@ from ..system.files import Json
 from ..tasks.digits import Digits
 from ..training.recipe import Stage
 from .base import Scale, Study
-from .recipes.arms import SCRATCH, SPT, TIED, Arms, usual_arms
+from .recipes.arms import SCRATCH, SPT, TIED, Arms, resized, usual_arms
 from .recipes.defaults import denoiser, small, toys
 
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)
@@ -53,7 +53,7 @@ class LabelFraction(Study):
         if scale == "paper":
             raise SpecError("label-fraction: no paper prints this; use --scale small")
         task = Digits() if scale == "small" else Digits().tiny()
-        arms = small(task, Attention(), denoiser(task, "masked"))
+        arms = resized(width=32, depth=1)(small(task, Attention(), denoiser(task, "masked")))
         return cls(task, arms if scale == "small" else toys(arms), seeds)
 
     def cells(self) -> Iterator[Cell]:
