@@ -54,11 +54,12 @@ def exported(*arguments):
     subprocess.run([sys.executable, "-c", SCRIPT, *map(str, arguments)], check=True, env=environment)
 
 
-@pytest.mark.parametrize("mixer", ["attention", "s4d"])
+@pytest.mark.parametrize("mixer", ["s4d", pytest.param("attention", marks=pytest.mark.slow)])
 def test_torch_export_equals_the_network_at_other_lengths(mixer, tmp_path):
-    exported("SequenceClassifier", mixer, "masked", 2, tmp_path / "model.pt2", 0)
+    exported("SequenceClassifier", mixer, "masked", 2, tmp_path / "model.pt2", 90)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "objective"), [("SequenceRegressor", "masked"), ("SequencePretrainer", "causal")]
 )
@@ -69,7 +70,7 @@ def test_onnx_equals_the_network_at_lengths_never_exported(kind, objective, tmp_
 
 
 def test_a_network_that_knows_its_positions_is_not_exported_beyond_them(tmp_path):
-    model = SequenceClassifier(**TOY, mixer="attention").fit(X, y)
+    model = SequenceClassifier(**TOY, mixer="luna").fit(X, y)
     with pytest.raises(SpecError, match="knows 48 positions, and cannot be exported for 100"):
         model.export(tmp_path / "model.pt2", length=100)
 
@@ -92,11 +93,7 @@ def test_published_models_come_back(tmp_path, monkeypatch):
     again = SequenceClassifier.from_pretrained(str(sent["me/waves"]))
     assert (again.predict_proba(X) == model.predict_proba(X)).all()
     monkeypatch.setattr(hub, "snapshot_download", lambda name, **how: str(sent[name]))
-    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", missing)
+    config = tmp_path / "config.json"
+    config.write_text("{}")
+    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", lambda **how: str(config))
     assert (SequenceClassifier.from_pretrained("me/waves").predict_proba(X) == model.predict_proba(X)).all()
-
-
-def missing(**how):
-    from huggingface_hub.errors import EntryNotFoundError
-
-    raise EntryNotFoundError("there is no config.json", response=None)

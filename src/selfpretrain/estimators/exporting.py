@@ -114,6 +114,7 @@ def _program(module: Exported, form: Form, longest: int) -> torch.export.Exporte
     shapes = {"inputs": {0: rows, 1: positions}, "lengths": {0: rows}}
     batch = _batch(form, 3, max(SHORTEST + 1, longest // 2))
     with torch.no_grad():
+        module(*_batch(form, 1, longest))  # tables of positions grow to what they must hold
         return torch.export.export(module, batch, dynamic_shapes=shapes)
 
 
@@ -127,10 +128,9 @@ def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> An
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it tells its makers of every start otherwise
     import onnxruntime
 
-    graph = torch.onnx.export(
-        program, dynamo=True, verbose=False, input_names=INPUTS, output_names=["answers"]
+    torch.onnx.export(
+        program, (), path, dynamo=True, external_data=False, input_names=INPUTS, output_names=["answers"]
     )
-    graph.save(path, external_data=False)
     session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
 
     def ask(inputs: Tensor, lengths: Tensor) -> Tensor:

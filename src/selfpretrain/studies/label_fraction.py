@@ -3,10 +3,10 @@
 Source: our question, after the claim of self-pretraining on genomes (2025) that a quarter of the labels with
 self-pretraining beats all of them without.
 
-Protocol: a Transformer of one block on handwritten digits; 1, 5, 10, 30 and 100 % of the training labels, drawn anew for
-every seed, fewer being a part of more; pretraining sees all training sequences, without labels, and is done
-once per seed; every fraction gets as many steps of finetuning, and as many from scratch, as all labels do.
-Simple methods get as many labels.
+Protocol: a Transformer of one block on handwritten digits; 1, 5, 10, 30 and 100 % of the training labels,
+drawn anew for every seed, fewer being a part of more; pretraining sees all training sequences, without
+labels, and is done once per seed; every fraction gets as many steps of finetuning, and as many from scratch,
+as all labels do. Simple methods get as many labels.
 
 Expected: the fewer labels, the more self-pretraining is worth.
 
