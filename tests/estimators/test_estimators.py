@@ -22,7 +22,7 @@ NEW, RIGHT = waves(60, seed=1)
 
 @pytest.fixture(scope="module")
 def model():
-    return SequenceClassifier(**SHORT, calibrate=True, n_members=2).fit(X, y)
+    return SequenceClassifier(**SHORT | {"epochs": 30}, calibrate=True, n_members=2).fit(X, y)
 
 
 def test_learns_waves_of_unequal_lengths(model):
@@ -87,6 +87,13 @@ def test_unlabelled_sequences_are_pretrained_on():
     assert len(task.load("val")) == 9
     with pytest.raises(SpecError, match="no label"):
         SequenceClassifier(**TOY).fit(X, [None] * 80)
+
+
+def test_some_labels_are_numbers_and_others_unknown():
+    some = [i % 3 if i % 4 else None for i in range(80)]
+    model = SequenceClassifier(**TOY).fit(X, some)
+    assert model.classes_.tolist() == [0, 1, 2] and model.classes_.dtype.kind == "i"
+    assert 0 <= model.score(NEW, np.arange(60) % 3) <= 1
 
 
 def test_validation_holds_back_whole_groups():
@@ -263,3 +270,17 @@ def test_compare_asks_the_question_of_this_project(tmp_path):
     rows = model.compare(seeds=2).to_rows()
     assert {row["column"] for row in rows} == {"scratch", "scratch, tied", "SPT"}
     assert len(rows) == 6
+
+
+@pytest.mark.parametrize("objective", ["masked", None])
+def test_explanations_find_what_decides(objective):
+    random = np.random.RandomState(0)
+    labels = np.resize([0, 1], 60)
+    x = random.randn(60, 40)
+    x[labels == 1, 10:16] += 4
+    model = SequenceClassifier(**SHORT | {"objective": objective, "epochs": 25}).fit(list(x), labels)
+    assert model.score(list(x), labels) > 0.9
+    found = model.explain(list(x[labels == 1][:5]))
+    importance = np.mean([each.importance for each in found], axis=0)
+    assert importance[10:16].mean() > 5 * np.abs(np.delete(importance, range(9, 17))).mean()
+    assert found[0].answer == 1 and "<svg" in found[0].picture()

@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_array
@@ -34,6 +34,9 @@ from .said import Said
 from .scores import Score
 from .sequences import Sequences
 from .settings import EstimatorSettings, halved
+
+if TYPE_CHECKING:
+    from .explaining import Explanation
 
 E = TypeVar("E", bound="SequenceEstimator")
 
@@ -111,6 +114,12 @@ class SequenceEstimator(EstimatorSettings):
         from .saving import load
 
         return _checked(load(folder, device, trust), cls, folder)
+
+    def explain(self, X: Any) -> "list[Explanation]":
+        """How much every position contributed to the answers, with a picture; see ``explaining``."""
+        from .explaining import explain
+
+        return explain(self, X)
 
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Write the model as ``.onnx`` or ``.pt2`` of torch.export, see ``exporting.export``."""

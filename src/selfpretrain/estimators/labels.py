@@ -46,9 +46,15 @@ def numbers_of(y: Any) -> np.ndarray:
     return found
 
 
-def unlabelled(y: Any) -> bool:
-    """Whether there is not one label."""
-    return y is None or bool(_missing(_flat(y)).all())
+def labels_from(labels: list[Any]) -> np.ndarray:
+    """Labels as an array; what are not all words or all numbers stay what they are."""
+    if len({str if isinstance(label, str) else type(label) for label in labels}) == 1:
+        found = np.array(labels)
+        if found.ndim == 1 and found.dtype.kind in "biufU":
+            return found
+    held = np.empty(len(labels), dtype=object)
+    held[:] = labels
+    return held
 
 
 def _flat(y: Any) -> np.ndarray:
@@ -79,10 +85,6 @@ def _in_order(labels: list[Any]) -> tuple[np.ndarray, np.ndarray]:
         kinds.sort()
     except TypeError:
         kinds.sort(key=lambda kind: (type(kind).__name__, repr(kind)))
-    if all(isinstance(kind, str) for kind in kinds):
-        classes = np.array(kinds)
-    else:
-        classes = np.empty(len(kinds), dtype=object)
-        classes[:] = kinds
+    classes = labels_from(kinds)
     number = {kind: i for i, kind in enumerate(kinds)}
     return classes, np.array([number[label] for label in labels], dtype=np.int64)

@@ -24,6 +24,7 @@ from ..training.stage_folder import WEIGHTS, Folder
 from .base import SequenceEstimator
 from .card import card
 from .classifier import SequenceClassifier
+from .labels import labels_from
 from .predictor import Predictor
 from .pretrainer import SequencePretrainer
 from .regressor import SequenceRegressor
@@ -116,6 +117,8 @@ def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) 
             estimator.classes_ = labels_from([_label(plain) for plain in said["classes"]])
         estimator.scores_, estimator.data_facts_ = said["scores"], said["data"]
         estimator.reading_ = said["reading"]
+        estimator.recipes_ = [revive(recipe, trust) for recipe in said["recipes"]]
+        estimator.validation_scores_ = said["scores"]["val"]
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, SpecError):
             raise
@@ -142,17 +145,6 @@ def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor]) -> SequenceEst
         estimator._adopt(task.form)
     estimator.recipes_, estimator.scores_, estimator.reading_, estimator.task_ = [recipe], {}, None, task
     return estimator
-
-
-def labels_from(labels: list[Any]) -> np.ndarray:
-    """Labels as an array; what are not all words or all numbers stay what they are."""
-    if not any(isinstance(label, tuple) for label in labels):
-        found = np.array(labels)
-        if found.ndim == 1 and found.tolist() == labels:
-            return found
-    held = np.empty(len(labels), dtype=object)
-    held[:] = labels
-    return held
 
 
 def _network(model: Model, objective: Objective, form: Any, tensors: Any, prefix: str) -> Any:
