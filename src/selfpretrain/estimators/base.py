@@ -90,8 +90,11 @@ class SequenceEstimator(EstimatorSettings):
         Args:
             X: sequences; or the name of a task, for its test split.
             groups: (n,) what is drawn as a whole, e.g. patients.
+
+        Raises:
+            SpecError: if the model gives no answers.
         """
-        raise NotImplementedError
+        raise SpecError(f"{type(self).__name__} gives vectors, no answers; there is nothing to evaluate")
 
     def note_scores(self, task: Task) -> None:
         """Take down for the card what the model scores on the test split of a task."""
