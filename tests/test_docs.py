@@ -3,11 +3,13 @@
 The ``python`` blocks of a page are one module, imported in an empty folder. A block whose first line is a
 comment with a file name, such as ``# mylab/mixers.py``, is that file; one under ``src/selfpretrain/`` joins
 the package as if it had been dropped there. Of ``console`` blocks, lines that start with ``$`` are checked:
-verbs and flags of ``spt``, targets of ``make``, files and functions of ``pytest``. Scripts of ``examples/``
-run, and the names that the package offers are those that docs/python.md lists.
+verbs and flags of ``spt``, targets of ``make``, files and functions of ``pytest``. Scripts and
+notebooks of ``examples/`` run, and the names that the package offers are those that docs/python.md lists.
 """
 
 import importlib
+import importlib.util
+import json
 import pydoc
 import re
 import shlex
@@ -111,6 +113,25 @@ def test_example_runs(
     importlib.import_module(example).main()
     assert list((sandbox / "runs").rglob(left))
     assert "%" in capsys.readouterr().out
+
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
+def test_notebook_runs_and_was_run(path: Path, sandbox: Path) -> None:
+    where = importlib.util.spec_from_file_location("notebooks", ROOT / "tools" / "notebooks.py")
+    assert where and where.loader
+    tool = importlib.util.module_from_spec(where)
+    where.loader.exec_module(tool)
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    done = tool.executed(kept)
+    assert [len(cell.get("outputs", [])) for cell in done["cells"]] == [
+        len(cell.get("outputs", [])) for cell in kept["cells"]
+    ]
+    assert any(cell.get("outputs") for cell in kept["cells"])
 
 
 def documented() -> list[str]:

@@ -16,7 +16,7 @@ from selfpretrain.registry import INSIDE, SHELVES
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
 FILES = sorted(PACKAGE.rglob("*.py"))
 GLOSSARY = PACKAGE.parents[1] / "docs" / "glossary.md"
-LARGEST_PACKAGE, LARGEST_STUDIES = 16_500, 2_150
+LARGEST_PACKAGE, LARGEST_STUDIES = 18_300, 2_190
 """Lines of code: of everything but studies, which are tables that nobody imports; of studies."""
 LARGEST_FILE, LONGEST_FUNCTION, MOST_ARGUMENTS = 400, 60, 7
 MEDIAN_FUNCTION, LONG_FUNCTION = 7, 20
@@ -351,7 +351,19 @@ def test_the_picture_of_the_rooms_is_true() -> None:
     assert drawn == rooms(), "put the text that `python tests/test_house.py` prints into docs/architecture.md"
 
 
-FLOORS = ["cli", "studies", "runner", "training", "objectives", "tasks", "mixers", "data", "report", "system"]
+FLOORS = [
+    "cli",
+    "estimators",
+    "studies",
+    "runner",
+    "training",
+    "objectives",
+    "tasks",
+    "mixers",
+    "data",
+    "report",
+    "system",
+]
 
 
 def rooms() -> str:

@@ -11,6 +11,8 @@ Begin with ``compare``, which does what ``spt compare`` does and returns its res
 says how to read them), ``import_arrays`` arrays, and ``load_task`` finds a task by its name. ``Recipe``,
 ``Stage``, ``Model``, ``Budget`` and ``Optim`` say what one training is, and ``run`` carries it out in a
 ``Workspace``. ``read_results`` opens what an earlier comparison or study left, as ``ExperimentResults``.
+``SequenceClassifier``, ``SequenceRegressor`` and ``SequencePretrainer`` are models to use, with the
+conventions of scikit-learn.
 """
 
 import importlib
@@ -19,6 +21,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .data.importing.importer import import_arrays, import_data
     from .data.importing.options import ImportOptions
+    from .estimators.classifier import SequenceClassifier
+    from .estimators.pretrainer import SequencePretrainer
+    from .estimators.regressor import SequenceRegressor
     from .report.results import ExperimentResults
     from .report.results import read as read_results
     from .runner.stage import run
@@ -38,6 +43,9 @@ __all__ = [
     "Model",
     "Optim",
     "Recipe",
+    "SequenceClassifier",
+    "SequencePretrainer",
+    "SequenceRegressor",
     "Stage",
     "Workspace",
     "compare",
@@ -56,6 +64,9 @@ _WHERE = {
     "Model": "training.model:Model",
     "Optim": "training.optim:Optim",
     "Recipe": "training.recipe:Recipe",
+    "SequenceClassifier": "estimators.classifier:SequenceClassifier",
+    "SequencePretrainer": "estimators.pretrainer:SequencePretrainer",
+    "SequenceRegressor": "estimators.regressor:SequenceRegressor",
     "Stage": "training.recipe:Stage",
     "Workspace": "runner.workspace:Workspace",
     "compare": "studies._running:compare",

@@ -33,6 +33,7 @@ LATER = {
     "selfpretrain.optim:Optim": {"warmup_steps", "wait_epochs"},
     "selfpretrain.recipe:Budget": {"hours"},
     "selfpretrain.recipe:Stage": {"criterion"},
+    "selfpretrain.objectives.classify:Classify": {"weights", "smoothing"},
     "selfpretrain.tasks.text:Text": {"selection"},
 }
 """Fields that came later, by class: where they have their default, what was trained before is the same.

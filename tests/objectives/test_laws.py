@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 import toys
 from selfpretrain import registry
 from selfpretrain.data.examples import Batch, generator
+from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Objective
 from selfpretrain.objectives.masked import Masked
@@ -144,3 +146,24 @@ def test_masking_rate_is_kept(rate):
     targets = Masked(rate).make_targets(batch, task.form, generator("test"))
     n = int(batch.real().sum())
     assert abs(int(targets.size) - rate * n) <= 4 * (rate * (1 - rate) * n) ** 0.5
+
+
+@pytest.mark.parametrize(("name", "target"), [("classify", "classes"), ("regress", "reals")])
+def test_a_weight_of_two_is_an_example_twice(name, target):
+    """In the sum of losses, whose gradient training follows."""
+    task, objective = toys.Majority(target=target), OBJECTIVES[name]()
+    data = task.load("train")
+    rows, twice = torch.arange(4), torch.tensor([0, 1, 2, 3, 3])
+    outputs = torch.randn(4, 2 if target == "classes" else 1, generator=generator("weights"))
+    asked = objective.make_targets(data.batch(rows), task.form, generator("weights"))
+    weighed = replace(asked, batch=replace(asked.batch, weights=torch.tensor([1.0, 1.0, 1.0, 2.0])))
+    repeated = objective.make_targets(data.batch(twice), task.form, generator("weights"))
+    loss = objective.loss(outputs, weighed, task.form)
+    assert loss.item() == pytest.approx(objective.loss(outputs[twice], repeated, task.form).item())
+
+
+def test_weights_of_classes_must_be_as_many():
+    classify = OBJECTIVES["classify"]
+    form = toys.Majority(target="classes").form
+    with pytest.raises(SpecError, match="3 class weights for 2 classes"):
+        classify(weights=(1.0, 1.0, 1.0)).head(form, 8, "mean")

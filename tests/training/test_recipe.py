@@ -142,6 +142,8 @@ def test_fields_that_came_later_do_not_change_what_was_trained_before():
     said = describe(plain)
     assert "criterion" not in said and "hours" not in said["budget"]
     assert not {"warmup_steps", "wait_epochs"} & set(said["optim"])
+    assert not {"weights", "smoothing"} & set(said["objective"])
+    assert describe(Classify(weights=(1.0, 2.0)))["weights"] == [1.0, 2.0]
     changed = Stage(
         Classify(), Budget(steps=3, hours=2.0), Optim(warmup_steps=0, wait_epochs=5), criterion="accuracy"
     )

@@ -16,17 +16,20 @@ VERBS = {
     "compare": "compare",
     "study": "study",
     "run": "run_recipe",
+    "fit": "fit",
+    "predict": "predict",
     "report": "report",
     "list": "listing",
     "doctor": "doctor",
     "bench": "bench",
     "check": "check",
     "show": "show",
+    "model": "model",
     "data": "data",
     "runs": "runs",
 }
 """The verbs in the order of ``spt --help``, and the module of each: only what is asked for is imported."""
-GROUPS = {"data", "runs"}
+GROUPS = {"data", "model", "runs"}
 """Verbs that are groups of others."""
 
 

@@ -31,12 +31,14 @@ class Batch:
     valid: Valid
     targets: Tensor  # (examples,), int64 classes or float32 values
     views: int = 1
+    weights: Tensor | None = None  # (examples,) what each counts in a loss over labels; None: all the same
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
         valid = None if self.valid is None else self.valid.to(device, non_blocking=True)
         inputs, targets = (x.to(device, non_blocking=True) for x in (self.inputs, self.targets))
-        return replace(self, inputs=inputs, valid=valid, targets=targets)
+        weights = None if self.weights is None else self.weights.to(device, non_blocking=True)
+        return replace(self, inputs=inputs, valid=valid, targets=targets, weights=weights)
 
     def real(self) -> Bool[Tensor, "B L"]:
         """Which positions are real, spelled out."""
@@ -49,7 +51,9 @@ class Batch:
         rows = torch.arange(len(self.targets), device=self.targets.device)[rank::world]
         rows_of_views = torch.cat([rows + v * len(self.targets) for v in range(self.views)])
         valid = None if self.valid is None else self.valid[rows_of_views]
-        return replace(self, inputs=self.inputs[rows_of_views], valid=valid, targets=self.targets[rows])
+        weights = None if self.weights is None else self.weights[rows]
+        inputs, targets = self.inputs[rows_of_views], self.targets[rows]
+        return replace(self, inputs=inputs, valid=valid, targets=targets, weights=weights)
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class Examples:
     )
     packed: bool = False
     padded: int = 0  # the least length of a batch, for networks that must see one length only
+    weights: Tensor | None = None  # (n,) float32: what each counts in a loss over labels; None: all the same
 
     @classmethod
     def ragged(cls, sequences: Sequence[np.ndarray], targets: np.ndarray) -> "Examples":
@@ -122,9 +127,9 @@ class Examples:
 
     def take(self, rows: Tensor) -> "Examples":
         """The examples at ``rows``, sharing the flat tensor."""
-        groups = None if self.groups is None else self.groups[rows]
-        starts, lengths = self.starts[:, rows], self.lengths[:, rows]
-        return replace(self, starts=starts, lengths=lengths, targets=self.targets[rows], groups=groups)
+        groups, weights = (None if x is None else x[rows] for x in (self.groups, self.weights))
+        starts, lengths, targets = self.starts[:, rows], self.lengths[:, rows], self.targets[rows]
+        return replace(self, starts=starts, lengths=lengths, targets=targets, groups=groups, weights=weights)
 
     def batch(self, rows: Tensor) -> Batch:
         """The examples at ``rows``, padded with zeros to the longest of them, or further to ``padded``."""
@@ -132,10 +137,11 @@ class Examples:
         gather = _gathered if self.flat.device.type == "cpu" else _indexed
         inputs = gather(self, starts, lengths, max(self.padded, int(lengths.max())))
         targets = self.targets[rows].to(inputs.device)
+        weights = None if self.weights is None else self.weights[rows].to(inputs.device)
         if int(lengths.min()) == inputs.shape[1]:
-            return Batch(inputs, None, targets, self.views)
+            return Batch(inputs, None, targets, self.views, weights)
         valid = torch.arange(inputs.shape[1]) < lengths[:, None]
-        return Batch(inputs, valid.to(inputs.device), targets, self.views)
+        return Batch(inputs, valid.to(inputs.device), targets, self.views, weights)
 
     def sequence(self, row: int, view: int = 0) -> np.ndarray:
         """(length,) symbols or (length, C) values of one sequence, as they are stored."""

@@ -46,7 +46,8 @@ class Pooled(nn.Module):
 
     def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Float[Tensor, "answers K"]:
         """Answers of the examples, in order."""
-        views = pool(x, valid, self.pooling).chunk(self.views)
+        pooled = pool(x, valid, self.pooling)
+        views = (pooled,) if self.views == 1 else pooled.chunk(self.views)
         if self.views == 2:
             a, b = views
             views = (a, b, a - b, a * b)

@@ -38,6 +38,12 @@ class Targets:
         return replace(self, batch=batch, answer=self.answer[mine], hidden=hidden, counts=self.counts[mine])
 
 
+def weighed(losses: Tensor, targets: Targets) -> Tensor:
+    """The sum of losses, each counted as often as its example is to count."""
+    weights = targets.batch.weights
+    return losses.sum() if weights is None else (losses * weights).sum()
+
+
 class Objective(abc.ABC):
     """A spec that owns a head, a corruption, a loss and scores.
 

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from ..data.examples import Batch
 from ..data.schema import Classes, Form
 from ..errors import SpecError
-from ..spec import spec
+from ..spec import Positive, Rate, spec
 from ._heads import Pooled, Pooling, Style
-from .base import Objective, Targets
+from .base import Objective, Targets, weighed
 
 
 @spec
@@ -19,20 +19,30 @@ class Classify(Objective):
     labelled = True
 
     style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
+    weights: tuple[Positive, ...] = ()  # what an example of each class counts in the loss; none: all the same
+    smoothing: Rate = 0.0  # share of every label that is spread evenly over all classes in the loss
 
     def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
         """Logits of the classes from pooled features."""
         if not isinstance(form.target, Classes):
             raise SpecError("classify needs classes, but this task's targets are real numbers; use regress")
-        return Pooled(width, len(form.target.names), pooling, self.style, form.views)
+        classes = len(form.target.names)
+        if self.weights and len(self.weights) != classes:
+            raise SpecError(f"{len(self.weights)} class weights for {classes} classes; give one for each")
+        return Pooled(width, classes, pooling, self.style, form.views)
 
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """The sequences as they are."""
         return Targets(batch, batch.targets, torch.tensor(len(batch.targets), device=batch.targets.device))
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
-        """Sum of the cross-entropies, in nats."""
-        return F.cross_entropy(outputs, targets.answer, reduction="sum")
+        """Sum of the cross-entropies, in nats; weighed and smoothed where that is asked for."""
+        classes = outputs.new_tensor(self.weights) if self.weights else None
+        how = "sum" if targets.batch.weights is None else "none"
+        found = F.cross_entropy(
+            outputs, targets.answer, classes, reduction=how, label_smoothing=self.smoothing
+        )
+        return weighed(found, targets)
 
     def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Sums of examples, losses and right answers."""

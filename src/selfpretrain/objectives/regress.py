@@ -12,7 +12,7 @@ from ..errors import SpecError
 from ..shapes import Hidden, Valid, Vectors
 from ..spec import spec
 from ._heads import Pooled, Pooling, Style
-from .base import Objective, Targets
+from .base import Objective, Targets, weighed
 
 
 @spec
@@ -34,7 +34,7 @@ class Regress(Objective):
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of squared errors, in squared standard deviations of the training targets."""
-        return (((outputs[:, 0] - targets.answer) / reals(form).spread) ** 2).sum()
+        return weighed(((outputs[:, 0] - targets.answer) / reals(form).spread) ** 2, targets)
 
     def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Sums of examples, errors and centred targets, from which R2 over the whole split follows."""

@@ -9,6 +9,7 @@ from ..data.examples import Examples, generator
 from ..data.schema import Form
 from ..objectives.base import Objective
 from ..system import distributed
+from ..tasks.base import Task
 from .build import training_data, usable
 from .recipe import Recipe
 
@@ -70,6 +71,11 @@ def test(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Scores of a recipe's last stage on the test split; nothing may be chosen by them."""
     task = recipe.task_of(recipe.last)
     return evaluate(network, recipe.last.objective, usable(recipe, task.load("test")), task.form)
+
+
+def held_out(task: Task) -> Examples:
+    """The test split of a task, for somebody who asks a finished model about it."""
+    return task.load("test")
 
 
 def fitted(network: nn.Module, recipe: Recipe) -> Evaluation:

@@ -211,7 +211,7 @@ class SetBuilder:
                 self.out.rewrite(lambda block: block.astype(np.uint8))
             return Tokens(vocab)
         levels = 256 if np.dtype(self.out.dtype) == np.uint8 else None
-        values = _moments(self.out.blocks(), lengths, train)
+        values = moments(self.out.blocks(), lengths, train)
         if levels:
             return replace(values, levels=levels, low=0.0, high=255.0)
         self._narrow(values)
@@ -245,7 +245,7 @@ def _rounded(flat: np.ndarray) -> int:
         return int(((large % 1 == 0) & (large.astype(np.float32) != large)).sum())
 
 
-def _moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
+def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
     """Range, centre and spread of the values of the training split; NaN is not counted."""
     ends, at = lengths.cumsum(), 0
     shift = count = total = square = np.zeros(1)

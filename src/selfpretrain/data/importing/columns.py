@@ -43,7 +43,7 @@ class TableSource(Source):
         names = self.table.names(options.label)
         for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *options.roles.values()]))):
             where = partial(_row, first)
-            flat, lengths = self._sequences(piece, where)
+            flat, lengths = self.sequences(piece, where)
             columns = {role: words(piece[column], self.changed) for role, column in options.roles.items()}
             if names:
                 numbers = _ids(columns["label"], len(names), where)
@@ -57,7 +57,12 @@ class TableSource(Source):
             return f"column {self.sequence[position]!r}"
         return f"column {self.sequence[min(channel, len(self.sequence) - 1)]!r}, position {position}"
 
-    def _sequences(self, piece: Piece, where: Where) -> Ragged:
+    def sequences(self, piece: Piece, where: Where) -> Ragged:
+        """The sequences of some rows.
+
+        Raises:
+            DataError: naming the first cell that holds none.
+        """
         arrays = [piece[column] for column in self.sequence]
         if self.form == "wide":
             return read_wide(arrays, where, self.sequence)

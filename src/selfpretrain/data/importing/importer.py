@@ -12,7 +12,7 @@ from ...errors import DataError, nearest, offered
 from ...registry import names
 from ...system.events import progress
 from .. import paths
-from ..prepared import OLD, PreparedSet, writing
+from ..prepared import OLD, PreparedSet, Writer, writing
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
@@ -115,13 +115,26 @@ def import_data(
     check_name(name)
     place = paths.home(FOLDER, name)
     with paths.locked(place), writing(place) as out:
-        builder, done = SetBuilder(out, plan.source, plan.options), 0
-        for part in plan.parts():
-            builder.add(part)
-            done += len(part.lengths)
-            progress(f"import {name}", done, plan.source.total)
-        there = Path(plan.origin).expanduser().absolute()
-        return builder.finish({"name": name, "origin": str(there) if there.exists() else plan.origin})
+        return _filled(out, plan, name)
+
+
+def take_in(plan: ImportPlan) -> PreparedSet:
+    """Read everything into memory; nothing is kept on disk.
+
+    Raises:
+        DataError: if something cannot be used.
+    """
+    return _filled(Writer(None), plan, suggested_name(plan.origin))
+
+
+def _filled(out: Writer, plan: ImportPlan, name: str) -> PreparedSet:
+    builder, done = SetBuilder(out, plan.source, plan.options), 0
+    for part in plan.parts():
+        builder.add(part)
+        done += len(part.lengths)
+        progress(f"import {name}", done, plan.source.total)
+    there = Path(plan.origin).expanduser().absolute()
+    return builder.finish({"name": name, "origin": str(there) if there.exists() else plan.origin})
 
 
 def import_arrays(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -21,6 +22,8 @@ Taps = Float[Tensor, "H T"]
 def causal_conv(u: Sequences, kernel: Taps) -> Sequences:
     """y[t] = sum_{j >= 0} kernel[j] u[t - j], per channel; lags beyond the kernel count zero."""
     kernel = kernel[:, : u.shape[1]]
+    if torch.compiler.is_exporting():
+        return _direct(u, kernel, 0)
     return _convolve(u, _around(kernel, None, fast_length(u.shape[1] + kernel.shape[1] - 1)))
 
 
@@ -30,7 +33,19 @@ def two_sided_conv(u: Sequences, past: Taps, future: Taps) -> Sequences:
     Source: Amos et al. (2024), the bidirectional S4 of their code: the future starts at lag 1.
     """
     L = u.shape[1]
+    if torch.compiler.is_exporting():
+        return _direct(u, torch.cat([future[:, :L].flip(-1), past[:, :L]], dim=-1), L)
     return _convolve(u, _around(past[:, :L], future[:, :L], fast_length(2 * L)))
+
+
+def _direct(u: Sequences, kernel: Taps, ahead: int) -> Sequences:
+    """The same term by term: formats that networks are exported to have no FFT of any length.
+
+    Args:
+        kernel: the lag of its first tap is -ahead.
+    """
+    padded = F.pad(u.transpose(1, 2), (kernel.shape[1] - 1 - ahead, ahead))
+    return F.conv1d(padded, kernel.flip(-1)[:, None].to(u.dtype), groups=u.shape[2]).transpose(1, 2)
 
 
 @functools.cache

@@ -1,0 +1,95 @@
+"""``spt model``: what else can be done with a model: take, show, embed, export and push it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import DataRoot, Device, Trust
+from .predict import ModelFolder, NewData, SkipBad
+
+app = typer.Typer(help="Take, show, embed with, export and publish models.", no_args_is_help=True)
+Output = Annotated[Path, typer.Option("--output", "-o", help="Where it goes.")]
+
+
+@app.command()
+def take(
+    experiment: Annotated[Path, typer.Argument(help="The folder of a finished comparison, in runs.")],
+    row: Annotated[str, typer.Option(help="Row of its table, e.g. attention.")],
+    column: Annotated[str, typer.Option(help="Column of its table, e.g. SPT.")],
+    output: Output,
+    seed: Annotated[int, typer.Option(min=0, help="Which of the repetitions.")] = 0,
+    task: Annotated[str, typer.Option(help="Where there are several.")] = "",
+    trust: Trust = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Make a model to use of one arm of a finished comparison."""
+    from ..estimators.taking import take as taken
+
+    typer.echo(f"the model: {taken(experiment, (task, row, column, seed), tuple(trust or ())).save(output)}")
+
+
+@app.command()
+def show(model: ModelFolder) -> None:
+    """Show a model's card: what it does, its data, scores and recipe."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from ..estimators.card import card
+    from ..estimators.saving import about_of
+
+    Console().print(Markdown(card(about_of(model)).split("---\n", 2)[2]))
+
+
+@app.command()
+def embed(
+    model: ModelFolder,
+    new: NewData,
+    output: Output,
+    skip_bad: SkipBad = False,
+    device: Device = "auto",
+    trust: Trust = None,
+) -> None:
+    """Write one vector per row of a file, as .npy; rows that are skipped are NaN."""
+    import numpy as np
+
+    from ..estimators import files, saving
+
+    estimator = saving.load(model, device, tuple(trust or ()))
+    asked = files.open_file(new, estimator)
+    found = files.readable(estimator, asked, skip_bad)
+    vectors = np.full((found.given, estimator.predictor_.model.width), np.nan)
+    vectors[found.rows] = estimator.transform(estimator.examples(found))
+    with output.open("wb") as file:
+        np.save(file, vectors, allow_pickle=False)
+    typer.echo(f"{len(vectors):,} vectors of width {vectors.shape[1]}: {output}")
+
+
+@app.command()
+def export(
+    model: ModelFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A file .onnx, or .pt2 of torch.export.")],
+    length: Annotated[
+        int | None, typer.Option(min=2, help="Longest sequence it must take; by default as in training.")
+    ] = None,
+    trust: Trust = None,
+) -> None:
+    """Write a model for other programs, with any batch and length, and check its answers."""
+    from ..estimators import saving
+    from ..estimators.exporting import export as exported
+
+    difference = exported(saving.load(model, "cpu", tuple(trust or ())), output, length)
+    typer.echo(f"its answers differ by at most {difference:.1e} from the network's: {output}")
+
+
+@app.command()
+def push(
+    model: ModelFolder,
+    name: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="What it will be called on the hub.")],
+    private: Annotated[bool, typer.Option("--private", help="Only for you to see.")] = False,
+    trust: Trust = None,
+) -> None:
+    """Publish a model on the Hugging Face hub, with its card."""
+    from ..estimators import hub, saving
+
+    typer.echo(hub.push(saving.load(model, "cpu", tuple(trust or ())), name, private))

@@ -1,0 +1,35 @@
+"""``spt predict``: what a model says of new sequences."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from .options import Device, Trust
+
+app = typer.Typer()
+Longer = Literal["cut", "refuse"]
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that spt fit has made.")]
+NewData = Annotated[Path, typer.Argument(metavar="NEW", help="A table like that of spt fit, or .npy.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Answer the rows that are fine; name the others.")]
+
+
+@app.command()
+def predict(
+    model: ModelFolder,
+    new: NewData,
+    output: Annotated[Path, typer.Option("--output", "-o", help="CSV file for the answers.")],
+    skip_bad: SkipBad = False,
+    longer: Annotated[Longer, typer.Option(help="What to do with longer ones than in training.")] = "cut",
+    device: Device = "auto",
+    trust: Trust = None,
+) -> None:
+    """Answer every row of a file, in its order, with probabilities and whatever else stood in the row."""
+    from ..estimators import files, saving
+
+    estimator = saving.load(model, device, tuple(trust or ()))
+    estimator.longer = longer
+    asked = files.open_file(new, estimator)
+    without = files.answer(estimator, asked, output, skip_bad)
+    left = f", {without:,} without an answer (see column problem)" if without else ""
+    typer.echo(f"{len(asked.rows):,} rows{left}: {output}")

@@ -1,0 +1,1 @@
+"""Estimators: self-pretraining with the manners of scikit-learn, and the trained models it leaves."""

@@ -1,0 +1,115 @@
+"""Trained networks and all that it takes to ask them: what comes out of training and goes into a file."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data.examples import Batch, Examples
+from ..data.schema import Form
+from ..objectives._heads import pool
+from ..objectives.base import Objective
+from ..training.evaluate import POSITIONS
+from ..training.model import Model, Network
+
+MOST_ROWS = 512
+"""Sequences that are answered at once."""
+MEMORY = (MemoryError, torch.OutOfMemoryError)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """One network, or several whose answers are averaged."""
+
+    model: Model
+    objective: Objective  # of the last stage
+    form: Form
+    networks: tuple[Network, ...]
+    temperature: float = 1.0  # what logits are divided by
+
+    def to(self, device: str) -> "Predictor":
+        """The same on a device."""
+        for network in self.networks:
+            network.to(device)
+        return self
+
+    def outputs(self, data: Examples) -> np.ndarray:
+        """(members, n, K) what heads answer, in double precision."""
+        return np.stack([_run(_answers, network, self._padded(data)) for network in self.networks])
+
+    def probabilities(self, data: Examples) -> np.ndarray:
+        """(n, K) of the classes, averaged over the members."""
+        return self.averaged(self.outputs(data))
+
+    def averaged(self, logits: np.ndarray) -> np.ndarray:
+        """(n, K) probabilities from the logits (members, n, K) of the members."""
+        return softmax(logits / self.temperature).mean(0)
+
+    def embeddings(self, data: Examples) -> np.ndarray:
+        """(n, D) pooled vectors of the first member, as its head sees them."""
+
+        def pooled(network: Network, batch: Batch) -> Tensor:
+            return pool(network.features(batch.inputs, batch.valid), batch.valid, self.model.pooling)
+
+        return _run(pooled, self.networks[0], self._padded(data))
+
+    def positions(self, data: Examples) -> list[np.ndarray]:
+        """A vector (L, D) for every position of every sequence, of the first member."""
+        found: dict[int, np.ndarray] = {}
+        data = self._padded(data)
+        for rows, batch in data.batches(_size(data)):
+            vectors = _asked(lambda n, b: n.features(b.inputs, b.valid), self.networks[0], batch)
+            found |= {
+                row: vectors[i, : int(data.lengths[0, row])].numpy() for i, row in enumerate(rows.tolist())
+            }
+        return [found[row] for row in range(len(data))]
+
+    def _padded(self, data: Examples) -> Examples:
+        return replace(data, padded=self.form.length) if self.model.mixer.fixed_length else data
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities along the last axis."""
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _answers(network: Network, batch: Batch) -> Tensor:
+    return network(batch.inputs, batch.valid)
+
+
+Ask = Callable[[Network, Batch], Tensor]
+
+
+def _run(ask: Ask, network: Network, data: Examples) -> np.ndarray:
+    """(n, K) in the order of the examples; once with batches of half the size, where memory ends."""
+    size = _size(data)
+    try:
+        return _in_batches(ask, network, data, size)
+    except MEMORY:
+        if size == 1:
+            raise
+        return _in_batches(ask, network, data, size // 2)
+
+
+def _in_batches(ask: Ask, network: Network, data: Examples, size: int) -> np.ndarray:
+    parts, order = [], []
+    for rows, batch in data.batches(size):
+        parts.append(_asked(ask, network, batch))
+        order.append(rows)
+    found = torch.empty_like(torch.cat(parts))
+    found[torch.cat(order)] = torch.cat(parts)
+    return found.numpy()
+
+
+@torch.no_grad()
+def _asked(ask: Ask, network: Network, batch: Batch) -> Tensor:
+    network.eval()
+    device = next(network.parameters()).device
+    return ask(network, batch.to(device)).double().cpu()
+
+
+def _size(data: Examples) -> int:
+    return max(1, min(MOST_ROWS, POSITIONS // int(data.longest.max())))

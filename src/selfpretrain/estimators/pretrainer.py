@@ -1,0 +1,27 @@
+"""Self-pretraining alone, for vectors that stand for sequences."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import TransformerMixin
+
+from ..data.schema import Reals, Target
+from ..errors import SpecError
+from ..studies.recipes.arms import Arms
+from ..tasks.base import Task
+from ..training.recipe import Stage
+from .base import SequenceEstimator
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SequencePretrainer(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
+    """Self-pretraining on sequences; ``transform`` gives their vectors. Labels are not looked at."""
+
+    def _targets(self, y: Any, n: int) -> tuple[np.ndarray, Target]:
+        return np.full(n, np.nan, dtype=np.float32), Reals()
+
+    def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
+        if not self.objective:
+            raise SpecError("SequencePretrainer needs an objective, e.g. masked")
+        return (arms.pretrain,)

@@ -1,0 +1,92 @@
+"""What is said about each of somebody's sequences: label, group and weight; and which are held back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
+
+from ..errors import DataError
+
+FEW = 20
+"""Labelled examples below which none is held back for validation."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What is said about each sequence."""
+
+    targets: np.ndarray
+    groups: Any = None
+    weights: np.ndarray | None = None
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """(n,) whether there is a label."""
+        return np.isfinite(self.targets) if self.targets.dtype.kind == "f" else self.targets >= 0
+
+    @property
+    def counted(self) -> np.ndarray:
+        """(n,) whether an example counts at all."""
+        return np.ones(len(self.targets), bool) if self.weights is None else self.weights != 0
+
+    @property
+    def group_numbers(self) -> torch.Tensor | None:
+        """(n,) the groups, numbered."""
+        if self.groups is None:
+            return None
+        return torch.from_numpy(np.unique(self.groups, return_inverse=True)[1].astype(np.int64))
+
+    def extended(self, n: int) -> "Said":
+        """With unlabelled examples at the end; each is a group of its own."""
+        more = n - len(self.targets)
+        nothing = np.nan if self.targets.dtype.kind == "f" else -1
+        targets = np.concatenate([self.targets, np.full(more, nothing, dtype=self.targets.dtype)])
+        groups = self.groups
+        if groups is not None:
+            known = np.unique(np.asarray(groups), return_inverse=True)[1]
+            groups = np.concatenate([known, known.max() + 1 + np.arange(more)])
+        weights = None if self.weights is None else np.concatenate([self.weights, np.ones(more)])
+        return Said(targets, groups, weights)
+
+    def take(self, keep: np.ndarray) -> "Said":
+        """What is said about some examples."""
+        groups, weights = (None if x is None else x[keep] for x in (self.groups, self.weights))
+        return Said(self.targets[keep], groups, weights)
+
+    def loss_weights(self, train: np.ndarray) -> torch.Tensor | None:
+        """(n,) with mean one over what is trained on; none where all are alike."""
+        if self.weights is None or len(np.unique(self.weights[self.labelled])) < 2:
+            return None
+        mean = self.weights[train & self.labelled].mean()
+        return torch.from_numpy((self.weights / mean).astype(np.float32))
+
+    def divided(self, share: float, seed: int) -> np.ndarray:
+        """(n,) 0 where an example is trained on, 1 where it is held back to choose weights by.
+
+        A share of the labelled examples is held back, by class, or whole groups; none of fewer than 20.
+
+        Raises:
+            DataError: if there is only one group.
+        """
+        split = np.zeros(len(self.targets), dtype=np.int64)
+        rows = np.flatnonzero(self.labelled) if self.labelled.any() else np.arange(len(split))
+        if not share or len(rows) < FEW:
+            return split
+        if self.groups is not None:
+            groups = np.asarray(self.groups)
+            if len(np.unique(groups[rows])) < 2:
+                raise DataError("one group cannot be divided: give validation_fraction=0, or no groups")
+            by_group = GroupShuffleSplit(n_splits=1, test_size=share, random_state=seed)
+            held = next(by_group.split(rows, groups=groups[rows]))[1]
+            split[np.isin(groups, groups[rows[held]])] = 1
+            return split
+        classes = self.targets[rows] if self.targets.dtype.kind == "i" else np.zeros(len(rows))
+        kinds, count = np.unique(classes, return_counts=True)
+        by_class = count.min() > 1 and len(rows) * share >= len(kinds)
+        splitter = (StratifiedShuffleSplit if by_class else ShuffleSplit)(
+            n_splits=1, test_size=share, random_state=seed
+        )
+        split[rows[next(splitter.split(rows, classes))[1]]] = 1
+        return split

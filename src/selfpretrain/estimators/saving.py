@@ -1,0 +1,169 @@
+"""Models in folders: weights as safetensors, everything else as JSON; nothing is unpickled.
+
+model.json           what it is: settings, network, form of sequences, labels, scores, data, versions
+weights.safetensors  the networks, of each member under its number; from whatever device, for any device
+README.md            a card for people, see ``card``
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import __version__
+from ..data.prepared import FORM
+from ..errors import SpecError, StoreError
+from ..objectives.base import Objective
+from ..runner.workspace import Workspace
+from ..spec import describe, revive
+from ..system.files import FORMAT, Json, write_text
+from ..training.model import Model
+from ..training.recipe import Recipe
+from ..training.stage_folder import WEIGHTS, Folder
+from .base import SequenceEstimator
+from .card import card
+from .classifier import SequenceClassifier
+from .labels import labels_from
+from .predictor import Predictor
+from .pretrainer import SequencePretrainer
+from .regressor import SequenceRegressor
+
+FILE = "model.json"
+KINDS = {kind.__name__: kind for kind in (SequenceClassifier, SequenceRegressor, SequencePretrainer)}
+ELSEWHERE = ("runs", "device", "random_state", "verbose")
+"""Settings that say nothing about a model where it is loaded."""
+
+
+def save(estimator: SequenceEstimator, folder: str | Path) -> Path:
+    """Write a trained estimator into a folder, which is made.
+
+    Raises:
+        SpecError: if its labels are of a kind that JSON cannot hold.
+        StoreError: if it cannot be written.
+    """
+    place, predictor = Folder.make(Path(folder)), estimator.predictor_
+    tensors = {
+        f"{i}.{name}": tensor.cpu()
+        for i, network in enumerate(predictor.networks)
+        for name, tensor in network.state_dict().items()
+    }
+    said = about(estimator) | {"weights": place.save(WEIGHTS, tensors)}
+    place.write(FILE, said)
+    write_text(place.path / "README.md", card(said))
+    return place.path
+
+
+def about(estimator: SequenceEstimator) -> Json:
+    """All that a folder says of a model, besides its weights."""
+    predictor = estimator.predictor_
+    settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ELSEWHERE}
+    weights = settings.get("class_weight")
+    if weights and not isinstance(weights, str):
+        settings["class_weight"] = None  # its labels may be no keys of JSON; the objective holds the numbers
+    return {
+        "format": FORMAT,
+        "kind": type(estimator).__name__,
+        "settings": describe(settings),
+        "model": describe(predictor.model),
+        "objective": describe(predictor.objective),
+        "form": FORM.dump_python(predictor.form, mode="json"),
+        "members": len(predictor.networks),
+        "temperature": predictor.temperature,
+        "classes": [_plain(label) for label in getattr(estimator, "classes_", [])],
+        "features": getattr(estimator, "n_features_in_", None),
+        "recipes": [describe(recipe) for recipe in getattr(estimator, "recipes_", [])],
+        "scores": {"val": getattr(estimator, "validation_scores_", [])} | estimator.scores_,
+        "data": estimator.data_facts_,
+        "reading": estimator.reading_,
+        "versions": {"selfpretrain": __version__, "torch": torch.__version__, "numpy": np.__version__},
+    }
+
+
+def about_of(folder: str | Path) -> Json:
+    """What a folder says of its model, besides the weights.
+
+    Raises:
+        StoreError: if it holds none.
+    """
+    place = Folder(Path(folder))
+    if not place.has(FILE):
+        raise StoreError(f"{folder} holds no model: there is no {FILE}; spt fit ... -o {folder} makes one")
+    return place.read(FILE)
+
+
+def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> SequenceEstimator:
+    """The estimator that ``save`` wrote, on whatever device there is.
+
+    Args:
+        trust: packages from outside whose mixers may be loaded.
+
+    Raises:
+        StoreError: if the folder holds no model, or a damaged one.
+        SpecError: if it needs a package that is not trusted.
+    """
+    place, said = Folder(Path(folder)), about_of(folder)
+    try:
+        settings = {key: revive(value, trust) for key, value in said["settings"].items()}
+        estimator = KINDS[said["kind"]](**settings, device=device)
+        model, objective = revive(said["model"], trust), revive(said["objective"], trust)
+        form = FORM.validate_python(said["form"])
+        tensors = place.load(WEIGHTS, said["weights"])[0]
+        networks = tuple(
+            _network(model, objective, form, tensors, f"{i}.") for i in range(int(said["members"]))
+        )
+        estimator.predictor_ = Predictor(model, objective, form, networks, float(said["temperature"]))
+        if said["classes"]:
+            estimator.classes_ = labels_from([_label(plain) for plain in said["classes"]])
+        estimator.scores_, estimator.data_facts_ = said["scores"], said["data"]
+        estimator.reading_ = said["reading"]
+        estimator.recipes_ = [revive(recipe, trust) for recipe in said["recipes"]]
+        estimator.validation_scores_ = said["scores"]["val"]
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        if isinstance(error, SpecError):
+            raise
+        raise StoreError(f"{place.path / FILE} is damaged: {type(error).__name__}: {error}") from error
+    if said.get("features") is not None:
+        estimator.n_features_in_ = said["features"]
+    estimator.predictor_.to(Workspace.of(Path(folder), device, "1").device)
+    return estimator
+
+
+def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor]) -> SequenceEstimator:
+    """The last stage of a recipe that somebody has run, as an estimator.
+
+    Args:
+        tensors: its weights.
+    """
+    task, last = recipe.task, recipe.last
+    kind = {"Classify": SequenceClassifier, "Regress": SequenceRegressor}.get(type(last.objective).__name__)
+    estimator = (kind or SequencePretrainer)(mixer=recipe.model.mixer)
+    named = {f"0.{name}": tensor for name, tensor in tensors.items()}
+    network = _network(recipe.model, last.objective, task.form, named, "0.")
+    estimator.predictor_ = Predictor(recipe.model, last.objective, task.form, (network,))
+    if isinstance(estimator, SequenceClassifier):
+        estimator._adopt(task.form)
+    estimator.recipes_, estimator.scores_, estimator.reading_, estimator.task_ = [recipe], {}, None, task
+    return estimator
+
+
+def _network(model: Model, objective: Objective, form: Any, tensors: Any, prefix: str) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        network = model.build(form, objective.head(form, model.width, model.pooling))
+    mine = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    network.load_state_dict(mine)
+    return network.eval()
+
+
+def _plain(label: Any) -> Any:
+    """A label as JSON holds it."""
+    label = label.item() if isinstance(label, np.generic) else label
+    if isinstance(label, tuple):
+        return {"tuple": [_plain(part) for part in label]}
+    if isinstance(label, str | int | float | bool):
+        return label
+    raise SpecError(f"a label is {label!r}, a {type(label).__name__}; words, numbers and tuples can be saved")
+
+
+def _label(plain: Any) -> Any:
+    return tuple(_label(part) for part in plain["tuple"]) if isinstance(plain, dict) else plain

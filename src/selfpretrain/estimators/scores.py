@@ -1,0 +1,92 @@
+"""How good answers are, by the measures that people use, each with an interval over the examples."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn import metrics
+
+BINS = 15
+"""Of confidence, for the expected calibration error."""
+LEVEL = (2.5, 97.5)
+"""Percentiles between which 95 % of the resamples lie."""
+Measures = Callable[[np.ndarray, np.ndarray], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A measure, and between which values it would lie with other examples of the same kind."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+def class_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    """Measures of probabilities (n, K) for classes (n,); NaN where there is one class and two are needed."""
+    given, K = probabilities.argmax(1), probabilities.shape[1]
+    found = {
+        "accuracy": metrics.accuracy_score(right, given),
+        "balanced accuracy": metrics.recall_score(right, given, average="macro", labels=np.unique(right)),
+        "macro F1": metrics.f1_score(right, given, average="macro", zero_division=0),
+        "MCC": metrics.matthews_corrcoef(right, given),
+        "log loss": metrics.log_loss(right, probabilities, labels=np.arange(K)),
+        "ECE": calibration_error(right, probabilities),
+    }
+    there = [k for k in range(K) if 0 < (right == k).sum() < len(right)]
+    pairs = [(right == k, probabilities[:, k]) for k in (there if K > 2 else there[-1:])]
+    found["AUROC"] = float(np.mean([metrics.roc_auc_score(*pair) for pair in pairs])) if pairs else np.nan
+    found["average precision"] = (
+        float(np.mean([metrics.average_precision_score(*pair) for pair in pairs])) if pairs else np.nan
+    )
+    return {name: float(value) for name, value in found.items()}
+
+
+def real_measures(right: np.ndarray, given: np.ndarray) -> dict[str, float]:
+    """Measures of real numbers (n,)."""
+    return {
+        "R2": metrics.r2_score(right, given) if len(right) > 1 else np.nan,
+        "MAE": float(metrics.mean_absolute_error(right, given)),
+        "RMSE": float(metrics.root_mean_squared_error(right, given)),
+    }
+
+
+def calibration_error(right: np.ndarray, probabilities: np.ndarray) -> float:
+    """Mean distance of confidence and accuracy over bins of confidence, weighted by their examples.
+
+    Source: Guo et al. (2017), On Calibration of Modern Neural Networks, eq. 3.
+    """
+    return sum(share * abs(sure - hit) for sure, hit, share in calibration(right, probabilities))
+
+
+def calibration(right: np.ndarray, probabilities: np.ndarray) -> list[tuple[float, float, float]]:
+    """Mean confidence, accuracy and share of the examples of every bin of confidence that has some."""
+    sure, hit = probabilities.max(1), probabilities.argmax(1) == right
+    place = np.minimum((sure * BINS).astype(int), BINS - 1)
+    held = [place == bin for bin in range(BINS)]
+    return [(float(sure[b].mean()), float(hit[b].mean()), float(b.mean())) for b in held if b.any()]
+
+
+def bootstrap(
+    measures: Measures, answers: Sequence[Any], groups: Any = None, draws: int = 200
+) -> dict[str, Score]:
+    """The measures of some answers, with percentile intervals over examples, or over whole groups."""
+    random, n = np.random.RandomState(0), len(answers[0])
+    owner = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    rows_of = [np.flatnonzero(owner == g) for g in range(owner.max() + 1)] if groups is not None else None
+    found: dict[str, list[float]] = {}
+    for _ in range(draws):
+        drawn = random.randint(owner.max() + 1, size=owner.max() + 1)
+        rows = drawn if rows_of is None else np.concatenate([rows_of[g] for g in drawn])
+        for name, value in measures(*(np.asarray(a)[rows] for a in answers)).items():
+            found.setdefault(name, []).append(value)
+    whole = measures(*map(np.asarray, answers))
+    bounds = {
+        name: np.nanpercentile(values, LEVEL) if np.isfinite(values).any() else (np.nan, np.nan)
+        for name, values in found.items()
+    }
+    return {name: Score(value, *map(float, bounds[name])) for name, value in whole.items()}

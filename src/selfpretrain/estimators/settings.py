@@ -1,0 +1,162 @@
+"""What can be set of an estimator, and the recipe that follows from it."""
+
+import tempfile
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from ..errors import DataError
+from ..mixers.base import Mixer
+from ..registry import resolve
+from ..runner.workspace import Workspace
+from ..studies.recipes.arms import Arms
+from ..studies.recipes.defaults import denoiser, small, toys
+from ..tasks.base import Task
+from ..training import cost
+from ..training.recipe import Budget, Recipe, Stage
+from .sequences import Kind
+
+LONG = 512
+"""Positions from which on attention is not the mixer of choice, because its cost grows with their square."""
+BATCH_POSITIONS = 1 << 16
+"""Positions of a training batch, at most, where nobody says how large it is to be."""
+USED, OVERHEAD = 0.8, 1.3
+"""Share of a time limit that is planned for; what optimizer and validation add to both passes."""
+CHECKS = 20
+"""Validations where training may stop early."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """How sequences are read, and how networks are trained on them.
+
+    Args:
+        mixer: a name of `spt list mixers`; auto: attention for short sequences, s4d for long ones.
+        objective: how to pretrain, of `spt list objectives`; None: training from scratch.
+        scale: auto, or smoke for a few steps that prove nothing.
+        width, depth, lr, epochs, pretrain_epochs: of network and stages; None: what the scale says.
+        batch_size: examples per step; auto: by their length, and once half of it where memory ends.
+        validation_fraction: share of the labelled examples, whole groups together, that weights are chosen
+            by; 0, or fewer than 20 labelled ones: the last weights are kept.
+        patience: stop after so many validations of 20 without a better score; 0: never.
+        n_members: networks, differing by their seeds, whose answers are averaged.
+        time_limit: minutes; training is planned to take less, and ended when they are over.
+        signal: what numbers are; auto: values. Strings and bytes are text always.
+        longer: what to do when asked about sequences longer than those of training.
+        random_state: a number gives the same model every time; None another one.
+        verbose: whether to show how far training is.
+        runs: a folder where finished stages are kept and found again; None: until this process ends.
+    """
+
+    mixer: str | Mixer = "auto"
+    objective: str | None = "masked"
+    scale: Literal["auto", "smoke"] = "auto"
+    width: int | None = None
+    depth: int | None = None
+    dropout: int | float = 0.0
+    lr: float | None = None
+    epochs: int | float | None = None
+    pretrain_epochs: int | float | None = None
+    batch_size: int | Literal["auto"] = "auto"
+    validation_fraction: int | float = 0.15
+    patience: int = 0
+    n_members: int = 1
+    time_limit: int | float | None = None
+    signal: Kind = "auto"
+    longer: Literal["cut", "refuse"] = "cut"
+    device: str = "auto"
+    random_state: Any = 0
+    verbose: bool = False
+    runs: str | Path | None = None
+
+    def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
+        """The stages of the recipe."""
+        finetune = arms.finetune if self.objective else arms.scratch
+        return (arms.pretrain, finetune) if self.objective else (finetune,)
+
+    def _recipes(self, task: Task) -> list[Recipe]:
+        arms = self._arms(task)
+        stages = tuple(self._fitted(stage, task) for stage in self._stages(arms, task))
+        model = arms.model if self.objective else arms.scratch_model
+        first = Recipe(task, model, stages, self._seed())
+        if self.time_limit:
+            first = _within(first, 60 * self.time_limit / self.n_members)
+        return [replace(first, seed=first.seed + member) for member in range(self.n_members)]
+
+    def _arms(self, task: Task) -> Arms:
+        """Network and stages, as the scale and all that was set say."""
+        name = self.mixer
+        if name == "auto":
+            name = "attention" if task.form.length <= LONG else "s4d"
+        mixer = resolve("mixers", name)
+        arms = small(task, mixer, denoiser(task, self.objective or "masked"))
+        arms = toys(arms) if self.scale == "smoke" else arms
+        width, depth = self.width or arms.model.width, self.depth or arms.model.depth
+        model = replace(arms.model, width=width, depth=depth, dropout=self.dropout)
+        finetune = _changed(arms.finetune, self.epochs, self.lr)
+        scratch = _changed(arms.scratch, self.epochs, self.lr)
+        return Arms(model, _changed(arms.pretrain, self.pretrain_epochs, None), finetune, model, scratch)
+
+    def _fitted(self, stage: Stage, task: Task) -> Stage:
+        """A stage with a batch that the data can fill, and the manner in which weights are chosen."""
+        data = task.load("train")
+        usable = int(data.labelled.sum()) if stage.objective.labelled else len(data)
+        if not usable:
+            raise DataError("no example has a label; SequencePretrainer trains without any")
+        fits = max(1, min(stage.batch, BATCH_POSITIONS // task.form.length))
+        size = fits if self.batch_size == "auto" else self.batch_size
+        stage = replace(stage, batch=min(size, usable))
+        epochs = stage.budget.epochs
+        if epochs and round(epochs * (usable // stage.batch)) < 1:
+            stage = replace(stage, budget=Budget(steps=1))
+        if _same(task):
+            return replace(stage, select="last", evals=1)
+        if self.patience and stage.objective.labelled:
+            return replace(stage, patience=self.patience, evals=CHECKS)
+        return stage
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _workspace(self) -> Workspace:
+        runs = Path(self.runs) if self.runs is not None else Path(_scratch_folder().name)
+        return replace(Workspace.of(runs, self.device, "1"), quiet=not self.verbose)
+
+
+def _changed(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:
+    stage = replace(stage, budget=Budget(epochs=epochs)) if epochs is not None else stage
+    return replace(stage, optim=replace(stage.optim, lr=lr)) if lr is not None else stage
+
+
+def _same(task: Task) -> bool:
+    """Whether validation has no examples of its own."""
+    return task.load("val").starts.equal(task.load("train").starts)
+
+
+def halved(recipe: Recipe) -> Recipe:
+    """The same recipe with batches of half the size."""
+    return replace(recipe, stages=tuple(replace(s, batch=max(1, s.batch // 2)) for s in recipe.stages))
+
+
+def _within(recipe: Recipe, seconds: float) -> Recipe:
+    """The same recipe with fewer steps where it would take longer on this machine; each stage has a limit."""
+    steps = [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()]
+    takes = [OVERHEAD * n * cost.seconds_per_step(p) for n, p in zip(steps, recipe.prefixes(), strict=True)]
+    share = min(1.0, USED * seconds / sum(takes))
+    stages = []
+    for stage, count, long in zip(recipe.stages, steps, takes, strict=True):
+        limit = seconds * long / sum(takes) / 3600
+        stages.append(replace(stage, budget=Budget(steps=max(1, round(count * share)), hours=limit)))
+    return replace(recipe, stages=tuple(stages))
+
+
+@cache
+def _scratch_folder() -> "tempfile.TemporaryDirectory[str]":
+    return tempfile.TemporaryDirectory(prefix="selfpretrain-")

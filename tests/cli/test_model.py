@@ -1,0 +1,139 @@
+"""``spt fit``, ``predict`` and ``model`` as people use them: answers in order, mistakes in one line."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from selfpretrain import SequenceClassifier
+from selfpretrain.cli import app
+from selfpretrain.tasks._waves import waves
+
+POSITIONS = 24
+
+
+@pytest.fixture
+def spt(capsys):
+    def call(*arguments):
+        code = app.run(list(map(str, arguments)))
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, " ".join(err.split())
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table to learn from, one to be asked about with two bad rows, and a model of the first."""
+    folder = tmp_path_factory.mktemp("models")
+    write(folder / "train.csv", 90, 0)
+    write(folder / "new.csv", 20, 1, bad=True)
+    write(folder / "good.csv", 20, 1)
+    arguments = ("--label", "shape", "--group", "patient", "--sequence", "t*", "--scale", "smoke", "-q")
+    paths = ("fit", folder / "train.csv", "-o", folder / "model", "--runs", folder / "runs")
+    assert app.run(list(map(str, (*paths, *arguments)))) == 0
+    return folder
+
+
+def write(path, number, seed, bad=False):
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["name", "patient", "shape", *(f"t{i}" for i in range(POSITIONS))])
+        for i, (x, shape) in enumerate(zip(*waves(number, seed), strict=True)):
+            row = [f"row {i}", i // 5, shape, *x[:POSITIONS, 0]]
+            if bad and i == 3:
+                row[5] = "oops"
+            if bad and i == 5:
+                row[3:] = [""] * POSITIONS
+            table.writerow(row)
+
+
+def rows_of(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_answers_are_those_of_python_in_the_order_of_the_file(spt, folder):
+    assert spt("predict", folder / "model", folder / "good.csv", "-o", folder / "out.csv")[0] == 0
+    found, asked = rows_of(folder / "out.csv"), rows_of(folder / "good.csv")
+    assert [row["name"] for row in found] == [row["name"] for row in asked]
+    model = SequenceClassifier.load(folder / "model")
+    x = np.array([[float(row[f"t{i}"]) for i in range(POSITIONS)] for row in asked])
+    chances = np.array([[float(row["p(sine)"]), float(row["p(square)"])] for row in found])
+    assert (chances == model.predict_proba(list(x))).all()
+    assert [row["prediction"] for row in found] == model.predict(list(x)).tolist()
+
+
+def test_bad_rows_are_named_and_the_others_answered_if_asked(spt, folder):
+    code, _, err = spt("predict", folder / "model", folder / "new.csv", "-o", folder / "no.csv")
+    assert code == 2 and not (folder / "no.csv").exists()
+    assert "2 of 20 sequences cannot be used: row 4: column 't2' holds 'oops', not a number; row 6" in err
+    arguments = ("predict", folder / "model", folder / "new.csv", "-o", folder / "some.csv", "--skip-bad")
+    code, out, _ = spt(*arguments)
+    assert code == 0 and "2 without an answer" in out
+    found = rows_of(folder / "some.csv")
+    assert [i for i, row in enumerate(found) if row["problem"]] == [3, 5]
+    assert found[3]["prediction"] == "" and found[4]["prediction"] in ("sine", "square")
+
+
+def test_vectors_of_a_file(spt, folder):
+    out = folder / "vectors.npy"
+    assert spt("model", "embed", folder / "model", folder / "new.csv", "-o", out, "--skip-bad")[0] == 0
+    vectors = np.load(out)
+    assert vectors.shape == (20, 16)
+    assert np.isnan(vectors).all(1).nonzero()[0].tolist() == [3, 5]
+
+
+def test_the_card_tells_data_scores_and_recipe(spt, folder):
+    code, out, _ = spt("model", "show", folder / "model")
+    assert code == 0
+    assert "sine, square" in out and "balanced accuracy" in out and "masked, then" in out
+
+
+def test_an_arm_of_a_comparison_becomes_a_model(spt, tmp_path):
+    runs = tmp_path / "runs"
+    flags = (
+        "--scale",
+        "smoke",
+        "--seeds",
+        "1",
+        "--task",
+        "digits",
+        "--mixers",
+        "attention",
+        "--jobs",
+        "1",
+        "-q",
+    )
+    assert spt("compare", *flags, "--runs", runs)[0] == 0
+    experiment = next(runs.glob("compare-*"))
+    take = ("model", "take", experiment, "--row", "attention", "-o", tmp_path / "model", "--column")
+    assert spt(*take, "SPT")[0] == 0
+    model = SequenceClassifier.load(tmp_path / "model")
+    results = [json.loads(path.read_text()) for path in (runs / "stages").glob("*/result.json")]
+    (ours,) = [r for r in results if len(r["recipe"]["stages"]) == 2]
+    assert model.score("digits") == ours["scores"]["test"]["accuracy"]
+    code, _, err = spt(*take, "SPS")
+    assert code == 2 and "did you mean 'digits: attention/SPT, seed 0'" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (
+            ("predict", "nothing", "new.csv", "-o", "o.csv"),
+            1,
+            "nothing holds no model: there is no model",
+        ),
+        (("predict", "{model}", "none.csv", "-o", "o.csv"), 2, "there is no none.csv"),
+        (("fit", "digit", "-o", "m"), 2, "did you mean 'digits'?"),
+        (("model", "export", "{model}", "-o", "m.pb"), 2, "m.pb: a model is exported to .onnx, or to .pt2"),
+    ],
+)
+def test_mistakes_get_one_line(spt, folder, monkeypatch, tmp_path, arguments, code, said):
+    monkeypatch.chdir(tmp_path)
+    given = [folder / "model" if argument == "{model}" else argument for argument in arguments]
+    found, _, err = spt(*given)
+    assert found == code and said in err

@@ -1,0 +1,286 @@
+"""Estimators on sequences of all kinds: what they learn from, what they refuse, and what they keep."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.model_selection import GridSearchCV
+
+from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegressor
+from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
+from selfpretrain.estimators import predictor as predicting
+from selfpretrain.estimators import sequences, settings
+from selfpretrain.tasks._waves import waves
+
+TOY = {"scale": "smoke", "runs": None}
+SHORT = {"width": 16, "depth": 1, "epochs": 12, "pretrain_epochs": 3, "batch_size": 8, "mixer": "s4d"}
+X, y = waves(80, seed=0)
+NEW, RIGHT = waves(60, seed=1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return SequenceClassifier(**SHORT | {"epochs": 30}, calibrate=True, n_members=2).fit(X, y)
+
+
+def test_learns_waves_of_unequal_lengths(model):
+    assert model.score(NEW, RIGHT) > 0.75
+    assert list(model.classes_) == ["sine", "square"]
+    found = model.predict_proba(NEW)
+    assert found.shape == (60, 2) and np.allclose(found.sum(1), 1)
+    assert (model.predict(NEW) == model.classes_[found.argmax(1)]).all()
+    assert model.transform(NEW).shape == (60, 16)
+    assert [len(v) for v in model.positions(NEW[:3])] == [len(s) for s in NEW[:3]]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.random.RandomState(0).randn(24, 7),
+        np.random.RandomState(0).randn(24, 7, 2),
+        ["abc", b"de", "fghi", "ä"] * 6,
+        np.array(["abc", "de", "fghi", "j"] * 6),
+        pa.array(["abc", "de", "fghi", "j"] * 6),
+        pa.chunked_array([pa.array([[1.0, 2.0], [3.0, None, 4.0]] * 12)]),
+        [[1.0, 2.0, 3.0], [4.0, 5.0]] * 12,
+        [np.ones((3, 2)), np.zeros((5, 2))] * 12,
+    ],
+    ids=["2-D", "3-D", "text", "array of text", "Arrow text", "Arrow lists", "lists", "channels"],
+)
+def test_takes_sequences_of_all_kinds(given):
+    labels = [("a", 1), ("b", 2)] * 12
+    model = SequenceClassifier(**TOY).fit(given, labels)
+    answers = model.predict(given)
+    assert len(answers) == 24 and set(answers) <= set(labels)
+
+
+def test_a_column_of_hugging_face_is_a_list_of_texts():
+    datasets = pytest.importorskip("datasets", reason="the extra hf is not installed")
+    column = datasets.Dataset.from_dict({"text": ["abc", "de"] * 12})["text"]
+    assert len(SequenceClassifier(**TOY).fit(column, [0, 1] * 12).predict(column)) == 24
+
+
+def test_nan_is_padding_at_the_end_and_filled_in_elsewhere():
+    x = np.array([[1, np.nan, 3, np.nan], [np.nan, 5, 6, 7]])
+    found = sequences.read(x).sound()
+    assert found.lengths.tolist() == [3, 4]
+    assert found.flat[:, 0].tolist() == [1, 2, 3, 5, 5, 6, 7]
+
+
+def test_tokens_are_symbols_where_that_is_said():
+    rows = [[0, 3, 2], [1, 1]] * 12
+    model = SequenceClassifier(**TOY, signal="tokens").fit(rows, [0, 1] * 12)
+    assert model.predictor_.form.signal.vocab == 4
+    with pytest.raises(DataError, match=r"row 1: it holds a symbol beyond the 4 that are known"):
+        model.predict([[0, 1], [0, 9]])
+
+
+def test_unlabelled_sequences_are_pretrained_on():
+    some = [label if i % 4 else None for i, label in enumerate(y)]
+    model = SequenceClassifier(**TOY).fit(X, some, X_unlabelled=NEW)
+    task = model.task_
+    train = task.load("train")
+    assert int(train.labelled.sum()) == 60 - 9  # nine are held back for validation
+    assert len(train) == 80 - 9 + 60
+    assert len(task.load("val")) == 9
+    with pytest.raises(SpecError, match="no label"):
+        SequenceClassifier(**TOY).fit(X, [None] * 80)
+
+
+def test_some_labels_are_numbers_and_others_unknown():
+    some = [i % 3 if i % 4 else None for i in range(80)]
+    model = SequenceClassifier(**TOY).fit(X, some)
+    assert model.classes_.tolist() == [0, 1, 2] and model.classes_.dtype.kind == "i"
+    assert 0 <= model.score(NEW, np.arange(60) % 3) <= 1
+
+
+def test_validation_holds_back_whole_groups():
+    groups = np.arange(80) // 8
+    model = SequenceClassifier(**TOY).fit(X, y, groups=groups)
+    train, val = (set(model.task_.load(split).groups.tolist()) for split in ("train", "val"))
+    assert val and not train & val
+
+
+def test_weights_of_examples_and_classes_move_the_answers():
+    heavy = np.where(y == "sine", 50.0, 1.0)
+    plain = SequenceClassifier(**SHORT).fit(X, y).predict_proba(NEW)[:, 0].mean()
+    weighed = SequenceClassifier(**SHORT).fit(X, y, sample_weight=heavy).predict_proba(NEW)[:, 0].mean()
+    classes = SequenceClassifier(**SHORT, class_weight={"sine": 50}).fit(X, y).predict_proba(NEW)[:, 0].mean()
+    assert weighed > plain + 0.1 and classes > plain + 0.1
+    balanced = SequenceClassifier(**TOY, class_weight="balanced").fit(X, ["a"] * 60 + ["b"] * 20)
+    low, high = balanced.predictor_.objective.weights
+    assert high == pytest.approx(3 * low, rel=0.1)
+
+
+def test_an_example_of_weight_zero_is_not_there():
+    twice = SequenceClassifier(**TOY).fit([*X, *NEW], [*y, *RIGHT], sample_weight=[1] * 80 + [0] * 60)
+    once = SequenceClassifier(**TOY).fit(X, y)
+    assert (twice.predict_proba(NEW) == once.predict_proba(NEW)).all()
+
+
+def test_regression_is_in_the_units_of_y():
+    lengths = [1000.0 + len(x) for x in X]
+    model = SequenceRegressor(**SHORT).fit(X, lengths)
+    assert 1020 < model.predict(NEW).mean() < 1050
+    assert set(model.evaluate(NEW, [1000.0 + len(x) for x in NEW], draws=20)) == {"R2", "MAE", "RMSE"}
+
+
+def test_pretraining_needs_no_labels():
+    vectors = SequencePretrainer(**TOY).fit(X).transform(NEW)
+    assert vectors.shape == (60, 16) and np.isfinite(vectors).all()
+
+
+def test_a_task_by_its_name_is_scored_on_its_test_split():
+    model = SequenceClassifier(**TOY).fit("digits")
+    assert 0 <= model.score("digits") <= 1
+    assert len(model.predict("digits")) == 497
+    with pytest.raises(SpecError, match="use SequenceClassifier"):
+        SequenceRegressor(**TOY).fit("digits")
+
+
+def test_patience_ends_training_early():
+    model = SequenceClassifier(**SHORT | {"epochs": 60}, patience=2).fit(X, np.resize(["a", "b", "c"], 80))
+    log = settings.EstimatorSettings._workspace(model).stage(model.recipes_[0])
+    assert log.read("result.json")["stopped"] == "patience"
+
+
+def test_a_time_limit_takes_steps_away():
+    model = SequenceClassifier(width=16, depth=1, time_limit=0.02)
+    model.fit(X, y)
+    first, last = model.recipes_[0].stages
+    assert first.budget.steps < 900 and last.budget.steps < 400
+    assert first.budget.hours + last.budget.hours == pytest.approx(0.02 / 60)
+
+
+def test_half_a_batch_is_tried_once_where_memory_ends(monkeypatch):
+    from selfpretrain.estimators import base
+
+    sizes, run = [], base.run_recipes
+
+    def short_of_memory(recipes, workspace, tested):
+        sizes.append(recipes[0].last.batch)
+        if len(sizes) == 1:
+            raise StageFailed("out of memory") from MemoryError()
+        run(recipes, workspace, tested)
+
+    monkeypatch.setattr(base, "run_recipes", short_of_memory)
+    SequenceClassifier(**TOY).fit(X, y)
+    assert sizes == [8, 4]
+    sizes.clear()
+    with pytest.raises(StageFailed):
+        SequenceClassifier(**TOY, batch_size=8).fit(X, y)
+
+
+def test_prediction_halves_its_batch_where_memory_ends(model, monkeypatch):
+    sizes, ask = [], predicting._in_batches
+
+    def short_of_memory(question, network, data, size):
+        sizes.append(size)
+        if size > 300:
+            raise MemoryError
+        return ask(question, network, data, size)
+
+    monkeypatch.setattr(predicting, "_in_batches", short_of_memory)
+    assert model.predict(NEW).shape == (60,)
+    assert sizes[1] == sizes[0] // 2
+
+
+def test_grid_search_reuses_finished_pretraining(tmp_path):
+    grid = {"label_smoothing": [0.0, 0.1], "epochs": [2, 4], "class_weight": [None, "balanced"]}
+    search = GridSearchCV(SequenceClassifier(**SHORT | {"runs": str(tmp_path)}), grid, cv=2, refit=False)
+    search.fit(X, y)
+    stages = [path.name.split("-")[2] for path in (tmp_path / "stages").iterdir()]
+    assert stages.count("classify") == 16
+    assert stages.count("masked") == 2  # one per fold
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ([np.ones((4, 3))], "row 0: it has 3 channels, the model takes 2"),
+        ([np.ones((4, 2)), np.empty((0, 2))], "row 1: there is no sequence"),
+        ([np.ones((4, 2)), None], "row 1: there is no sequence"),
+        ([np.full((4, 2), np.inf)], "row 0: a value is infinite"),
+        ([np.full((4, 2), np.nan)], "row 0: there is no sequence"),
+        ([["x", "y"], np.ones((4, 2))], "row 0: it holds something that is no number"),
+        (["text"], "the model takes values of 2 channels, these are text"),
+    ],
+)
+def test_bad_sequences_are_named_in_one_line(model, bad, said):
+    with pytest.raises(DataError) as error:
+        model.predict(bad)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_longer_sequences_are_cut_and_told_or_refused(model):
+    long = [np.ones((100, 2))]
+    with pytest.warns(UserWarning, match=r"1 of 1 sequences are cut to the 48 positions"):
+        model.predict(long)
+    model.longer = "refuse"
+    with pytest.raises(DataError, match="row 0: it is longer than the 48 positions"):
+        model.predict(long)
+    model.longer = "cut"
+
+
+def test_saved_and_loaded_elsewhere_it_answers_the_same_to_the_bit(model, tmp_path):
+    folder = model.save(tmp_path / "model")
+    script = f"""
+import numpy as np
+from selfpretrain import SequenceClassifier
+from selfpretrain.tasks._waves import waves
+model = SequenceClassifier.load({str(folder)!r}, device="cpu")
+np.save({str(tmp_path / "found.npy")!r}, model.predict_proba(waves(60, seed=1)[0]))
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert (np.load(tmp_path / "found.npy") == model.predict_proba(NEW)).all()
+    assert "sine, square" in (folder / "README.md").read_text()
+    with pytest.raises(SpecError, match="holds a SequenceClassifier, not a SequenceRegressor"):
+        SequenceRegressor.load(folder)
+    weights = folder / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8] + b"tampered")
+    with pytest.raises(StoreError):
+        SequenceClassifier.load(folder)
+    with pytest.raises(StoreError, match="holds no model"):
+        SequenceClassifier.load(tmp_path)
+
+
+def test_labels_survive_being_saved(tmp_path):
+    for labels in ([("a", 1), ("b", 2)], [3, 4], [True, False]):
+        model = SequenceClassifier(**TOY).fit(X, labels * 40)
+        again = SequenceClassifier.load(model.save(tmp_path / "m"))
+        assert again.predict(NEW).tolist() == model.predict(NEW).tolist()
+
+
+def test_measures_have_intervals_around_them(model):
+    found = model.evaluate(NEW, RIGHT, draws=50)
+    assert {"accuracy", "balanced accuracy", "macro F1", "MCC", "AUROC", "average precision"} < set(found)
+    assert found["accuracy"].value == model.score(NEW, RIGHT)
+    assert all(score.low <= score.value <= score.high or name == "ECE" for name, score in found.items())
+    wide = model.evaluate(NEW, RIGHT, groups=np.arange(60) // 20, draws=50)["accuracy"]
+    assert wide.value == found["accuracy"].value
+    assert model.confusion(NEW, RIGHT).sum() == 60
+    with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
+        model.evaluate(NEW, ["saw"] * 60)
+
+
+def test_compare_asks_the_question_of_this_project(tmp_path):
+    model = SequenceClassifier(**TOY | {"runs": str(tmp_path)}).fit(X, y)
+    rows = model.compare(seeds=2).to_rows()
+    assert {row["column"] for row in rows} == {"scratch", "scratch, tied", "SPT"}
+    assert len(rows) == 6
+
+
+@pytest.mark.parametrize("objective", ["masked", None])
+def test_explanations_find_what_decides(objective):
+    random = np.random.RandomState(0)
+    labels = np.resize([0, 1], 60)
+    x = random.randn(60, 40)
+    x[labels == 1, 10:16] += 4
+    model = SequenceClassifier(**SHORT | {"objective": objective, "epochs": 25}).fit(list(x), labels)
+    assert model.score(list(x), labels) > 0.9
+    found = model.explain(list(x[labels == 1][:5]))
+    importance = np.mean([each.importance for each in found], axis=0)
+    assert importance[10:16].mean() > 5 * np.abs(np.delete(importance, range(9, 17))).mean()
+    assert found[0].answer == 1 and "<svg" in found[0].picture()

@@ -1,0 +1,99 @@
+"""Models in other hands: exported ones answer as the network does, published ones come back whole."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from selfpretrain import SequenceClassifier
+from selfpretrain.errors import SpecError
+from selfpretrain.tasks._waves import waves
+
+X, y = waves(24, seed=0)
+TOY = {"scale": "smoke"}
+
+
+SCRIPT = """
+import sys, warnings
+import numpy as np
+import torch
+import selfpretrain
+from selfpretrain.tasks._waves import waves
+
+warnings.simplefilter("ignore")
+X, y = waves(24, seed=0)
+kind, mixer, objective, members, path, length = sys.argv[1:]
+settings = dict(scale="smoke", mixer=mixer, objective=objective, n_members=int(members))
+model = getattr(selfpretrain, kind)(**settings).fit(X, [len(x) % 2 for x in X])
+assert model.export(path, int(length) or None) < 1e-5
+if path.endswith(".onnx"):
+    import onnxruntime
+    session = onnxruntime.InferenceSession(path)
+    ask = lambda x, n: session.run(None, {"inputs": x, "lengths": n})[0]
+else:
+    program = torch.export.load(path).module()
+    ask = lambda x, n: program(torch.from_numpy(x), torch.from_numpy(n)).detach().numpy()
+for rows in (X[:1], X[:7], [x[:9] for x in X[:3]]):
+    lengths = np.array([len(row) for row in rows])
+    inputs = np.zeros((len(rows), lengths.max(), 2), dtype=np.float32)
+    for i, row in enumerate(rows):
+        inputs[i, : len(row)] = row
+    ours = {
+        "SequenceClassifier": lambda: model.predict_proba(rows),
+        "SequenceRegressor": lambda: model.predict(rows)[:, None],
+        "SequencePretrainer": lambda: model.transform(rows),
+    }[kind]()
+    assert np.abs(ask(inputs, lengths) - ours).max() < 1e-5, kind
+"""
+"""In a process of its own, because the checks of types in tests take no symbolic lengths."""
+
+
+def exported(*arguments):
+    environment = os.environ | {"ORT_DISABLE_TELEMETRY": "1"}
+    subprocess.run([sys.executable, "-c", SCRIPT, *map(str, arguments)], check=True, env=environment)
+
+
+@pytest.mark.parametrize("mixer", ["s4d", pytest.param("attention", marks=pytest.mark.slow)])
+def test_torch_export_equals_the_network_at_other_lengths(mixer, tmp_path):
+    exported("SequenceClassifier", mixer, "masked", 2, tmp_path / "model.pt2", 90)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "objective"), [("SequenceRegressor", "masked"), ("SequencePretrainer", "causal")]
+)
+def test_onnx_equals_the_network_at_lengths_never_exported(kind, objective, tmp_path):
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name, reason="the extra onnx is not installed")
+    exported(kind, "s4d", objective, 1, tmp_path / "model.onnx", 100)
+
+
+def test_a_network_that_knows_its_positions_is_not_exported_beyond_them(tmp_path):
+    model = SequenceClassifier(**TOY, mixer="luna").fit(X, y)
+    with pytest.raises(SpecError, match="knows 48 positions, and cannot be exported for 100"):
+        model.export(tmp_path / "model.pt2", length=100)
+
+
+def test_published_models_come_back(tmp_path, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub", reason="the extra hub is not installed")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    sent = {}
+
+    def upload(self, name, **how):
+        sent[name] = tmp_path / "hub" / name
+        self.save_pretrained(sent[name])
+        return f"https://huggingface.co/{name}"
+
+    monkeypatch.setattr(hub.ModelHubMixin, "push_to_hub", upload)
+    model = SequenceClassifier(**TOY).fit(X, y)
+    assert model.push_to_hub("me/waves") == "https://huggingface.co/me/waves"
+    card = (sent["me/waves"] / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: selfpretrain") and "sine, square" in card
+    again = SequenceClassifier.from_pretrained(str(sent["me/waves"]))
+    assert (again.predict_proba(X) == model.predict_proba(X)).all()
+    monkeypatch.setattr(hub, "snapshot_download", lambda name, **how: str(sent[name]))
+    config = tmp_path / "config.json"
+    config.write_text("{}")
+    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", lambda **how: str(config))
+    assert (SequenceClassifier.from_pretrained("me/waves").predict_proba(X) == model.predict_proba(X)).all()
