@@ -76,10 +76,10 @@ def test_settings_reach_all_cells_or_some():
     for recipe in cells("coser-table-4", {"finetune.optim.lr": 0.5}).values():
         assert len(recipe.stages) == 1 or recipe.last.optim.lr == 0.5
     found = cells("amos-table-2", {"S4/pretrain.optim.lr": 0.5, "Text/*/pretrain.batch": 16})
-    for (_, row, column), recipe in found.items():
+    for (label, row, column), recipe in found.items():
         if column == "SPT":
             assert (recipe.stages[0].optim.lr == 0.5) == (row == "S4")
-            assert recipe.stages[0].batch == 16
+            assert (recipe.stages[0].batch == 16) == (label == "Text")
 
 
 @pytest.mark.parametrize(

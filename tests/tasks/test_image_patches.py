@@ -11,7 +11,7 @@ from selfpretrain.tasks.image_patches import ImagePatches, _patches
 def test_symbols_are_four_shades_of_the_source(source):
     task = ImagePatches(source, made_up=True, train=40, val=10, test=20)
     train = task.load("train")
-    whole = task.whole.load("train")
+    whole = task.origin.load("train")
     pictures = np.stack([whole.sequence(row).reshape(8, 8) for row in range(len(whole))]).astype(float)
     edges = np.quantile(pictures, [0.25, 0.5, 0.75])
     slow = {tuple(_slowly(picture, edges)) for picture in pictures}

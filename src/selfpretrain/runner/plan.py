@@ -174,7 +174,7 @@ def remember_costs(workspace: Workspace) -> None:
     """Leave what was found out about costs to later commands in the same folder of runs."""
     plans = {key: asdict(plan) for key, plan in cost.known.items()}
     if distributed.is_main():
-        Folder(workspace.runs).write(COSTS, {"format": FORMAT, "by": _BY, "plans": plans})
+        Folder.make(workspace.runs).write(COSTS, {"format": FORMAT, "by": _BY, "plans": plans})
 
 
 _BY = [__version__, torch.__version__]

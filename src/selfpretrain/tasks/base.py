@@ -58,6 +58,11 @@ class Task(abc.ABC):
         """What the data are, where the fields of the spec do not say it all (e.g. the hash of a file)."""
         return ""
 
+    @property
+    def origin(self) -> "Task":
+        """The task whose files it is made of."""
+        return self
+
     def symbols(self) -> tuple[str, ...] | None:
         """How each token is written, e.g. ``("[MIN ", "3 ", ...)``, to be joined; None: by its number."""
         return None

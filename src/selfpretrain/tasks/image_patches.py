@@ -47,14 +47,14 @@ class ImagePatches(Task):
             raise SpecError(f"labels={self.labels} of train={self.train} images; lower it, or leave it out")
 
     @property
-    def whole(self) -> Prepared:
+    def origin(self) -> Prepared:
         """The task that the pictures are from."""
         return cast(Prepared, find("tasks", self.source)(made_up=self.made_up))
 
     @property
     def form(self) -> Form:
         """Patches, row by row."""
-        form = self.whole.form
+        form = self.origin.form
         side = _width(form.length) // 2
         return Form(Tokens(SHADES**4), side**2, cast(Classes, form.target))
 
@@ -64,16 +64,16 @@ class ImagePatches(Task):
         Raises:
             DataError: if the source's files are not here; the message says what to place where.
         """
-        images, labels = _images(self.whole, split)
+        images, labels = _images(self.origin, split)
         wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
         order = stratified(labels, 0)[:wanted]
-        shades = np.searchsorted(_quartiles(self.whole), images[order], side="right")
+        shades = np.searchsorted(_quartiles(self.origin), images[order], side="right")
         examples = Examples.even(_patches(shades), labels[order])
         return budget(examples, self.labels) if split == "train" else examples
 
     def version(self) -> str:
         """That of the source."""
-        return self.whole.version()
+        return self.origin.version()
 
     def tiny(self) -> "ImagePatches":
         """The made-up handful."""

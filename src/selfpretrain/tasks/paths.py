@@ -107,8 +107,8 @@ class Paths(Task):
         return budget(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Paths":
-        """100 images of 8 by 8 cells, 40 for each of the other splits."""
-        return Paths(size=8, train=100, val=40, test=40, seed=self.seed)
+        """160 images of 8 by 8 cells, 40 for each of the other splits."""
+        return Paths(size=8, train=160, val=40, test=40, seed=self.seed)
 
     def symbols(self) -> tuple[str, ...]:
         """A cell, or the upper and the lower row of a patch."""

@@ -63,6 +63,7 @@ def _counts(task: Task) -> str:
 
 def state(task: Task) -> str:
     """What is there, or what has to be done before the examples can be read."""
+    task = task.origin
     if not isinstance(task, Prepared):
         return "imported" if isinstance(task, Imported) else "embedded"
     if task.place.exists():
