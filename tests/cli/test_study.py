@@ -47,7 +47,7 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
 
     shutil.rmtree(tmp_path / "runs")
     assert app.run([*STUDY, "--results", str(kept)]) == 0
-    assert "20 stages are taken from" in said(capsys)
+    assert "30 stages are taken from" in said(capsys)
     assert (folder / "report.md").read_text() == page
 
     assert app.run([*STUDY, "--results", str(kept), "--fresh", "--dry-run"]) == 0
