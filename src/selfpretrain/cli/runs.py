@@ -126,3 +126,22 @@ def gc(
     console.print(
         f"{count} stages, {size / 1e6:.1f} MB " + ("deleted" if delete else "; --delete deletes them")
     )
+
+
+@app.command()
+def track(
+    folder: Folder, to: Annotated[str, typer.Option("--to", help="One of `spt list trackers`.")]
+) -> None:
+    """Tell a tracker what finished stages told while they were trained, as if they were trained now."""
+    from dataclasses import replace
+
+    from ..runner.replay import replay
+    from ..runner.trackers.base import tracking
+    from ..training import stage_folder
+
+    workspace = flags.workspace_of(folder, "cpu", "1", True)
+    finished = sorted(path.parent for path in folder.glob("stages/*/result.json"))
+    with tracking(replace(workspace, trackers=(to,))):
+        for path in finished:
+            replay(stage_folder.Folder(path))
+    Console().print(f"{len(finished)} stages told to {to}")
