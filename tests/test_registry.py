@@ -127,6 +127,7 @@ def test_the_objective_of_the_documentation_is_compared_by_its_name(package):
     assert '"selfpretrain.objectives.span:Span"' in compared(package, package, "span")
 
 
+@pytest.mark.slow
 def test_and_by_its_path_with_nothing_registered(tmp_path):
     (tmp_path / "mylab").mkdir()
     (tmp_path / "mylab" / "span.py").write_text(example("objective"))

@@ -184,7 +184,15 @@ def _where(task: TaskAnalysis, compared: Difference) -> str:
 def reading(runs: Path) -> Read:
     """Studies as the results that ship tell them, each read once."""
     workspace = Workspace.of(runs, "cpu", "1")
-    return functools.cache(lambda name: analyse(read(made_page(name, workspace))))
+
+    @functools.cache
+    def of(name: str) -> Analysis:
+        folder = made_page(name, workspace)
+        if folder is None:
+            sys.exit(f"{name} waits to be measured again; until then {PAGE.name} stays as it is")
+        return analyse(read(folder))
+
+    return of
 
 
 def main() -> None:

@@ -58,8 +58,8 @@ CELLS = [
     ("speech", "amos-table-3", {"task.words": 10}, "SC", "S4, bidirectional", "SPT"),
     ("bidmc", "amos-table-3", {}, "BIDMC HR", "S4, bidirectional", "SPT"),
 ]
-LONG = ("speech", "bidmc")
-"""Sequences of thousands of positions: minutes."""
+LONG = ("speech", "bidmc", "cifar")
+"""Sequences of thousands of positions, or wide networks: a minute and more."""
 
 
 @pytest.mark.parametrize(

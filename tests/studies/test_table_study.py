@@ -30,7 +30,10 @@ def table(name, mixers=(), scale="smoke"):
         ("amos-table-1", "Transformer", {"gru"}),
         ("amos-table-7", "S4", {"gru", "gru, random"}),
         ("amos-table-8", "Transformer", {"gru"}),
-        ("amos-table-9", "Transformer", {f"gru · {size}" for size in ("10K", "35K", "70K", "140K")}),
+        pytest.param(
+            *("amos-table-9", "Transformer", {f"gru · {size}" for size in ("10K", "35K", "70K", "140K")}),
+            marks=pytest.mark.slow,
+        ),
         ("coser-table-4", "independent start", {"gru"}),
         ("identical-start", "independent start", {"gru"}),
         ("locality", "attention to all", {"gru"}),
