@@ -101,6 +101,7 @@ def test_kept_results_make_the_same_page_without_training(experiment, done, tmp_
     run_experiment(experiment, elsewhere)
     assert not names
     pages = [(folder.path / "report.md").read_text().splitlines() for folder in (here, there)]
+    assert len(pages[1]) == len(pages[0]) + 1
     assert pages[0] == [line for line in pages[1] if "not trained here but taken from" not in line]
     assert (there.path / "results.csv").read_text() == (here.path / "results.csv").read_text()
 

@@ -33,6 +33,16 @@ def stratified(classes: np.ndarray, seed: int) -> np.ndarray:
     return np.lexsort((tie, rank))
 
 
+def check_labels(labels: int | None, train: int, what: str) -> None:
+    """Refuse to label more than there is, before anything is loaded.
+
+    Raises:
+        SpecError: if the budget exceeds the training examples, which are called ``what``.
+    """
+    if labels is not None and labels > train:
+        raise SpecError(f"labels={labels} of train={train} {what}; lower it, or leave it out")
+
+
 def budget(examples: Examples, labels: int | None) -> Examples:
     """The same examples, of which only ``labels`` keep their label: stratified, and nested in larger budgets.
 

@@ -28,9 +28,9 @@ from ..system.files import Json
 from ..tasks.base import Task, load_task
 from ..training import evaluate
 from . import sequences
+from .annotations import Annotations
 from .given import facts, hold, thirds
 from .predictor import MEMORY, Predictor
-from .said import Said
 from .scores import Score
 from .sequences import Sequences
 from .settings import EstimatorSettings, halved
@@ -228,19 +228,21 @@ class SequenceEstimator(EstimatorSettings):
 
     # From sequences to a task.
 
-    def _given(self, found: Sequences, target: Target, said: Said, X_unlabelled: Any) -> Task:
+    def _given(self, found: Sequences, target: Target, annotations: Annotations, X_unlabelled: Any) -> Task:
         if X_unlabelled is not None:
             found = sequences.joined(found, self._read(X_unlabelled, reset=False).sound())
-        said = said.extended(len(found.rows))
-        kept = said.counted  # an example of weight zero is as good as not there
-        found, said = found.take(kept), said.take(kept)
-        split = said.divided(self.validation_fraction, self._seed())
+        annotations = annotations.extended(len(found.rows))
+        kept = annotations.counted  # an example of weight zero is as good as not there
+        found, annotations = found.take(kept), annotations.take(kept)
+        split = annotations.divided(self.validation_fraction, self._seed())
         signal = _signal(found, split == 0)
         length = int(found.lengths.max())
-        examples = found.examples(signal, said.targets)
-        examples = replace(examples, groups=said.group_numbers, weights=said.loss_weights(split == 0))
+        examples = found.examples(signal, annotations.targets)
+        examples = replace(
+            examples, groups=annotations.group_numbers, weights=annotations.loss_weights(split == 0)
+        )
         if isinstance(target, Reals):
-            known = said.targets[(split == 0) & said.labelled].astype(np.float64)
+            known = annotations.targets[(split == 0) & annotations.labelled].astype(np.float64)
             spread = float(known.std()) if len(known) and known.std() > 0 else 1.0
             target = replace(target, centre=float(known.mean()) if len(known) else 0.0, spread=spread)
         self._data = PreparedSet(Form(signal, length, target), {}, examples, split)
@@ -256,7 +258,7 @@ class SequenceEstimator(EstimatorSettings):
         targets, target = self._targets(y, len(found.rows))
         check_consistent_length(found.rows, targets, groups)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, targets)
-        return self._given(found, target, Said(targets, groups, weights), X_unlabelled)
+        return self._given(found, target, Annotations(targets, groups, weights), X_unlabelled)
 
     # From a task to networks.
 

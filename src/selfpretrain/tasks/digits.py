@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.examples import Examples
 from ..data.schema import Classes, Form, Split, Values
-from ..data.splits import budget, stratified
+from ..data.splits import budget, check_labels, stratified
 from ..errors import SpecError
 from ..spec import Count, Seed, spec
 from .base import Card, Task
@@ -35,8 +35,7 @@ class Digits(Task):
     def __post_init__(self) -> None:
         if self.train > POOL:
             raise SpecError(f"train={self.train}: there are {POOL} training images; give at most that")
-        if self.labels is not None and self.labels > self.train:
-            raise SpecError(f"labels={self.labels} of train={self.train} images; lower it, or leave it out")
+        check_labels(self.labels, self.train, "images")
 
     @property
     def form(self) -> Form:

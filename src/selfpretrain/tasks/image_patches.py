@@ -11,8 +11,7 @@ import numpy as np
 
 from ..data.examples import Examples
 from ..data.schema import Classes, Form, Split, Tokens
-from ..data.splits import budget, stratified
-from ..errors import SpecError
+from ..data.splits import budget, check_labels, stratified
 from ..registry import find
 from ..spec import Count, spec
 from ._prepared import Prepared
@@ -43,8 +42,7 @@ class ImagePatches(Task):
     made_up: bool = False  # a handful of made-up images: for tests and smoke runs
 
     def __post_init__(self) -> None:
-        if self.labels is not None and self.labels > self.train:
-            raise SpecError(f"labels={self.labels} of train={self.train} images; lower it, or leave it out")
+        check_labels(self.labels, self.train, "images")
 
     @property
     def origin(self) -> Prepared:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..data.examples import Examples
 from ..data.schema import Classes, Form, Split, Tokens
-from ..data.splits import budget
+from ..data.splits import budget, check_labels
 from ..errors import SpecError
 from ..spec import Count, Seed, spec
 from .base import Card, Task
@@ -76,8 +76,7 @@ class Paths(Task):
                 f"shortest={self.rules.shortest} and longest={self.rules.longest}: no curve has both; raise "
                 "longest"
             )
-        if self.labels is not None and self.labels > self.train:
-            raise SpecError(f"labels={self.labels} of train={self.train} images; lower it, or leave it out")
+        check_labels(self.labels, self.train, "images")
 
     @property
     def rules(self) -> CurveRules:

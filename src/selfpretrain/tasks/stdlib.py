@@ -17,8 +17,7 @@ from pydantic import Field
 
 from ..data.examples import Examples
 from ..data.schema import SPLITS, Classes, Form, Split, Tokens
-from ..data.splits import budget
-from ..errors import SpecError
+from ..data.splits import budget, check_labels
 from ..spec import Count, spec
 from .base import Card, Task
 
@@ -46,8 +45,7 @@ class Stdlib(Task):
     labels: Count | None = None  # how many training windows keep their label, balanced and nested; None: all
 
     def __post_init__(self) -> None:
-        if self.labels is not None and self.labels > self.train:
-            raise SpecError(f"labels={self.labels} of train={self.train} windows; lower it, or leave it out")
+        check_labels(self.labels, self.train, "windows")
 
     @property
     def form(self) -> Form:

@@ -23,7 +23,6 @@ from .arms import Arms, supervised
 from .lookup import task_name
 from .printed import TASKS
 
-MIXERS = frozenset(names("mixers"))
 BATCH = 16
 PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 7, 3
 PRETRAIN_STEPS, FINETUNE_STEPS = 900, 400
@@ -87,13 +86,13 @@ def denoiser(task: Task, objective: str) -> Denoise:
 
 def _suited(arms: Arms, task: Task) -> Arms:
     """The arms with the task's own settings of this scale, as far as they are meant for such a mixer."""
-    mixer = arms.model.mixer
+    mixer, mixers = arms.model.mixer, names("mixers")
     for setting in task.small:
         path, _, text = setting.partition("=")
         word, _, rest = path.partition(".")
-        if (word in MIXERS and word != name_of(mixer)) or (word == "model" and mixer.whole):
+        if (word in mixers and word != name_of(mixer)) or (word == "model" and mixer.whole):
             continue
-        arms = arms.amended(rest if word in MIXERS else path, text)
+        arms = arms.amended(rest if word in mixers else path, text)
     return arms
 
 

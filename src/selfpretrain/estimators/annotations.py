@@ -14,7 +14,7 @@ FEW = 20
 
 
 @dataclass(frozen=True)
-class Said:
+class Annotations:
     """What is said about each sequence."""
 
     targets: np.ndarray
@@ -38,7 +38,7 @@ class Said:
             return None
         return torch.from_numpy(np.unique(self.groups, return_inverse=True)[1].astype(np.int64))
 
-    def extended(self, n: int) -> "Said":
+    def extended(self, n: int) -> "Annotations":
         """With unlabelled examples at the end; each is a group of its own."""
         more = n - len(self.targets)
         nothing = np.nan if self.targets.dtype.kind == "f" else -1
@@ -48,12 +48,12 @@ class Said:
             known = np.unique(np.asarray(groups), return_inverse=True)[1]
             groups = np.concatenate([known, known.max() + 1 + np.arange(more)])
         weights = None if self.weights is None else np.concatenate([self.weights, np.ones(more)])
-        return Said(targets, groups, weights)
+        return Annotations(targets, groups, weights)
 
-    def take(self, keep: np.ndarray) -> "Said":
+    def take(self, keep: np.ndarray) -> "Annotations":
         """What is said about some examples."""
         groups, weights = (None if x is None else x[keep] for x in (self.groups, self.weights))
-        return Said(self.targets[keep], groups, weights)
+        return Annotations(self.targets[keep], groups, weights)
 
     def loss_weights(self, train: np.ndarray) -> torch.Tensor | None:
         """(n,) with mean one over what is trained on; none where all are alike."""
