@@ -35,8 +35,8 @@ from torch import Tensor, nn
 from selfpretrain import __version__
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.registry import find
+from selfpretrain.system.memory import peak_memory
 from selfpretrain.system.startup import keep_memory
-from selfpretrain.training.benchmark import peak_memory
 
 HEADS, WARM = 4, 1024
 """Heads of every layer, and positions of the pass that loads libraries, before memory is looked at."""

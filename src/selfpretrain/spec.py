@@ -33,6 +33,7 @@ LATER = {
     "selfpretrain.optim:Optim": {"warmup_steps", "wait_epochs"},
     "selfpretrain.recipe:Budget": {"hours"},
     "selfpretrain.recipe:Stage": {"criterion"},
+    "selfpretrain.mixers.s4:S4": {"lr_C"},
     "selfpretrain.objectives.classify:Classify": {"weights", "smoothing"},
     "selfpretrain.tasks.text:Text": {"selection"},
 }

@@ -3,6 +3,7 @@
 import csv
 import json
 import signal
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,9 @@ import bench_toys
 from selfpretrain.cli import app
 from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
+from selfpretrain.report.figures.scaling import Report, table
 from selfpretrain.training import benchmark
 from selfpretrain.training.benchmark import Setting
 
@@ -72,6 +75,13 @@ def test_an_interruption_leaves_what_was_measured(tmp_path):
     assert [row["length"] for row in csv.DictReader((tmp_path / "bench.csv").open())] == ["32"]
 
 
+def test_layers_are_as_many_as_asked():
+    one, four = (replace(SETTING, depth=depth).cell(Attention(), 8, 32) for depth in (1, 4))
+    reading = benchmark.read(four)
+    assert 4 * benchmark.parameters(one) == benchmark.parameters(four) == reading.parameters
+    assert "4 layers of width 8" in str(table(Report((reading,))).title)
+
+
 def test_parameters_are_matched():
     goal = benchmark.parameters(SETTING.cell(Attention(), 64, 32))
     for mixer in (Attention(), S4D(), bench_toys.Known()):
@@ -97,6 +107,9 @@ def test_plans():
     assert [(c.mixer.states, c.place.width, c.place.length) for c in cells] == [
         (16, 16, 1024), (16, 16, 1024), (32, 32, 1024), (32, 32, 1024),
     ]  # fmt: skip
+    cells = benchmark.plan("lssl", [], (None, "128"), SETTING, "params")
+    assert [c.mixer.states for c in cells] == [128, 64]
+    assert benchmark.amended([Attention(), S4()], {"s4.states": "16"}) == [Attention(), S4(states=16)]
     matched = benchmark.plan("attention", both, ("64", "64"), SETTING, "params")
     assert matched[0].place.width == 64 != matched[1].place.width
 
@@ -120,11 +133,12 @@ def test_other_sizes_are_not(text):
         (["attention", "--match", "parameters"], "did you mean 'params'"),
         (["attention", "--width", "8,16"], "give one --width"),
         (["lssl", "--lengths", "1k,2k"], "give one --lengths"),
-        (["lssl", "--match", "params"], "no --match"),
         (["attention", "--lengths", "many"], "for example"),
         (["attention", "--mixers", "atention"], "did you mean 'attention'"),
         (["attention", "--mixers", "json:dumps"], "cannot be made without settings"),
         (["attention", "--mixers", "builtins:dict"], "dict is no mixer"),
+        (["attention", "--set", "s5.states=4"], "begin with one of the mixers (attention, s4)"),
+        (["attention", "--set", "s4.state=4"], "did you mean"),
         (["attention", "--device", "tpu"], "use auto"),
     ],
 )

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..registry import resolve
-from .options import Device, workspace_of
+from .options import Device, assignments, workspace_of
 
 app = typer.Typer()
 
@@ -22,21 +22,26 @@ def bench(
     lengths: Annotated[str | None, typer.Option(help="Positions, comma-separated; 1k is 1024.")] = None,
     widths: Annotated[str | None, typer.Option("--width", "--widths", help="Channels.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Sequences per pass.")] = 4,
+    depth: Annotated[int, typer.Option(min=1, help="Layers on top of each other.")] = 1,
     causal: Annotated[bool, typer.Option("--causal", help="No position sees later ones.")] = False,
     match: Annotated[
-        str, typer.Option(help="width: the same for all; params: as many parameters as attention has.")
+        str,
+        typer.Option(help="width: the same for all; params: as many parameters as attention or LSSL."),
     ] = "width",
     repeats: Annotated[int, typer.Option(min=1, help="Rounds over everything; medians are shown.")] = 3,
     limit: Annotated[float, typer.Option(min=1, help="Seconds that one reading may take.")] = 60,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="Change a setting of a mixer: s4.states=256.")
+    ] = None,
     device: Device = "auto",
     out: Annotated[Path, typer.Option(help="Folder for table and figure.")] = Path("runs/bench"),
 ) -> None:
     """Measure time and memory of layers, forward and backward, as length or width grows."""
     from ..report.figures.scaling import table
-    from ..training.benchmark import Setting, asked, measure, plan
+    from ..training.benchmark import Setting, amended, asked, measure, plan
 
-    setting = Setting(batch, causal, workspace_of(out, device, "1", False).device, limit)
-    made = [resolve("mixers", name) for name in asked(mixers)]
+    setting = Setting(batch, causal, workspace_of(out, device, "1", False).device, limit, depth)
+    made = amended([resolve("mixers", name) for name in asked(mixers)], assignments(settings))
     cells = plan(question, made, (lengths, widths), setting, match)
     report = measure(cells, repeats, out, Console(stderr=True, markup=False, soft_wrap=True).print)
     Console().print(table(report))

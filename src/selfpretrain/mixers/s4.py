@@ -49,10 +49,12 @@ class S4(Mixer):
     shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest step dt at the start
     lr_dt: Positive | None = 1e-3  # highest learning rate of dt; None: that of what is not slow
+    lr_C: Positive | None = None  # the same of C, then not decayed; appendix D.2 has 1e-3, its code None
 
     def slow(self) -> dict[str, float]:
-        """The slow parameters, dt as its setting says."""
-        return self.slow_parameters | {"log_dt": self.lr_dt or math.inf}
+        """The slow parameters, dt and C as their settings say."""
+        own = {"C": self.lr_C} if self.lr_C else {}
+        return self.slow_parameters | {"log_dt": self.lr_dt or math.inf} | own
 
     def build(self, context: LayerContext) -> nn.Module:
         """The convolution layer."""

@@ -70,7 +70,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not self.cells:
-            raise SpecError(f"{self.name}: nothing can be run at the {self.scale} scale: {self.notes}")
+            why = "; ".join(self.notes)
+            raise SpecError(f"{self.name}: nothing can be run at the {self.scale} scale: {why}")
 
     @property
     def folder(self) -> str:

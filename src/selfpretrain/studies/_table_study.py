@@ -42,11 +42,14 @@ LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX = (
 )
 LRA = (LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX)
 PATHX256, SPEECH = "PathX-256", "SC"
+TEN_WORDS, TEN_WORDS_RAW = "SC10 (MFCC)", "SC10 (raw)"
 BIDMC = ("BIDMC HR", "BIDMC RR", "BIDMC SpO2")
 BIDMC_APART = tuple(f"{label} (patients apart)" for label in BIDMC)
 PAPER_TASKS: dict[str, Task] = {
     PATHX256: PathX256(),
     SPEECH: Speech(),
+    TEN_WORDS: Speech(words=10, features="mfcc", split="papers"),
+    TEN_WORDS_RAW: Speech(words=10, split="papers"),
     BIDMC[0]: Bidmc(target="HR", split="paper"),
     BIDMC[1]: Bidmc(target="RR", split="paper"),
     BIDMC[2]: Bidmc(target="SpO2", split="paper"),
@@ -61,6 +64,7 @@ STAND_INS: dict[str, Task] = {
     IMAGE: Digits(train=500),
     PATHFINDER: Paths(),
     SPEECH: SpokenDigits(features="mfcc"),
+    TEN_WORDS: SpokenDigits(features="mfcc"),
 }
 """What stands in for a paper's task on two cores; the others are too long for any."""
 

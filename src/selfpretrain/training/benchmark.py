@@ -7,10 +7,8 @@ them.
 
 import contextlib
 import multiprocessing
-import resource
 import signal
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -26,8 +24,11 @@ from ..mixers.base import LayerContext, Mixer
 from ..registry import find, name_of, names
 from ..report.figures import scaling
 from ..report.figures.scaling import Measurement, Report
+from ..shapes import Vectors
+from ..spec import amend
 from ..system.files import FORMAT, explained, write_text
 from ..system.hardware import environment
+from ..system.memory import bound_memory, peak_memory
 from ..system.startup import keep_memory
 from .cost import fitting
 from .stage_folder import Folder
@@ -41,8 +42,6 @@ WARM = 16
 """Positions of the pass that loads libraries, before memory is looked at."""
 ENOUGH, MOST = 0.5, 20
 """The timed passes of a reading: until they took so many seconds, and at most so many."""
-MEMORY_SHARE = 0.9
-"""What a reading may take of the memory that is free."""
 LIMIT = 60.0
 """Seconds that a reading may take: two passes at least, and what it takes to get ready."""
 LARGE, SLOW = "out of memory", "too slow"
@@ -58,8 +57,18 @@ class Trial:
     setting: "Setting"
 
     def layer(self) -> nn.Module:
-        """The layer, freshly initialised."""
-        return self.mixer.build(self.place)
+        """The layer, or layers, freshly initialised."""
+        return Layers(self.mixer.build(self.place) for _ in range(self.setting.depth))
+
+
+class Layers(nn.ModuleList):
+    """Layers on top of each other, with nothing between them."""
+
+    def forward(self, x: Vectors) -> Vectors:
+        """All positions are real."""
+        for layer in self:
+            x = layer(x, None)
+        return x
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class Setting:
     causal: bool = False
     device: str = "cpu"
     limit: float = LIMIT  # seconds for a reading
+    depth: int = 1  # layers
 
     def cell(self, mixer: Mixer, width: int, length: int) -> Trial:
         """One layer of this width and length."""
@@ -80,6 +90,21 @@ class Setting:
 def asked(text: str) -> list[str]:
     """Names of mixers as they are typed, comma-separated; ``all`` is the whole shelf."""
     return names("mixers") if text.strip() == "all" else [name.strip() for name in text.split(",")]
+
+
+def amended(mixers: list[Any], settings: dict[str, str]) -> list[Any]:
+    """The mixers with settings changed, e.g. ``{"s4.states": "256"}``.
+
+    Raises:
+        SpecError: if no mixer is called so, or it has no such setting.
+    """
+    for whole, text in settings.items():
+        name, _, path = whole.partition(".")
+        if name not in map(name_of, mixers):
+            known = ", ".join(map(name_of, mixers))
+            raise SpecError(f"--set {whole}: begin with one of the mixers ({known}), e.g. s4.states=256")
+        mixers = [amend(mixer, path, text) if name_of(mixer) == name else mixer for mixer in mixers]
+    return mixers
 
 
 def plan(
@@ -107,9 +132,9 @@ def plan(
         numbers_in(text or usual) for text, usual in zip(sizes, QUESTIONS[targets], strict=True)
     )
     if targets == "lssl":
-        if len(lengths) > 1 or match != "width":
-            raise SpecError("bench lssl grows the width alone: give one --lengths, and no --match")
-        return by_width(widths, lengths[0], setting)
+        if len(lengths) > 1:
+            raise SpecError("bench lssl grows the width alone: give one --lengths")
+        return by_width(widths, lengths[0], setting, match == "params")
     if len(widths) > 1:
         raise SpecError("bench attention grows the length: give one --width")
     if strange := [name_of(mixer) for mixer in mixers if not isinstance(mixer, Mixer)]:
@@ -137,7 +162,8 @@ def by_length(
 ) -> list[Trial]:
     """Every mixer at every length.
 
-    Source: Gu et al. (2022), S4, table 3; to have equally many parameters, S4 gets more states there.
+    Source: Gu et al. (2022), S4, table 3: four layers; to have equally many parameters, S4 gets more states
+    there.
     """
     cells = [setting.cell(mixer, width, length) for length in lengths for mixer in mixers]
     if not match:
@@ -146,15 +172,15 @@ def by_length(
     return [_matched_if_built(cell, goal) for cell in cells]
 
 
-def by_width(widths: list[int], length: int, setting: Setting) -> list[Trial]:
-    """LSSL with as many states as channels, and S4 with the same number, at every width.
+def by_width(widths: list[int], length: int, setting: Setting, match: bool = False) -> list[Trial]:
+    """LSSL with as many states as channels, and S4 with as many or, matched, half of them, at every width.
 
-    Source: Gu et al. (2022), S4, table 2; to have equally many parameters, S4 gets half as many states there.
+    Source: Gu et al. (2022), S4, table 2, where half as many states make equally many parameters.
     """
     return [
-        setting.cell(find("mixers", name)(states=width), width, length)
+        setting.cell(find("mixers", name)(states=states), width, length)
         for width in widths
-        for name in ("lssl", "s4")
+        for name, states in (("lssl", width), ("s4", width // 2 if match else width))
     ]
 
 
@@ -241,14 +267,10 @@ def read(cell: Trial) -> Measurement:
 
 
 def _reading(cell: Trial, answer: dict[str, Any]) -> Measurement:
-    return Measurement(name_of(cell.mixer), cell.place.length, cell.place.width, cell.setting.batch, **answer)
-
-
-def peak_memory() -> int:
-    """The largest resident set of this process so far, in bytes."""
-    if sys.platform == "linux":  # getrusage would count what the parent had before it started this process
-        return int(_field(Path("/proc/self/status"), "VmHWM")) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    place, setting = cell.place, cell.setting
+    return Measurement(
+        name_of(cell.mixer), place.length, place.width, setting.batch, depth=setting.depth, **answer
+    )
 
 
 def _report(found: list[list[Measurement]]) -> Report:
@@ -301,7 +323,7 @@ def _child(cell: Trial, answer: Connection) -> None:
 
 def _on_cpu(cell: Trial) -> dict[str, Any]:
     keep_memory()
-    _bound_memory()
+    bound_memory()
     _warm(cell)
     layer, x = cell.layer(), _input(cell, cell.place.length)
     before = peak_memory()
@@ -340,7 +362,7 @@ def _warm(cell: Trial) -> None:
     """Load libraries with a short layer: what the measured one works out in its first pass is its own."""
     short = min(WARM, cell.place.length)
     with contextlib.suppress(Exception):  # what fails at this length may do at the one that is asked for
-        layer = cell.mixer.build(replace(cell.place, length=short)).to(cell.setting.device)
+        layer = replace(cell, place=replace(cell.place, length=short)).layer().to(cell.setting.device)
         _pass(layer, _input(cell, short))
 
 
@@ -352,7 +374,7 @@ def _input(cell: Trial, length: int) -> Tensor:
 def _pass(layer: nn.Module, x: Tensor) -> None:
     layer.zero_grad(set_to_none=True)
     x.grad = None
-    layer(x, None).sum().backward()
+    layer(x).sum().backward()
 
 
 def _typical(once: Callable[[], float]) -> float:
@@ -360,29 +382,3 @@ def _typical(once: Callable[[], float]) -> float:
     while not taken or (sum(taken) < ENOUGH and len(taken) < MOST):
         taken.append(once())
     return statistics.median(taken)
-
-
-def _bound_memory() -> None:
-    """Let an allocation that the machine cannot serve fail, before the system ends some process for it."""
-    if sys.platform == "linux":
-        pages = int(Path("/proc/self/statm").read_text().split()[5])  # data and stack
-        limit = pages * resource.getpagesize() + int(MEMORY_SHARE * _free_memory())
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(
-            resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
-        )
-
-
-def _free_memory() -> int:
-    free = int(_field(Path("/proc/meminfo"), "MemAvailable")) * 1024
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit, used = ((group / f"memory.{name}").read_text().strip() for name in ("max", "current"))
-    except OSError:
-        return free
-    return free if limit == "max" else min(free, int(limit) - int(used))
-
-
-def _field(path: Path, name: str) -> str:
-    lines = (line.split() for line in path.read_text().splitlines())
-    return next(words[1] for words in lines if words[0] == f"{name}:")

@@ -37,7 +37,7 @@ SHADES = ("#f6c445", "#e08b3a", "#b8563f", "#7d3350", "#3d2352")
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one layer took for a forward and a backward pass over one batch, or why it took nothing."""
+    """What a layer, or several, took for a forward and a backward pass over one batch, or why nothing."""
 
     mixer: str
     length: int  # positions
@@ -48,6 +48,7 @@ class Measurement:
     bytes: int | None = None  # growth of the memory in use by one pass
     rounds: int = 1
     said: str = ""  # why there is no number
+    depth: int = 1  # layers
 
     def line(self) -> str:
         """The reading in words, e.g. ``s4  length 1024  width 128  12.1 ms  47 MB``."""
@@ -290,7 +291,9 @@ def _title(report: Report) -> str:
     batches = sorted({reading.batch for reading in report.readings})
     widths = {reading.width for reading in report.readings}
     wide = f" of width {widths.pop()}" if len(widths) == 1 else ""
-    return f"One layer{wide}, forward and backward, batch {', '.join(map(str, batches))}"
+    depth = report.readings[0].depth if report.readings else 1
+    layers = "One layer" if depth == 1 else f"{depth} layers"
+    return f"{layers}{wide}, forward and backward, batch {', '.join(map(str, batches))}"
 
 
 def _size(x: int) -> str:

@@ -6,11 +6,13 @@ The paper does not pretrain: pretraining is our choice, and finetuning goes like
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...mixers.s4 import S4
 from ...training.model import Model
+from . import gu2022_baselines
 from .amos2024_code import S4_MODELS, s4_from_scratch
 from .arms import Arms
 from .printed import (
@@ -77,10 +79,12 @@ TEN_WORDS = "the table is of ten words, Speech(words=10, split=papers)"
 
 
 def table() -> Table:
-    """One recipe for every row of Table 11, and for every task of "S4 (updated)" in Table 10."""
-    original = {Key("gu", task, "s4", "masked"): functools.partial(_printed, task) for task in TABLE_11}
+    """A recipe for every row of Table 11, every task of "S4 (updated)", and every baseline of speech."""
+    original: dict[Key, Callable[[], Printed]] = {
+        Key("gu", task, "s4", "masked"): functools.partial(_printed, task) for task in TABLE_11
+    }
     later = {Key("gu", task, "s4-updated", "masked"): functools.partial(_updated, task) for task in LRA}
-    return original | later
+    return {**original, **later, **gu2022_baselines.table()}
 
 
 def scratch_sources(source: str) -> Sources:

@@ -1,0 +1,66 @@
+"""Speech Commands of Gu et al.: what is asked at another rate, and how many parameters WaveGAN has."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import paper_data
+from selfpretrain.mixers.s4 import S4
+from selfpretrain.registry import find
+from selfpretrain.runner.experiment import Cell, Finished
+from selfpretrain.studies import gu_table_5 as ten_words
+from selfpretrain.studies.recipes.lookup import recipe
+from selfpretrain.tasks.speech import Speech
+from selfpretrain.training.build import build_network
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Recipe
+
+
+class Untrained(Finished):
+    """As if networks had been trained."""
+
+    def network(self, made):
+        return build_network(made).eval()
+
+    def result(self, made):
+        raise NotImplementedError
+
+    log = result
+
+
+def test_steps_twice_as_long_answer_a_constant_signal_as_before(tmp_path, monkeypatch):
+    """What S4 answers after 1,024 samples, or 512 at half the rate: nearly the same."""
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    torch.manual_seed(0)
+    made = of_speech()
+    network = build_network(replace(made, model=Model(S4(states=8), 8, 1))).eval()
+    layer = network.blocks[0].get_submodule("mixer")
+    before, halved = (layer.kernel(length).sum(-1) for length in (1024, 512))
+    ten_words.slower(network, 2.0)
+    after = layer.kernel(512).sum(-1)
+    assert (after - before).abs().max() < 0.05 * before.abs().max() < (halved - before).abs().max()
+
+
+def test_accuracy_is_told_at_both_rates(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    made = of_speech()
+    short = replace(made, model=replace(made.model, width=4, depth=1, mixer=S4(states=4)))
+    told = ten_words.heard([Cell("S4", "scratch", short)], Untrained())
+    (curve,) = told["series"]
+    assert curve["x"] == [8_000, 16_000] and all(0 <= y <= 100 for y in curve["y"])
+
+
+def of_speech():
+    arms = recipe("gu", "speech", "s4")
+    return Recipe(Speech(words=10, made_up=True), arms.scratch_model, (arms.scratch,))
+
+
+def test_wavegan_has_the_printed_size_and_no_pretraining(tmp_path):
+    """26.3 million parameters, says appendix D.2."""
+    with paper_data.stubbed(tmp_path / "nothing"):
+        cells = list(find("studies", "gu-table-5").at("paper", 1).cells())
+        (own, tied) = (c for c in cells if c.row == "WaveGAN-D")
+        assert {own.column, tied.column} == {"scratch", "scratch, tied"}
+        count = sum(p.numel() for p in build_network(own.recipe).parameters())
+    assert count == pytest.approx(26.3e6, rel=0.01)
