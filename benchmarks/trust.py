@@ -27,8 +27,13 @@ from selfpretrain.studies._running import Request, carry_out, comparison
 from selfpretrain.system import files
 from selfpretrain.training import stage_folder
 
-VERIFYING = [(results, "read_predictions"), (results, "contradiction"), (evidence, "sha256_of")]
-VERIFYING += [(files, "sha256_of"), (stage_folder, "sha256_of"), (results, "sha256_of")]
+CHECKS = ("read_predictions", "contradiction", "sha256_of")
+VERIFYING = [
+    (module, name)
+    for module in (results, evidence, files, stage_folder)
+    for name in CHECKS
+    if hasattr(module, name)
+]
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def cifar(tmp_path, monkeypatch):
 def bidmc(tmp_path, monkeypatch):
     """PhysioNet's files of BIDMC."""
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
-    write_physionet(tmp_path / "bidmc-ppg-and-respiration-dataset-1.0.0" / "bidmc_csv", recordings(4))
+    write_physionet(tmp_path / "bidmc-ppg-and-respiration-dataset-1.0.0" / "bidmc_csv", recordings(2))
 
 
 def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(folder, tmp_path, monkeypatch):  # noqa: F811
@@ -60,6 +60,8 @@ CELLS = [
 ]
 LONG = ("speech", "bidmc", "cifar")
 """Sequences of thousands of positions, or wide networks: a minute and more."""
+BATCH = 8
+"""What two cores can take of them at once."""
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def run_short(planned, scale, paper, tmp_path):
     """The cell after two steps of every stage."""
     train = len(planned.recipe.task.load("train"))
     stages = tuple(
-        replace(stage, budget=Budget(steps=2), evals=1, batch=min(stage.batch, train))
+        replace(stage, budget=Budget(steps=2), evals=1, batch=min(stage.batch, train, BATCH))
         for stage in planned.recipe.stages
     )
     short, column = replace(planned, recipe=replace(planned.recipe, stages=stages)), planned.column

@@ -232,7 +232,13 @@ def canvas(width: float, height: float) -> "tuple[Figure, Axes]":
 
 
 def drawn(figure: "Figure") -> str:
-    """A figure as SVG, without the date."""
+    """A figure as SVG, without the date; laid out here, once, as saving would draw everything for it."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    FigureCanvasSVG(figure)
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
+        figure.set_layout_engine("none")
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return text.getvalue()
