@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from ..system.files import damaged, explained, sha256_of
+from ..system.files import damaged, digest_of, explained, sha256_of
 
 OURS = ("classify", "regress")
 """Objectives whose score is accuracy or R2; those of others may be scored as they like."""
@@ -79,7 +79,7 @@ def read_log(path: Path, digests: Mapping[str, str]) -> list[str]:
     """
     with explained(path, "read"):
         content = path.read_bytes() if path.exists() else b""
-    if (known := digests.get(path.name)) and sha256_of("", {"": content}) != known:
+    if (known := digests.get(path.name)) and digest_of(content) != known:
         raise StoreError(
             damaged(path, "its content is not what was written", MEND.format("result.json beside it"))
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..system.files import write_text
+from ..system.files import FORMAT, digest_of, write_json, write_text
 from . import certainty, facts, fit, format, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
@@ -39,10 +39,14 @@ LEARNING = (
     "Validation score of the scored stage; thick: mean over seeds, thin: each seed. An arm starts after the "
     "compute that its earlier stages spent."
 )
+DIGESTS = "pages.json"
+"""What every page was when it was written."""
 
 
 def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
     """Write report.md with its figures, report.html, report.tex and results.csv; their paths by kind.
+
+    Their digests are kept beside them, in pages.json.
 
     Args:
         analysis: of what is in the folder, where it has been read already.
@@ -62,6 +66,8 @@ def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
     made |= {picture.file: (picture.file, style.on_paper(picture.svg)) for picture in pictures}
     for name, text in made.values():
         write_text(folder / name, text)
+    digests = {name: digest_of(text.encode()) for name, text in made.values()}
+    write_json(folder / DIGESTS, {"format": FORMAT, "files": digests})
     return {kind: folder / name for kind, (name, _) in made.items()}
 
 

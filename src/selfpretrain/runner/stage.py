@@ -12,7 +12,7 @@ from ..registry import name_of
 from ..spec import describe
 from ..system import distributed
 from ..system.events import Event, emit
-from ..system.files import FORMAT, Json, sha256_of, write_text
+from ..system.files import FORMAT, Json, digest_of, write_text
 from ..system.hardware import environment
 from ..training import cost, evaluate
 from ..training.build import build_network, training_data
@@ -90,7 +90,7 @@ def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
     }
     if distributed.is_main():
         result["weights"] = folder.save(WEIGHTS, network.state_dict())
-        result["files"] = {LOG: sha256_of("", {"": (folder.path / LOG).read_bytes()})}
+        result["files"] = {LOG: digest_of((folder.path / LOG).read_bytes())}
         folder.write("result.json", result)
         folder.drop(CHECKPOINT)
     distributed.barrier()  # the others read these weights next

@@ -10,8 +10,9 @@ from typing import Literal
 from ..errors import ForeignRun, SelfPretrainError, StoreError
 from ..report import results
 from ..report.evidence import MEND, read_log
+from ..report.page import DIGESTS
 from ..report.render import csv_long
-from ..system.files import LEFTOVER, explained, read_json
+from ..system.files import LEFTOVER, digest_of, explained, read_json
 from ..training.stage_folder import CHECKPOINT, WEIGHTS, Folder
 
 Level = Literal["wrong", "note"]
@@ -101,7 +102,7 @@ def _experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
         wrong += _tried(partial(read_json, path, mend=MEND.format(path.name)))
     if sound and not wrong:
         wrong = [*_tried(lambda: _table(folder))]
-    yield from wrong
+    yield from wrong or _pages(folder)
 
 
 def _table(folder: Path) -> None:
@@ -113,6 +114,23 @@ def _table(folder: Path) -> None:
         content = path.read_bytes()
     if content != csv_long.document(found).encode():
         raise StoreError(f"{path} is not what its stages give; spt report {folder} makes it again")
+
+
+def _pages(folder: Path) -> Iterator[Flaw]:
+    """Which pages are not what was written; a folder of an earlier version does not know."""
+    path, mend = folder / DIGESTS, f"spt report {folder} makes it again"
+    if not path.exists():
+        return
+    yield from (flaws := [*_tried(partial(read_json, path, mend=mend))])
+    for name, digest in {} if flaws else read_json(path)["files"].items():
+        yield from _tried(partial(_page, folder / name, digest, mend))
+
+
+def _page(path: Path, digest: str, mend: str) -> None:
+    with explained(path, "read"):
+        content = path.read_bytes()
+    if digest_of(content) != digest:
+        raise StoreError(f"{path} is not what was written; {mend}")
 
 
 def _tried(look: Callable[[], object], otherwise: str = "") -> Iterator[Flaw]:

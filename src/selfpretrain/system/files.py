@@ -152,6 +152,11 @@ def sha256_of(said: str, parts: Mapping[str, Any]) -> str:
     return found.hexdigest()
 
 
+def digest_of(content: bytes) -> str:
+    """SHA-256 of a file's content."""
+    return sha256_of("", {"": content})
+
+
 def damaged(path: Path, reason: object, mend: str = "") -> str:
     """That a file is not what was written, in one line."""
     return f"{path} is damaged ({' '.join(str(reason).split())[:200]})" + (f"; {mend}" if mend else "")
