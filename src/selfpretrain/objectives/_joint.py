@@ -62,18 +62,22 @@ class Joint(Objective):
         asked = self.labels.make_targets(batch, form, random)
         if not torch.is_grad_enabled():
             return asked
-        return replace(self.denoise.make_targets(batch, form, random), size=asked.size)
+        hidden = self.denoise.make_targets(batch, form, random)
+        return replace(hidden, size=asked.size, positions=hidden.size)
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
-        """Sum over examples of both losses; denoising counts as its mean over this batch's positions."""
+        """Sum over examples of both losses; denoising counts as its mean over the whole batch's positions."""
         asked = self.labels.make_targets(targets.batch, form, torch.Generator())
-        if targets.counts is None:
+        if targets.counts is None or targets.positions is None:
             return self.labels.loss(outputs, asked, form)
         examples, outputs_each = len(targets.batch.targets), self._outputs(form)
         answers, rebuilt = outputs[0].tensor_split([examples * outputs_each])
-        hidden = targets.counts.sum()
-        rebuilding = self.denoise.loss(rebuilt.view(int(hidden), -1), targets, form) / hidden.clamp(min=1)
-        return self.labels.loss(answers.view(examples, -1), asked, form) + self.weight * examples * rebuilding
+        hidden = int(targets.counts.sum())
+        rebuilding = self.denoise.loss(rebuilt.view(hidden, -1), targets, form) / targets.positions.clamp(
+            min=1
+        )
+        rebuilt_loss = self.weight * targets.size * rebuilding
+        return self.labels.loss(answers.view(examples, -1), asked, form) + rebuilt_loss
 
     def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Those of the labels."""

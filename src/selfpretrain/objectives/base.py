@@ -25,6 +25,7 @@ class Targets:
     size: Tensor  # () how many answers count in the whole batch, over all processes
     hidden: Hidden = None  # positions that the network sees as holes
     counts: Hidden = None  # positions where an answer is wanted; None: one answer per example
+    positions: Tensor | None = None  # () how many of them the whole batch has, where ``size`` is of examples
 
     def part(self, rank: int, world: int) -> "Targets":
         """The share of one of several processes; ``size`` still counts the whole."""

@@ -11,7 +11,8 @@ from ..objectives.base import Objective
 from ..system import distributed
 from ..tasks.base import Task
 from .build import training_data, usable
-from .recipe import Recipe
+from .recipe import Precision, Recipe
+from .step import computing
 
 POSITIONS = 32_768
 """Positions that are evaluated at once."""
@@ -30,7 +31,9 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(network: nn.Module, objective: Objective, data: Examples, form: Form) -> Evaluation:
+def evaluate(
+    network: nn.Module, objective: Objective, data: Examples, form: Form, precision: Precision = "fp32"
+) -> Evaluation:
     """Scores over all examples of a split, none dropped; the same positions are hidden every time.
 
     With several processes each evaluates its share of the batches, and all get the sums.
@@ -44,7 +47,8 @@ def evaluate(network: nn.Module, objective: Objective, data: Examples, form: For
         if i % distributed.world_size() != distributed.rank():
             continue
         targets = objective.make_targets(batch.to(device), form, generator("evaluate", i))
-        outputs = network(targets.batch.inputs, targets.batch.valid, targets.hidden, targets.counts)
+        with computing(precision, device):
+            outputs = network(targets.batch.inputs, targets.batch.valid, targets.hidden, targets.counts)
         for name, value in objective.metric_sums(outputs, targets, form).items():
             sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64, device=device)) + value.to(
                 device
@@ -64,13 +68,12 @@ def validation_data(recipe: Recipe) -> Examples:
 
 def validate(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Scores of a recipe's last stage on the validation split."""
-    return evaluate(network, recipe.last.objective, validation_data(recipe), recipe.task_of(recipe.last).form)
+    return _scored(network, recipe, validation_data(recipe))
 
 
 def test(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Scores of a recipe's last stage on the test split; nothing may be chosen by them."""
-    task = recipe.task_of(recipe.last)
-    return evaluate(network, recipe.last.objective, usable(recipe, task.load("test")), task.form)
+    return _scored(network, recipe, usable(recipe, recipe.task_of(recipe.last).load("test")))
 
 
 def held_out(task: Task) -> Examples:
@@ -81,8 +84,12 @@ def held_out(task: Task) -> Examples:
 def fitted(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Scores of a recipe's last stage on what it was trained on, or the first examples of it."""
     data = training_data(recipe)
-    some = data.take(torch.arange(min(FITTED, len(data))))
-    return evaluate(network, recipe.last.objective, some, recipe.task_of(recipe.last).form)
+    return _scored(network, recipe, data.take(torch.arange(min(FITTED, len(data)))))
+
+
+def _scored(network: nn.Module, recipe: Recipe, data: Examples) -> Evaluation:
+    stage = recipe.last
+    return evaluate(network, stage.objective, data, recipe.task_of(stage).form, stage.precision)
 
 
 def _gathered(sums: dict[str, Tensor], device: torch.device) -> dict[str, float]:

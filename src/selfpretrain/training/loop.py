@@ -26,6 +26,7 @@ from .model import Network
 from .optim import set_lr_factor
 from .recipe import Recipe
 from .stage_folder import CHECKPOINT, Folder, Log, broken
+from .step import backward, prepare
 
 CHECKPOINT_SECONDS = 20.0
 CLOCK_STEPS = 50
@@ -77,10 +78,11 @@ class Fit:
         recipe = material.recipe
         self.stage, self.form, self.seed = recipe.last, recipe.task_of(recipe.last).form, recipe.seed
         self.key = f"{len(recipe.stages)}"
-        self._check_world()
+        self._check_clock()
         self.order = BatchSampler(self.train.longest, self.stage.batch, self.seed)
         self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
         self.device = next(self.network.parameters()).device
+        prepare(self.network, self.stage, self.device)
         self.network_at_work: nn.Module = self.network
         if distributed.world_size() > 1:
             self.network_at_work = DistributedDataParallel(self.network)
@@ -133,22 +135,12 @@ class Fit:
         set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
         batch = self.train.batch(self.order.rows(step)).to(self.device)
         targets = objective.make_targets(batch, self.form, generator(self.seed, "ask", self.key, step))
-        share = (
-            targets.part(distributed.rank(), distributed.world_size())
-            if distributed.world_size() > 1
-            else targets
-        )
-        outputs = self.network_at_work(share.batch.inputs, share.batch.valid, share.hidden, share.counts)
-        # The average over processes follows: each gives its share of the batch's mean times their number.
-        loss = objective.loss(outputs, share, self.form) * (
-            distributed.world_size() / targets.size.clamp(min=1)
-        )
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss = backward(self.network_at_work, self.stage, self.form, targets)
         if self.stage.optim.clip:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.stage.optim.clip)
         self.optimizer.step()
-        self.running[0] += loss.detach()
+        self.running[0] += loss
         self.running[1] += 1
         self.state.step += 1
 
@@ -188,7 +180,8 @@ class Fit:
 
     def _validate(self) -> dict[str, float]:
         state, criterion = self.state, self.stage.criterion
-        scores = evaluate(self.network, self.stage.objective, self.val, self.form).scores
+        stage = self.stage
+        scores = evaluate(self.network, stage.objective, self.val, self.form, stage.precision).scores
         if criterion not in scores:
             kind = type(self.stage.objective).__name__
             raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
@@ -259,11 +252,7 @@ class Fit:
         if "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
 
-    def _check_world(self) -> None:
-        if self.stage.batch % distributed.world_size():
-            raise SpecError(
-                f"a batch of {self.stage.batch} does not divide among {distributed.world_size()} processes"
-            )
+    def _check_clock(self) -> None:
         if self.steps is None and distributed.world_size() > 1:
             raise SpecError("a budget in seconds needs a single process; give steps, epochs or FLOPs")
 

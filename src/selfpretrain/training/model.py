@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..data.schema import Form, Tokens, Values
 from ..errors import SpecError
@@ -155,7 +156,7 @@ class Block(nn.Module):
 
     def _mixed(self, x: Vectors, valid: Valid, mix: Mix) -> Vectors:
         if self.norm1 is None:
-            return mix(x, valid)
+            return mix(x, valid).to(x.dtype)
         u = self.norm1(x, valid) if self.pre else x
         x = self.mixer(u, valid, x) if self.owns_residual else x + self.dropout(mix(u, valid))
         return x if self.pre else self.norm1(x, valid)
@@ -186,19 +187,24 @@ class Network(nn.Module):
         self.blocks = nn.ModuleList(Block(spec, form.length) for _ in range(spec.depth))
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
+        self.recomputes = False  # blocks keep no activations, but work them out again on the way back
 
     def features(self, inputs: Inputs, valid: Valid = None, hidden: Hidden = None) -> Vectors:
         """What the head sees: one vector per position."""
-        x = self.embed(inputs, hidden)
+        x = self.embed(inputs, hidden).to(self.embed.hole.dtype)  # what blocks add to keeps its precision
         for block in self.blocks:
-            x = block(x, valid)
+            if self.recomputes and torch.is_grad_enabled():
+                x = checkpoint(block, x, valid, use_reentrant=False)
+            else:
+                x = block(x, valid)
         return x if self.norm is None else self.norm(x, valid)
 
     def forward(
         self, inputs: Inputs, valid: Valid = None, hidden: Hidden = None, counts: Hidden = None
     ) -> Float[Tensor, "answers K"]:
         """The head's answers: one per example, or one per position of ``counts``."""
-        return self.head(self.features(inputs, valid, hidden), valid, counts)
+        x = self.features(inputs, valid, hidden)
+        return self.head(x, valid, counts).to(x.dtype)
 
 
 class LayerNorm(nn.Module):
