@@ -72,10 +72,9 @@ def bare(recipe: Recipe, steps: int) -> float:
     targets = stage.objective.make_targets(
         recipe.task.load("train").batch(torch.arange(16)), form, generator("bare")
     )
-    batch = targets.batch
     start = time.perf_counter()
     for _ in range(steps):
-        answers = network(batch.inputs, batch.valid, targets.hidden, targets.counts)
+        answers = network(*targets.question())
         optimizer.zero_grad(set_to_none=True)
         (stage.objective.loss(answers, targets, form) / targets.size).backward()
         optimizer.step()

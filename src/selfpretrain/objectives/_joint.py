@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..data.examples import Batch
 from ..data.schema import Classes, Form
-from ..shapes import Hidden, Valid, Vectors
+from ..shapes import Answered, Valid, Vectors
 from ..spec import Positive, spec
 from ._heads import Pooling
 from .base import Denoise, Objective, Targets
@@ -28,7 +28,7 @@ class JointHead(nn.Module):
         super().__init__()
         self.answer, self.rebuild = answer, rebuild
 
-    def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Tensor:
+    def forward(self, x: Vectors, valid: Valid = None, counts: Answered = None) -> Tensor:
         """(examples, K), or (1, examples * K + positions * V)."""
         answers: Tensor = self.answer(x, valid)
         if counts is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..data.examples import Examples, generator
+from ..data.examples import Examples, generator, sent
 from ..data.schema import Form
 from ..objectives.base import Objective
 from ..system import distributed
@@ -15,7 +15,9 @@ from .recipe import Precision, Recipe
 from .step import computing
 
 POSITIONS = 32_768
-"""Positions that are evaluated at once."""
+"""Positions that are evaluated at once, where it is not for memory to say."""
+MOST, ROOM = 512, 0.5
+"""Examples at once, at most; share of the free memory of a GPU that may be taken instead."""
 FITTED = 2_000
 """Training examples that are scored at most."""
 
@@ -42,23 +44,42 @@ def evaluate(
     network.eval()
     sums: dict[str, Tensor] = {}
     predicted = torch.zeros(len(data), dtype=torch.float64, device=device)
-    size = max(1, min(512, POSITIONS // int(data.longest.max())))
+    size = max(1, min(MOST, POSITIONS // int(data.longest.max())))
+    if device.type == "cuda" and not objective.hides and objective.labelled and len(data) > size:
+        size = roomier(size, *_memory(network, data, size, device))
     for i, (rows, batch) in enumerate(data.batches(size)):
         if i % distributed.world_size() != distributed.rank():
             continue
         targets = objective.make_targets(batch.to(device), form, generator("evaluate", i))
         with computing(precision, device):
-            outputs = network(targets.batch.inputs, targets.batch.valid, targets.hidden, targets.counts)
+            outputs = network(*targets.question())
         for name, value in objective.metric_sums(outputs, targets, form).items():
-            sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64, device=device)) + value.to(
-                device
+            sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64, device=device)) + sent(
+                value, device
             )
         if objective.labelled:
-            predicted[rows.to(device)] = objective.predict(outputs).double()
+            predicted[sent(rows, device)] = objective.predict(outputs).double()
     network.train(training)
     scores = objective.scores(_gathered(sums, device))
     predictions = distributed.all_reduce(predicted).cpu() if objective.labelled else None
     return Evaluation(scores, predictions, data.targets, data.clusters())
+
+
+def roomier(size: int, taken: int, free: int) -> int:
+    """Examples to evaluate at once, where so many of the longest take so much memory: half of what is free.
+
+    Only where no position is hidden: which ones are is drawn batch by batch, and must not depend on memory.
+    """
+    return size * max(1, round(free * ROOM) // max(taken, 1))
+
+
+def _memory(network: nn.Module, data: Examples, size: int, device: torch.device) -> tuple[int, int]:
+    """Bytes that the longest examples take on a GPU, and those that are free."""
+    batch = data.batch(data.longest.argsort()[-size:]).to(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    network(batch.inputs, batch.valid)
+    return torch.cuda.max_memory_allocated(device) - before, torch.cuda.mem_get_info(device)[0]
 
 
 def validation_data(recipe: Recipe) -> Examples:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..data.examples import Examples, generator
-from ..data.sampler import BatchSampler
+from ..data.sampler import BatchSampler, Loader
 from ..errors import Interrupted, SpecError
 from ..system import distributed
 from ..system.events import Event, emit, listening
@@ -80,8 +80,9 @@ class Fit:
         self.key = f"{len(recipe.stages)}"
         self._check_clock()
         self.order = BatchSampler(self.train.longest, self.stage.batch, self.seed)
-        self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
         self.device = next(self.network.parameters()).device
+        self.batches = Loader(self.train, self.order, self.device)
+        self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
         prepare(self.network, self.stage, self.device)
         self.network_at_work: nn.Module = self.network
         if distributed.world_size() > 1:
@@ -100,6 +101,7 @@ class Fit:
         self.network_at_work.train()
         log = Log(self.folder.path / "log.jsonl", self.state.log) if distributed.is_main() else None
         with contextlib.ExitStack() as stack:
+            stack.callback(self.batches.close)
             if log:
                 stack.enter_context(contextlib.closing(log))
                 stack.enter_context(listening(log.hear))
@@ -133,8 +135,8 @@ class Fit:
     def _step(self) -> None:
         step, objective = self.state.step, self.stage.objective
         set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
-        batch = self.train.batch(self.order.rows(step)).to(self.device)
-        targets = objective.make_targets(batch, self.form, generator(self.seed, "ask", self.key, step))
+        random = generator(self.seed, "ask", self.key, step)
+        targets = objective.make_targets(self.batches.batch(step), self.form, random)
         self.optimizer.zero_grad(set_to_none=True)
         loss = backward(self.network_at_work, self.stage, self.form, targets)
         if self.stage.optim.clip:

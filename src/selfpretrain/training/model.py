@@ -19,7 +19,7 @@ from ..data.schema import Form, Tokens, Values
 from ..errors import SpecError
 from ..mixers.base import LayerContext, Mixer, Positions, refuse_causal
 from ..registry import name_of
-from ..shapes import Hidden, Inputs, Valid, Vectors
+from ..shapes import Answered, Hidden, Inputs, Valid, Vectors
 from ..spec import Count, Rate, spec
 from ..system import distributed
 
@@ -107,7 +107,7 @@ class Embed(nn.Module):
             x = self.symbol(self._looked_up(inputs))
             x = x if hidden is None else torch.where(hidden[..., None], self.hole, x)
         elif isinstance(self.signal, Values):
-            values = standardise(inputs, self.signal)
+            values = self.signal.standardised(inputs)
             values = values if hidden is None else values.masked_fill(hidden[..., None], 0)
             x = self.value(values)
             x = x if hidden is None else x + hidden[..., None] * self.hole
@@ -200,7 +200,7 @@ class Network(nn.Module):
         return x if self.norm is None else self.norm(x, valid)
 
     def forward(
-        self, inputs: Inputs, valid: Valid = None, hidden: Hidden = None, counts: Hidden = None
+        self, inputs: Inputs, valid: Valid = None, hidden: Hidden = None, counts: Answered = None
     ) -> Float[Tensor, "answers K"]:
         """The head's answers: one per example, or one per position of ``counts``."""
         x = self.features(inputs, valid, hidden)
@@ -271,11 +271,6 @@ def _symbols(spec: Model, form: Form) -> int:
 def make_norm(spec: Model) -> nn.Module:
     """The normalisation a model asks for."""
     return {"layer": LayerNorm, "rms": RMSNorm, "batch": BatchNorm}[spec.norm](spec.width)
-
-
-def standardise(inputs: Float[Tensor, "B L C"], signal: Values) -> Float[Tensor, "B L C"]:
-    """(value - centre) / spread, per channel."""
-    return (inputs - inputs.new_tensor(signal.centre)) / inputs.new_tensor(signal.spread)
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "L D"]:

@@ -68,7 +68,7 @@ def backward(network: nn.Module, stage: Stage, form: Form, targets: Targets) -> 
         waits = isinstance(network, DistributedDataParallel) and not last
         with network.no_sync() if waits else contextlib.nullcontext():  # type: ignore[operator]
             with computing(stage.precision, device):
-                outputs = network(share.batch.inputs, share.batch.valid, share.hidden, share.counts)
+                outputs = network(*share.question())
             loss = stage.objective.loss(outputs, share, form) * scale
             loss.backward()
         total = total + loss.detach()
