@@ -59,7 +59,7 @@ def ours(recipe: Recipe, steps: int) -> float:
     data = recipe.task.load("train")
     with tempfile.TemporaryDirectory() as folder:
         material = Material(recipe, build_network(recipe), data, data.take(torch.arange(16)), steps)
-        fit = Fit(material, Folder(Path(folder)), lambda line: None, lambda: False)
+        fit = Fit(material, Folder(Path(folder)), lambda: False)
         start = time.perf_counter()
         fit.run()
         return (time.perf_counter() - start) / steps
