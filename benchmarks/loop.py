@@ -59,7 +59,7 @@ def ours(recipe: Recipe, steps: int) -> float:
     data = recipe.task.load("train")
     with tempfile.TemporaryDirectory() as folder:
         material = Material(recipe, build_network(recipe), data, data.take(torch.arange(16)), steps)
-        fit = Fit(material, Folder(Path(folder)), lambda line: None, lambda: False)
+        fit = Fit(material, Folder(Path(folder)), lambda: False)
         start = time.perf_counter()
         fit.run()
         return (time.perf_counter() - start) / steps
@@ -72,10 +72,9 @@ def bare(recipe: Recipe, steps: int) -> float:
     targets = stage.objective.make_targets(
         recipe.task.load("train").batch(torch.arange(16)), form, generator("bare")
     )
-    batch = targets.batch
     start = time.perf_counter()
     for _ in range(steps):
-        answers = network(batch.inputs, batch.valid, targets.hidden, targets.counts)
+        answers = network(*targets.question())
         optimizer.zero_grad(set_to_none=True)
         (stage.objective.loss(answers, targets, form) / targets.size).backward()
         optimizer.step()

@@ -23,7 +23,12 @@ def data_folder() -> Path:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs data that are not here."""
+    """Skip what needs data or a GPU that are not here."""
+    if item.get_closest_marker("cuda"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a GPU")
     for marker in item.iter_markers("needs_data"):
         missing = [name for name in marker.args or ("",) if not (data_folder() / name).exists()]
         if missing:

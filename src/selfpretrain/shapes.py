@@ -21,5 +21,8 @@ Valid = Bool[Tensor, "B L"] | None
 Hidden = Bool[Tensor, "B L"] | None
 """Which positions an objective conceals; None when none is."""
 
+Answered = Bool[Tensor, "B L"] | Int[Tensor, "asked"] | None
+"""Where an answer per position is wanted: a mask, or b L + t in reading order; None: one per sequence."""
+
 Inputs = Int[Tensor, "B L"] | Float[Tensor, "B L C"]
 """Tokens, or values of C channels."""

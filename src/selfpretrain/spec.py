@@ -32,8 +32,8 @@ MOVED = {always: now for now, always in IDS.items()}
 LATER = {
     "selfpretrain.optim:Optim": {"warmup_steps", "wait_epochs"},
     "selfpretrain.recipe:Budget": {"hours"},
-    "selfpretrain.recipe:Stage": {"criterion"},
     "selfpretrain.mixers.s4:S4": {"lr_C"},
+    "selfpretrain.recipe:Stage": {"criterion", "precision", "compile", "accumulate", "recompute"},
     "selfpretrain.objectives.classify:Classify": {"weights", "smoothing"},
     "selfpretrain.tasks.text:Text": {"selection"},
 }

@@ -1,6 +1,7 @@
 """Packing loses nothing, and padding puts every sequence where it belongs."""
 
 import numpy as np
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,3 +45,20 @@ def test_pad_puts_every_sequence_in_its_row(lengths, values):
     for row, start, length in zip(out, starts, n, strict=True):
         assert np.array_equal(row[:length], flat[start : start + length])
         assert not row[length:].any()
+
+
+def test_unpacked_sequences_are_the_same(random):
+    rows = (random.rand(7, 40) < 0.2).astype(np.uint8) * 200
+    out, ends = np.zeros(2 * rows.size, np.uint8), np.zeros(7, np.int64)
+    used = examples.pack_rows(rows, out, ends)
+    starts = torch.from_numpy(np.concatenate([[0], ends[:-1]]))[None]
+    lengths = torch.full((1, 7), 40)
+    packed = examples.Examples(torch.from_numpy(out[:used]), starts, lengths, torch.zeros(7), packed=True)
+    bare = packed.unpacked("cpu")
+    assert not bare.packed
+    assert bare.digests() == packed.digests()
+    take = torch.tensor([6, 0, 3])
+    assert torch.equal(bare.batch(take).inputs, packed.batch(take).inputs)
+    assert torch.equal(
+        examples._indexed(bare, *(x[0, take] for x in (bare.starts, lengths)), 40), packed.batch(take).inputs
+    )

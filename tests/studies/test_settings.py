@@ -1,17 +1,21 @@
 """What a task brings along for the small scale: settings, a way of denoising, a masking rate."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+import toys
 from selfpretrain import registry
 from selfpretrain.errors import UnknownName
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import spec
+from selfpretrain.studies._running import asked, comparison, settled
 from selfpretrain.studies.recipes.defaults import denoiser, small
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.paths import Paths
@@ -78,3 +82,30 @@ def test_masking_rates():
     assert denoiser(ListOps().tiny(), "masked") == Masked(0.1)
     assert denoiser(Stdlib().tiny(), "masked") == Masked(0.15)
     assert denoiser(Paths().tiny(), "masked") == Masked(0.3)
+
+
+GPU = Workspace(Path("runs"), device="cuda")
+
+
+def precisions(study):
+    return {stage.precision for cell in study.cells() for stage in cell.recipe.stages}
+
+
+def test_gpus_take_half_precision_unless_a_setting_says_another_one():
+    def made(settings, workspace):
+        return comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", settled(settings, workspace))
+
+    assert precisions(made({}, Workspace(Path("runs")))) == {"fp32"}
+    assert precisions(made({}, GPU)) == {"bf16"}
+    assert precisions(made({"stage.precision": "tf32"}, GPU)) == {"tf32"}
+    assert precisions(made({"pretrain.precision": "fp32"}, GPU)) == {"fp32", "bf16"}
+
+
+def test_tables_that_have_kept_results_are_computed_as_those_were():
+    small = asked("amos-table-8", "small", 1, GPU)
+    assert small == registry.find("studies", "amos-table-8").at("small", 1)
+    half = asked("amos-table-8", "smoke", 1, GPU).with_precision("bf16")
+    assert precisions(half) == {"bf16"}
+    assert not half.changed
+    assert precisions(half.amended({"stage.precision": "fp32"})) == {"fp32"}
+    assert asked("amos-table-8", "paper", 1, GPU).precision == "bf16"

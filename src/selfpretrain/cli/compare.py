@@ -45,12 +45,12 @@ def compare(
     quiet: flags.Quiet = False,
 ) -> None:
     """Compare training from scratch with self-pretraining, architecture by architecture."""
-    from ..studies._running import Request, carry_out, comparison, foreseen, planning
+    from ..studies._running import Request, carry_out, comparison, foreseen, planning, settled
     from ..system.progress import showing
     from .printing import show_forecast, show_results
 
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track)
-    at, changed = flags.scale_of(scale), flags.assignments(settings)
+    at, changed = flags.scale_of(scale), settled(flags.assignments(settings), workspace)
     with planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
         study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)
     request = Request(study, at, first_seed, tune=tune)

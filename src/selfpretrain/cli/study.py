@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..errors import DataError, SpecError
-from ..registry import find, names, resolve
+from ..registry import names, resolve
 from ..system.events import Event, listening
 from . import options as flags
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from ..runner.workspace import Workspace
     from ..studies._running import Request
-    from ..studies.base import Study
 
 app = typer.Typer()
 
@@ -61,7 +60,7 @@ def study(
     quiet: flags.Quiet = False,
 ) -> None:
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
-    from ..studies._running import Request, planning
+    from ..studies._running import Request, asked, planning
 
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track)
     at, changed = flags.scale_of(scale), flags.assignments(settings)
@@ -70,8 +69,8 @@ def study(
     extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()
 
     def request(each: str) -> Request:
-        asked: Study = find("studies", each).at(at, seeds)
-        wanted = asked.with_mixers(extra) if extra else asked
+        wanted = asked(each, at, seeds, workspace)
+        wanted = wanted.with_mixers(extra) if extra else wanted
         wanted = wanted.amended(changed) if changed else wanted
         return Request(wanted, at, first_seed, only, tune, results, fresh)
 

@@ -19,6 +19,9 @@ from ..errors import DataError
 from ..shapes import Inputs, Valid
 from ..system.jit import compiled
 
+UNPACKED = 4096
+"""Sequences that are unpacked together."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -32,28 +35,43 @@ class Batch:
     targets: Tensor  # (examples,), int64 classes or float32 values
     views: int = 1
     weights: Tensor | None = None  # (examples,) what each counts in a loss over labels; None: all the same
+    lengths: Int[Tensor, "B"] | None = None  # in main memory, wherever the rest is; None: ask ``valid``
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        valid = None if self.valid is None else self.valid.to(device, non_blocking=True)
-        inputs, targets = (x.to(device, non_blocking=True) for x in (self.inputs, self.targets))
-        weights = None if self.weights is None else self.weights.to(device, non_blocking=True)
+        valid = None if self.valid is None else sent(self.valid, device)
+        inputs, targets = sent(self.inputs, device), sent(self.targets, device)
+        weights = None if self.weights is None else sent(self.weights, device)
         return replace(self, inputs=inputs, valid=valid, targets=targets, weights=weights)
 
     def real(self) -> Bool[Tensor, "B L"]:
-        """Which positions are real, spelled out."""
+        """Which positions are real, spelled out in main memory."""
         if self.valid is None:
-            return torch.ones(self.inputs.shape[:2], dtype=torch.bool, device=self.inputs.device)
-        return self.valid
+            return torch.ones(self.inputs.shape[:2], dtype=torch.bool)
+        if self.lengths is None:
+            return self.valid.cpu()
+        return torch.arange(self.inputs.shape[1]) < self.lengths[:, None]
 
     def part(self, rank: int, world: int) -> "Batch":
         """Every ``world``-th example, from ``rank`` on; padding stays as it is in the whole."""
-        rows = torch.arange(len(self.targets), device=self.targets.device)[rank::world]
-        rows_of_views = torch.cat([rows + v * len(self.targets) for v in range(self.views)])
-        valid = None if self.valid is None else self.valid[rows_of_views]
-        weights = None if self.weights is None else self.weights[rows]
-        inputs, targets = self.inputs[rows_of_views], self.targets[rows]
-        return replace(self, inputs=inputs, valid=valid, targets=targets, weights=weights)
+        inputs = every(self.inputs, rank, world, self.views)
+        valid = None if self.valid is None else every(self.valid, rank, world, self.views)
+        lengths = None if self.lengths is None else every(self.lengths, rank, world, self.views)
+        weights = None if self.weights is None else self.weights[rank::world]
+        targets = self.targets[rank::world]
+        return replace(self, inputs=inputs, valid=valid, targets=targets, weights=weights, lengths=lengths)
+
+
+def every(x: Tensor, rank: int, world: int, views: int) -> Tensor:
+    """Every ``world``-th of the examples whose views stand one after the other."""
+    return x.unflatten(0, (views, -1))[:, rank::world].flatten(0, 1)
+
+
+def sent(x: Tensor, device: torch.device | str) -> Tensor:
+    """A tensor on a device; what goes to a GPU goes from pinned memory, so that nobody waits for it."""
+    if torch.device(device).type == "cuda" and x.device.type == "cpu" and not x.is_pinned():
+        x = x.pin_memory()
+    return x.to(device, non_blocking=True)
 
 
 @dataclass(frozen=True)
@@ -136,12 +154,13 @@ class Examples:
         starts, lengths = self.starts[:, rows].reshape(-1), self.lengths[:, rows].reshape(-1)
         gather = _gathered if self.flat.device.type == "cpu" else _indexed
         inputs = gather(self, starts, lengths, max(self.padded, int(lengths.max())))
-        targets = self.targets[rows].to(inputs.device)
-        weights = None if self.weights is None else self.weights[rows].to(inputs.device)
+        device = inputs.device
+        targets = sent(self.targets[rows], device)
+        weights = None if self.weights is None else sent(self.weights[rows], device)
         if int(lengths.min()) == inputs.shape[1]:
-            return Batch(inputs, None, targets, self.views, weights)
-        valid = torch.arange(inputs.shape[1]) < lengths[:, None]
-        return Batch(inputs, valid.to(inputs.device), targets, self.views, weights)
+            return Batch(inputs, None, targets, self.views, weights, lengths)
+        valid = torch.arange(inputs.shape[1], device=device) < sent(lengths, device)[:, None]
+        return Batch(inputs, valid, targets, self.views, weights, lengths)
 
     def sequence(self, row: int, view: int = 0) -> np.ndarray:
         """(length,) symbols or (length, C) values of one sequence, as they are stored."""
@@ -161,10 +180,22 @@ class Examples:
         """The same split with its sequences on the device, if they take up only a share of its memory."""
         if torch.device(device).type != "cuda":
             return self
-        size = self.flat.numel() * self.flat.element_size()
-        if self.packed or size > share * torch.cuda.mem_get_info(device)[0]:
+        size = int(self.lengths.sum()) if self.packed else self.flat.numel() * self.flat.element_size()
+        if size > share * torch.cuda.mem_get_info(device)[0]:
             return self
-        return replace(self, flat=self.flat.to(device))
+        return self.unpacked(device) if self.packed else replace(self, flat=self.flat.to(device))
+
+    def unpacked(self, device: torch.device | str) -> "Examples":
+        """The same split with a byte for every position, on a device."""
+        lengths, starts = self.lengths.flatten(), self.starts.flatten()
+        flat = torch.empty(int(lengths.sum()), 1, dtype=torch.uint8, device=device)
+        ends = lengths.cumsum(0)
+        for rows in torch.arange(len(lengths)).split(UNPACKED):
+            inputs = _gathered(self, starts[rows], lengths[rows], int(lengths[rows].max()))
+            real = torch.arange(inputs.shape[1]) < lengths[rows][:, None]
+            first = int(ends[rows[0]] - lengths[rows[0]])
+            flat[first : int(ends[rows[-1]])] = inputs[real].to(torch.uint8).to(device)
+        return replace(self, flat=flat, starts=(ends - lengths).view_as(self.starts), packed=False)
 
     def digests(self) -> list[str]:
         """One short hash per example of its sequences (not its target): who is who, whatever the split."""
@@ -205,12 +236,11 @@ def _gathered(examples: Examples, starts: Tensor, lengths: Tensor, length: int) 
 
 def _indexed(examples: Examples, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
     """The padded rows of a flat tensor that lives on a device."""
-    position = torch.arange(length)
-    valid = position < lengths[:, None]
-    index = torch.where(valid, starts[:, None] + position, 0).to(examples.flat.device)
-    inputs = examples.flat[index]
+    device = examples.flat.device
+    position = torch.arange(length, device=device)
+    valid = position < sent(lengths, device)[:, None]
+    inputs = examples.flat[torch.where(valid, sent(starts, device)[:, None] + position, 0)]
     inputs = inputs.float() if inputs.ndim == 3 else inputs.long()
-    valid = valid.to(inputs.device)
     return inputs * (valid if inputs.ndim == 2 else valid[..., None])
 
 

@@ -1,5 +1,6 @@
 """Which examples make up the batch of each step."""
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from ..errors import SpecError
-from .examples import generator
+from .examples import Batch, Examples, generator
 
 
 @dataclass(frozen=True)
@@ -75,3 +76,32 @@ class BatchSampler:
         pools = order.split(self.pool * self.size)
         order = torch.cat([pool[self.lengths[pool].argsort(stable=True)] for pool in pools])
         return order.view(-1, self.size)[torch.randperm(self.per_epoch, generator=random)]
+
+
+class Loader:
+    """The batches of training on a device, each prepared while the device is at work on the one before.
+
+    Where the data live on the device, or the device is the CPU, there is nothing to prepare.
+    """
+
+    def __init__(self, data: Examples, order: BatchSampler, device: torch.device) -> None:
+        self.data, self.order, self.device = data, order, device
+        self.ahead = ThreadPoolExecutor(1) if device.type != data.flat.device.type else None
+        self.next: tuple[int, Future[Batch]] | None = None
+
+    def batch(self, step: int) -> Batch:
+        """The batch at ``step``, counted from 0."""
+        if self.ahead is None:
+            return self._made(step)
+        coming = self.next[1] if self.next and self.next[0] == step else self.ahead.submit(self._made, step)
+        batch = coming.result()
+        self.next = step + 1, self.ahead.submit(self._made, step + 1)
+        return batch
+
+    def close(self) -> None:
+        """Prepare nothing more."""
+        if self.ahead is not None:
+            self.ahead.shutdown(cancel_futures=True)
+
+    def _made(self, step: int) -> Batch:
+        return self.data.batch(self.order.rows(step)).to(self.device)

@@ -1,7 +1,9 @@
 """What sequences and targets look like: symbols or values, classes or real numbers."""
 
+import itertools
 from typing import Literal
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -31,6 +33,15 @@ class Values:
     high: float = 1.0
     centre: tuple[float, ...] = (0.0,)  # one per channel
     spread: tuple[float, ...] = (1.0,)
+
+    def standardised(self, values: Float[Tensor, "B L C"]) -> Float[Tensor, "B L C"]:
+        """(value - centre) / spread, per channel; with plain numbers, which no device waits for."""
+        if len(self.centre) == len(self.spread) == 1:
+            return (values - self.centre[0]) / self.spread[0]
+        each = zip(
+            values.unbind(-1), itertools.cycle(self.centre), itertools.cycle(self.spread), strict=False
+        )
+        return torch.stack([(x - centre) / spread for x, centre, spread in each], dim=-1)
 
     def level_of(self, values: Float[Tensor, "*shape"], levels: int) -> Int[Tensor, "*shape"]:
         """The nearest of so many evenly spaced levels from ``low`` to ``high``, as a number from 0."""

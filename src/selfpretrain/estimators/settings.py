@@ -18,7 +18,8 @@ from ..studies.recipes.arms import Arms
 from ..studies.recipes.defaults import denoiser, small, toys
 from ..tasks.base import Task
 from ..training import cost
-from ..training.recipe import Budget, Recipe, Stage
+from ..training.recipe import Budget, Precision, Recipe, Stage
+from ..training.step import usual_precision
 from .sequences import Kind
 
 LONG = 512
@@ -49,6 +50,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         signal: what numbers are; auto: values. Strings and bytes are text always.
         longer: what to do when asked about sequences longer than those of training.
         random_state: a number gives the same model every time; None another one.
+        precision: of products: fp32, tf32 or bf16; auto: bf16 on GPUs, else fp32.
         verbose: whether to show how far training is.
         runs: a folder where finished stages are kept and found again; None: until this process ends.
     """
@@ -70,6 +72,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     signal: Kind = "auto"
     longer: Literal["cut", "refuse"] = "cut"
     device: str = "auto"
+    precision: Literal["auto"] | Precision = "auto"
     random_state: Any = 0
     verbose: bool = False
     runs: str | Path | None = None
@@ -110,7 +113,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             raise DataError("no example has a label; SequencePretrainer trains without any")
         fits = max(1, min(stage.batch, BATCH_POSITIONS // task.form.length))
         size = fits if self.batch_size == "auto" else self.batch_size
-        stage = replace(stage, batch=min(size, usable))
+        precision = usual_precision(self._workspace().device) if self.precision == "auto" else self.precision
+        stage = replace(stage, batch=min(size, usable), precision=precision)
         epochs = stage.budget.epochs
         if epochs and round(epochs * (usable // stage.batch)) < 1:
             stage = replace(stage, budget=Budget(steps=1))

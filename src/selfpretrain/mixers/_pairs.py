@@ -1,11 +1,11 @@
 """Softmax attention over some pairs of positions: block by block of queries, with the keys it needs."""
 
 import abc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
@@ -25,6 +25,7 @@ class Near:
     """What one block of queries needs."""
 
     blocks: list[int]  # of keys, in order
+    numbers: Int[Tensor, "blocks"]  # the same, where the pattern is made
     whole: bool  # whether all pairs of them talk
     mask: Bool[Tensor, "1 h W S"] | None  # which pairs do, if it is kept
 
@@ -77,7 +78,7 @@ class Pairs(Heads):
             for at in range(count):
                 near = self._near(at, count, q.device)
                 kept += 0 if near.mask is None else near.mask.numel()
-                self._plan.append(near if kept <= KEEP else Near(near.blocks, near.whole, None))
+                self._plan.append(near if kept <= KEEP else replace(near, mask=None))
         return self._plan
 
     def _state(self, q: Headed) -> tuple[object, ...]:
@@ -86,22 +87,23 @@ class Pairs(Heads):
 
     def _near(self, at: int, count: int, device: torch.device) -> Near:
         step = self.block if self.even else 1  # one position speaks for its block
-        every = self._pairs(at, list(range(count)), device, step).unflatten(-1, (count, -1))
+        every = self._pairs(at, torch.arange(count, device=device), device, step).unflatten(-1, (count, -1))
         needed = every.any(-1).flatten(0, 2).any(0)
-        blocks = needed.nonzero().flatten().tolist()
+        numbers = needed.nonzero().flatten()
         whole = not self.causal and bool(every[..., needed, :].all())
-        return Near(blocks, whole, None if whole else self._pairs(at, blocks, device))
+        mask = None if whole else self._pairs(at, numbers, device)
+        return Near(numbers.tolist(), numbers, whole, mask)
 
     def _mask(self, at: int, near: Near, device: torch.device) -> Bool[Tensor, "1 h W S"]:
-        return self._pairs(at, near.blocks, device) if near.mask is None else near.mask
+        return self._pairs(at, near.numbers, device) if near.mask is None else near.mask
 
     def _pairs(
-        self, at: int, blocks: list[int], device: torch.device, step: int = 1
+        self, at: int, blocks: Int[Tensor, "blocks"], device: torch.device, step: int = 1
     ) -> Bool[Tensor, "1 h W S"]:
         """Which queries of a block see which keys of some blocks; every ``step``-th of each."""
         inside = torch.arange(0, self.block, step, device=device)
         query = at * self.block + inside[:, None]
-        key = (torch.tensor(blocks, device=device)[:, None] * self.block + inside).flatten()
+        key = (blocks[:, None] * self.block + inside).flatten()
         seen = self._sees(torch.arange(self.heads, device=device)[:, None, None], query, key)
         return seen.expand(*(1,) * (4 - seen.ndim), *seen.shape)
 

@@ -51,7 +51,7 @@ class LipschitzCell(RecurrentCell):
         """Along the sequence."""
         u, (h,), states, step = self.enter(x), state, [], self.settings.step
         with exact(x.device):
-            keep = torch.eye(len(self.A)).to(self.A) + step * self._bounded(self.A).T
+            keep = torch.eye(len(self.A), dtype=h.dtype, device=x.device) + step * self._bounded(self.A).T
             feed = self._bounded(self.V).T
             for now in u.to(h.dtype).unbind(1):
                 h = torch.addmm(torch.addmm(now, h, feed).tanh(), h, keep, beta=step)
@@ -60,7 +60,7 @@ class LipschitzCell(RecurrentCell):
 
     def _bounded(self, M: Tensor) -> Tensor:
         skew, damping = self.settings.skew, self.settings.damping
-        return M + (1 - 2 * skew) * M.T - damping * torch.eye(len(M)).to(M)
+        return M + (1 - 2 * skew) * M.T - damping * torch.eye(len(M), dtype=M.dtype, device=M.device)
 
 
 mixer = Lipschitz

@@ -69,8 +69,8 @@ class LRUCell(RecurrentCell):
             rate,
             torch.view_as_complex(state[0].unflatten(-1, (-1, 2))),
         )
-        sign = self.C.new_tensor([1.0, -1.0])
-        y = F.linear(as_real(z), (sign * self.C).flatten(1)) + self.D * x
+        C = torch.stack([self.C[..., 0], -self.C[..., 1]], dim=-1)
+        y = F.linear(as_real(z), C.flatten(1)) + self.D * x
         return F.glu(self.out(F.gelu(y)), dim=-1), (as_real(last),)
 
 

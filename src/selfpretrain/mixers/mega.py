@@ -57,6 +57,8 @@ class Mega(Mixer):
 class MegaLayer(nn.Module):
     """The module of ``Mega``."""
 
+    theta: Tensor
+
     def __init__(self, context: LayerContext, settings: Mega) -> None:
         super().__init__()
         D, E, z = context.width, settings.expand * context.width, settings.keys
@@ -69,6 +71,8 @@ class MegaLayer(nn.Module):
         self.gain = nn.Parameter(0.02 * torch.randn(2, z))  # of queries and of keys
         self.shift = nn.Parameter(torch.zeros(2, z))
         self.near = None if context.rotary else nn.Parameter(0.02 * torch.randn(2 * self.longest - 1))  # b
+        if context.rotary:
+            self.register_buffer("theta", angles(self.longest, z), persistent=False)
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, x: Vectors, valid: Valid = None, residual: Vectors | None = None) -> Vectors:
@@ -104,7 +108,9 @@ class MegaLayer(nn.Module):
     def _weights(self, Q: Chunks, K: Chunks, seen: Bool[Tensor, "B n _ T"]) -> Float[Tensor, "B n T T"]:
         T, z = Q.shape[2:]
         if self.near is None:
-            theta = angles(T, z).to(Q.device)
+            if len(self.theta) < T:
+                self.theta = angles(T, z).to(Q.device)
+            theta = self.theta[:T]
             Q, K = (rotate(a, theta.cos().to(Q), theta.sin().to(Q)) for a in (Q, K))
             bias: Tensor | float = 0.0
         else:

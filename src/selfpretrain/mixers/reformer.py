@@ -93,7 +93,9 @@ class ReformerLayer(nn.Module):
         """Inside chunks and to those before, with the log of each softmax's divisor."""
         k, v_near = _with_previous(F.normalize(q, dim=-1)), _with_previous(v)
         unreal = (~_with_previous(real)).to(q.dtype).mT * torch.finfo(q.dtype).min
-        itself = ITSELF * torch.eye(self.size, 2 * self.size).to(q)  # the own chunk comes first
+        itself = ITSELF * torch.eye(
+            self.size, 2 * self.size, dtype=q.dtype, device=q.device
+        )  # the own chunk comes first
         logits = (q * q.shape[-1] ** -0.5) @ k.mT + itself + unreal
         return logits.softmax(-1) @ v_near, logits.logsumexp(-1, keepdim=True)
 

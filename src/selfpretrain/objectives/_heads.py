@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..shapes import Hidden, Valid, Vectors
+from ..shapes import Answered, Valid, Vectors
 
 Pooling = Literal["mean", "max", "last"]
 Style = Literal["linear", "norm", "mlp", "mlp-relu"]
@@ -19,9 +19,12 @@ class PerPosition(nn.Module):
         super().__init__()
         self.linear = nn.Linear(width, outputs)
 
-    def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Float[Tensor, "answers K"]:
+    def forward(self, x: Vectors, valid: Valid = None, counts: Answered = None) -> Float[Tensor, "answers K"]:
         """Answers of the counted positions, in reading order."""
-        return self.linear(x.flatten(0, 1) if counts is None else x[counts])
+        flat = x.flatten(0, 1)
+        if counts is not None:
+            flat = x[counts] if counts.dtype == torch.bool else flat.index_select(0, counts)
+        return self.linear(flat)
 
 
 class Pooled(nn.Module):
@@ -44,7 +47,7 @@ class Pooled(nn.Module):
         self.before = before[style]
         self.linear = nn.Linear(width if style.startswith("mlp") else D, outputs)
 
-    def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Float[Tensor, "answers K"]:
+    def forward(self, x: Vectors, valid: Valid = None, counts: Answered = None) -> Float[Tensor, "answers K"]:
         """Answers of the examples, in order."""
         pooled = pool(x, valid, self.pooling)
         views = (pooled,) if self.views == 1 else pooled.chunk(self.views)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..data.examples import Batch
 from ..data.schema import Classes, Form
-from ..shapes import Hidden, Valid, Vectors
+from ..shapes import Answered, Valid, Vectors
 from ..spec import Positive, spec
 from ._heads import Pooling
 from .base import Denoise, Objective, Targets
@@ -28,7 +28,7 @@ class JointHead(nn.Module):
         super().__init__()
         self.answer, self.rebuild = answer, rebuild
 
-    def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Tensor:
+    def forward(self, x: Vectors, valid: Valid = None, counts: Answered = None) -> Tensor:
         """(examples, K), or (1, examples * K + positions * V)."""
         answers: Tensor = self.answer(x, valid)
         if counts is None:
@@ -62,22 +62,23 @@ class Joint(Objective):
         asked = self.labels.make_targets(batch, form, random)
         if not torch.is_grad_enabled():
             return asked
-        return replace(self.denoise.make_targets(batch, form, random), size=asked.size)
+        hidden = self.denoise.make_targets(batch, form, random)
+        return replace(hidden, size=asked.size, positions=hidden.size)
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
-        """Sum over examples of both losses; denoising counts as its mean over this batch's positions."""
-        asked = self.labels.make_targets(targets.batch, form, torch.Generator())
-        if targets.counts is None:
-            return self.labels.loss(outputs, asked, form)
-        examples, outputs_each = len(targets.batch.targets), self._outputs(form)
-        answers, rebuilt = outputs[0].tensor_split([examples * outputs_each])
-        hidden = targets.counts.sum()
-        rebuilding = self.denoise.loss(rebuilt.view(int(hidden), -1), targets, form) / hidden.clamp(min=1)
-        return self.labels.loss(answers.view(examples, -1), asked, form) + self.weight * examples * rebuilding
+        """Sum over examples of both losses; denoising counts as its mean over the whole batch's positions."""
+        answers, rebuilt, asked = self._apart(outputs, targets, form)
+        loss = self.labels.loss(answers, asked, form)
+        if rebuilt is None or targets.counts is None or targets.positions is None:
+            return loss
+        hidden = int(targets.counts.sum())
+        rebuilding = self.denoise.loss(rebuilt.view(hidden, -1), targets, form)
+        return loss + self.weight * targets.size * rebuilding / targets.positions.clamp(min=1)
 
     def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Those of the labels."""
-        return self.labels.metric_sums(outputs, targets, form)
+        answers, _, asked = self._apart(outputs, targets, form)
+        return self.labels.metric_sums(answers, asked, form)
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Those of the labels."""
@@ -86,6 +87,16 @@ class Joint(Objective):
     def predict(self, outputs: Tensor) -> Tensor:
         """The answer of the labels' head."""
         return self.labels.predict(outputs)
+
+    def _apart(self, outputs: Tensor, targets: Targets, form: Form) -> tuple[Tensor, Tensor | None, Targets]:
+        """Answers about examples, what was rebuilt, if anything, and what should have been answered."""
+        asked = self.labels.make_targets(targets.batch, form, torch.Generator())
+        asked = replace(asked, size=targets.size)
+        if targets.counts is None:
+            return outputs, None, asked
+        examples = len(targets.batch.targets)
+        answers, rebuilt = outputs[0].tensor_split([examples * self._outputs(form)])
+        return answers.view(examples, -1), rebuilt, asked
 
     @staticmethod
     def _outputs(form: Form) -> int:

@@ -41,7 +41,7 @@ def reconstruction_target(
         return inputs[..., None]
     signal, levels = form.signal, levels_of(form, distance)
     if levels is None:
-        return (inputs - inputs.new_tensor(signal.centre)) / inputs.new_tensor(signal.spread)
+        return signal.standardised(inputs)
     return signal.level_of(inputs, levels)
 
 

@@ -2,15 +2,17 @@
 
 import abc
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
-from ..data.examples import Batch
+from ..data.examples import Batch, every, sent
 from ..data.schema import Form
 from ..errors import SpecError
-from ..shapes import Hidden
+from ..shapes import Answered, Hidden, Inputs, Valid
 from . import _rebuild
 from ._heads import PerPosition, Pooling
 from ._rebuild import Distance
@@ -18,24 +20,42 @@ from ._rebuild import Distance
 
 @dataclass(frozen=True)
 class Targets:
-    """A batch turned into what the network sees and what it is scored on."""
+    """A batch turned into what the network sees and what it is scored on.
+
+    Masks and ``size`` may stay in main memory, where random numbers are drawn: then no device is waited for.
+    """
 
     batch: Batch
     answer: Tensor  # (examples, ...) or (B, L, ...): what should come out
     size: Tensor  # () how many answers count in the whole batch, over all processes
     hidden: Hidden = None  # positions that the network sees as holes
     counts: Hidden = None  # positions where an answer is wanted; None: one answer per example
+    positions: Tensor | None = None  # () how many of them the whole batch has, where ``size`` is of examples
 
     def part(self, rank: int, world: int) -> "Targets":
         """The share of one of several processes; ``size`` still counts the whole."""
         batch = self.batch.part(rank, world)
         if self.counts is None:
             return replace(self, batch=batch, answer=self.answer[rank::world])
-        examples = len(self.batch.targets)
-        rows = torch.arange(len(self.counts), device=self.counts.device).view(self.batch.views, examples)
-        mine = rows[:, rank::world].flatten()
-        hidden = None if self.hidden is None else self.hidden[mine]
-        return replace(self, batch=batch, answer=self.answer[mine], hidden=hidden, counts=self.counts[mine])
+        answer, counts = (every(x, rank, world, self.batch.views) for x in (self.answer, self.counts))
+        hidden = None if self.hidden is None else every(self.hidden, rank, world, self.batch.views)
+        return replace(self, batch=batch, answer=answer, hidden=hidden, counts=counts)
+
+    def question(self) -> tuple[Inputs, Valid, Hidden, Answered]:
+        """What a network is given; masks that were made in main memory go to the device from here."""
+        hidden = None if self.hidden is None else sent(self.hidden, self.answer.device)
+        return self.batch.inputs, self.batch.valid, hidden, self.rows
+
+    @cached_property
+    def rows(self) -> Int[Tensor, "answers"] | None:
+        """Where answers are wanted, counted through all sequences: how many is known before the device is."""
+        if self.counts is None:
+            return None
+        return sent(self.counts.flatten().nonzero()[:, 0], self.answer.device)
+
+    def answers(self) -> Tensor:
+        """(answers, ...) what should come out where an answer is wanted."""
+        return self.answer if self.rows is None else self.answer.flatten(0, 1).index_select(0, self.rows)
 
 
 def weighed(losses: Tensor, targets: Targets) -> Tensor:
@@ -111,11 +131,11 @@ class Denoise(Objective):
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum over the positions that count, averaged over channels."""
-        return _rebuild.loss(outputs, targets.answer[targets.counts])
+        return _rebuild.loss(outputs, targets.answers())
 
     def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Sums over the positions that count."""
-        return _rebuild.metric_sums(outputs, targets.answer[targets.counts])
+        return _rebuild.metric_sums(outputs, targets.answers())
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Loss per position and accuracy, or R2 of values; the score is minus the loss."""

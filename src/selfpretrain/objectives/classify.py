@@ -33,11 +33,11 @@ class Classify(Objective):
 
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """The sequences as they are."""
-        return Targets(batch, batch.targets, torch.tensor(len(batch.targets), device=batch.targets.device))
+        return Targets(batch, batch.targets, torch.tensor(len(batch.targets)))
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of the cross-entropies, in nats; weighed and smoothed where that is asked for."""
-        classes = outputs.new_tensor(self.weights) if self.weights else None
+        classes = torch.stack([outputs.new_full((), w) for w in self.weights]) if self.weights else None
         how = "sum" if targets.batch.weights is None else "none"
         found = F.cross_entropy(
             outputs, targets.answer, classes, reduction=how, label_smoothing=self.smoothing

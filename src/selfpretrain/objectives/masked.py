@@ -32,7 +32,7 @@ class Masked(Denoise):
 
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """Hide positions; the random numbers are drawn on the CPU, so that all devices hide the same ones."""
-        chance = torch.rand(batch.inputs.shape[:2], generator=random).to(batch.inputs.device)
+        chance = torch.rand(batch.inputs.shape[:2], generator=random)
         hidden = (chance < self.rate) & batch.real()
         return Targets(
             batch, self.reconstruction_target(batch, form), hidden.sum(), hidden=hidden, counts=hidden

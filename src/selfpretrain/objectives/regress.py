@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..data.examples import Batch
 from ..data.schema import Form, Reals
 from ..errors import SpecError
-from ..shapes import Hidden, Valid, Vectors
+from ..shapes import Answered, Valid, Vectors
 from ..spec import spec
 from ._heads import Pooled, Pooling, Style
 from .base import Objective, Targets, weighed
@@ -30,7 +30,7 @@ class Regress(Objective):
 
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """The sequences as they are."""
-        return Targets(batch, batch.targets, torch.tensor(len(batch.targets), device=batch.targets.device))
+        return Targets(batch, batch.targets, torch.tensor(len(batch.targets)))
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of squared errors, in squared standard deviations of the training targets."""
@@ -75,7 +75,7 @@ class Rescaled(nn.Module):
         super().__init__()
         self.pooled, self.target = head, target
 
-    def forward(self, x: Vectors, valid: Valid = None, counts: Hidden = None) -> Tensor:
+    def forward(self, x: Vectors, valid: Valid = None, counts: Answered = None) -> Tensor:
         """Answers of the examples, in the user's units."""
         return self.target.centre + self.target.spread * self.pooled(x, valid, counts)
 

@@ -20,6 +20,7 @@ from ..system.events import Event, emit
 from ..tasks._outline import outlined
 from ..tasks.base import Task
 from ..training.cost import roughly
+from ..training.step import usual_precision
 from .base import SHIPPED, Scale, Study
 from .compare import Compare, CompareOverTasks, prepare
 
@@ -64,8 +65,9 @@ def compare(
         SpecError: if a name is not known, or a setting does not fit.
         SelfPretrainError: if a stage failed; what was finished stays, and the same call goes on.
     """
-    study = comparison(task, mixers, objective, seeds, scale, settings or {})
-    return carry_out(Request(study, scale), workspace)
+    workspace = workspace or _usual_workspace()
+    settings = settled(settings or {}, workspace)
+    return carry_out(Request(comparison(task, mixers, objective, seeds, scale, settings), scale), workspace)
 
 
 def study(
@@ -77,7 +79,22 @@ def study(
         SpecError: if there is no such study, or no recipe at that scale.
         SelfPretrainError: if a stage failed; what was finished stays, and the same call goes on.
     """
-    return carry_out(Request(find("studies", name).at(scale, seeds), scale, fresh=fresh), workspace)
+    workspace = workspace or _usual_workspace()
+    return carry_out(Request(asked(name, scale, seeds, workspace), scale, fresh=fresh), workspace)
+
+
+def settled(settings: Settings, workspace: Workspace) -> Settings:
+    """Settings of a comparison, with the usual precision on this device unless they say one."""
+    return {"stage.precision": usual_precision(workspace.device)} | dict(settings)
+
+
+def asked(name: str, scale: Scale, seeds: int, workspace: Workspace) -> Study:
+    """A study of the shelf, on a device.
+
+    Kept results of small networks are in single precision; so it is the papers' scale that has another one.
+    """
+    found: Study = find("studies", name).at(scale, seeds)
+    return found.with_precision(usual_precision(workspace.device)) if scale == "paper" else found
 
 
 def comparison(
@@ -106,8 +123,7 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
     Raises:
         Interrupted: when asked to stop; the same call goes on.
     """
-    # one worker: a script needs no main guard for it
-    with at_work(workspace or Workspace.of(Path("runs"), workers="1")) as here:
+    with at_work(workspace or _usual_workspace()) as here:
         with remembered_costs(here):
             folder = restored(request, request.experiment(), here)
             done = not request.tune and not request.only and folder.current
@@ -116,6 +132,10 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
         if request.results:
             folder.keep()
         return read(folder.path)
+
+
+def _usual_workspace() -> Workspace:
+    return Workspace.of(Path("runs"), workers="1")  # a script needs no main guard for one
 
 
 def _run(request: Request, workspace: Workspace) -> ExperimentFolder:

@@ -24,7 +24,7 @@ from ..tasks.pathx256 import PathX256
 from ..tasks.speech import Speech
 from ..tasks.spoken_digits import SpokenDigits
 from ..tasks.stdlib import Stdlib
-from ..training.recipe import Budget, Recipe, Stage
+from ..training.recipe import Budget, Precision, Recipe, Stage
 from ._measures import averages
 from .base import Scale, Study
 from .recipes.arms import SPT, TIED, Arms, lasting, row_names, shorter, usual_arms, with_mixer
@@ -125,6 +125,7 @@ class TableStudy(Study):
     seeds: Count = 3
     extra: tuple[Mixer, ...] = ()  # further rows: these mixers, treated as the first architecture is
     settings: tuple[tuple[str, str], ...] = ()  # changed everywhere, or of some cells: ``amended``
+    precision: Precision = "fp32"  # of products, where no setting says another one
 
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "TableStudy":
@@ -149,6 +150,10 @@ class TableStudy(Study):
             if not any(self._has(path, label, task) for label, task in self._wanted().items()):
                 raise SpecError(f"{path}: no cell of {name_of(self)} has this setting")
         return replace(self, settings=(*self.settings, *texts.items()))
+
+    def with_precision(self, precision: Precision) -> "TableStudy":
+        """The same table with products in a precision, where a setting does not say another one."""
+        return replace(self, precision=precision)
 
     @property
     def changed(self) -> bool:
@@ -197,7 +202,7 @@ class TableStudy(Study):
         else:
             made = small(task, architecture.small or architecture.mixer, denoiser(task, objective))
             made = toys(made) if self.scale == "smoke" else shorter(made, self.share)
-        made = architecture.change(made)
+        made = architecture.change(made).amended("stage.precision", self.precision)
         for whole, text in self.settings:
             place, path = _split(whole)
             if not path.startswith("task.") and _fits(place, label, architecture.row):

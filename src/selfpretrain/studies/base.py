@@ -14,7 +14,7 @@ from ..registry import first_line, name_of
 from ..runner.experiment import Cell, Experiment, Finished
 from ..runner.tuning import SearchSpace
 from ..system.files import Json
-from ..training.recipe import Budget, Stage
+from ..training.recipe import Budget, Precision, Stage
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
@@ -77,6 +77,13 @@ class Study(abc.ABC):
             SpecError: if it has none.
         """
         raise SpecError(f"the cells of {name_of(self)} have no settings to change: {', '.join(settings)}")
+
+    def with_precision(self, precision: Precision) -> "Study":
+        """The same study with products in a precision, where a setting does not say another one.
+
+        Studies whose recipes are their own stay as they are.
+        """
+        return self
 
     def experiment(self, scale: Scale, first_seed: int = 0) -> Experiment:
         """All that the runner needs to know.

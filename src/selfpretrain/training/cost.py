@@ -125,8 +125,7 @@ def seconds_per_step(recipe: Recipe) -> float:
         if step == 1:  # the first pass warms up
             start = time.perf_counter()
         targets = stage.objective.make_targets(data.batch(order.rows(step)), form, generator("cost"))
-        batch = targets.batch
-        outputs = network(batch.inputs, batch.valid, targets.hidden, targets.counts)
+        outputs = network(*targets.question())
         stage.objective.loss(outputs, targets, form).backward()
     return (time.perf_counter() - start) / 2
 

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..data.examples import Examples, generator
+from ..data.examples import Examples, generator, sent
 from ..data.schema import Form
 from ..objectives.base import Objective
 from ..system import distributed
 from ..tasks.base import Task
 from .build import training_data, usable
-from .recipe import Recipe
+from .recipe import Precision, Recipe
+from .step import add, computing
 
 POSITIONS = 32_768
-"""Positions that are evaluated at once."""
+"""Positions that are evaluated at once, where it is not for memory to say."""
+MOST, ROOM = 512, 0.5
+"""Examples at once, at most; share of the free memory of a GPU that may be taken instead."""
 FITTED = 2_000
 """Training examples that are scored at most."""
 
@@ -30,7 +33,9 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(network: nn.Module, objective: Objective, data: Examples, form: Form) -> Evaluation:
+def evaluate(
+    network: nn.Module, objective: Objective, data: Examples, form: Form, precision: Precision = "fp32"
+) -> Evaluation:
     """Scores over all examples of a split, none dropped; the same positions are hidden every time.
 
     With several processes each evaluates its share of the batches, and all get the sums.
@@ -39,22 +44,39 @@ def evaluate(network: nn.Module, objective: Objective, data: Examples, form: For
     network.eval()
     sums: dict[str, Tensor] = {}
     predicted = torch.zeros(len(data), dtype=torch.float64, device=device)
-    size = max(1, min(512, POSITIONS // int(data.longest.max())))
+    size = max(1, min(MOST, POSITIONS // int(data.longest.max())))
+    if device.type == "cuda" and not objective.hides and objective.labelled and len(data) > size:
+        size = roomier(size, *_memory(network, data, size, device))
     for i, (rows, batch) in enumerate(data.batches(size)):
         if i % distributed.world_size() != distributed.rank():
             continue
         targets = objective.make_targets(batch.to(device), form, generator("evaluate", i))
-        outputs = network(targets.batch.inputs, targets.batch.valid, targets.hidden, targets.counts)
-        for name, value in objective.metric_sums(outputs, targets, form).items():
-            sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64, device=device)) + value.to(
-                device
-            )
+        with computing(precision, device):
+            outputs = network(*targets.question())
+        add(sums, objective.metric_sums(outputs, targets, form))
         if objective.labelled:
-            predicted[rows.to(device)] = objective.predict(outputs).double()
+            predicted[sent(rows, device)] = objective.predict(outputs).double()
     network.train(training)
-    scores = objective.scores(_gathered(sums, device))
+    scores = objective.scores(gathered(sums, device))
     predictions = distributed.all_reduce(predicted).cpu() if objective.labelled else None
     return Evaluation(scores, predictions, data.targets, data.clusters())
+
+
+def roomier(size: int, taken: int, free: int) -> int:
+    """Examples to evaluate at once, where so many of the longest take so much memory: half of what is free.
+
+    Only where no position is hidden: which ones are is drawn batch by batch, and must not depend on memory.
+    """
+    return size * max(1, round(free * ROOM) // max(taken, 1))
+
+
+def _memory(network: nn.Module, data: Examples, size: int, device: torch.device) -> tuple[int, int]:
+    """Bytes that the longest examples take on a GPU, and those that are free."""
+    batch = data.batch(data.longest.argsort()[-size:]).to(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    network(batch.inputs, batch.valid)
+    return torch.cuda.max_memory_allocated(device) - before, torch.cuda.mem_get_info(device)[0]
 
 
 def validation_data(recipe: Recipe) -> Examples:
@@ -64,13 +86,12 @@ def validation_data(recipe: Recipe) -> Examples:
 
 def validate(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Scores of a recipe's last stage on the validation split."""
-    return evaluate(network, recipe.last.objective, validation_data(recipe), recipe.task_of(recipe.last).form)
+    return _scored(network, recipe, validation_data(recipe))
 
 
 def test(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Scores of a recipe's last stage on the test split; nothing may be chosen by them."""
-    task = recipe.task_of(recipe.last)
-    return evaluate(network, recipe.last.objective, usable(recipe, task.load("test")), task.form)
+    return _scored(network, recipe, usable(recipe, recipe.task_of(recipe.last).load("test")))
 
 
 def held_out(task: Task) -> Examples:
@@ -81,14 +102,18 @@ def held_out(task: Task) -> Examples:
 def fitted(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Scores of a recipe's last stage on what it was trained on, or the first examples of it."""
     data = training_data(recipe)
-    some = data.take(torch.arange(min(FITTED, len(data))))
-    return evaluate(network, recipe.last.objective, some, recipe.task_of(recipe.last).form)
+    return _scored(network, recipe, data.take(torch.arange(min(FITTED, len(data)))))
 
 
-def _gathered(sums: dict[str, Tensor], device: torch.device) -> dict[str, float]:
+def _scored(network: nn.Module, recipe: Recipe, data: Examples) -> Evaluation:
+    stage = recipe.last
+    return evaluate(network, stage.objective, data, recipe.task_of(stage).form, stage.precision)
+
+
+def gathered(sums: dict[str, Tensor], device: torch.device) -> dict[str, float]:
+    """Sums over all processes."""
     # A process without a batch of its own has no names yet: they are taken from the first process.
     names = distributed.broadcast(sorted(sums))
-    values = distributed.all_reduce(
-        torch.stack([sums.get(n, torch.zeros((), dtype=torch.float64, device=device)) for n in names])
-    )
+    nothing = torch.zeros((), dtype=torch.float64)
+    values = distributed.all_reduce(torch.stack([sums.get(n, nothing).to(device) for n in names]))
     return dict(zip(names, values.tolist(), strict=True))

@@ -19,10 +19,9 @@ aten = torch.ops.aten
 def count(network: nn.Module, objective: Objective, form: Form, data: Examples, rows: torch.Tensor) -> float:
     """FLOPs of one forward and backward pass over the examples at ``rows``."""
     targets = objective.make_targets(data.batch(rows), form, generator("cost"))
-    batch = targets.batch
 
     def loss() -> torch.Tensor:
-        outputs = network(batch.inputs, batch.valid, targets.hidden, targets.counts)
+        outputs = network(*targets.question())
         return objective.loss(outputs, targets, form)
 
     return counted(network, loss)

@@ -17,21 +17,24 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..data.examples import Examples, generator
-from ..data.sampler import BatchSampler
+from ..data.sampler import BatchSampler, Loader
 from ..errors import Interrupted, SpecError
 from ..system import distributed
 from ..system.events import Event, emit, listening
-from .evaluate import evaluate
+from .evaluate import evaluate, gathered
 from .model import Network
 from .optim import set_lr_factor
 from .recipe import Recipe
 from .stage_folder import CHECKPOINT, Folder, Log, broken
+from .step import add, backward, prepare
 
 CHECKPOINT_SECONDS = 20.0
 CLOCK_STEPS = 50
 """Steps between two looks at the clock that several processes take together."""
 LINES = 100
 """Lines of training loss in a stage's log."""
+FITTED = ("accuracy", "r2")
+"""What such a line tells beside it, of the very outputs that were trained on."""
 
 Stop = Callable[[], bool]
 
@@ -77,15 +80,18 @@ class Fit:
         recipe = material.recipe
         self.stage, self.form, self.seed = recipe.last, recipe.task_of(recipe.last).form, recipe.seed
         self.key = f"{len(recipe.stages)}"
-        self._check_world()
+        self._check_clock()
         self.order = BatchSampler(self.train.longest, self.stage.batch, self.seed)
-        self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
         self.device = next(self.network.parameters()).device
+        self.batches = Loader(self.train, self.order, self.device)
+        self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
+        prepare(self.network, self.stage, self.device)
         self.network_at_work: nn.Module = self.network
         if distributed.world_size() > 1:
             self.network_at_work = DistributedDataParallel(self.network)
         self.state, self.best = State(), _copied(self.network)
-        self.running = torch.zeros(2, device=self.device)  # loss, steps since the last line of the log
+        # Since the last line of the log: loss and steps, and what metrics are made of.
+        self.running, self.sums = torch.zeros(2, device=self.device), dict[str, Tensor]()
 
     def run(self) -> State:
         """Train to the end, leaving the selected weights in the network.
@@ -98,6 +104,7 @@ class Fit:
         self.network_at_work.train()
         log = Log(self.folder.path / "log.jsonl", self.state.log) if distributed.is_main() else None
         with contextlib.ExitStack() as stack:
+            stack.callback(self.batches.close)
             if log:
                 stack.enter_context(contextlib.closing(log))
                 stack.enter_context(listening(log.hear))
@@ -131,25 +138,16 @@ class Fit:
     def _step(self) -> None:
         step, objective = self.state.step, self.stage.objective
         set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
-        batch = self.train.batch(self.order.rows(step)).to(self.device)
-        targets = objective.make_targets(batch, self.form, generator(self.seed, "ask", self.key, step))
-        share = (
-            targets.part(distributed.rank(), distributed.world_size())
-            if distributed.world_size() > 1
-            else targets
-        )
-        outputs = self.network_at_work(share.batch.inputs, share.batch.valid, share.hidden, share.counts)
-        # The average over processes follows: each gives its share of the batch's mean times their number.
-        loss = objective.loss(outputs, share, self.form) * (
-            distributed.world_size() / targets.size.clamp(min=1)
-        )
+        random = generator(self.seed, "ask", self.key, step)
+        targets = objective.make_targets(self.batches.batch(step), self.form, random)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss, sums = backward(self.network_at_work, self.stage, self.form, targets)
         if self.stage.optim.clip:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.stage.optim.clip)
         self.optimizer.step()
-        self.running[0] += loss.detach()
+        self.running[0] += loss
         self.running[1] += 1
+        add(self.sums, sums)
         self.state.step += 1
 
     def _lr_factor(self) -> float:
@@ -180,15 +178,19 @@ class Fit:
 
     def _losses(self) -> dict[str, float]:
         total, steps = (distributed.all_reduce(self.running.clone()) / distributed.world_size()).tolist()
+        scores = self.stage.objective.scores(gathered(self.sums, self.device)) if self.sums else {}
         self.running.zero_()
+        self.sums = {}
         loss = total / max(steps, 1)
         if not math.isfinite(loss):
             self.state.stopped = "diverged"
-        return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]}
+        known = {name: scores[name] for name in FITTED if math.isfinite(scores.get(name, math.nan))}
+        return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | known
 
     def _validate(self) -> dict[str, float]:
         state, criterion = self.state, self.stage.criterion
-        scores = evaluate(self.network, self.stage.objective, self.val, self.form).scores
+        stage = self.stage
+        scores = evaluate(self.network, stage.objective, self.val, self.form, stage.precision).scores
         if criterion not in scores:
             kind = type(self.stage.objective).__name__
             raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
@@ -232,6 +234,7 @@ class Fit:
         for i, entry in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{i}.{name}": value for name, value in entry.items()}
         tensors |= {"random.cpu": torch.get_rng_state(), "running": self.running}
+        tensors |= {f"sum.{name}": value for name, value in self.sums.items()}
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         self.folder.save(CHECKPOINT, tensors, dataclasses.asdict(self.state) | {"stage": self.folder.name})
@@ -249,6 +252,7 @@ class Fit:
         self.network.load_state_dict(_under("network.", tensors))
         self.best = {name: value.to(self.device) for name, value in _under("best.", tensors).items()}
         self.running = tensors["running"].to(self.device)
+        self.sums = {name: value.to(self.device) for name, value in _under("sum.", tensors).items()}
         entries: dict[int, dict[str, Tensor]] = {}
         for key, value in _under("optimizer.", tensors).items():
             i, _, name = key.partition(".")
@@ -259,11 +263,7 @@ class Fit:
         if "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
 
-    def _check_world(self) -> None:
-        if self.stage.batch % distributed.world_size():
-            raise SpecError(
-                f"a batch of {self.stage.batch} does not divide among {distributed.world_size()} processes"
-            )
+    def _check_clock(self) -> None:
         if self.steps is None and distributed.world_size() > 1:
             raise SpecError("a budget in seconds needs a single process; give steps, epochs or FLOPs")
 

@@ -13,12 +13,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..data.schema import Form, Tokens, Values
 from ..errors import SpecError
 from ..mixers.base import LayerContext, Mixer, Positions, refuse_causal
 from ..registry import name_of
-from ..shapes import Hidden, Inputs, Valid, Vectors
+from ..shapes import Answered, Hidden, Inputs, Valid, Vectors
 from ..spec import Count, Rate, spec
 from ..system import distributed
 
@@ -106,7 +107,7 @@ class Embed(nn.Module):
             x = self.symbol(self._looked_up(inputs))
             x = x if hidden is None else torch.where(hidden[..., None], self.hole, x)
         elif isinstance(self.signal, Values):
-            values = standardise(inputs, self.signal)
+            values = self.signal.standardised(inputs)
             values = values if hidden is None else values.masked_fill(hidden[..., None], 0)
             x = self.value(values)
             x = x if hidden is None else x + hidden[..., None] * self.hole
@@ -155,7 +156,7 @@ class Block(nn.Module):
 
     def _mixed(self, x: Vectors, valid: Valid, mix: Mix) -> Vectors:
         if self.norm1 is None:
-            return mix(x, valid)
+            return mix(x, valid).to(x.dtype)
         u = self.norm1(x, valid) if self.pre else x
         x = self.mixer(u, valid, x) if self.owns_residual else x + self.dropout(mix(u, valid))
         return x if self.pre else self.norm1(x, valid)
@@ -186,19 +187,24 @@ class Network(nn.Module):
         self.blocks = nn.ModuleList(Block(spec, form.length) for _ in range(spec.depth))
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
+        self.recomputes = False  # blocks keep no activations, but work them out again on the way back
 
     def features(self, inputs: Inputs, valid: Valid = None, hidden: Hidden = None) -> Vectors:
         """What the head sees: one vector per position."""
-        x = self.embed(inputs, hidden)
+        x = self.embed(inputs, hidden).to(self.embed.hole.dtype)  # what blocks add to keeps its precision
         for block in self.blocks:
-            x = block(x, valid)
+            if self.recomputes and torch.is_grad_enabled():
+                x = checkpoint(block, x, valid, use_reentrant=False)
+            else:
+                x = block(x, valid)
         return x if self.norm is None else self.norm(x, valid)
 
     def forward(
-        self, inputs: Inputs, valid: Valid = None, hidden: Hidden = None, counts: Hidden = None
+        self, inputs: Inputs, valid: Valid = None, hidden: Hidden = None, counts: Answered = None
     ) -> Float[Tensor, "answers K"]:
         """The head's answers: one per example, or one per position of ``counts``."""
-        return self.head(self.features(inputs, valid, hidden), valid, counts)
+        x = self.features(inputs, valid, hidden)
+        return self.head(x, valid, counts).to(x.dtype)
 
 
 class LayerNorm(nn.Module):
@@ -265,11 +271,6 @@ def _symbols(spec: Model, form: Form) -> int:
 def make_norm(spec: Model) -> nn.Module:
     """The normalisation a model asks for."""
     return {"layer": LayerNorm, "rms": RMSNorm, "batch": BatchNorm}[spec.norm](spec.width)
-
-
-def standardise(inputs: Float[Tensor, "B L C"], signal: Values) -> Float[Tensor, "B L C"]:
-    """(value - centre) / spread, per channel."""
-    return (inputs - inputs.new_tensor(signal.centre)) / inputs.new_tensor(signal.spread)
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "L D"]:

@@ -23,6 +23,10 @@ RESULTS = 3
 """Goes up whenever the same recipe would give other numbers than before; old results are then not reused."""
 
 
+Precision = Literal["fp32", "tf32", "bf16"]
+"""Of products: single; single with shortened products (GPUs); bfloat16. Weights and kernels are single."""
+
+
 @spec
 class Budget:
     """How long a stage trains, in exactly one unit, and perhaps a limit in hours."""
@@ -58,6 +62,10 @@ class Stage:
         0  # stop after so many validations without a better score; 0: never
     )
     criterion: Literal["score", "accuracy", "r2"] = "score"  # what tells the best validation
+    precision: Precision = "fp32"
+    compile: bool = False  # blocks, by torch.compile
+    accumulate: Count = 1  # parts of a batch that are taken one after the other, to save memory
+    recompute: bool = False  # work activations of a block out again on the way back, to save memory
 
 
 @spec
@@ -78,6 +86,8 @@ class Recipe:
                     f"{name_of(self.model.mixer)} answers once per sequence, not at its positions: leave out "
                     f"the {name_of(stage.objective)} stage and train it from scratch"
                 )
+            if stage.accumulate > 1 and self.model.norm == "batch":
+                raise SpecError("batch normalisation sees the whole batch: leave out accumulate")
             if stage.objective.needs_causal and not self.model.causal:
                 kind = type(stage.objective).__name__
                 raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")

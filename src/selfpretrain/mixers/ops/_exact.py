@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -10,14 +11,23 @@ from torch import Tensor
 @contextlib.contextmanager
 def exact(device: torch.device) -> Iterator[None]:
     """No autocast, no shortened products: bfloat16 costs a kernel 2 %, TF32 0.4 %, without a word."""
-    products = torch.backends.cuda.matmul if device.type == "cuda" else torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    before = products.fp32_precision
-    with torch.autocast(device.type, enabled=False):
-        products.fp32_precision = "ieee"
-        try:
-            yield
-        finally:
-            products.fp32_precision = before
+    with torch.autocast(device.type, enabled=False), products(device, "ieee"):
+        yield
+
+
+@contextlib.contextmanager
+def products(device: torch.device, precision: Literal["ieee", "tf32"]) -> Iterator[None]:
+    """Products of single precision, whole or shortened; what was asked for before comes back."""
+    cuda: list[Any] = [torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn]  # type: ignore[attr-defined]
+    parts = cuda if device.type == "cuda" else [torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
+    before = [part.fp32_precision for part in parts]
+    try:
+        for part in parts:
+            part.fp32_precision = precision
+        yield
+    finally:
+        for part, usual in zip(parts, before, strict=True):
+            part.fp32_precision = usual
 
 
 def chain_dtype(x: Tensor) -> torch.dtype:

@@ -81,8 +81,11 @@ def _blocks(rate: Tensor, length: int, block: int, like: torch.dtype) -> Iterato
     wide = rate.to(torch.complex128)
     starts = torch.arange(0, length, block, dtype=torch.float64, device=rate.device)
     dead = -math.log(torch.finfo(like).eps)  # decayed to the rounding of where they started
-    decayed = -wide.real * starts[:, None] >= dead  # False for NaN, which must not go unseen
-    alive = (~decayed).sum(1).tolist()
+    if rate.device.type == "cpu":
+        decayed = -wide.real * starts[:, None] >= dead  # False for NaN, which must not go unseen
+        alive = (~decayed).sum(1).tolist()
+    else:  # how many they are is not worth waiting for
+        alive = [len(rate)] * len(starts)
     for at, count in zip(range(0, length, block), alive, strict=True):
         turn = powers(wide[:count] * at, 1, 2, like)[1]
         yield slice(at, min(at + block, length)), turn, count

@@ -34,11 +34,16 @@ class Arms:
     scratch: Stage  # of the arm without compensation; the tied arm's budget follows from the cost of SPT
 
     def amended(self, path: str, text: str) -> "Arms":
-        """The same with one setting changed; ``model`` and ``mixer`` mean those of all arms.
+        """The same with one setting changed; ``model``, ``mixer`` and ``stage`` mean those of all arms.
 
         A budget has one unit, so naming another one replaces it, and its limit in hours.
         """
         word, _, rest = path.partition(".")
+        if word == "stage":
+            made = self
+            for name in ("pretrain", "finetune", "scratch"):
+                made = made.amended(f"{name}.{rest}", text)
+            return made
         if rest.startswith("budget.") and rest != "budget.hours":
             return amend(self, f"{word}.budget", f'{{"{rest.removeprefix("budget.")}": {text}}}')
         if word == "mixer":

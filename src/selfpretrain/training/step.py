@@ -1,0 +1,87 @@
+"""One step of a stage: in which precision, compiled or not, in one piece or in parts."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ..data.schema import Form
+from ..errors import SpecError
+from ..mixers.ops._exact import products
+from ..objectives.base import Targets
+from ..system import distributed
+from .model import Network
+from .recipe import Precision, Stage
+
+SHAPES = 64
+"""Versions of a block that are compiled at most: for training and validation, and for unequal lengths."""
+
+
+def usual_precision(device: str) -> Precision:
+    """What commands choose where nobody does; a recipe then says so."""
+    return "bf16" if torch.device(device).type == "cuda" else "fp32"
+
+
+@contextlib.contextmanager
+def computing(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Products as precise as a recipe asks; kernels, transforms, norms and weights stay single."""
+    half = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+    with products(device, "tf32" if precision == "tf32" else "ieee"), half:
+        yield
+
+
+def prepare(network: Network, stage: Stage, device: torch.device) -> None:
+    """Let a network work as a stage wants it: compiled, with activations kept or worked out again.
+
+    Raises:
+        SpecError: if the device has no such precision, or a batch cannot be taken in so many parts.
+    """
+    if stage.precision == "tf32" and device.type != "cuda":
+        raise SpecError("precision=tf32 is for GPUs; use fp32, or bf16")
+    parts = distributed.world_size() * stage.accumulate
+    if stage.batch % parts:
+        raise SpecError(
+            f"a batch of {stage.batch} does not divide among {distributed.world_size()} processes"
+            + (f" in {stage.accumulate} parts each" if stage.accumulate > 1 else "")
+        )
+    network.recomputes = stage.recompute
+    if stage.compile:
+        limit = torch._dynamo.config.recompile_limit
+        torch._dynamo.config.recompile_limit = max(SHAPES, limit)
+        for block in network.blocks:
+            block.compile()
+
+
+def backward(
+    network: nn.Module, stage: Stage, form: Form, targets: Targets
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Leave the gradients of a batch's mean loss; this process's share of it, and of the sums of metrics.
+
+    The average of losses over processes follows, so each gives its share of the mean times how many they are.
+    """
+    device, world = targets.batch.inputs.device, distributed.world_size()
+    scale, total = world / targets.size.clamp(min=1), torch.zeros((), device=device)
+    sums: dict[str, Tensor] = {}
+    parts = world * stage.accumulate
+    for i in range(stage.accumulate):
+        share = targets if parts == 1 else targets.part(distributed.rank() + world * i, parts)
+        last = i + 1 == stage.accumulate
+        waits = isinstance(network, DistributedDataParallel) and not last
+        with network.no_sync() if waits else contextlib.nullcontext():  # type: ignore[operator]
+            with computing(stage.precision, device):
+                outputs = network(*share.question())
+            loss = stage.objective.loss(outputs, share, form) * scale
+            loss.backward()
+        total = total + loss.detach()
+        own = replace(share, size=targets.size / parts)  # shares are equal, and add up to the whole
+        add(sums, stage.objective.metric_sums(outputs.detach(), own, form))
+    return total, sums
+
+
+def add(sums: dict[str, Tensor], more: dict[str, Tensor]) -> None:
+    """Add up the sums of metrics of several batches, or of parts of one."""
+    for name, value in more.items():
+        sums[name] = sums[name] + value if name in sums else value.double()

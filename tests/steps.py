@@ -1,0 +1,72 @@
+"""One step of every mixer on the shelf, for tests of it; as a program, beside the same one compiled.
+
+python tests/steps.py BACKEND MIXER ...    a line of JSON for each: mixer, loss and gradient apart, relatively
+"""
+
+import json
+import sys
+
+import numpy as np
+import torch
+
+import toys
+from selfpretrain import registry
+from selfpretrain.data.examples import Examples, generator
+from selfpretrain.data.schema import Classes, Form, Tokens, Values
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Stage
+from selfpretrain.training.step import backward, prepare
+
+MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
+SHORT = {"wavegan": {"stages": 2}}
+"""Settings for 24 positions."""
+TOKENS = Form(Tokens(16), 24, Classes(("no", "yes")))
+
+
+def data(form=TOKENS):
+    random = np.random.default_rng(0)
+    if isinstance(form.signal, Values):
+        return Examples.even(random.random((4, 24, 3), dtype=np.float32), np.array([0, 1, 0, 1]))
+    return Examples.ragged([random.integers(16, size=n) for n in (24, 20, 24, 11)], np.array([0, 1, 0, 1]))
+
+
+def asked(name):
+    """What a mixer of the shelf is trained for, and its settings."""
+    mixer = MIXERS[name](**SHORT.get(name, {}))
+    return mixer, Masked(0.3) if mixer.denoises else Classify()
+
+
+def gradients(mixer, objective, form=TOKENS, kind=torch.float32, **how):
+    """Loss and gradients of one batch, all in one row."""
+    stage = Stage(objective, Budget(steps=1), batch=4, **how)
+    toys.settle()
+    causal = objective.needs_causal
+    network = Model(mixer, width=16, causal=causal).build(form, objective.head(form, 16, "mean")).to(kind)
+    prepare(network, stage, torch.device("cpu"))
+    targets = objective.make_targets(data(form).batch(torch.arange(4)), form, generator("ask"))
+    loss, _ = backward(network, stage, form, targets)
+    found = [p.grad for p in network.parameters() if p.grad is not None]
+    assert {p.dtype for p in network.parameters()} == {g.dtype for g in found} == {kind}
+    return float(loss), torch.cat([g.flatten() for g in found])
+
+
+def apart(a, b):
+    """The distance of two gradients, relatively."""
+    return float((a - b).norm() / b.norm())
+
+
+def main():
+    backend, *names = sys.argv[1:]
+    whole = torch.nn.Module.compile
+    torch.nn.Module.compile = lambda block: whole(block, backend=backend)
+    for name in names or MIXERS:
+        torch._dynamo.reset()
+        (loss, gradient), (fast, of_fast) = (gradients(*asked(name), compile=c) for c in (False, True))
+        found = {"mixer": name, "loss": abs(fast / loss - 1), "gradient": apart(of_fast, gradient)}
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

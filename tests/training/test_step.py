@@ -1,0 +1,196 @@
+"""One step: its precision, in parts, with activations worked out again, and compiled; on the whole shelf."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import toys
+from selfpretrain.data.schema import Classes, Form, Values
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.s4d import S4D
+from selfpretrain.objectives._joint import Joint
+from selfpretrain.objectives.causal import Causal
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.spec import describe, revive
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
+from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.step import computing, prepare, usual_precision
+from steps import MIXERS, TOKENS, apart, asked, data, gradients
+
+SAMPLE = ("s4d",)
+every_mixer = pytest.mark.parametrize("name", MIXERS)
+LOSS, GRADIENT = 2e-3, 0.15
+"""How far bfloat16 may take a loss and a gradient from those in single precision, relatively."""
+COMPILED = 1e-5
+"""How far compiled blocks may take a gradient."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    toys.settle()
+
+
+@every_mixer
+def test_half_precision_is_close_forward_and_backward(name):
+    loss, gradient = gradients(*asked(name))
+    rough, rough_gradient = gradients(*asked(name), precision="bf16")
+    assert abs(rough / loss - 1) < LOSS
+    assert apart(rough_gradient, gradient) < GRADIENT
+    assert rough != loss  # it was used
+
+
+def test_half_precision_leaves_what_blocks_add_to_alone():
+    form = Form(Values(channels=3), 24, Classes(("no", "yes")))
+    network = Model(S4D(states=4), width=16).build(form, Classify().head(form, 16, "mean"))
+    seen = []
+    network.blocks[0].register_forward_pre_hook(lambda _, given: seen.append(given[0].dtype))
+    with computing("bf16", torch.device("cpu")):
+        answers = network(data(form).batch(torch.arange(4)).inputs)
+    assert seen == [torch.float32]
+    assert answers.dtype == torch.float32
+
+
+@every_mixer
+def test_parts_of_a_batch_add_up_to_it(name):
+    loss, gradient = gradients(*asked(name), kind=torch.float64)
+    for parts in (2, 4):
+        in_parts, of_parts = gradients(*asked(name), kind=torch.float64, accumulate=parts)
+        assert in_parts == pytest.approx(loss, rel=1e-12)
+        assert apart(of_parts, gradient) < 1e-10
+
+
+@pytest.mark.parametrize("objective", [Classify(), Causal(), Joint(Classify(), Masked(0.3))], ids=repr)
+def test_parts_add_up_whatever_is_asked(objective):
+    loss, gradient = gradients(Attention(), objective)
+    in_parts, of_parts = gradients(Attention(), objective, accumulate=2)
+    assert in_parts == pytest.approx(loss, rel=1e-6)
+    assert apart(of_parts, gradient) < 1e-6
+
+
+@every_mixer
+def test_activations_worked_out_again_change_nothing(name):
+    loss, gradient = gradients(*asked(name))
+    again, of_again = gradients(*asked(name), recompute=True)
+    assert again == loss
+    assert torch.equal(of_again, gradient)
+
+
+def counted(sizes):
+    def keep(x):
+        sizes.append(x.numel())
+        return x
+
+    return keep
+
+
+def test_activations_worked_out_again_take_less_memory():
+    kept = {}
+    for recompute in (False, True):
+        sizes = kept[recompute] = []
+        with torch.autograd.graph.saved_tensors_hooks(counted(sizes), lambda x: x):
+            gradients(Attention(), Masked(0.3), recompute=recompute)
+    assert sum(kept[True]) < 0.5 * sum(kept[False])
+
+
+def test_dropout_is_the_same_when_activations_are_worked_out_again(tmp_path):
+    recipe = Recipe(
+        toys.Majority(), Model(Attention(heads=2), 16, 2, dropout=0.3), (Stage(Masked(), Budget(steps=6)),)
+    )
+    plain, again = (
+        run(replace(recipe, stages=(replace(recipe.last, recompute=r),)), Workspace(tmp_path))
+        for r in (False, True)
+    )
+    a, b = (Folder(folder).load("weights.safetensors")[0] for folder in (plain, again))
+    assert plain != again
+    assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+def compiled(backend, *names):
+    """What compiled blocks are apart by; in a process of its own, where annotations are not checked."""
+    command = [sys.executable, "-W", "ignore", str(Path(__file__).parents[1] / "steps.py"), backend, *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def are_close(found, names):
+    assert [line["mixer"] for line in found] == list(names)
+    assert [line for line in found if max(line["loss"], line["gradient"]) > COMPILED] == []
+
+
+def test_blocks_of_a_sample_are_close_when_they_are_traced():
+    are_close(compiled("aot_eager", *SAMPLE), SAMPLE)
+
+
+@pytest.mark.slow
+def test_blocks_are_close_when_they_are_traced():
+    are_close(compiled("aot_eager"), MIXERS)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="code for CPUs is made with g++")
+def test_blocks_are_close_when_they_are_compiled():
+    are_close(compiled("inductor"), MIXERS)
+
+
+def test_what_is_left_open_is_not_in_the_identity():
+    stage = Stage(Classify(), Budget(steps=1))
+    recipe = Recipe(toys.Majority(), Model(Attention()), (stage,))
+    plain = describe(recipe)["stages"][0]
+    assert not {"precision", "compile", "accumulate", "recompute"} & set(plain)
+    for change in ({"precision": "bf16"}, {"compile": True}, {"accumulate": 2}, {"recompute": True}):
+        other = replace(recipe, stages=(replace(stage, **change),))
+        assert fingerprint(other) != fingerprint(recipe)
+        assert revive(json.loads(json.dumps(describe(other))), trusted=("toys",)) == other
+
+
+def test_a_stage_is_run_and_validated_as_its_recipe_says(tmp_path):
+    stage = Stage(Classify(), Budget(steps=4), precision="bf16", accumulate=2, batch=8)
+    recipe = Recipe(toys.Majority(), Model(Attention(heads=2), 16, 1), (stage,))
+    found = Folder(run(recipe, Workspace(tmp_path))).read("result.json")
+    plain = Folder(
+        run(replace(recipe, stages=(replace(stage, precision="fp32"),)), Workspace(tmp_path))
+    ).read("result.json")
+    assert found["recipe"]["stages"][0]["precision"] == "bf16"
+    assert found["scores"]["val"]["loss"] == pytest.approx(plain["scores"]["val"]["loss"], rel=0.02)
+    assert found["scores"]["val"]["loss"] != plain["scores"]["val"]["loss"]
+
+
+def test_says_what_a_stage_cannot_have():
+    cpu = torch.device("cpu")
+    stage = Stage(Classify(), Budget(steps=1), batch=4)
+    network = Model(Attention(), 16).build(TOKENS, stage.objective.head(TOKENS, 16, "mean"))
+    with pytest.raises(SpecError, match="tf32 is for GPUs"):
+        prepare(network, replace(stage, precision="tf32"), cpu)
+    with pytest.raises(SpecError, match="does not divide among 1 processes in 3 parts each"):
+        prepare(network, replace(stage, accumulate=3), cpu)
+    with pytest.raises(ValueError, match="leave out accumulate"):
+        Recipe(toys.Majority(), Model(Attention(), norm="batch"), (replace(stage, accumulate=2),))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+def test_products_on_a_gpu_are_as_precise_as_asked_and_settings_come_back(precision):
+    parts = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
+    before = [part.fp32_precision for part in parts]
+    warned = pytest.warns() if precision == "bf16" else contextlib.nullcontext()
+    with warned, computing(precision, torch.device("cuda")):
+        seen = {part.fp32_precision for part in parts}
+    assert seen == {"tf32" if precision == "tf32" else "ieee"}
+    assert [part.fp32_precision for part in parts] == before
+
+
+def test_gpus_get_half_precision_where_nobody_chooses():
+    assert usual_precision("cuda:1") == "bf16"
+    assert usual_precision("cpu") == "fp32"

@@ -1,0 +1,215 @@
+"""A step of training never waits for the device: nothing is read back, and copies are not waited for.
+
+There need be no GPU: weights and batches are on the device ``meta``, which has shapes but no numbers, so that
+whatever asks for a number or for a shape that depends on numbers fails; copies and constants that go there
+are seen on their way.
+"""
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import toys
+from selfpretrain import registry
+from selfpretrain.data.examples import Examples, generator
+from selfpretrain.data.sampler import BatchSampler, Loader
+from selfpretrain.data.schema import Classes, Form, Reals, Tokens, Values
+from selfpretrain.mixers._pairs import Pairs
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.objectives._joint import Joint
+from selfpretrain.objectives.causal import Causal
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.objectives.regress import Regress
+from selfpretrain.training.evaluate import roomier
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Stage
+from selfpretrain.training.step import add, backward
+
+META = torch.device("meta")
+LENGTH = 136
+"""More than a block of sparse patterns, and than a chunk of recurrences."""
+MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
+TOKENS = Form(Tokens(16), LENGTH, Classes(("no", "yes")))
+VALUES = Form(Values(channels=3, centre=(0.1, 0.2, 0.3), spread=(1.0, 2.0, 3.0)), LENGTH, Reals())
+CONSTANTS = {torch.tensor, torch.as_tensor, torch.Tensor.new_tensor}
+
+
+class Copies(TorchDispatchMode):
+    """Copies between main memory and the device that somebody waits for."""
+
+    def __init__(self, found):
+        super().__init__()
+        self.found = found
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        answer = op(*args, **(kwargs or {}))
+        if op in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default):
+            source = args[1] if op is torch.ops.aten.copy_.default else args[0]
+            waits = not (kwargs or {}).get("non_blocking", False)
+            if source.device != answer.device and waits:
+                self.found.append(f"{op} of {tuple(source.shape)}")
+        return answer
+
+
+class Constants(TorchFunctionMode):
+    """Numbers of Python that are made into tensors on the device: each is a copy."""
+
+    def __init__(self, found):
+        super().__init__()
+        self.found = found
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        answer = function(*args, **(kwargs or {}))
+        if function in CONSTANTS and answer.device == META:
+            self.found.append(f"{function.__name__} of {args}")
+        return answer
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """What is waited for."""
+    found = []
+    usual = torch.autocast
+
+    def autocast(device, *rest, **named):
+        return contextlib.nullcontext() if device == "meta" else usual(device, *rest, **named)
+
+    monkeypatch.setattr(torch, "autocast", autocast)  # it knows no device without numbers
+    return found
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    toys.settle()
+
+
+def examples(form, even):
+    random = np.random.default_rng(0)
+    answers = np.array([0, 1, 0, 1]) if isinstance(form.target, Classes) else np.arange(4.0)
+    lengths = (LENGTH,) * 4 if even else (LENGTH, 100, LENGTH, 11)
+    if isinstance(form.signal, Tokens):
+        return Examples.ragged([random.integers(16, size=n) for n in lengths], answers)
+    return Examples.ragged([random.random((n, 3), dtype=np.float32) for n in lengths], answers)
+
+
+def step(mixer, objective, form, found, even=False, **how):
+    """What a step waits for, from its batch to new weights."""
+    stage = Stage(objective, Budget(steps=2), batch=4, **how)
+    network = Model(mixer, width=16, depth=1, causal=objective.needs_causal).build(
+        form, objective.head(form, 16, "mean")
+    )
+    data = examples(form, even)
+    prepared(network)
+    network = network.to(META)
+    network.recomputes = stage.recompute
+    optimizer = stage.optim.build(network, mixer.slow())
+    batches = Loader(data, BatchSampler(data.longest, 4, 0), META)
+    running, sums = torch.zeros(2, device=META), {}
+    with Copies(found), Constants(found):
+        optimizer.zero_grad(set_to_none=True)
+        targets = objective.make_targets(batches.batch(0), form, generator("ask"))
+        loss, more = backward(network, stage, form, targets)
+        running[0] += loss
+        add(sums, more)
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        running[1] += 1
+    batches.close()
+    assert any(p.grad is not None for p in network.parameters())
+
+
+def prepared(network):
+    """Patterns of attention are laid out once, and waited for; not in every step."""
+    for module in network.modules():
+        if isinstance(module, Pairs):
+            with torch.no_grad():
+                module(torch.zeros(1, LENGTH, 16))
+            module._plan = [
+                type(near)(near.blocks, near.numbers.to(META), near.whole, moved(near.mask))
+                for near in module._plan
+            ]
+            module._plan_of = (META, *module._plan_of[1:])
+
+
+def moved(mask):
+    return None if mask is None else mask.to(META)
+
+
+def ways():
+    for name, kind in MIXERS.items():
+        if kind.denoises:
+            yield name, Causal() if kind.causal else Masked(0.3)
+        yield name, Classify()
+
+
+@pytest.mark.parametrize(
+    ("name", "objective"), list(ways()), ids=lambda x: x if isinstance(x, str) else type(x).__name__
+)
+def test_no_step_waits_for_the_device(name, objective, seen):
+    step(MIXERS[name](), objective, TOKENS, seen)
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("objective", "form", "how"),
+    [
+        (Masked(0.3), VALUES, {}),
+        (Regress(), VALUES, {}),
+        (Classify(weights=(1.0, 2.0), smoothing=0.1), TOKENS, {}),
+        (Joint(Classify(), Masked(0.3)), TOKENS, {}),
+        (Classify(), TOKENS, {"accumulate": 2}),
+        (Masked(0.3), TOKENS, {"accumulate": 2, "recompute": True}),
+    ],
+    ids=["values", "regress", "weights", "joint", "parts", "again"],
+)
+@pytest.mark.parametrize("even", [True, False], ids=["even", "padded"])
+def test_no_step_waits_whatever_is_asked(objective, form, how, even, seen):
+    step(Attention(), objective, form, seen, even, **how)
+    assert seen == []
+
+
+def test_waiting_would_be_noticed(seen):
+    x = torch.randn(3, device=META)
+    for wait in (
+        lambda: x.sum().item(),
+        lambda: x[x > 0],
+        x.tolist,
+        (x > 0).nonzero,
+        lambda: bool(x.any()),
+        x.cpu,
+    ):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            wait()
+    with Copies(seen), Constants(seen):
+        torch.randn(2).to(META)
+        torch.randn(2).to(META, non_blocking=True)
+        torch.empty(2, device=META).copy_(torch.randn(2))
+        x.new_tensor([1.0])
+        torch.tensor([1.0], device=META)
+        torch.tensor([1.0])
+    assert len(seen) == 4
+
+
+def test_batches_that_are_prepared_ahead_are_those_of_their_steps():
+    data = examples(TOKENS, even=False)
+    order = BatchSampler(data.longest, 2, 0)
+    plain, ahead = (Loader(data, order, torch.device("cpu")) for _ in range(2))
+    ahead.ahead = ThreadPoolExecutor(1)
+    for step_number in (0, 1, 2, 7, 8):  # goes on from a checkpoint, too
+        a, b = plain.batch(step_number), ahead.batch(step_number)
+        assert torch.equal(a.inputs, b.inputs)
+        assert torch.equal(a.targets, b.targets)
+    assert ahead.next[0] == 9
+    ahead.close()
+
+
+def test_evaluation_takes_as_many_as_half_of_the_free_memory_holds():
+    assert roomier(4, taken=100, free=1000) == 20
+    assert roomier(4, taken=1000, free=1000) == 4
+    assert roomier(4, taken=0, free=10) == 20

@@ -1,0 +1,368 @@
+"""Forty minutes of a lent GPU, spent in order of worth; each result is kept as soon as it is there.
+
+    python tools/gpu_hour.py gpu-hour [--minutes 40] [--s4 CHECKOUT] [--parts check,steps,papers,cells]
+    python tools/gpu_hour.py rehearsal --toy          the same on a CPU at toy sizes, to find typos
+
+check    tests marked ``cuda``; golden values of published code, on the device
+steps    times, memory and syncs of a training step: mixers at growing length, in single and half precision,
+         compiled or not, beside the published S4 layer and a plain Transformer
+papers   networks of Amos et al. (2024) on sequences like those of their tasks: hours and money of a cell
+cells    comparisons on tasks that are drawn here, with budgets of minutes
+
+A part may take its share of the minutes; what does not fit is named as left out. The same command goes on
+where it was cut: what is in FOLDER/results.jsonl is not measured again, and failures are tried once more.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from selfpretrain.data.examples import Examples, generator
+from selfpretrain.data.schema import Classes, Form, Tokens, Values
+from selfpretrain.mixers.base import LayerContext
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.registry import find, names
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies._running import compare
+from selfpretrain.studies.recipes.lookup import recipe
+from selfpretrain.system.hardware import environment
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Stage
+from selfpretrain.training.step import backward, prepare
+
+ROOT = Path(__file__).resolve().parents[1]
+Result = dict[str, Any]
+GOLDEN = ROOT / "tests" / "mixers" / "golden"
+SHARES = {"check": 0.2, "steps": 0.4, "papers": 0.15, "cells": 1.0}
+"""Of the minutes; the last part takes what is left."""
+WAYS: dict[str, Result] = {
+    "fp32": {},
+    "bf16": {"precision": "bf16"},
+    "bf16, compiled": {"precision": "bf16", "compile": True},
+    "bf16, recomputed": {"precision": "bf16", "recompute": True},
+}
+POSITIONS, WIDTH, WARM, TIMED = 65_536, 256, 3, 10
+"""Positions of a batch, width of the networks, steps before the clock starts and after."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a task of the papers looks like, and how many examples its training split has."""
+
+    form: Form
+    examples: int
+    shortest: int
+
+
+PIXELS = Values(levels=256, high=255.0, centre=(120.0,), spread=(60.0,))
+LOOKS = {
+    "listops": Look(Form(Tokens(15), 1999, Classes(tuple("0123456789"))), 96_000, 501),
+    "image": Look(Form(PIXELS, 1024, Classes(tuple("0123456789"))), 45_000, 1024),
+    "pathfinder": Look(Form(PIXELS, 1024, Classes(("0", "1"))), 160_000, 1024),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do, on what, for how long."""
+
+    folder: Path
+    device: str
+    minutes: float
+    toy: bool
+    price: float  # of an hour
+    s4: Path | None
+
+
+def clock(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def made_up(look: Look, batch: int) -> Examples:
+    """Random sequences of a task's form."""
+    random, length = np.random.default_rng(0), look.form.length
+    lengths = random.integers(look.shortest, length, batch, endpoint=True)
+    answers = random.integers(2, size=batch)
+    if isinstance(look.form.signal, Tokens):
+        return Examples.ragged([random.integers(look.form.signal.vocab, size=n) for n in lengths], answers)
+    rows = [random.integers(256, size=(n, 1)).astype(np.float32) for n in lengths]
+    return Examples.ragged(rows, answers)
+
+
+def step_of(model: Model, stage: Stage, look: Look, device: torch.device) -> Callable[[], None]:
+    """A training step on one batch, with everything but the log."""
+    torch.manual_seed(0)
+    network = model.build(look.form, stage.objective.head(look.form, model.width, model.pooling)).to(device)
+    prepare(network, stage, device)
+    optimizer = stage.optim.build(network, model.mixer.slow())
+    data = made_up(look, stage.batch).resident(device)
+    rows = torch.arange(stage.batch)
+
+    def step() -> None:
+        batch = data.batch(rows).to(device)
+        targets = stage.objective.make_targets(batch, look.form, generator("ask"))
+        optimizer.zero_grad(set_to_none=True)
+        backward(network, stage, look.form, targets)
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def measured(step: Callable[[], None], device: torch.device, toy: bool) -> Result:
+    """Seconds, memory and waits of a step."""
+    for _ in range(1 if toy else WARM):
+        step()
+    taken = []
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(device)
+    for _ in range(2 if toy else TIMED):
+        start = clock(device)
+        step()
+        taken.append(clock(device) - start)
+    found: Result = {"seconds": statistics.median(taken), "first": taken[0]}
+    if on_gpu:
+        found |= {"bytes": torch.cuda.max_memory_allocated(device), "syncs": syncs(step)}
+    return found
+
+
+def syncs(step: Callable[[], None]) -> int:
+    """How often a step waits for the device."""
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchron" in str(each.message) for each in heard)
+
+
+def check(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
+    yield "tests", lambda: tests(plan)
+    for path in sorted(GOLDEN.glob("*.npz"))[: 2 if plan.toy else None]:
+        yield f"golden {path.stem}", lambda name=path.stem: golden(name, torch.device(plan.device))
+
+
+def tests(plan: Plan) -> Result:
+    """The tests for GPUs; without one they are found, and skipped."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "cuda", "tests/training/test_cuda.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError("\n".join(done.stdout.splitlines()[-20:]))
+    return {"said": done.stdout.splitlines()[-1]}
+
+
+@torch.no_grad()
+def golden(name: str, device: torch.device) -> Result:
+    """How far a layer on the device is from what published code gave, in double and in single precision."""
+    about = json.loads((GOLDEN / "about.json").read_text())[name]
+    with np.load(GOLDEN / f"{name}.npz", allow_pickle=False) as file:
+        kept = {key: torch.from_numpy(file[key]) for key in file.files}
+    mixer = find("mixers", about["mixer"])(**about["settings"])
+    layer = mixer.build(LayerContext(about["width"], about["length"], about["causal"])).double()
+    weights = {
+        key.removeprefix("weights."): x.double() for key, x in kept.items() if key.startswith("weights.")
+    }
+    layer.load_state_dict(weights)
+    found = {}
+    for kind in (torch.float64, torch.float32):
+        layer = layer.to(device, kind)
+        whole = kept.get("kernel", kept.get("y"))
+        y = layer.kernel(about["length"]) if "kernel" in kept else layer(kept["x"].to(device, kind), None)
+        found[str(kind)] = float((y.cpu() - whole).abs().max() / whole.abs().max())
+    return found
+
+
+def steps(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
+    lengths, mixers = (1024, 4096, 16_384), ["attention", "s4", *names("mixers")]
+    if plan.toy:
+        lengths, mixers = (32,), ["attention", "s4"]
+    for length in lengths:
+        yield f"plain transformer, {length}", lambda length=length: transformer(plan, length)
+        if plan.s4:
+            yield f"published s4, {length}", lambda length=length: published_s4(plan, length)
+        for way in WAYS if not plan.toy else ("fp32", "bf16"):
+            for mixer in dict.fromkeys(mixers):
+                yield f"{mixer}, {length}, {way}", lambda m=mixer, n=length, w=way: one(plan, m, n, w)
+
+
+def sizes(plan: Plan, length: int) -> tuple[int, int]:
+    return (16, 2) if plan.toy else (WIDTH, max(1, POSITIONS // length))
+
+
+def one(plan: Plan, name: str, length: int, way: str) -> Result:
+    width, batch = sizes(plan, length)
+    look = Look(Form(Tokens(256), length, Classes(("0", "1"))), batch, length)
+    stage = Stage(Classify(), Budget(steps=1), batch=batch, **WAYS[way])
+    device = torch.device(plan.device)
+    return measured(step_of(Model(find("mixers", name)(), width), stage, look, device), device, plan.toy)
+
+
+def transformer(plan: Plan, length: int) -> Result:
+    """The same step of PyTorch's own encoder in half precision."""
+    (width, batch), device = sizes(plan, length), torch.device(plan.device)
+    how: Result = {"batch_first": True, "norm_first": True}
+    layer = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, nn.functional.gelu, **how)
+    network = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).to(device)
+    return layered(network, torch.randn(batch, length, width, device=device), device, plan.toy)
+
+
+def published_s4(plan: Plan, length: int) -> Result:
+    """Two layers of the published code, by its plain PyTorch path, with nothing around them."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import published
+
+    (width, batch), device = sizes(plan, length), torch.device(plan.device)
+    block = published.load("s4", plan.s4).S4Block
+    layers = [block(d_model=width, l_max=length, bidirectional=True, transposed=False) for _ in range(2)]
+    network = nn.ModuleList(layers).to(device)
+
+    class Chain(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in network:
+                x = x + layer(x)[0]
+            return x
+
+    chain = Chain()
+    chain.layers = network
+    return layered(chain, torch.randn(batch, length, width, device=device), device, plan.toy)
+
+
+def layered(network: nn.Module, x: Tensor, device: torch.device, toy: bool) -> Result:
+    optimizer = torch.optim.AdamW(network.parameters(), fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(device.type, torch.bfloat16):
+            y = network(x)
+        y.float().square().mean().backward()
+        optimizer.step()
+
+    return measured(step, device, toy)
+
+
+def papers(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
+    for task in list(LOOKS)[: 2 if plan.toy else None]:
+        for family in ("transformer-rotary", "s4"):
+            for arm in ("pretrain", "finetune"):
+                for way in ("fp32", "bf16", "bf16, compiled")[: 1 if plan.toy else None]:
+                    named = f"{task}, {family}, {arm}, {way}"
+                    yield named, lambda t=task, f=family, a=arm, w=way: cell(plan, t, f, a, w)
+
+
+def cell(plan: Plan, task: str, family: str, arm: str, way: str) -> Result:
+    """Seconds per epoch of a printed recipe's stage; hours and money of all its epochs."""
+    arms, look, device = recipe("amos", task, family), LOOKS[task], torch.device(plan.device)
+    stage: Stage = replace(getattr(arms, arm), **WAYS[way])
+    model = arms.model
+    if plan.toy:
+        look = replace(look, form=replace(look.form, length=32), shortest=32)
+        stage, model = replace(stage, batch=2), replace(model, width=16, depth=1)
+    found = measured(step_of(model, stage, look, device), device, plan.toy)
+    epoch = found["seconds"] * look.examples / stage.batch
+    hours = epoch * (stage.budget.epochs or 1) / 3600
+    return found | {"epoch": epoch, "hours": hours, "money": hours * plan.price, "batch": stage.batch}
+
+
+def cells(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
+    for task in ("digits",) if plan.toy else ("pathfinder", "image-jpeg"):
+        for mixer in ("attention", "s4")[: 1 if plan.toy else None]:
+            yield f"{task}, {mixer}", lambda t=task, m=mixer: trained(plan, t, m)
+
+
+def trained(plan: Plan, task: str, mixer: str) -> Result:
+    """Scratch, tied and SPT with a short budget in epochs; the stages stay in the folder, and go on there."""
+    workspace = Workspace(plan.folder / "runs", plan.device, quiet=True)
+    epochs = {"pretrain": 2, "finetune": 4, "scratch": 4}
+    settings: Result = {f"{arm}.budget.epochs": n for arm, n in epochs.items()} | {"stage.evals": 4}
+    settings = {} if plan.toy else settings
+    scale = "smoke" if plan.toy else "paper"
+    results = compare(task, (mixer,), "masked", 1, scale, settings, workspace)
+    return {"rows": [{k: row[k] for k in ("row", "column", "score")} for row in results.to_rows()]}
+
+
+PARTS = {"check": check, "steps": steps, "papers": papers, "cells": cells}
+
+
+def kept(path: Path) -> set[tuple[str, str]]:
+    """What is measured already; failures are tried again."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return {(line["part"], line["name"]) for line in lines if "failed" not in line}
+
+
+def keep(path: Path, line: Result) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    print(json.dumps(line), flush=True)
+
+
+def work(plan: Plan, parts: list[str]) -> int:
+    """Everything that fits, in order; how many things failed."""
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    path, begun, failed = plan.folder / "results.jsonl", time.monotonic(), 0
+    keep(
+        path,
+        {"part": "about", "name": time.strftime("%Y-%m-%dT%H:%M:%S"), "command": sys.argv}
+        | {"environment": environment(plan.device), "minutes": plan.minutes, "toy": plan.toy},
+    )
+    done = kept(path)
+    for part in parts:
+        share = 60 * plan.minutes * SHARES[part]
+        until = min(begun + 60 * plan.minutes, time.monotonic() + share)
+        for name, do in PARTS[part](plan):
+            if (part, name) in done:
+                continue
+            start = time.monotonic()
+            if start > until:
+                keep(path, {"part": part, "name": name, "failed": "left out: no time"})
+                continue
+            try:
+                answer = do()
+            except Exception as error:  # the rest of the hour goes on
+                failed, answer = failed + 1, {"failed": f"{type(error).__name__}: {error}"[:2000]}
+            torch._dynamo.reset()
+            if plan.device.startswith("cuda"):
+                torch.cuda.empty_cache()
+            keep(path, {"part": part, "name": name, "took": round(time.monotonic() - start, 2)} | answer)
+    return failed
+
+
+def main() -> None:
+    """Work, and end with 1 if anything failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--minutes", type=float, default=40.0)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--price", type=float, default=3.0, help="of an hour of this GPU")
+    parser.add_argument("--s4", type=Path, help="a checkout of github.com/state-spaces/s4")
+    parser.add_argument("--toy", action="store_true", help="on the CPU, at sizes that prove nothing")
+    given = parser.parse_args()
+    if not given.toy and not torch.cuda.is_available():
+        sys.exit("error: there is no GPU here; --toy rehearses on the CPU")
+    if strange := set(given.parts.split(",")) - set(PARTS):
+        sys.exit(f"error: --parts {', '.join(sorted(strange))}: there are {', '.join(PARTS)}")
+    if given.toy:
+        torch.set_num_threads(1)
+    device = "cpu" if given.toy else "cuda"
+    plan = Plan(given.folder, device, given.minutes, given.toy, given.price, given.s4)
+    sys.exit(1 if work(plan, given.parts.split(",")) else 0)
+
+
+if __name__ == "__main__":
+    main()
