@@ -31,6 +31,10 @@ Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one 
 Executor = Annotated[
     str, typer.Option(help="Where stages run: one of `spt list executors`, or auto (by the number of jobs).")
 ]
+ExecutorSettings = Annotated[
+    list[str] | None,
+    typer.Option("--with", help="Of the executor, e.g. address=auto, gpus=0.25; can be repeated."),
+]
 Track = Annotated[
     list[str] | None,
     typer.Option(help="Who else hears of training: one of `spt list trackers`; can be repeated."),
@@ -45,6 +49,10 @@ FirstSeed = Annotated[
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show the stages and their estimated cost; train nothing.")
+]
+Detach = Annotated[
+    bool,
+    typer.Option("--detach", help="Leave a plan in RUNS for `spt runs worker` to carry out, and return."),
 ]
 Trust = Annotated[
     list[str] | None, typer.Option(help="A package from outside whose specs may be loaded; can be repeated.")
@@ -63,7 +71,13 @@ Set = Annotated[
 
 
 def workspace_of(
-    runs: Path, device: str, jobs: str, quiet: bool, executor: str = "auto", track: list[str] | None = None
+    runs: Path,
+    device: str,
+    jobs: str,
+    quiet: bool,
+    executor: str = "auto",
+    track: list[str] | None = None,
+    executor_settings: list[str] | None = None,
 ) -> "Workspace":
     """Where a command works.
 
@@ -76,7 +90,14 @@ def workspace_of(
 
     workspace = Workspace.of(runs, device, jobs)
     command, trackers = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ())
-    return replace(workspace, quiet=quiet, command=command, executor=executor, trackers=trackers)
+    return replace(
+        workspace,
+        quiet=quiet,
+        command=command,
+        executor=executor,
+        executor_settings=assignments(executor_settings, "--with", "gpus=0.25"),
+        trackers=trackers,
+    )
 
 
 def scale_of(name: str) -> "Scale":
@@ -93,17 +114,19 @@ def scale_of(name: str) -> "Scale":
     raise SpecError(f"--scale {name}: there is no such scale{nearest(name, SCALES)}")
 
 
-def assignments(texts: list[str] | None) -> dict[str, str]:
-    """Settings and their new values, from what was given to --set.
+def assignments(
+    texts: list[str] | None, flag: str = "--set", example: str = "pretrain.optim.lr=3e-3"
+) -> dict[str, str]:
+    """Settings and their new values, from what was given to a flag.
 
     Raises:
         SpecError: if one is not of the form setting=value.
     """
-    return dict(map(_assignment, texts or []))
+    return dict(_assignment(text, flag, example) for text in texts or [])
 
 
-def _assignment(text: str) -> tuple[str, str]:
+def _assignment(text: str, flag: str, example: str) -> tuple[str, str]:
     path, equals, value = text.partition("=")
     if not equals or not path:
-        raise SpecError(f"--set {text}: write it as setting=value, e.g. pretrain.optim.lr=3e-3")
+        raise SpecError(f"{flag} {text}: write it as setting=value, e.g. {example}")
     return path.strip(), value.strip()

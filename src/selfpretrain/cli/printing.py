@@ -22,6 +22,15 @@ def show_forecast(forecast: "Forecast") -> None:
     Console().print(forecast.total)
 
 
+def show_plan(plan: Path, stages: int) -> None:
+    """What is to be done, where it stands, and who does it."""
+    Console().print(
+        f"{stages} stages to run: {plan}\nspt runs worker {plan.parent.parent} runs them, in as many "
+        "shells and on as many machines as see this folder; the same command without --detach makes the page",
+        soft_wrap=True,
+    )
+
+
 def show_results(results: "ExperimentResults") -> None:
     """Print what came out, and where the report is; of several processes of torchrun, the first does."""
     from ..system import distributed

@@ -1,8 +1,8 @@
 """Where stages are run: a folder, a device, and how many at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -11,6 +11,7 @@ from ..errors import SpecError
 from ..registry import name_of
 from ..system import distributed
 from ..system.hardware import usable_cores
+from ..system.lease import SECONDS
 from ..system.signals import interruptible
 from ..training.loop import Stop
 from ..training.recipe import Recipe, fingerprint
@@ -31,10 +32,13 @@ class Workspace:
     workers: int = 1  # stages at once
     threads: int = 1  # of each, for large models on the CPU; small ones get one
     executor: str = "auto"  # of the shelf of executors; auto: processes where there are several workers
+    executor_settings: Mapping[str, str] = field(default_factory=dict)
     trackers: tuple[str, ...] = ()  # of the shelf of trackers; they hear every event
     quiet: bool = False
     command: str = ""  # what the user typed, to be repeated
     stop: Stop = never  # asked after every step
+    wait: bool = True  # for a stage that somebody else works on
+    lease: float = SECONDS  # after so long a silence others may take over
 
     @classmethod
     def of(cls, runs: Path, device: str = "auto", workers: str = "auto") -> "Workspace":

@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from .. import __version__
-from ..errors import ForeignRun, Interrupted, SelfPretrainError, StoreError
+from ..errors import ForeignRun, SelfPretrainError, StoreError, Taken
 from .events import progress
 
 FORMAT, SEAL = 1, "content_sha256"
@@ -241,7 +241,7 @@ def locked(
         explain: says what is wrong where the lock cannot be made.
 
     Raises:
-        Interrupted: if asked to stop before the lock was free.
+        Taken: if asked to stop before the lock was free.
     """
     note = path.with_name(f"{path.name}.holder")
     with explain(path):
@@ -265,7 +265,7 @@ def _acquired(path: Path, stop: Callable[[], bool]) -> FileLock:
             return lock
         except Timeout as error:
             if stop():
-                raise Interrupted(f"stopped while waiting for {holder(path)}, which holds {path}") from error
+                raise Taken(f"stopped while waiting for {holder(path)}, which holds {path}") from error
             if not told:
                 progress(f"waiting for {holder(path)}, which holds {path}", 0)
                 told = True

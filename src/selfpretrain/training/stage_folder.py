@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ from ..system.files import (
     sweep,
     write_json,
 )
+from ..system.lease import SECONDS, Lease, leased
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Folder:
     """The folder of one stage."""
 
     path: Path
+    lease: Lease | None = None  # of this process; what it has lost it does not write to
 
     @classmethod
     def make(cls, path: Path) -> "Folder":
@@ -66,6 +68,7 @@ class Folder:
 
     def write(self, name: str, content: Json) -> None:
         """A JSON file, whole or not at all."""
+        self.check()
         write_json(self.path / name, content)
 
     def read(self, name: str) -> Json:
@@ -90,6 +93,7 @@ class Folder:
         text = json.dumps(meta or {})
         digest = _digest(plain, text)
         metadata = {"format": str(FORMAT), "json": text, "sha256": digest}
+        self.check()
         with explained(self.path), replacing(self.path / name) as temporary:
             temporary.write_bytes(safetensors.torch.save(plain, metadata))
         return digest
@@ -134,6 +138,24 @@ class Folder:
             with explained(self.path):
                 sweep(self.path)
             yield
+
+    @contextlib.contextmanager
+    def leased(self, stop: Callable[[], bool], seconds: float = SECONDS) -> Iterator["Folder"]:
+        """Wait until nobody on any machine works in this folder, and own it; see ``system.lease``."""
+        with leased(self.path, stop, seconds) as lease:
+            yield replace(self, lease=lease)
+
+    def check(self, surely: bool = False) -> None:
+        """Go on only if this process still owns the folder.
+
+        Args:
+            surely: make sure of it for a while, before something that takes long, or counts.
+
+        Raises:
+            LeaseLost: if somebody has taken over.
+        """
+        if self.lease:
+            (self.lease.confirm if surely else self.lease.check)()
 
 
 class Log:
