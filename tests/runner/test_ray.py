@@ -20,6 +20,7 @@ from selfpretrain.runner.status import statuses
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.compare import prepare
 from selfpretrain.system.lease import lease_records
+from selfpretrain.system.store import FolderStore
 from toys import Majority
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +98,7 @@ def test_a_killed_worker_and_a_killed_node_cost_no_digit(cluster, tmp_path):
     def kill():
         for whole_node in (False, True):
             while not (
-                (found := lease_records(folder))
+                (found := lease_records(FolderStore(folder)))
                 and found[-1].process not in killed
                 and (folder / "log.jsonl").exists()
                 and (folder / "log.jsonl").stat().st_size > 500
@@ -115,7 +116,7 @@ def test_a_killed_worker_and_a_killed_node_cost_no_digit(cluster, tmp_path):
     run_recipes(recipes(steps), there)
     assert len(killed) == 2
     assert numbers(there, steps) == numbers(here, steps)
-    assert [record.how for record in lease_records(folder)] == ["", "", "done"]
+    assert [record.how for record in lease_records(FolderStore(folder))] == ["", "", "done"]
     (status,) = [s for s in statuses(there.runs) if s.stage == folder.name]
     assert status.attempts == 3
     assert status.lost > 0.5
@@ -135,7 +136,7 @@ def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch, t
 
     planned, workspace = DetachedJob.of(job[0]), job[1]
     monkeypatch.setattr(recipe, "_source", lambda module: "another")
-    how, reason = _remote.carry_out(planned, workspace, tmp_path / "mark")
+    how, reason = _remote.carry_out(planned, workspace, "mark")
     assert how == "failed"
     assert "toys.py is another file here than where the plan was made" in reason
     assert not workspace.named(job[0].name).finished
@@ -144,10 +145,10 @@ def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch, t
 def test_a_mark_asks_to_stop(job, tmp_path):
     from selfpretrain.runner.detached import DetachedJob
 
-    (tmp_path / "mark").touch()
-    how, _ = _remote.carry_out(DetachedJob.of(job[0]), job[1], tmp_path / "mark")
+    (job[1].runs / "mark").touch()
+    how, _ = _remote.carry_out(DetachedJob.of(job[0]), job[1], "mark")
     assert how == "stopped"
-    (tmp_path / "mark").unlink()
-    assert _remote.carry_out(DetachedJob.of(job[0]), job[1], tmp_path / "mark") == ("done", "")
+    (job[1].runs / "mark").unlink()
+    assert _remote.carry_out(DetachedJob.of(job[0]), job[1], "mark") == ("done", "")
     told = _remote.ended(job[0], ("lost", "gone"), job[1])
     assert (told.how, type(told.error)) == ("lost", SelfPretrainError)

@@ -94,7 +94,7 @@ def test_only_what_nothing_refers_to_is_deleted(study, recipes, tmp_path, capsys
     run_recipes(loose, workspace)
     free, held = (workspace.stage(recipe) for recipe in loose)
     before = {path.name for path in tmp_path.glob("stages/*")}
-    owner = Lease(held.path)
+    owner = Lease(held.store)
     assert run(["runs", "gc", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert free.name in said

@@ -21,6 +21,7 @@ from selfpretrain.runner.worker import work
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.compare import prepare
 from selfpretrain.system.lease import lease_records
+from selfpretrain.system.store import FolderStore
 from selfpretrain.training import recipe as recipes_of
 
 SOURCE = Path(selfpretrain.__file__).parents[1]
@@ -103,7 +104,7 @@ def test_a_killed_worker_costs_time_and_no_digit(undisturbed, tmp_path):
     out, said = second.communicate(timeout=300)
     assert second.returncode == 0, said
     assert numbers(tmp_path) == undisturbed
-    assert [record.how for record in lease_records(folder)] == ["", "done"]
+    assert [record.how for record in lease_records(FolderStore(folder))] == ["", "done"]
     print(f"killed at step {at} of 400; all else took {time.monotonic() - begin:.1f} s; {out}")
 
 
@@ -215,4 +216,4 @@ def test_workers_on_a_cancelled_plan_save_and_end(tmp_path):
     worker.communicate(timeout=60)
     assert worker.returncode == 0
     assert (folder / "checkpoint.safetensors").exists()
-    assert [record.how for record in lease_records(folder)] == ["stopped"]
+    assert [record.how for record in lease_records(FolderStore(folder))] == ["stopped"]

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from selfpretrain.errors import Interrupted, LeaseLost, SpecError, Taken
-from selfpretrain.system import lease
 from selfpretrain.system.lease import Lease, lease_records, leased
+from selfpretrain.system.store import FolderStore
 
 
 def asleep(folder, number):
@@ -28,7 +28,7 @@ def no(*_):
 
 def race(folder):
     try:
-        return Lease(folder).owner
+        return Lease(FolderStore(folder)).owner
     except Taken:
         return None
 
@@ -44,15 +44,18 @@ def test_of_many_processes_one_wins(tmp_path):
     with multiprocessing.get_context("fork").Pool(16) as pool:
         owners = list(filter(None, pool.map(race, [tmp_path] * 64, chunksize=1)))
     assert len(owners) == 1
-    assert [record.owner for record in lease_records(tmp_path)] == owners
+    assert [record.owner for record in lease_records(FolderStore(tmp_path))] == owners
 
 
 def test_who_holds_it_is_told_and_it_is_free_once_it_has_ended(tmp_path):
-    with leased(tmp_path, no) as held:
-        with pytest.raises(Taken, match=f"process {os.getpid()} on "), leased(tmp_path, lambda: True):
+    with leased(FolderStore(tmp_path), no) as held:
+        with (
+            pytest.raises(Taken, match=f"process {os.getpid()} on "),
+            leased(FolderStore(tmp_path), lambda: True),
+        ):
             pass
-        assert lease_records(tmp_path)[-1].alive(tmp_path)
-    with leased(tmp_path, lambda: True) as other:
+        assert lease_records(FolderStore(tmp_path))[-1].alive(FolderStore(tmp_path))
+    with leased(FolderStore(tmp_path), lambda: True) as other:
         assert other.number == held.number + 1
 
 
@@ -61,66 +64,66 @@ def test_who_holds_it_is_told_and_it_is_free_once_it_has_ended(tmp_path):
 )
 def test_how_it_ended_is_kept(error, how, tmp_path):
     try:
-        with leased(tmp_path, no):
+        with leased(FolderStore(tmp_path), no):
             if error:
                 raise error
     except (SpecError, Interrupted):
         pass
-    assert [(r.how, r.error) for r in lease_records(tmp_path)] == [(how, str(error or ""))]
+    assert [(r.how, r.error) for r in lease_records(FolderStore(tmp_path))] == [(how, str(error or ""))]
 
 
 def test_it_is_renewed_for_as_long_as_it_is_held(tmp_path):
-    with leased(tmp_path, no, seconds=0.6):
+    with leased(FolderStore(tmp_path), no, seconds=0.6):
         time.sleep(1.5)
         with pytest.raises(Taken):
-            Lease(tmp_path)
+            Lease(FolderStore(tmp_path))
 
 
 @pytest.mark.parametrize("confirmed", [0, 1, 2])
 def test_who_slept_has_lost_it_whatever_the_next_has_done(confirmed, tmp_path):
-    first = Lease(tmp_path)
+    first = Lease(FolderStore(tmp_path))
     asleep(tmp_path, 1)
-    second = Lease(tmp_path)
+    second = Lease(FolderStore(tmp_path))
     for _ in range(confirmed):
         second.confirm()
     first._renewed -= 3600
     with pytest.raises(LeaseLost, match="has taken over"):
         first.check()
     first.end("done")
-    assert lease_records(tmp_path)[-1].owner == second.owner
-    assert lease_records(tmp_path)[-1].how == ""
+    assert lease_records(FolderStore(tmp_path))[-1].owner == second.owner
+    assert lease_records(FolderStore(tmp_path))[-1].how == ""
     second.confirm()
 
 
 def test_the_thread_that_renews_notices_it_too(tmp_path):
-    first = Lease(tmp_path, seconds=0.6)
-    asleep(tmp_path, 1)
-    second = Lease(tmp_path)
-    second.confirm()
-    time.sleep(0.5)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost), leased(FolderStore(tmp_path), no, seconds=0.6) as first:
+        asleep(tmp_path, 1)
+        second = Lease(FolderStore(tmp_path))
+        second.confirm()
+        time.sleep(0.5)
         first.check()
 
 
 def test_a_killed_process_of_this_machine_is_not_waited_for(tmp_path):
     code = "import sys, os; from pathlib import Path; from selfpretrain.system.lease import Lease\n"
-    code += "Lease(Path(sys.argv[1])); os._exit(9)"
+    code += "from selfpretrain.system.store import FolderStore\n"
+    code += "Lease(FolderStore(Path(sys.argv[1]))); os._exit(9)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
-    assert not lease_records(tmp_path)[-1].how
-    assert Lease(tmp_path).number == 2
+    assert not lease_records(FolderStore(tmp_path))[-1].how
+    assert Lease(FolderStore(tmp_path)).number == 2
 
 
 def test_a_lease_that_is_being_written_counts(tmp_path):
     (tmp_path / ".lease-1").touch()
     with pytest.raises(Taken, match="another machine"):
-        Lease(tmp_path)
+        Lease(FolderStore(tmp_path))
 
 
 def test_an_hour_of_another_clock_changes_nothing(tmp_path, monkeypatch):
-    Lease(tmp_path)
+    Lease(FolderStore(tmp_path))
     asleep(tmp_path, 1)
     os.utime(tmp_path / ".lease-1")
     monkeypatch.setattr(time, "time", lambda: 1e12)
-    assert lease_records(tmp_path)[0].alive(tmp_path)
-    monkeypatch.setattr(lease, "_clock", lambda folder: lease_records(folder)[0].renewed + 61)
-    assert not lease_records(tmp_path)[0].alive(tmp_path)
+    assert lease_records(FolderStore(tmp_path))[0].alive(FolderStore(tmp_path))
+    monkeypatch.setattr(FolderStore, "clock", lambda store: lease_records(store)[0].renewed + 61)
+    assert not lease_records(FolderStore(tmp_path))[0].alive(FolderStore(tmp_path))

@@ -25,7 +25,20 @@ def set_data_root(folder: Path | None) -> Path | None:
     return folder
 
 
-Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
+def open_runs(folder: Path) -> Path:
+    """A folder of runs; for a bucket, the folder that mirrors it."""
+    from ..system.mirror import opened
+
+    return opened(folder)
+
+
+Runs = Annotated[
+    Path,
+    typer.Option(
+        callback=open_runs,
+        help="Folder or bucket (s3://...) for all that is computed; finished work is never repeated.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core; one on a GPU).")]
 Executor = Annotated[

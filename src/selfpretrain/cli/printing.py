@@ -24,9 +24,13 @@ def show_forecast(forecast: "Forecast") -> None:
 
 def show_plan(plan: Path, stages: int) -> None:
     """What is to be done, where it stands, and who does it."""
+    from ..system.mirror import bucket_of
+
+    bucket = bucket_of(plan.parent.parent)
+    runs = bucket.url if bucket else plan.parent.parent
     Console().print(
-        f"{stages} stages to run: {plan}\nspt runs worker {plan.parent.parent} runs them, in as many "
-        "shells and on as many machines as see this folder; the same command without --detach makes the page",
+        f"{stages} stages to run: {plan.name}\nspt runs worker {runs} runs them, in as many "
+        "shells and on as many machines as reach it; the same command without --detach makes the page",
         soft_wrap=True,
     )
 

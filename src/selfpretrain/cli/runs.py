@@ -10,7 +10,12 @@ from rich.text import Text
 
 from . import options as flags
 
-Folder = Annotated[Path, typer.Argument(help="A folder given to --runs before.", metavar="RUNS")]
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        callback=flags.open_runs, help="A folder or bucket given to --runs before.", metavar="RUNS"
+    ),
+]
 app = typer.Typer(help="Look after folders of runs.", no_args_is_help=True)
 
 
@@ -126,6 +131,17 @@ def gc(
     console.print(
         f"{count} stages, {size / 1e6:.1f} MB " + ("deleted" if delete else "; --delete deletes them")
     )
+
+
+@app.command()
+def copy(
+    source: Annotated[Path, typer.Argument(help="A folder of runs, or a bucket such as s3://bucket/runs.")],
+    target: Annotated[Path, typer.Argument(help="A bucket, or a folder.")],
+) -> None:
+    """Copy all runs from a folder to a bucket or back, byte by byte."""
+    from ..system import mirror
+
+    Console().print(Text(f"{mirror.copy(source, target)} files are in {target}"), soft_wrap=True)
 
 
 @app.command()

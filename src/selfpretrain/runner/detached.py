@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import SelfPretrainError, SpecError, StoreError
 from ..registry import name_of
 from ..spec import describe, revive
-from ..system.files import FORMAT, Json, explained, read_json
+from ..system.files import FORMAT, Json, read_json
 from ..training.recipe import Recipe, identity
 from ..training.stage_folder import Folder
 from .plan import Job, estimate
@@ -63,6 +63,11 @@ class DetachedPlan:
     command: str  # makes the page, once all is done
     jobs: tuple[DetachedJob, ...]
 
+    @property
+    def stands(self) -> bool:
+        """Whether it has not been taken back."""
+        return Folder(self.path.parent).stands(self.path.name)
+
 
 def leave_plan(name: str, todo: list[Job], workspace: Workspace) -> Path:
     """Write down what is to be done; an earlier plan of the same name is replaced."""
@@ -94,8 +99,7 @@ def cancel(runs: Path, name: str = "") -> list[str]:
     """Take plans back, or the one of a name; workers save checkpoints and end. Those that were."""
     taken = [plan.path for plan in plans(runs) if name in ("", plan.path.stem)]
     for path in taken:
-        with explained(path):
-            path.unlink(missing_ok=True)
+        Folder(path.parent).drop(path.name)
     return [path.stem for path in taken]
 
 

@@ -14,6 +14,7 @@ def replay(folder: Folder) -> None:
         StoreError: if it has not finished, or is damaged.
     """
     result, path = folder.read("result.json"), folder.path / LOG
+    folder.fetch(LOG)
     emit(Event("start", folder.name))
     with explained(path, "read"):
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []

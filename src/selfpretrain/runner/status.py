@@ -7,6 +7,7 @@ from typing import Literal
 
 from ..report.results import read_record
 from ..system.lease import LeaseRecord, lease_records
+from ..system.store import FolderStore
 from ..training.stage_folder import Folder
 from .detached import plans
 
@@ -57,7 +58,7 @@ def seconds_left(runs: Path, found: list[StageStatus]) -> float | None:
 
 
 def _status(folder: Folder) -> StageStatus:
-    records = lease_records(folder.path)
+    records = lease_records(FolderStore(folder.path))  # of a bucket, those that were just fetched
     cost = folder.remembered("result.json").get("cost", {})
     standing, told = _standing(folder, records)
     seconds = float(cost.get("seconds", 0.0))
@@ -76,7 +77,7 @@ def _standing(folder: Folder, records: list[LeaseRecord]) -> tuple[Standing, str
         return "failed", last.error
     if last.how == "stopped":
         return "stopped", ""
-    if last.alive(folder.path):
+    if last.alive(FolderStore(folder.path)):
         return "running", last.who
     return "lost", f"{last.who}, was lost"
 

@@ -1,15 +1,14 @@
 """Why a stage is to be run although one like it has finished; and stages that nothing refers to."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError, Taken, UnknownName
-from ..system.files import Json, explained
-from ..system.lease import lease_records
+from ..system.files import Json
+from ..system.lease import last_lease
 from ..training.stage_folder import WEIGHTS, Folder
 from .detached import plans
 from .provenance import locate
@@ -45,15 +44,15 @@ def delete(found: list[Unused]) -> Iterator[Unused]:
         try:
             with each.folder.locked(lambda: True):
                 if not _at_work(each.folder):
-                    with explained(each.folder.path):
-                        shutil.rmtree(each.folder.path)
+                    each.folder.remove()
                     yield each
         except Taken:
             continue
 
 
 def _at_work(folder: Folder) -> bool:
-    return any(record.alive(folder.path) for record in lease_records(folder.path)[-1:])
+    last = last_lease(folder.store)
+    return last is not None and last.alive(folder.store)
 
 
 def _size(folder: Path) -> int:

@@ -2,12 +2,12 @@
 
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ..errors import Interrupted, LeaseLost, SelfPretrainError, Taken
 from ..system.events import Event, emit
 from ..system.lease import LeaseRecord, lease_records
 from ..system.progress import showing_stages
+from ..system.store import Store
 from .detached import DetachedPlan, accepted, plans
 from .plan import Job, estimate
 from .stage import complete, run_stage
@@ -74,12 +74,12 @@ class _Shift:
 
     def _standing(self) -> bool:
         if time.monotonic() - self._looked > CANCELLED:
-            self._looked, self._stands = time.monotonic(), self.plan.path.exists()
+            self._looked, self._stands = time.monotonic(), self.plan.stands
         return self._stands
 
     def _failed(self, job: Job) -> bool:
-        folder = self.workspace.named(job.name).path
-        if reason := why_failed(folder, lease_records(folder), self.plan.since, self.attempts):
+        store = self.workspace.named(job.name).store
+        if reason := why_failed(store, lease_records(store), self.plan.since, self.attempts):
             self.done.failed.setdefault(job.name, reason)
         return job.name in self.done.failed
 
@@ -100,10 +100,10 @@ class _Shift:
         return True
 
 
-def why_failed(folder: Path, records: list[LeaseRecord], since: float, attempts: int = ATTEMPTS) -> str:
+def why_failed(store: Store, records: list[LeaseRecord], since: float, attempts: int = ATTEMPTS) -> str:
     """Why a stage is not to be tried again, as far as its leases since then tell; "" if it may be."""
     records = [record for record in records if record.renewed >= since]
     if records and records[-1].how == "failed":
         return records[-1].error
-    lost = [r for r in records if not r.how and (r is not records[-1] or not r.alive(folder))]
+    lost = [r for r in records if not r.how and (r is not records[-1] or not r.alive(store))]
     return f"lost {len(lost)} times with its worker; out of memory?" if len(lost) >= attempts else ""

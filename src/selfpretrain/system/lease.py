@@ -1,16 +1,16 @@
 """Who works in a folder that several machines may share, and what becomes of it when that one is lost.
 
 A lease is a file ``.lease-N``; the one with the highest N counts. Making a file that is not there yet
-succeeds once, on NFS too, so every number has one owner. Owners renew the time of their lease, by the clock
-of whoever keeps the files: those of the machines need not agree. A lease that was not renewed for as long as
-it promised is over, and whoever makes the next number takes over. An owner that wakes up later finds that.
+succeeds once, on NFS and in buckets too, so every number has one owner. Owners renew the time of their lease,
+by the clock of whoever keeps the files: those of the machines need not agree. A lease that was not renewed
+for as long as it promised is over, and whoever makes the next number takes over. An owner that wakes up later
+finds that.
 """
 
 import contextlib
 import json
 import os
 import socket
-import tempfile
 import threading
 import time
 import uuid
@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from ..errors import Interrupted, LeaseLost, SelfPretrainError, Taken
+from ..errors import Interrupted, LeaseLost, SelfPretrainError, StoreError, Taken
 from .events import progress
-from .files import POLL, Json, explained
+from .files import POLL
+from .store import Store
 
 SECONDS = 60.0
 """How long a lease is good without being renewed."""
@@ -53,9 +54,9 @@ class LeaseRecord:
         """Its owner, in words."""
         return f"process {self.process} on {self.host}, since {self.since or 'just now'}"
 
-    def alive(self, folder: Path) -> bool:
+    def alive(self, store: Store) -> bool:
         """Whether its owner may still be at work."""
-        return not (self.how or self._gone() or _clock(folder) - self.renewed > self.seconds)
+        return not (self.how or self._gone() or store.clock() - self.renewed > self.seconds)
 
     def _gone(self) -> bool:
         """Whether its owner was a process of this machine that is no more."""
@@ -70,47 +71,46 @@ class LeaseRecord:
         return False
 
 
-def lease_records(folder: Path) -> list[LeaseRecord]:
+def lease_records(store: Store) -> list[LeaseRecord]:
     """Every owner that a folder has had, in order."""
-    return [record for number in _numbers(folder) if (record := _read(folder, number))]
+    return [record for number in _numbers(store) if (record := _read(store, number))]
 
 
-def _numbers(folder: Path) -> list[int]:
-    return sorted(int(path.name.removeprefix(PREFIX)) for path in folder.glob(f"{PREFIX}*"))
+def last_lease(store: Store) -> LeaseRecord | None:
+    """The lease that counts, if there is one."""
+    return next((record for number in reversed(_numbers(store)) if (record := _read(store, number))), None)
 
 
-def _read(folder: Path, number: int) -> LeaseRecord | None:
-    try:
-        with (folder / f"{PREFIX}{number}").open(encoding="utf-8") as file:  # opening asks the server anew
-            renewed, text = os.fstat(file.fileno()).st_mtime, file.read()
-    except FileNotFoundError:
+def _numbers(store: Store) -> list[int]:
+    return sorted(int(name.removeprefix(PREFIX)) for name in store.names(PREFIX))
+
+
+def _read(store: Store, number: int) -> LeaseRecord | None:
+    if (found := store.read(f"{PREFIX}{number}")) is None:
         return None
     try:
-        return LeaseRecord(number, **(json.loads(text) | {"renewed": renewed}))
+        return LeaseRecord(number, **(json.loads(found.content) | {"renewed": found.changed}))
     except (ValueError, TypeError):  # it is being written
-        return LeaseRecord(number, renewed=renewed)
+        return LeaseRecord(number, renewed=found.changed)
 
 
 class Lease:
-    """The right to work in a folder, renewed by a thread of its own.
+    """The right to work in a folder, for as long as it is renewed.
 
     Raises:
         Taken: if somebody else has it.
     """
 
-    def __init__(self, folder: Path, seconds: float = SECONDS) -> None:
-        self.folder, self.seconds, self.owner = folder, seconds, uuid.uuid4().hex
+    def __init__(self, store: Store, seconds: float = SECONDS) -> None:
+        self.store, self.seconds, self.owner = store, seconds, uuid.uuid4().hex
         self.since = datetime.now(UTC).isoformat(" ", "seconds")
-        before = lease_records(folder)[-1:]
-        for record in before:
-            if record.alive(folder):
-                raise Taken(f"{record.who}, works on {folder.name}")
-        self.number = before[0].number if before else 0
-        self._lost, self._ended, self._turn = False, threading.Event(), threading.Lock()
+        before = last_lease(store)
+        if before and before.alive(store):
+            raise Taken(f"{before.who}, works on {store.name}")
+        self.number = before.number if before else 0
+        self._lost, self._turn = False, threading.Lock()
         if not self._advance():
-            raise Taken(f"another process has just begun to work on {folder.name}")
-        self._thread = threading.Thread(target=self._renew, daemon=True)
-        self._thread.start()
+            raise Taken(f"another process has just begun to work on {store.name}")
 
     def check(self) -> None:
         """Go on only if this process still owns the folder; looks at the files only after a long silence.
@@ -130,56 +130,52 @@ class Lease:
         before = self.number
         if self._lost or not self._advance():
             self._lost = True
-            winner = (lease_records(self.folder) or [LeaseRecord(0)])[-1].who
+            winner = (last_lease(self.store) or LeaseRecord(0)).who
             raise LeaseLost(
-                f"{self.folder.name}: {winner}, has taken over, as nothing was heard from here for "
+                f"{self.store.name}: {winner}, has taken over, as nothing was heard from here for "
                 f"{self.seconds:g} s; nothing is written"
             )
-        (self.folder / f"{PREFIX}{before}").unlink(missing_ok=True)
+        self.store.delete(f"{PREFIX}{before}")
+
+    def renew(self) -> None:
+        """Promise again as long, unless it was lost."""
+        with self._turn, contextlib.suppress(OSError, StoreError):  # out of reach for now; ``check`` asks
+            self._lost = self._lost or _numbers(self.store)[-1:] != [self.number]
+            if not self._lost:
+                self.store.renew(self._name, self._note())
+                self._renewed = time.monotonic()
 
     def end(self, how: How, error: str = "") -> None:
         """Say how it ended; whoever comes next need not wait."""
-        self._ended.set()
-        self._thread.join()
-        with contextlib.suppress(OSError):  # it will be over by itself
+        with contextlib.suppress(OSError, StoreError):  # it will be over by itself
             if not self._lost:
-                self._path.write_text(json.dumps(self._note() | {"how": how, "error": error}))
+                self.store.write(self._name, self._note(how, error))
 
     @property
-    def _path(self) -> Path:
-        return self.folder / f"{PREFIX}{self.number}"
+    def _name(self) -> str:
+        return f"{PREFIX}{self.number}"
 
-    def _note(self) -> Json:
+    def _note(self, how: str = "", error: str = "") -> bytes:
         me = {"owner": self.owner, "host": socket.gethostname(), "process": os.getpid(), "place": _place()}
-        return me | {"since": self.since, "seconds": self.seconds}
+        end = {"how": how, "error": error} if how else {}
+        return json.dumps(me | {"since": self.since, "seconds": self.seconds} | end).encode()
 
     def _advance(self) -> bool:
         """Make the next number; whether this process now has the highest one."""
-        with self._turn, explained(self.folder):
-            path = self.folder / f"{PREFIX}{self.number + 1}"
-            try:
-                with path.open("x", encoding="utf-8") as file:
-                    file.write(json.dumps(self._note()))
-            except FileExistsError:
+        with self._turn:
+            name = f"{PREFIX}{self.number + 1}"
+            if not self.store.create(name, self._note()):
                 return False
             # Owners remove their earlier numbers, never their last: a free number may be of the past.
-            if _numbers(self.folder)[-1] > self.number + 1:
-                path.unlink(missing_ok=True)
+            if _numbers(self.store)[-1] > self.number + 1:
+                self.store.delete(name)
                 return False
             self.number, self._renewed = self.number + 1, time.monotonic()
             return True
 
-    def _renew(self) -> None:
-        while not self._ended.wait(self.seconds / RENEWALS):
-            with self._turn, contextlib.suppress(OSError):  # out of reach for now; ``check`` will ask
-                self._lost = self._lost or _numbers(self.folder)[-1] != self.number
-                if not self._lost:
-                    os.utime(self._path)  # without a time: that of the server
-                    self._renewed = time.monotonic()
-
 
 @contextlib.contextmanager
-def leased(folder: Path, stop: Callable[[], bool], seconds: float = SECONDS) -> Iterator[Lease]:
+def leased(store: Store, stop: Callable[[], bool], seconds: float = SECONDS) -> Iterator[Lease]:
     """Wait until nobody else works in a folder, and work there; how it ended is kept.
 
     Raises:
@@ -188,7 +184,7 @@ def leased(folder: Path, stop: Callable[[], bool], seconds: float = SECONDS) -> 
     told = False
     while True:
         try:
-            lease = Lease(folder, seconds)
+            lease = Lease(store, seconds)
             break
         except Taken as error:
             if stop():
@@ -198,7 +194,8 @@ def leased(folder: Path, stop: Callable[[], bool], seconds: float = SECONDS) -> 
                 told = True
             time.sleep(POLL)
     try:
-        yield lease
+        with _renewed(lease):
+            yield lease
     except BaseException as error:
         stopped = isinstance(error, Interrupted) or not isinstance(error, Exception)
         plain = str(error) if isinstance(error, SelfPretrainError) else f"{type(error).__name__}: {error}"
@@ -207,10 +204,22 @@ def leased(folder: Path, stop: Callable[[], bool], seconds: float = SECONDS) -> 
     lease.end("done")
 
 
-def _clock(folder: Path) -> float:
-    """Seconds, by the clock of whoever keeps the files."""
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".clock-", suffix=".tmp") as probe:
-        return os.fstat(probe.fileno()).st_mtime
+@contextlib.contextmanager
+def _renewed(lease: Lease) -> Iterator[None]:
+    """With a thread that renews a lease in time."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(lease.seconds / RENEWALS):
+            lease.renew()
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _place() -> str:

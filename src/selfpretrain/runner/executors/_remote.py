@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import Interrupted, SelfPretrainError, SpecError
+from ...system.mirror import bucket_of, opened
 from ...system.signals import interruptible
+from ...training.stage_folder import Folder
 from ..detached import DetachedJob
 from ..plan import Job
 from ..replay import replay
@@ -20,20 +22,21 @@ Outcome = tuple[str, str]
 """How a stage ended, as in ``Ended``, and why it failed: nothing that needs this package to be read."""
 
 
-def carry_out(job: DetachedJob, workspace: Workspace, mark: Path) -> Outcome:
-    """Run a stage here, if it would be the same here; the file ``mark`` asks to stop."""
+def carry_out(job: DetachedJob, workspace: Workspace, mark: str) -> Outcome:
+    """Run a stage here, if it would be the same here; a file ``mark`` in the folder of runs asks to stop."""
     looked, asked_to = 0.0, False
 
     def marked() -> bool:
         nonlocal looked, asked_to
         if time.monotonic() - looked > LOOKS:
-            looked, asked_to = time.monotonic(), mark.exists()
+            looked, asked_to = time.monotonic(), Folder(runs).stands(mark)
         return asked_to
 
     try:
+        runs = opened(workspace.runs)
         trusted = tuple({module.partition(".")[0] for module in job.said["source"]})
         with interruptible() as asked:
-            here = replace(workspace, stop=lambda: asked() or marked())
+            here = replace(workspace, runs=runs, stop=lambda: asked() or marked())
             run_stage(job.job(here, trusted).recipe, here, job.tested)
     except Interrupted as error:
         return "stopped", str(error)
@@ -53,17 +56,17 @@ def ended(job: Job, outcome: Outcome, workspace: Workspace) -> Ended:
     return Ended(job, "lost" if how == "lost" else "failed", SelfPretrainError(reason))
 
 
-def new_mark(workspace: Workspace) -> Path:
-    """A file that is not there yet."""
-    return workspace.runs.absolute() / f".stop-{uuid.uuid4().hex[:8]}"
+def new_mark() -> str:
+    """The name of a file that is not there yet."""
+    return f".stop-{uuid.uuid4().hex[:8]}"
 
 
 def portable(workspace: Workspace) -> Workspace:
     """The workspace as other machines have it: with a full path, on a GPU where stages are given one."""
     device = "cuda" if number(workspace, "gpus", 0.0) else workspace.device
-    return replace(
-        workspace, runs=workspace.runs.absolute(), device=device, stop=never, trackers=(), executor="serial"
-    )
+    bucket = bucket_of(workspace.runs)
+    runs = Path(bucket.url) if bucket else workspace.runs.absolute()
+    return replace(workspace, runs=runs, device=device, stop=never, trackers=(), executor="serial")
 
 
 def number(workspace: Workspace, name: str, otherwise: float) -> float:

@@ -9,6 +9,7 @@ import os
 from typing import Any, ClassVar
 
 from ...errors import SpecError
+from ...training.stage_folder import Folder
 from ..detached import DetachedJob
 from ..plan import Job
 from ..workspace import Workspace
@@ -33,7 +34,7 @@ class Ray(Executor):
         except ImportError as error:
             raise SpecError('--executor ray needs Ray: pip install "selfpretrain[ray]"') from error
         self._need = {"CPU": number(workspace, "cpus", 1.0), "GPU": number(workspace, "gpus", 0.0)}
-        self._began, self._mark = not self._ray.is_initialized(), new_mark(workspace)
+        self._began, self._mark = not self._ray.is_initialized(), new_mark()
         if self._began:
             address = workspace.executor_settings.get("address")
             try:
@@ -77,13 +78,13 @@ class Ray(Executor):
 
     def stop(self) -> None:
         """Leave a mark in the folder of runs, which every stage looks for."""
-        self._mark.touch()
+        Folder.make(self.workspace.runs).write(self._mark, {})
 
     def close(self) -> None:
         """Give up what is still running, and leave the cluster as it was."""
         for task in self._running:
             self._ray.cancel(task, force=True)
-        self._mark.unlink(missing_ok=True)
+        Folder(self.workspace.runs).drop(self._mark)
         if self._began:
             self._ray.shutdown()
 
