@@ -48,13 +48,36 @@ def in_mlflow(runs, stage, name):
     return [(each.step, each.value) for each in client.get_metric_history(found.info.run_id, name)]
 
 
-READ = {"tensorboard": in_tensorboard, "mlflow": in_mlflow}
+def in_wandb(runs, stage, name):
+    """From the last offline file of the run whose id is the fingerprint."""
+    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.sdk.internal.datastore import DataStore
+
+    path, found = sorted(runs.glob(f"wandb/offline-run-*/run-{stage[-10:]}.wandb"))[-1], []
+    with_steps, store = [], DataStore()
+    store.open_for_scan(str(path))
+    while (content := store.scan_data()) is not None:
+        record = Record()
+        record.ParseFromString(content)
+        line = {"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in record.history.item}
+        if name in line:
+            with_steps.append((line["step"], line[name]))
+        found += [
+            (0, json.loads(i.value_json))
+            for i in record.summary.update
+            if name in (i.key, "/".join(i.nested_key))
+        ]
+    return with_steps or found
+
+
+READ = {"tensorboard": in_tensorboard, "mlflow": in_mlflow, "wandb": in_wandb}
 
 
 @pytest.mark.parametrize("name", READ)
 def test_a_tracker_has_the_log_and_the_scores_live_and_told_again(name, recipe, tmp_path, monkeypatch):
     pytest.importorskip(name)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("WANDB_MODE", "offline")
     live = trained(recipe, tmp_path / "live", name)
     later = trained(recipe, tmp_path / "later")
     for _ in range(2 if name == "mlflow" else 1):

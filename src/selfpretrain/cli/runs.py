@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from ..errors import SpecError
 from . import options as flags
 
 Folder = Annotated[
@@ -101,6 +102,27 @@ def status(folder: Folder) -> None:
     left = seconds_left(folder, found)
     if left is not None:
         console.print(f"about {duration(left)} left with as many at once as now")
+
+
+@app.command()
+def watch(
+    folder: Folder,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0: any that is free.")] = 8800,
+) -> None:
+    """Serve a page that follows stages, curves and reports while others work, until Ctrl-C."""
+    from ..runner.watch import HERE, server
+    from ..system.mirror import bucket_of, opened
+
+    bucket = bucket_of(folder)
+    try:
+        served = server(folder, port, lambda: bucket and opened(Path(bucket.url)))
+    except OSError as error:
+        raise SpecError(f"--port {port}: {error.strerror}; give another one, or 0") from error
+    Console().print(f"http://{HERE}:{served.server_port}  (Ctrl-C ends it)")
+    try:
+        served.serve_forever()
+    except KeyboardInterrupt:
+        served.server_close()
 
 
 @app.command()

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ..errors import SpecError, StoreError
 from .files import replacing
-from .store import Store, Stored
+from .store import Listed, Store, Stored
 
 T = TypeVar("T")
 TRIES, PATIENCE = 5, 0.5
@@ -22,14 +22,6 @@ WHOLE_CLOCK = 600.0
 """Seconds for which the difference of two clocks is believed."""
 FINAL = re.compile("Unauthenticated|PermissionDenied|status code: 4(?!08|29)")
 """Refusals that would come again."""
-
-
-class Listed(NamedTuple):
-    """A file of a bucket, as it is listed."""
-
-    name: str
-    size: int
-    changed: float  # by the bucket's clock
 
 
 @dataclass(frozen=True)

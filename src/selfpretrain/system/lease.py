@@ -27,7 +27,7 @@ from .store import Store
 
 SECONDS = 60.0
 """How long a lease is good without being renewed."""
-RENEWALS = 6
+RENEWALS = 4
 """How often it is renewed in that time."""
 PREFIX = ".lease-"
 
@@ -108,7 +108,7 @@ class Lease:
         if before and before.alive(store):
             raise Taken(f"{before.who}, works on {store.name}")
         self.number = before.number if before else 0
-        self._lost, self._turn = False, threading.Lock()
+        self._lost, self._turn, self._renewed = False, threading.Lock(), float("-inf")
         if not self._advance():
             raise Taken(f"another process has just begun to work on {store.name}")
 
@@ -140,7 +140,8 @@ class Lease:
     def renew(self) -> None:
         """Promise again as long, unless it was lost."""
         with self._turn, contextlib.suppress(OSError, StoreError):  # out of reach for now; ``check`` asks
-            self._lost = self._lost or _numbers(self.store)[-1:] != [self.number]
+            if time.monotonic() - self._renewed > self.seconds / 2:  # before, nobody may take over
+                self._lost = self._lost or _numbers(self.store)[-1:] != [self.number]
             if not self._lost:
                 self.store.renew(self._name, self._note())
                 self._renewed = time.monotonic()

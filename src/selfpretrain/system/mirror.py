@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..errors import StoreError
-from .bucket import Bucket, Listed
+from .bucket import Bucket
 from .files import LEFTOVER, explained
+from .store import Listed
 
 NOTE = ".bucket"
 """File of a mirror that holds the URL of its bucket."""

@@ -6,6 +6,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from .files import explained
 
@@ -15,6 +16,14 @@ class Stored:
     """A file as it was read."""
 
     content: bytes
+    changed: float  # by the clock of whoever keeps it
+
+
+class Listed(NamedTuple):
+    """A file as it is listed."""
+
+    name: str
+    size: int
     changed: float  # by the clock of whoever keeps it
 
 
@@ -45,6 +54,10 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def names(self, start: str) -> list[str]:
         """The files whose names start so."""
+
+    @abc.abstractmethod
+    def entries(self) -> list[Listed]:
+        """Every file below it, by its path from there."""
 
     @abc.abstractmethod
     def delete(self, name: str) -> None:
@@ -93,6 +106,17 @@ class FolderStore(Store):
     def names(self, start: str) -> list[str]:
         """The files whose names start so."""
         return [path.name for path in self.path.glob(f"{start}*")]
+
+    def entries(self) -> list[Listed]:
+        """Every file below it, by its path from there."""
+        found = []
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                path = Path(folder, name)
+                with contextlib.suppress(FileNotFoundError):  # it was passing
+                    seen = path.stat()
+                    found.append(Listed(path.relative_to(self.path).as_posix(), seen.st_size, seen.st_mtime))
+        return found
 
     def delete(self, name: str) -> None:
         """Remove a file, if it is there."""
