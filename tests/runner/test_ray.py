@@ -1,5 +1,7 @@
 """Stages on two nodes of Ray on this machine, which lose a worker and a node in mid-stage."""
 
+import csv
+import json
 import os
 import signal
 import subprocess
@@ -34,7 +36,7 @@ def test_without_ray_one_line_says_what_to_install(tmp_path, monkeypatch, capsys
     assert 'pip install "selfpretrain[ray]"' in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster(tmp_path_factory):
     """The address of a head without cores, and of two nodes with a core each."""
     pytest.importorskip("ray")
@@ -120,6 +122,50 @@ def test_a_killed_worker_and_a_killed_node_cost_no_digit(cluster, tmp_path):
     (status,) = [s for s in statuses(there.runs) if s.stage == folder.name]
     assert status.attempts == 3
     assert status.lost > 0.5
+
+
+def killing(runs, killed):
+    """Kill the process of a stage while it owns it, and then the process and the node of another."""
+    for whole_node in (False, True):
+        while len(killed) <= whole_node:
+            for path in sorted(runs.glob("stages/*")):
+                last = (lease_records(FolderStore(path)) or [None])[-1]
+                if last and not last.how and last.process and path.name not in killed:
+                    try:
+                        parent = int(
+                            Path(f"/proc/{last.process}/stat").read_text().rpartition(")")[2].split()[1]
+                        )
+                        os.kill(last.process, signal.SIGKILL)
+                    except OSError:  # it has just ended
+                        continue
+                    if whole_node:
+                        os.kill(parent, signal.SIGKILL)
+                    killed.append(path.name)
+                    break
+            time.sleep(0.002)
+
+
+@pytest.mark.slow
+def test_a_study_over_two_nodes_is_that_of_one_process(cluster, tmp_path):
+    flags = ["study", "amos-table-8", "--scale", "smoke", "--seeds", "1", "--fresh", "-q", "--device", "cpu"]
+    here, there, killed = tmp_path / "here", tmp_path / "there", []
+    assert run([*flags, "--runs", str(here), "--jobs", "1"]) == 0
+    killer = threading.Thread(target=killing, args=(there, killed), daemon=True)
+    killer.start()
+    ray = ["--executor", "ray", "--with", f"address={cluster}", "--track", "jsonl"]
+    assert run([*flags, "--runs", str(there), *ray]) == 0
+    assert len(killed) == 2
+    (one,), (other,) = (list(runs.glob("*/results.csv")) for runs in (here, there))
+    rows = [list(csv.DictReader(path.read_text().splitlines())) for path in (one, other)]
+    assert len(rows[0]) > 5
+    assert [row | {"seconds": ""} for row in rows[0]] == [row | {"seconds": ""} for row in rows[1]]
+    owners = {path.name: [r.how for r in lease_records(FolderStore(path))] for path in there.glob("stages/*")}
+    assert {name: how.count("done") for name, how in owners.items()} == dict.fromkeys(owners, 1)
+    assert all(len(owners[name]) > 1 for name in killed)
+    lines = [json.loads(line) for line in (there / "events.jsonl").read_text().splitlines()]
+    ended = [line["name"] for line in lines if line["kind"] == "end"]
+    assert sorted(ended) == sorted(owners)
+    assert sum(line["kind"] == "lost" for line in lines) >= 2
 
 
 @pytest.fixture

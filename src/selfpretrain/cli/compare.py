@@ -33,6 +33,7 @@ def compare(
     jobs: flags.Jobs = "auto",
     executor: flags.Executor = "auto",
     executor_settings: flags.ExecutorSettings = None,
+    gpus_per_stage: flags.GpusPerStage = None,
     track: flags.Track = None,
     settings: flags.Set = None,
     match: Annotated[
@@ -51,7 +52,9 @@ def compare(
     from ..system.progress import showing
     from .printing import show_forecast, show_plan, show_results
 
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)
+    workspace = flags.workspace_of(
+        runs, device, jobs, quiet, executor, track, flags.settings_of(executor_settings, gpus_per_stage)
+    )
     at, changed = flags.scale_of(scale), flags.assignments(settings)
     with planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
         study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)

@@ -40,13 +40,16 @@ Runs = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
-Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core; one on a GPU).")]
+Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core, or per GPU).")]
 Executor = Annotated[
     str, typer.Option(help="Where stages run: one of `spt list executors`, or auto (by the number of jobs).")
 ]
 ExecutorSettings = Annotated[
     list[str] | None,
-    typer.Option("--with", help="Of the executor, e.g. address=auto, gpus=0.25; can be repeated."),
+    typer.Option("--with", help="Of the executor, e.g. address=auto, cpus=2; can be repeated."),
+]
+GpusPerStage = Annotated[
+    float | None, typer.Option(help="Share of a GPU for a stage, e.g. 0.25 for four at once; default: 1.")
 ]
 Track = Annotated[
     list[str] | None,
@@ -90,7 +93,7 @@ def workspace_of(
     quiet: bool,
     executor: str = "auto",
     track: list[str] | None = None,
-    executor_settings: list[str] | None = None,
+    settings: dict[str, str] | None = None,
 ) -> "Workspace":
     """Where a command works.
 
@@ -101,16 +104,34 @@ def workspace_of(
 
     from ..runner.workspace import Workspace
 
-    workspace = Workspace.of(runs, device, jobs)
+    workspace = Workspace.of(runs, device, jobs, _share(settings or {}))
     command, trackers = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ())
     return replace(
         workspace,
         quiet=quiet,
         command=command,
         executor=executor,
-        executor_settings=assignments(executor_settings, "--with", "gpus=0.25"),
+        executor_settings=settings or {},
         trackers=trackers,
     )
+
+
+def _share(settings: dict[str, str]) -> float:
+    text = settings.get("gpus", "1")
+    try:
+        return float(text) or 1.0
+    except ValueError as error:
+        raise SpecError(f"{text} GPUs per stage: give a number, e.g. 0.25") from error
+
+
+def settings_of(given: list[str] | None, gpus_per_stage: float | None) -> dict[str, str]:
+    """What an executor is told.
+
+    Raises:
+        SpecError: if something is not of the form setting=value.
+    """
+    share = {} if gpus_per_stage is None else {"gpus": str(gpus_per_stage)}
+    return assignments(given, "--with", "address=auto") | share
 
 
 def scale_of(name: str) -> "Scale":

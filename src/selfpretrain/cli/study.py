@@ -57,6 +57,7 @@ def study(
     jobs: flags.Jobs = "auto",
     executor: flags.Executor = "auto",
     executor_settings: flags.ExecutorSettings = None,
+    gpus_per_stage: flags.GpusPerStage = None,
     track: flags.Track = None,
     dry_run: flags.DryRun = False,
     detach: flags.Detach = False,
@@ -66,7 +67,9 @@ def study(
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
     from ..studies._running import Request, planning
 
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)
+    workspace = flags.workspace_of(
+        runs, device, jobs, quiet, executor, track, flags.settings_of(executor_settings, gpus_per_stage)
+    )
     at, changed = flags.scale_of(scale), flags.assignments(settings)
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")

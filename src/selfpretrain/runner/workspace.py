@@ -41,14 +41,17 @@ class Workspace:
     lease: float = SECONDS  # after so long a silence others may take over
 
     @classmethod
-    def of(cls, runs: Path, device: str = "auto", workers: str = "auto") -> "Workspace":
+    def of(cls, runs: Path, device: str = "auto", workers: str = "auto", share: float = 1.0) -> "Workspace":
         """The machine at hand, as far as the flags allow.
+
+        Args:
+            share: of a GPU, for a stage.
 
         Raises:
             SpecError: if there is no such device, or the number of workers is not one.
         """
         device = _device(device)
-        count = _workers(workers, device)
+        count = _workers(workers, device, share)
         return cls(runs, device, count, max(1, usable_cores() // count))
 
     def stage(self, recipe: Recipe) -> Folder:
@@ -88,9 +91,15 @@ def _device(name: str) -> str:
     return name
 
 
-def _workers(text: str, device: str) -> int:
+def _workers(text: str, device: str, share: float) -> int:
+    if not 0.0 < share <= 1.0:
+        raise SpecError(
+            f"{share:g} GPUs per stage: give a share of at most 1; torchrun takes several for one"
+        )
+    if text == "auto" and device == "cpu":
+        return usable_cores()
     if text == "auto":
-        return usable_cores() if device == "cpu" else 1
+        return int((torch.cuda.device_count() if device == "cuda" else 1) / share)
     if not text.isdigit() or int(text) < 1:
         raise SpecError(f"--jobs {text}: give a number of at least 1, or auto")
     return int(text)
