@@ -1,11 +1,12 @@
 """Many workers that fail, by simulation: what workers do and how they own stages is the code that runs.
 
-python benchmarks/cluster.py [--stages 10000] [--workers 1000] [--failures 0.05]
+    python benchmarks/cluster.py [--stages 10000] [--workers 1000] [--failures 0.05]
+    python benchmarks/cluster.py --gpu a100
 
 Simulated are the clock, how long a stage takes (lognormal, half an hour on average), requests to the store
 (20 ms each, 1,000 names per listing) and failures of workers, which take their stage with them and are
-replaced after five minutes. Workers that list all stages within 20 s see the same. One stage in three is a
-pretraining that two others start from. A stage goes on from its last checkpoint, 20 s old at most. The first
+replaced after five minutes. Workers that list all stages within a minute see the same. One stage in three is
+a pretraining that two others start from. A stage goes on from its last checkpoint, 20 s old at most. The first
 line is of the same stages in the scheduler of a driver, with an executor that takes no time.
 """
 
@@ -20,20 +21,26 @@ import time as real_time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from selfpretrain.errors import LeaseLost, Taken
+from selfpretrain.errors import DataError, LeaseLost, SpecError, Taken
+from selfpretrain.registry import find, names
 from selfpretrain.runner import scheduler as scheduling
 from selfpretrain.runner import worker
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.plan import Job
+from selfpretrain.runner.plan import jobs as plan_jobs
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies._running import planning
 from selfpretrain.system import lease as leases
 from selfpretrain.system.lease import RENEWALS, Lease
 from selfpretrain.system.store import Listed, Store, Stored
+from selfpretrain.training import cost
 
 MEAN, SPREAD = 1800.0, 0.7
 REQUEST, PAGE = 0.02, 1000
-REPLACED, LOST, SHARED = 300.0, 20.0, 20.0
+REPLACED, LOST, SHARED = 300.0, 20.0, 60.0
 FILES = ("recipe.json", "environment.json", "log.jsonl", "weights.safetensors", "predictions.safetensors")
 
 
@@ -283,11 +290,49 @@ def driver(stages: int) -> dict[str, Any]:
     }
 
 
+def paper(gpu: str) -> dict[str, Any]:
+    """Days that all studies at the papers' scale would take on so many GPUs, longest chains first."""
+    hours, after = dict[str, float](), dict[str, str | None]()
+    workspace = Workspace(Path("runs"), quiet=True)
+    with planning(workspace, "paper"):
+        for name in names("studies"):
+            try:
+                cells = find("studies", name).at("paper", 3).experiment("paper", 0).cells
+            except (SpecError, DataError):  # it has no such scale
+                continue
+            for job in plan_jobs((cell.recipe for cell in cells), workspace):
+                hours[job.name] = cost.gpu_seconds(cost.plan(job.recipe).flops, gpu) / 3600
+                after[job.name] = job.after
+    chain = dict(hours)
+    for name in reversed(list(hours)):
+        if (before := after[name]) is not None:
+            chain[before] = max(chain[before], hours[before] + chain[name])
+    days = {}
+    for count in (1, 8, 64, 512):
+        ends, free, ready = dict[str, float](), [0.0] * count, [(0.0, n) for n in hours if after[n] is None]
+        while ready:
+            now = max(free[0], min(when for when, _ in ready))
+            when, name = max((one for one in ready if one[0] <= now), key=lambda one: chain[one[1]])
+            ready.remove((when, name))
+            ends[name] = now + hours[name]
+            heapq.heapreplace(free, ends[name])
+            ready += [(ends[name], n) for n in hours if after[n] == name]
+        days[f"days on {count}"] = round(max(ends.values()) / 24, 1)
+    total = {"stages": len(hours), "GPU hours": round(sum(hours.values()))}
+    return total | {"longest chain, days": round(max(chain.values()) / 24, 1)} | days
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--stages", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=1_000)
     parser.add_argument("--failures", type=float, default=0.05, help="share of workers per hour")
+    parser.add_argument(
+        "--gpu", default="", help="instead: what all studies would take on this kind, e.g. a100"
+    )
     asked = parser.parse_args()
+    if asked.gpu:
+        print(json.dumps(paper(asked.gpu), indent=1))
+        raise SystemExit
     print(json.dumps(driver(asked.stages)), flush=True)
     print(json.dumps(workers_alone(asked.stages, asked.workers, asked.failures), indent=1))

@@ -3,8 +3,8 @@
     python benchmarks/dispatch.py [--stages 1000] [--ray 20]
 
 Times are milliseconds per stage, from the first to the last, with what it takes to start: a process of ours
-imports PyTorch. Ray gives every stage a process of its own, so that its memory is given back; that is measured
-on fewer stages. Ownership is what a stage in a folder pays: a lock on this machine, and a lease for all.
+imports PyTorch. Ray gives every stage a process of its own, so that its memory is given back; that is
+measured on fewer stages. Ownership is what a stage in a folder pays: a lock on this machine, a lease for all.
 """
 
 import argparse
@@ -66,10 +66,11 @@ def in_ray(jobs: list[Job], workspace: Workspace, few: int) -> dict[str, float]:
 
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error", object_store_memory=100_000_000)
     plain = ray.remote(num_cpus=1)(nothing)
-    found = {"plain Ray": timed(len(jobs), lambda: ray.get([plain.remote(job) for job in jobs]))}
+    print("Ray is there", flush=True)
+    found = {"plain Ray": timed(len(jobs), lambda: ray.get([plain.remote(job.name) for job in jobs]))}
     fresh = ray.remote(num_cpus=1, max_calls=1)(nothing)
     found["plain Ray, a process each"] = timed(
-        few, lambda: ray.get([fresh.remote(job) for job in jobs[:few]])
+        few, lambda: ray.get([fresh.remote(job.name) for job in jobs[:few]])
     )
     ours.carry_out, ours.ended = nothing_there, lambda job, *_: ours.Ended(job, "done")
     ours.DetachedJob.of = classmethod(lambda _, job: job)
