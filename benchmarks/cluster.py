@@ -6,8 +6,8 @@
 Simulated are the clock, how long a stage takes (lognormal, half an hour on average), requests to the store
 (20 ms each, 1,000 names per listing) and failures of workers, which take their stage with them and are
 replaced after five minutes. Workers that list all stages within a minute see the same. One stage in three is
-a pretraining that two others start from. A stage goes on from its last checkpoint, 20 s old at most. The first
-line is of the same stages in the scheduler of a driver, with an executor that takes no time.
+a pretraining that two others start from. A stage goes on from its last checkpoint, 20 s old at most. The
+first line is of the same stages in the scheduler of a driver, with an executor that takes no time.
 """
 
 import argparse

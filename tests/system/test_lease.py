@@ -100,7 +100,9 @@ def test_the_thread_that_renews_notices_it_too(tmp_path):
         asleep(tmp_path, 1)
         second = Lease(FolderStore(tmp_path))
         second.confirm()
+        first._renewed -= 3600
         time.sleep(0.5)
+        assert first._lost
         first.check()
 
 

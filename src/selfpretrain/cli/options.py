@@ -48,6 +48,12 @@ ExecutorSettings = Annotated[
     list[str] | None,
     typer.Option("--with", help="Of the executor, e.g. address=auto, cpus=2; can be repeated."),
 ]
+TuneCells = Annotated[
+    bool,
+    typer.Option(
+        "--tune", "--grid", help="First choose learning rate and batch of every cell by validation."
+    ),
+]
 GpusPerStage = Annotated[
     float | None, typer.Option(help="Share of a GPU for a stage, e.g. 0.25 for four at once; default: 1.")
 ]

@@ -38,12 +38,7 @@ def study(
         str | None,
         typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
     ] = None,
-    tune: Annotated[
-        bool,
-        typer.Option(
-            "--tune", "--grid", help="First choose learning rate and batch of every cell by validation."
-        ),
-    ] = False,
+    tune: flags.TuneCells = False,
     runs: flags.Runs = Path("runs"),
     results: Annotated[
         Path | None,
