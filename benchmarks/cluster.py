@@ -29,7 +29,7 @@ from selfpretrain.registry import find, names
 from selfpretrain.runner import scheduler as scheduling
 from selfpretrain.runner import worker
 from selfpretrain.runner.executors.base import Ended, Executor
-from selfpretrain.runner.plan import Job
+from selfpretrain.runner.plan import Job, estimate
 from selfpretrain.runner.plan import jobs as plan_jobs
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies._running import planning
@@ -301,7 +301,7 @@ def paper(gpu: str) -> dict[str, Any]:
             except (SpecError, DataError):  # it has no such scale
                 continue
             for job in plan_jobs((cell.recipe for cell in cells), workspace):
-                hours[job.name] = cost.gpu_seconds(cost.plan(job.recipe).flops, gpu) / 3600
+                hours[job.name] = cost.gpu_seconds(estimate(job).flops, gpu) / 3600
                 after[job.name] = job.after
     chain = dict(hours)
     for name in reversed(list(hours)):
