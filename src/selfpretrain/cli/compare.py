@@ -32,6 +32,8 @@ def compare(
     device: flags.Device = "auto",
     jobs: flags.Jobs = "auto",
     executor: flags.Executor = "auto",
+    executor_settings: flags.ExecutorSettings = None,
+    gpus_per_stage: flags.GpusPerStage = None,
     track: flags.Track = None,
     settings: flags.Set = None,
     match: Annotated[
@@ -41,21 +43,34 @@ def compare(
         bool, typer.Option(help="First choose each arm's settings on validation, from one space.")
     ] = False,
     dry_run: flags.DryRun = False,
+    detach: flags.Detach = False,
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
     """Compare training from scratch with self-pretraining, architecture by architecture."""
-    from ..studies._running import Request, carry_out, comparison, foreseen, planning, settled
+    from ..studies._running import (
+        Request,
+        carry_out,
+        carry_out_later,
+        comparison,
+        foreseen,
+        planning,
+        settled,
+    )
     from ..system.progress import showing
-    from .printing import show_forecast, show_results
+    from .printing import show_forecast, show_plan, show_results
 
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track)
+    workspace = flags.workspace_of(
+        runs, device, jobs, quiet, executor, track, flags.settings_of(executor_settings, gpus_per_stage)
+    )
     at, changed = flags.scale_of(scale), settled(flags.assignments(settings), workspace)
     with planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
         study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)
     request = Request(study, at, first_seed, tune=tune)
     if dry_run:
         show_forecast(foreseen(request, workspace))
+    elif detach:
+        show_plan(*carry_out_later(request, workspace))
     else:
         show_results(carry_out(request, workspace))
 

@@ -25,11 +25,37 @@ def set_data_root(folder: Path | None) -> Path | None:
     return folder
 
 
-Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
+def open_runs(folder: Path) -> Path:
+    """A folder of runs; for a bucket, the folder that mirrors it."""
+    from ..system.mirror import opened
+
+    return opened(folder)
+
+
+Runs = Annotated[
+    Path,
+    typer.Option(
+        callback=open_runs,
+        help="Folder or bucket (s3://...) for all that is computed; finished work is never repeated.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
-Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core; one on a GPU).")]
+Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core, or per GPU).")]
 Executor = Annotated[
     str, typer.Option(help="Where stages run: one of `spt list executors`, or auto (by the number of jobs).")
+]
+ExecutorSettings = Annotated[
+    list[str] | None,
+    typer.Option("--with", help="Of the executor, e.g. address=auto, cpus=2; can be repeated."),
+]
+TuneCells = Annotated[
+    bool,
+    typer.Option(
+        "--tune", "--grid", help="First choose learning rate and batch of every cell by validation."
+    ),
+]
+GpusPerStage = Annotated[
+    float | None, typer.Option(help="Share of a GPU for a stage, e.g. 0.25 for four at once; default: 1.")
 ]
 Track = Annotated[
     list[str] | None,
@@ -45,6 +71,10 @@ FirstSeed = Annotated[
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show the stages and their estimated cost; train nothing.")
+]
+Detach = Annotated[
+    bool,
+    typer.Option("--detach", help="Leave a plan in RUNS for `spt runs worker` to carry out, and return."),
 ]
 Trust = Annotated[
     list[str] | None, typer.Option(help="A package from outside whose specs may be loaded; can be repeated.")
@@ -63,7 +93,13 @@ Set = Annotated[
 
 
 def workspace_of(
-    runs: Path, device: str, jobs: str, quiet: bool, executor: str = "auto", track: list[str] | None = None
+    runs: Path,
+    device: str,
+    jobs: str,
+    quiet: bool,
+    executor: str = "auto",
+    track: list[str] | None = None,
+    settings: dict[str, str] | None = None,
 ) -> "Workspace":
     """Where a command works.
 
@@ -74,9 +110,34 @@ def workspace_of(
 
     from ..runner.workspace import Workspace
 
-    workspace = Workspace.of(runs, device, jobs)
+    workspace = Workspace.of(runs, device, jobs, _share(settings or {}))
     command, trackers = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ())
-    return replace(workspace, quiet=quiet, command=command, executor=executor, trackers=trackers)
+    return replace(
+        workspace,
+        quiet=quiet,
+        command=command,
+        executor=executor,
+        executor_settings=settings or {},
+        trackers=trackers,
+    )
+
+
+def _share(settings: dict[str, str]) -> float:
+    text = settings.get("gpus", "1")
+    try:
+        return float(text) or 1.0
+    except ValueError as error:
+        raise SpecError(f"{text} GPUs per stage: give a number, e.g. 0.25") from error
+
+
+def settings_of(given: list[str] | None, gpus_per_stage: float | None) -> dict[str, str]:
+    """What an executor is told.
+
+    Raises:
+        SpecError: if something is not of the form setting=value.
+    """
+    share = {} if gpus_per_stage is None else {"gpus": str(gpus_per_stage)}
+    return assignments(given, "--with", "address=auto") | share
 
 
 def scale_of(name: str) -> "Scale":
@@ -93,17 +154,19 @@ def scale_of(name: str) -> "Scale":
     raise SpecError(f"--scale {name}: there is no such scale{nearest(name, SCALES)}")
 
 
-def assignments(texts: list[str] | None) -> dict[str, str]:
-    """Settings and their new values, from what was given to --set.
+def assignments(
+    texts: list[str] | None, flag: str = "--set", example: str = "pretrain.optim.lr=3e-3"
+) -> dict[str, str]:
+    """Settings and their new values, from what was given to a flag.
 
     Raises:
         SpecError: if one is not of the form setting=value.
     """
-    return dict(map(_assignment, texts or []))
+    return dict(_assignment(text, flag, example) for text in texts or [])
 
 
-def _assignment(text: str) -> tuple[str, str]:
+def _assignment(text: str, flag: str, example: str) -> tuple[str, str]:
     path, equals, value = text.partition("=")
     if not equals or not path:
-        raise SpecError(f"--set {text}: write it as setting=value, e.g. pretrain.optim.lr=3e-3")
+        raise SpecError(f"{flag} {text}: write it as setting=value, e.g. {example}")
     return path.strip(), value.strip()

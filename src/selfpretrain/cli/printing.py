@@ -22,6 +22,19 @@ def show_forecast(forecast: "Forecast") -> None:
     Console().print(forecast.total)
 
 
+def show_plan(plan: Path, stages: int) -> None:
+    """What is to be done, where it stands, and who does it."""
+    from ..system.mirror import bucket_of
+
+    bucket = bucket_of(plan.parent.parent)
+    runs = bucket.url if bucket else plan.parent.parent
+    Console().print(
+        f"{stages} stages to run: {plan.name}\nspt runs worker {runs} runs them, in as many "
+        "shells and on as many machines as reach it; the same command without --detach makes the page",
+        soft_wrap=True,
+    )
+
+
 def show_results(results: "ExperimentResults") -> None:
     """Print what came out, and where the report is; of several processes of torchrun, the first does."""
     from ..system import distributed

@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..studies._running import Request
 
 app = typer.Typer()
+How = Literal["run", "dry run", "detach"]
 
 
 @app.command()
@@ -36,12 +37,7 @@ def study(
         str | None,
         typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
     ] = None,
-    tune: Annotated[
-        bool,
-        typer.Option(
-            "--tune", "--grid", help="First choose learning rate and batch of every cell by validation."
-        ),
-    ] = False,
+    tune: flags.TuneCells = False,
     runs: flags.Runs = Path("runs"),
     results: Annotated[
         Path | None,
@@ -54,15 +50,20 @@ def study(
     device: flags.Device = "auto",
     jobs: flags.Jobs = "auto",
     executor: flags.Executor = "auto",
+    executor_settings: flags.ExecutorSettings = None,
+    gpus_per_stage: flags.GpusPerStage = None,
     track: flags.Track = None,
     dry_run: flags.DryRun = False,
+    detach: flags.Detach = False,
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
     from ..studies._running import Request, asked, planning
 
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track)
+    workspace = flags.workspace_of(
+        runs, device, jobs, quiet, executor, track, flags.settings_of(executor_settings, gpus_per_stage)
+    )
     at, changed = flags.scale_of(scale), flags.assignments(settings)
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")
@@ -74,20 +75,21 @@ def study(
         wanted = wanted.amended(changed) if changed else wanted
         return Request(wanted, at, first_seed, only, tune, results, fresh)
 
+    how: How = "dry run" if dry_run else "detach" if detach else "run"
     with planning(workspace, at) if dry_run else nullcontext():
         if name == "all":
-            _every(request, workspace, dry_run, gpu)
+            _every(request, workspace, how, gpu)
         else:
-            _one(request(name), workspace, dry_run, gpu)
+            _one(request(name), workspace, how, gpu)
 
 
-def _every(request: "Callable[[str], Request]", workspace: "Workspace", dry_run: bool, gpu: str) -> None:
+def _every(request: "Callable[[str], Request]", workspace: "Workspace", how: How, gpu: str) -> None:
     asked, different = 0, set[str]()
     for each in names("studies"):
         try:
             wanted = request(each)
             Console().rule(each)
-            _one(wanted, workspace, dry_run, gpu)
+            _one(wanted, workspace, how, gpu)
         except (SpecError, DataError) as error:
             Console().print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             continue
@@ -97,13 +99,15 @@ def _every(request: "Callable[[str], Request]", workspace: "Workspace", dry_run:
     Console().print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
 
 
-def _one(request: "Request", workspace: "Workspace", dry_run: bool, gpu: str) -> None:
-    from ..studies._running import carry_out, foreseen
-    from .printing import show_forecast, show_results
+def _one(request: "Request", workspace: "Workspace", how: How, gpu: str) -> None:
+    from ..studies._running import carry_out, carry_out_later, foreseen
+    from .printing import show_forecast, show_plan, show_results
 
     with listening(_say_restored):
-        if dry_run:
+        if how == "dry run":
             show_forecast(foreseen(request, workspace, gpu))
+        elif how == "detach":
+            show_plan(*carry_out_later(request, workspace))
         else:
             show_results(carry_out(request, workspace))
 

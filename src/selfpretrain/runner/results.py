@@ -116,6 +116,7 @@ class ExperimentFolder:
         measures = tuple(self.measures())
         self._write(replace(record, tasks=tasks, measures=measures, stamp=self._stamp()))
         page.write(self.path)
+        self.folder.share()
 
     @property
     def current(self) -> bool:

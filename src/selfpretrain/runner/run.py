@@ -10,6 +10,7 @@ from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
 from ..training.stage_folder import WEIGHTS
 from .archive import RESTORED
+from .detached import leave_plan
 from .experiment import Experiment
 from .plan import Job, estimate, jobs, waiting
 from .results import ExperimentFolder
@@ -35,6 +36,18 @@ def run_experiment(
     if distributed.is_main():
         folder.finish()
     return folder
+
+
+def detach(
+    experiment: Experiment, workspace: Workspace, only: str | None = None, kept: Path | None = None
+) -> tuple[Path, int]:
+    """Leave a plan of what is not on disk yet, for workers to carry out; where it is, and its stages."""
+    folder = ExperimentFolder(experiment, workspace, kept)
+    chosen = [cell.recipe for cell in experiment.chosen(only)]
+    folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
+    left = waiting(jobs(chosen, workspace), workspace)
+    _forget_results_without_weights(left, workspace)
+    return leave_plan(experiment.folder, left, workspace), len(left)
 
 
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -43,12 +44,14 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
 
     Raises:
         Interrupted: if asked to stop; the stage goes on from its checkpoint next time.
+        Taken: if somebody else works on it, and the workspace says not to wait.
+        LeaseLost: if somebody else has taken it over meanwhile; nothing more is written from here.
         StageFailed: if something broke that has no message of its own; the traceback is in the folder.
     """
     folder = Folder.make(workspace.stage(recipe).path)
     try:
-        with folder.locked(workspace.stop) if distributed.is_main() else contextlib.nullcontext():
-            _run_locked(recipe, workspace, folder, tested)
+        with _owned(folder, workspace, tested) as own:
+            _run_owned(recipe, workspace, own, tested)
     except SelfPretrainError:
         raise
     except Exception as error:
@@ -60,7 +63,27 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
         ) from error
 
 
-def _run_locked(recipe: Recipe, workspace: Workspace, folder: Folder, tested: bool) -> None:
+@contextlib.contextmanager
+def _owned(folder: Folder, workspace: Workspace, tested: bool) -> Iterator[Folder]:
+    """The folder, for this process alone: by a lock on this machine, by a lease on all; not what is done."""
+    if not distributed.is_main():
+        yield folder
+        return
+    stop = workspace.stop if workspace.wait else lambda: True
+    with folder.locked(stop):
+        if complete(folder, tested):
+            yield folder
+        else:
+            with folder.leased(stop, workspace.lease) as own:
+                yield own
+
+
+def complete(folder: Folder, tested: bool) -> bool:
+    """Whether a stage has nothing left to do."""
+    return folder.finished and (not tested or "test" in folder.remembered("result.json").get("scores", {}))
+
+
+def _run_owned(recipe: Recipe, workspace: Workspace, folder: Folder, tested: bool) -> None:
     name, reused = folder.path.name, distributed.any_process(folder.finished)
     emit(Event("start", name))
     result = stored(recipe, folder) if reused else _train(recipe, workspace, folder)
@@ -89,6 +112,7 @@ def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
         "data": {"split": "train", "rows": len(data), "sha256": seen_by(data.digests())},
     }
     if distributed.is_main():
+        folder.check(surely=True)
         result["weights"] = folder.save(WEIGHTS, network.state_dict())
         result["files"] = {LOG: digest_of((folder.path / LOG).read_bytes())}
         folder.write("result.json", result)
@@ -109,6 +133,7 @@ def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) ->
             answers = {"prediction": tested.predictions.to(kind), "target": tested.targets}
             answers |= {} if tested.clusters is None else {"cluster": tested.clusters}
             result.setdefault("files", {})[PREDICTIONS] = folder.save(PREDICTIONS, answers)
+        folder.check(surely=True)
         folder.write("result.json", result)
 
 

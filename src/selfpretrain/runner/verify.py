@@ -51,6 +51,7 @@ def verify(runs: Path) -> Iterator[tuple[str, list[Flaw]]]:
 
 
 def _stage(folder: Folder) -> Iterator[Flaw]:
+    folder.fetch_all()
     for path in folder.path.iterdir():
         if LEFTOVER.fullmatch(path.name):
             yield Flaw("note", f"{path} was left by a killed process; it goes when the stage is next run")

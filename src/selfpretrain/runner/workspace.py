@@ -1,8 +1,8 @@
 """Where stages are run: a folder, a device, and how many at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -11,6 +11,7 @@ from ..errors import SpecError
 from ..registry import name_of
 from ..system import distributed
 from ..system.hardware import usable_cores
+from ..system.lease import SECONDS
 from ..system.signals import interruptible
 from ..training.loop import Stop
 from ..training.recipe import Recipe, fingerprint
@@ -31,20 +32,26 @@ class Workspace:
     workers: int = 1  # stages at once
     threads: int = 1  # of each, for large models on the CPU; small ones get one
     executor: str = "auto"  # of the shelf of executors; auto: processes where there are several workers
+    executor_settings: Mapping[str, str] = field(default_factory=dict)
     trackers: tuple[str, ...] = ()  # of the shelf of trackers; they hear every event
     quiet: bool = False
     command: str = ""  # what the user typed, to be repeated
     stop: Stop = never  # asked after every step
+    wait: bool = True  # for a stage that somebody else works on
+    lease: float = SECONDS  # after so long a silence others may take over
 
     @classmethod
-    def of(cls, runs: Path, device: str = "auto", workers: str = "auto") -> "Workspace":
+    def of(cls, runs: Path, device: str = "auto", workers: str = "auto", share: float = 1.0) -> "Workspace":
         """The machine at hand, as far as the flags allow.
+
+        Args:
+            share: of a GPU, for a stage.
 
         Raises:
             SpecError: if there is no such device, or the number of workers is not one.
         """
         device = _device(device)
-        count = _workers(workers, device)
+        count = _workers(workers, device, share)
         return cls(runs, device, count, max(1, usable_cores() // count))
 
     def stage(self, recipe: Recipe) -> Folder:
@@ -84,9 +91,15 @@ def _device(name: str) -> str:
     return name
 
 
-def _workers(text: str, device: str) -> int:
+def _workers(text: str, device: str, share: float) -> int:
+    if not 0.0 < share <= 1.0:
+        raise SpecError(
+            f"{share:g} GPUs per stage: give a share of at most 1; torchrun takes several for one"
+        )
+    if text == "auto" and device == "cpu":
+        return usable_cores()
     if text == "auto":
-        return usable_cores() if device == "cpu" else 1
+        return int((torch.cuda.device_count() if device == "cuda" else 1) / share)
     if not text.isdigit() or int(text) < 1:
         raise SpecError(f"--jobs {text}: give a number of at least 1, or auto")
     return int(text)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import SpecError
 from ..mixers.base import Mixer
 from ..registry import find, resolve
 from ..report.results import ExperimentResults, read
 from ..runner.experiment import Experiment
 from ..runner.plan import Forecast, forecast, remember_costs, remembered_costs
 from ..runner.results import ExperimentFolder
-from ..runner.run import run_experiment
+from ..runner.run import detach, run_experiment
 from ..runner.tuning import tune
 from ..runner.workspace import Workspace, at_work
 from ..spec import amended
@@ -132,6 +133,19 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
         if request.results:
             folder.keep()
         return read(folder.path)
+
+
+def carry_out_later(request: Request, workspace: Workspace) -> tuple[Path, int]:
+    """Leave a plan for the workers of the folder of runs; where it is, and how many stages are to be run.
+
+    Raises:
+        SpecError: if it depends on results that are not there yet.
+    """
+    if request.tune:
+        raise SpecError("--tune chooses by results; run it without --detach")
+    experiment = request.experiment()
+    restored(request, experiment, workspace)
+    return detach(experiment, workspace, request.only, request.kept)
 
 
 def _usual_workspace() -> Workspace:

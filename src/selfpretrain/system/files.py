@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from .. import __version__
-from ..errors import ForeignRun, Interrupted, SelfPretrainError, StoreError
+from ..errors import ForeignRun, SelfPretrainError, StoreError, Taken
 from .events import progress
 
 FORMAT, SEAL = 1, "content_sha256"
@@ -47,22 +47,30 @@ def write_json(path: Path, content: Json) -> None:
     Raises:
         StoreError: if it cannot be written; what was there before is still there.
     """
+    write_bytes(path, sealed(content))
+
+
+def sealed(content: Json) -> bytes:
+    """A JSON file with the digest of its content."""
     plain = json.loads(json.dumps({key: value for key, value in content.items() if key != SEAL}))
-    write_text(path, json.dumps(plain | {SEAL: _digest(plain)}, indent=1) + "\n")
+    return (json.dumps(plain | {SEAL: _digest(plain)}, indent=1) + "\n").encode()
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, allowed: Callable[[], None] = lambda: None) -> None:
     """A file, whole or not at all.
+
+    Args:
+        allowed: asked at the last moment; what it raises leaves everything as it was.
 
     Raises:
         StoreError: if it cannot be written; what was there before is still there.
     """
-    with explained(path), replacing(path) as temporary:
+    with explained(path), replacing(path, allowed) as temporary:
         temporary.write_bytes(content)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, allowed: Callable[[], None] = lambda: None) -> Iterator[Path]:
     """An empty file beside ``path`` that takes its place, on disk, once the block has ended well."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
     os.close(handle)
@@ -71,6 +79,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         settle(temporary)
         temporary.chmod(0o644)
+        allowed()
         temporary.replace(path)
         settle(path.parent)
     except BaseException:
@@ -246,7 +255,7 @@ def locked(
         explain: says what is wrong where the lock cannot be made.
 
     Raises:
-        Interrupted: if asked to stop before the lock was free.
+        Taken: if asked to stop before the lock was free.
     """
     note = path.with_name(f"{path.name}.holder")
     with explain(path):
@@ -270,7 +279,7 @@ def _acquired(path: Path, stop: Callable[[], bool]) -> FileLock:
             return lock
         except Timeout as error:
             if stop():
-                raise Interrupted(f"stopped while waiting for {holder(path)}, which holds {path}") from error
+                raise Taken(f"stopped while waiting for {holder(path)}, which holds {path}") from error
             if not told:
                 progress(f"waiting for {holder(path)}, which holds {path}", 0)
                 told = True

@@ -213,6 +213,7 @@ class Fit:
 
     def _say(self, kind: str, numbers: dict[str, float]) -> None:
         if distributed.is_main():
+            self.folder.check()  # the log is of whoever owns the folder
             where = {"step": self.state.step, "epoch": self.state.step / self.order.per_epoch}
             numbers = numbers | where | {"seconds": round(self.state.seconds, 3)}
             emit(Event(kind, self.folder.path.name, self.progress, 1.0, numbers))

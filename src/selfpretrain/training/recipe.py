@@ -111,18 +111,22 @@ class Recipe:
 
 
 def fingerprint(recipe: Recipe) -> str:
-    """Ten hex digits that change when anything that decides the outcome changes.
+    """Ten hex digits that change when anything that decides the outcome changes."""
+    return hashlib.sha256(json.dumps(identity(recipe), sort_keys=True).encode()).hexdigest()[:10]
+
+
+def identity(recipe: Recipe) -> dict[str, Any]:
+    """Everything that decides the outcome.
 
     That is: every field, the version of the data, the source of classes from outside this package, and
     the version of our own numerics.
     """
-    everything = {
+    return {
         "results": RESULTS,
         "recipe": describe(recipe),
         "data": [recipe.task.version(), *(recipe.task_of(s).version() for s in recipe.stages)],
         "source": {name: _source(name) for name in _foreign(describe(recipe))},
     }
-    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _foreign(plain: Any) -> set[str]:

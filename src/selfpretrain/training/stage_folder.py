@@ -3,8 +3,9 @@
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import ForeignRun, StoreError
+from ..errors import ForeignRun, LeaseLost, StoreError
 from ..system.events import Event
 from ..system.files import (
     FORMAT,
@@ -25,11 +26,14 @@ from ..system.files import (
     held,
     locked,
     read_json,
-    replacing,
+    sealed,
     sha256_of,
     sweep,
-    write_json,
+    write_bytes,
 )
+from ..system.lease import SECONDS, Lease, leased
+from ..system.mirror import bucket_of, pull, push
+from ..system.store import FolderStore, Store
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Folder:
     """The folder of one stage."""
 
     path: Path
+    lease: Lease | None = None  # of this process; what it has lost it does not write to
 
     @classmethod
     def make(cls, path: Path) -> "Folder":
@@ -55,9 +60,14 @@ class Folder:
         return self.path.name
 
     @property
+    def store(self) -> Store:
+        """Where its leases are."""
+        return bucket_of(self.path) or FolderStore(self.path)
+
+    @property
     def finished(self) -> bool:
         """Whether the stage has run to its end; the result is written last."""
-        return (self.path / "result.json").exists()
+        return self.fetch(RESULT)
 
     @property
     def held(self) -> bool:
@@ -66,7 +76,15 @@ class Folder:
 
     def write(self, name: str, content: Json) -> None:
         """A JSON file, whole or not at all."""
-        write_json(self.path / name, content)
+        plain, bucket = sealed(content), bucket_of(self.path)
+        self.check()
+        if name == RESULT and bucket:
+            self._upload(LOG)
+            if not bucket.replace(name, plain):
+                raise LeaseLost(f"{self.name}: somebody else has finished it; nothing is written")
+        write_bytes(self.path / name, plain, self.check)
+        if name != RESULT:
+            self._upload(name)
 
     def read(self, name: str) -> Json:
         """A JSON file of this folder.
@@ -75,6 +93,7 @@ class Folder:
             StoreError: if it is not there or damaged.
             ForeignRun: if another version of this package wrote it in another layout.
         """
+        self.fetch(name)
         return read_json(self.path / name, mend=_mend(name))
 
     def remembered(self, name: str) -> Json:
@@ -90,8 +109,11 @@ class Folder:
         text = json.dumps(meta or {})
         digest = _digest(plain, text)
         metadata = {"format": str(FORMAT), "json": text, "sha256": digest}
-        with explained(self.path), replacing(self.path / name) as temporary:
-            temporary.write_bytes(safetensors.torch.save(plain, metadata))
+        self.check()
+        write_bytes(self.path / name, safetensors.torch.save(plain, metadata), self.check)
+        if name == CHECKPOINT:
+            self._upload(LOG)
+        self._upload(name)
         return digest
 
     def load(self, name: str, digest: str = "") -> tuple[dict[str, Tensor], Json]:
@@ -104,6 +126,7 @@ class Folder:
             StoreError: if it is damaged, or not what was saved; the message says what to delete.
         """
         path = self.path / name
+        self.fetch(name)
         try:
             with explained(path, "read"), safetensors.safe_open(path, framework="pt") as file:
                 meta = file.metadata() or {}
@@ -121,11 +144,54 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Whether a file is there."""
-        return (self.path / name).exists()
+        bucket = bucket_of(self.path)
+        return (self.path / name).exists() or (bucket is not None and bucket.holds(name))
+
+    def stands(self, name: str) -> bool:
+        """Whether a file is there still, whatever is remembered of it here."""
+        bucket = bucket_of(self.path)
+        return bucket.holds(name) if bucket else (self.path / name).exists()
 
     def drop(self, name: str) -> None:
         """Delete a file that is no longer needed."""
+        if bucket := bucket_of(self.path):
+            bucket.delete(name)
         (self.path / name).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Delete all of it."""
+        if bucket := bucket_of(self.path):
+            for entry in bucket.entries():
+                bucket.delete(entry.name)
+        with explained(self.path):
+            shutil.rmtree(self.path)
+
+    def fetch(self, *names: str) -> bool:
+        """Get files from the bucket that keeps them, where one does; whether all are here."""
+        bucket, missing = bucket_of(self.path), [name for name in names if not (self.path / name).exists()]
+        return all(bucket is not None and bucket.download(name, self.path / name) for name in missing)
+
+    def fetch_all(self) -> None:
+        """Get everything that the bucket keeps of it."""
+        if bucket := bucket_of(self.path):
+            pull(bucket, self.path, bucket.entries())
+
+    def share(self) -> None:
+        """Put all of it into the bucket that keeps it, where one does."""
+        if bucket := bucket_of(self.path):
+            push(self.path, bucket)
+
+    def _upload(self, name: str) -> None:
+        bucket = bucket_of(self.path)
+        if bucket and (self.path / name).exists():
+            bucket.upload(name, self.path / name)
+
+    def _take_over(self) -> None:
+        """What the last owner has left in the bucket counts, not what is here."""
+        if bucket_of(self.path):
+            for name in (CHECKPOINT, LOG):
+                (self.path / name).unlink(missing_ok=True)
+                self.fetch(name)
 
     @contextlib.contextmanager
     def locked(self, stop: Callable[[], bool] = lambda: False) -> Iterator[None]:
@@ -134,6 +200,25 @@ class Folder:
             with explained(self.path):
                 sweep(self.path)
             yield
+
+    @contextlib.contextmanager
+    def leased(self, stop: Callable[[], bool], seconds: float = SECONDS) -> Iterator["Folder"]:
+        """Wait until nobody on any machine works in this folder, and own it; see ``system.lease``."""
+        with leased(self.store, stop, seconds) as lease:
+            self._take_over()
+            yield replace(self, lease=lease)
+
+    def check(self, surely: bool = False) -> None:
+        """Go on only if this process still owns the folder.
+
+        Args:
+            surely: make sure of it for a while, before something that takes long, or counts.
+
+        Raises:
+            LeaseLost: if somebody has taken over.
+        """
+        if self.lease:
+            (self.lease.confirm if surely else self.lease.check)()
 
 
 class Log:
@@ -203,4 +288,4 @@ def _mend(name: str) -> str:
 
 
 WEIGHTS, LOG, CHECKPOINT = "weights.safetensors", "log.jsonl", "checkpoint.safetensors"
-PREDICTIONS = "predictions.safetensors"
+PREDICTIONS, RESULT = "predictions.safetensors", "result.json"

@@ -1,4 +1,4 @@
-"""Several stages at once, each in a process of this machine."""
+"""Several stages at once, each in a process of this machine; on GPUs, each process sees one of them."""
 
 import ast
 import multiprocessing
@@ -16,6 +16,8 @@ from dataclasses import replace
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from ...errors import Interrupted, SelfPretrainError, SpecError
 from ...system.events import emit, listening
@@ -40,7 +42,11 @@ class Processes(Executor):
         _demand_main_guard()
         context = multiprocessing.get_context("spawn")
         self._events, self._stop = context.Queue(), context.Event()
-        self._pool = ProcessPoolExecutor(workspace.workers, context, _prepare, (self._events, self._stop))
+        places = context.Queue()
+        for place in gpu_places(workspace):
+            places.put(place)
+        told = (self._events, self._stop, places)
+        self._pool = ProcessPoolExecutor(workspace.workers, context, _prepare, told)
         self._running: dict[Future[None], Job] = {}
         self._lost: list[Ended] = []
 
@@ -53,7 +59,8 @@ class Processes(Executor):
         """Hand it to the pool."""
         try:
             with _deaf():
-                plain = replace(self.workspace, stop=never)
+                device = self.workspace.device.partition(":")[0]  # the only one that it sees
+                plain = replace(self.workspace, stop=never, device=device)
                 self._running[self._pool.submit(_work, job, plain)] = job
         except BrokenProcessPool:
             self._lost.append(_lost(job))
@@ -80,6 +87,17 @@ class Processes(Executor):
                 emit(self._events.get_nowait())
             except queue.Empty:
                 return
+
+
+def gpu_places(workspace: Workspace) -> list[str]:
+    """The GPU of each worker, as CUDA_VISIBLE_DEVICES names it; "" for workers that are given none."""
+    kind, _, index = workspace.device.partition(":")
+    if kind != "cuda":
+        return [""] * workspace.workers
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
+    gpus = [gpus[int(index)]] if index else gpus
+    return [gpus[i % len(gpus)] for i in range(workspace.workers)]
 
 
 def _demand_main_guard() -> None:
@@ -129,9 +147,11 @@ _events: Any = None
 _stop: Any = None
 
 
-def _prepare(events: Any, stop: Any) -> None:
+def _prepare(events: Any, stop: Any, places: Any) -> None:
     global _events, _stop
     _events, _stop = events, stop
+    if place := places.get():  # before CUDA is used, which then knows no other GPU
+        os.environ["CUDA_VISIBLE_DEVICES"] = place
     keep_memory()
     threading.Thread(target=_die_with_parent, daemon=True).start()
 

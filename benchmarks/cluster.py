@@ -1,0 +1,338 @@
+"""Many workers that fail, by simulation: what workers do and how they own stages is the code that runs.
+
+    python benchmarks/cluster.py [--stages 10000] [--workers 1000] [--failures 0.05]
+    python benchmarks/cluster.py --gpu a100
+
+Simulated are the clock, how long a stage takes (lognormal, half an hour on average), requests to the store
+(20 ms each, 1,000 names per listing) and failures of workers, which take their stage with them and are
+replaced after five minutes. Workers that list all stages within a minute see the same. One stage in three is
+a pretraining that two others start from. A stage goes on from its last checkpoint, 20 s old at most. The
+first line is of the same stages in the scheduler of a driver, with an executor that takes no time.
+"""
+
+import argparse
+import heapq
+import itertools
+import json
+import random
+import resource
+import threading
+import time as real_time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from selfpretrain.errors import DataError, LeaseLost, SpecError, Taken
+from selfpretrain.registry import find, names
+from selfpretrain.runner import scheduler as scheduling
+from selfpretrain.runner import worker
+from selfpretrain.runner.executors.base import Ended, Executor
+from selfpretrain.runner.plan import Job, estimate
+from selfpretrain.runner.plan import jobs as plan_jobs
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies._running import planning
+from selfpretrain.system import lease as leases
+from selfpretrain.system.lease import RENEWALS, Lease
+from selfpretrain.system.store import Listed, Store, Stored
+from selfpretrain.training import cost
+
+MEAN, SPREAD = 1800.0, 0.7
+REQUEST, PAGE = 0.02, 1000
+REPLACED, LOST, SHARED = 300.0, 20.0, 60.0
+FILES = ("recipe.json", "environment.json", "log.jsonl", "weights.safetensors", "predictions.safetensors")
+
+
+class Killed(BaseException):
+    """The worker is no more."""
+
+
+class Clock:
+    """Simulated time: of all threads, the one whose turn comes first goes on, and no other."""
+
+    def __init__(self) -> None:
+        self.now, self.events = 0.0, []
+        self.order, self.turn = itertools.count(), threading.Event()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def call(self, delay: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self.events, (self.now + delay, next(self.order), what))
+
+    def sleep(self, seconds: float) -> None:
+        """In a worker: let others go on, until then."""
+        mine = threading.Event()
+        self.call(seconds, lambda: (mine.set(), self._wait()))
+        self.turn.set()
+        mine.wait()
+
+    def start(self, delay: float, what: Callable[[], None]) -> None:
+        """Begin a thread then."""
+
+        def whole() -> None:
+            what()
+            self.turn.set()
+
+        def begin() -> None:
+            threading.Thread(target=whole, daemon=True).start()
+            self._wait()
+
+        self.call(delay, begin)
+
+    def _wait(self) -> None:
+        self.turn.wait()
+        self.turn.clear()
+
+    def run(self) -> None:
+        while self.events:
+            self.now, _, what = heapq.heappop(self.events)
+            what()
+
+
+class Memory(Store):
+    """Files in memory, and how often they were asked for."""
+
+    def __init__(self, clock: Clock, asked: Counter, files: dict, folder: str = "") -> None:
+        self.time, self.asked, self.files, self.folder = clock, asked, files, folder
+
+    @property
+    def name(self) -> str:
+        return self.folder
+
+    def _count(self, kind: str, times: int = 1) -> dict:
+        self.asked[kind] += times
+        return self.files[self.folder]
+
+    def create(self, name: str, content: bytes) -> bool:
+        there = self._count("put")
+        if name in there:
+            return False
+        there[name] = (content, self.time.now)
+        return True
+
+    def write(self, name: str, content: bytes) -> None:
+        self._count("put")[name] = (content, self.time.now)
+
+    def renew(self, name: str, content: bytes) -> None:
+        self._count("renew")[name] = (content, self.time.now)
+
+    def read(self, name: str) -> Stored | None:
+        found = self._count("get").get(name)
+        return found and Stored(*found)
+
+    def names(self, start: str) -> list[str]:
+        return [name for name in self._count("list") if name.startswith(start)]
+
+    def entries(self) -> list[Listed]:
+        found = [
+            Listed(f"{stage}/{name}", 1, changed)
+            for stage, there in self.files.items()
+            for name, (_, changed) in there.items()
+        ]
+        return found
+
+    def page(self) -> None:
+        """A listing of everything, as it counts."""
+        pages = 1 + sum(map(len, self.files.values())) // PAGE
+        self.asked["survey"] += pages
+        self.time.sleep(REQUEST * pages)
+
+    def delete(self, name: str) -> None:
+        self._count("delete").pop(name, None)
+
+    def clock(self) -> float:
+        return self.time.now
+
+
+def planned(count: int, luck: random.Random) -> tuple[list[Job], dict[str, float]]:
+    """Pretrainings with two finetunings each, and how long each takes."""
+    jobs = []
+    for i in range(count):
+        after = None if i % 3 == 0 else f"stage-{i - i % 3}"
+        jobs.append(Job(None, f"stage-{i}", after, after is not None))  # type: ignore[arg-type]
+    sizes = {job.name: luck.lognormvariate(0.0, SPREAD) for job in jobs}
+    mean = sum(sizes.values()) / len(sizes)
+    return jobs, {name: MEAN * size / mean for name, size in sizes.items()}
+
+
+class Cluster:
+    """Workers that take stages, fail and are replaced."""
+
+    def __init__(
+        self, jobs: list[Job], durations: dict[str, float], luck: random.Random, failures: float
+    ) -> None:
+        self.clock, self.asked, self.files = Clock(), Counter(), defaultdict(dict)
+        self.jobs, self.left, self.luck, self.rate = jobs, dict(durations), luck, failures / 3600
+        self.done: Counter = Counter()
+        self.lost, self.failed, self.last = 0.0, 0, 0.0
+
+    def live(self) -> None:
+        dies = self.clock.now + (self.luck.expovariate(self.rate) if self.rate else float("inf"))
+        try:
+            worker.take_all(self.jobs, self.store(""), partial(self.take, dies), lambda: True)
+        except Killed:
+            self.failed += 1
+            self.clock.start(REPLACED, self.live)
+
+    def store(self, name: str) -> Memory:
+        return Memory(self.clock, self.asked, self.files, name)
+
+    def take(self, dies: float, job: Job) -> worker.Taking:
+        store = self.store(job.name)
+        if store.read("result.json"):
+            return "done"
+        if worker.why_failed(store, leases.lease_records(store), 0.0, 1000):
+            return "failed"
+        try:
+            lease = Lease(store)
+        except Taken:
+            return "busy"
+        began, needs = self.clock.now, self.left[job.name]
+        ends = min(began + needs, max(dies, began))
+        self._renewed(lease, ends)
+        self.clock.sleep(ends - began)
+        if ends < began + needs:  # what came after the last checkpoint is lost
+            kept = (ends - began) // LOST * LOST
+            self.left[job.name] -= kept
+            self.lost += ends - began - kept
+            raise Killed
+        try:
+            lease.confirm()
+        except LeaseLost:
+            return "busy"
+        for name in (*FILES[: 4 + job.tested], "result.json"):
+            store.write(name, b"")
+        lease.end("done")
+        self.done[job.name] += 1
+        self.last = self.clock.now
+        return "done"
+
+    def _renewed(self, lease: Lease, until: float) -> None:
+        def renew() -> None:
+            if self.clock.now < until:
+                lease.renew()
+                self.clock.call(lease.seconds / RENEWALS, renew)
+
+        self.clock.call(lease.seconds / RENEWALS, renew)
+
+    def run(self, workers: int) -> None:
+        for i in range(workers):
+            self.clock.start(i * 0.01, self.live)
+        self.clock.run()
+
+
+class Instant(Executor):
+    """Stages that end as soon as they have begun."""
+
+    slots = 1000
+
+    def __init__(self) -> None:
+        self.running: list[Job] = []
+
+    def start(self, job: Job) -> None:
+        self.running.append(job)
+
+    def ended(self, timeout: float) -> list[Ended]:
+        job, self.running = self.running[0], self.running[1:]
+        return [Ended(job, "done")]
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def shared(survey: Callable[..., Any], jobs: list[Job], clock: Clock) -> Callable[..., Any]:
+    """One survey for all who ask within some seconds; every one of them counts and takes its time."""
+    kept: list[Any] = [-SHARED, None]
+
+    def answered(_: list[Job], store: Memory) -> Any:
+        store.page()
+        if clock.now - kept[0] > SHARED:
+            kept[:] = clock.now, survey(jobs, store)
+        return kept[1]
+
+    return answered
+
+
+def workers_alone(stages: int, workers: int, failures: float) -> dict[str, Any]:
+    luck = random.Random(0)
+    jobs, durations = planned(stages, luck)
+    chains = (durations[j.name] + (durations[j.after] if j.after else 0.0) for j in jobs)
+    ideal = max(sum(durations.values()) / workers, *chains)
+    cluster = Cluster(jobs, durations, luck, failures)
+    worker.time, leases.time, worker.random = cluster.clock, cluster.clock, luck
+    worker._survey = shared(worker._survey, jobs, cluster.clock)
+    leases._place = lambda: ""  # nothing is a process of this machine
+    threading.stack_size(256 * 1024)
+    cpu = real_time.process_time()
+    cluster.run(workers)
+    assert set(cluster.done) == {job.name for job in jobs}
+    return {
+        "stages": stages, "workers": workers, "failures per hour": failures, "failed workers": cluster.failed,
+        "finished twice": sum(n > 1 for n in cluster.done.values()),
+        "hours": round(cluster.last / 3600, 2), "ideal hours": round(ideal / 3600, 2),
+        "lost hours of work": round(cluster.lost / 3600, 2),
+        "requests per stage": {k: round(n / stages, 1) for k, n in sorted(cluster.asked.items())},
+        "requests per second": round(sum(cluster.asked.values()) / cluster.last, 1),
+        "simulated in CPU seconds": round(real_time.process_time() - cpu, 1),
+    }  # fmt: skip
+
+
+def driver(stages: int) -> dict[str, Any]:
+    jobs, _ = planned(stages, random.Random(0))
+    cpu = real_time.process_time()
+    scheduling.Scheduler(jobs, Instant(), lambda: False).run()
+    return {
+        "driver, CPU ms per stage": round((real_time.process_time() - cpu) / stages * 1e3, 3),
+        "largest MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def paper(gpu: str) -> dict[str, Any]:
+    """Days that all studies at the papers' scale would take on so many GPUs, longest chains first."""
+    hours, after = dict[str, float](), dict[str, str | None]()
+    workspace = Workspace(Path("runs"), quiet=True)
+    with planning(workspace, "paper"):
+        for name in names("studies"):
+            try:
+                cells = find("studies", name).at("paper", 3).experiment("paper", 0).cells
+            except (SpecError, DataError):  # it has no such scale
+                continue
+            for job in plan_jobs((cell.recipe for cell in cells), workspace):
+                hours[job.name] = cost.gpu_seconds(estimate(job).flops, gpu) / 3600
+                after[job.name] = job.after
+    chain = dict(hours)
+    for name in reversed(list(hours)):
+        if (before := after[name]) is not None:
+            chain[before] = max(chain[before], hours[before] + chain[name])
+    days = {}
+    for count in (1, 8, 64, 512):
+        ends, free, ready = dict[str, float](), [0.0] * count, [(0.0, n) for n in hours if after[n] is None]
+        while ready:
+            now = max(free[0], min(when for when, _ in ready))
+            when, name = max((one for one in ready if one[0] <= now), key=lambda one: chain[one[1]])
+            ready.remove((when, name))
+            ends[name] = now + hours[name]
+            heapq.heapreplace(free, ends[name])
+            ready += [(ends[name], n) for n in hours if after[n] == name]
+        days[f"days on {count}"] = round(max(ends.values()) / 24, 1)
+    total = {"stages": len(hours), "GPU hours": round(sum(hours.values()))}
+    return total | {"longest chain, days": round(max(chain.values()) / 24, 1)} | days
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stages", type=int, default=10_000)
+    parser.add_argument("--workers", type=int, default=1_000)
+    parser.add_argument("--failures", type=float, default=0.05, help="share of workers per hour")
+    parser.add_argument(
+        "--gpu", default="", help="instead: what all studies would take on this kind, e.g. a100"
+    )
+    asked = parser.parse_args()
+    if asked.gpu:
+        print(json.dumps(paper(asked.gpu), indent=1))
+        raise SystemExit
+    print(json.dumps(driver(asked.stages)), flush=True)
+    print(json.dumps(workers_alone(asked.stages, asked.workers, asked.failures), indent=1))

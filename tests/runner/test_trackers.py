@@ -1,0 +1,107 @@
+"""Trackers hold what the log holds, read back from what they wrote; and training does not need them."""
+
+import json
+import struct
+from dataclasses import replace
+
+import pytest
+
+from selfpretrain.cli.app import run
+from selfpretrain.registry import resolve
+from selfpretrain.runner.run import run_recipes
+from selfpretrain.runner.trackers import jsonl
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.compare import prepare
+
+
+@pytest.fixture(scope="module")
+def recipe():
+    study = prepare(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+    return next(cell.recipe for cell in study.cells())
+
+
+def trained(recipe, runs, *trackers):
+    workspace = replace(Workspace.of(runs, "cpu", "1"), quiet=True, trackers=trackers)
+    run_recipes([recipe], workspace)
+    return workspace.stage(recipe)
+
+
+def logged(folder):
+    lines = [json.loads(line) for line in (folder.path / "log.jsonl").read_text().splitlines()]
+    return [(line["step"], line["loss"]) for line in lines if line["kind"] == "train"]
+
+
+def in_tensorboard(runs, stage, name):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(runs / "tensorboard" / stage))
+    found.Reload()
+    return [(each.step, each.value) for each in found.Scalars(name)]
+
+
+def in_mlflow(runs, stage, name):
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{runs / 'mlflow.db'}")
+    there = client.get_experiment_by_name(runs.name)
+    (found,) = client.search_runs([there.experiment_id], f"attributes.run_name = '{stage}'")
+    assert found.info.status == "FINISHED"
+    return [(each.step, each.value) for each in client.get_metric_history(found.info.run_id, name)]
+
+
+def records(path):
+    """The records of a file of wandb: a header, then the log format of LevelDB in blocks of 32 KB."""
+    content, at, found = path.read_bytes(), 7, b""
+    while at + 7 <= len(content):
+        if (room := 32768 - at % 32768) < 7:
+            at += room
+            continue
+        size, kind = struct.unpack("<HB", content[at + 4 : at + 7])
+        found += content[at + 7 : at + 7 + size]
+        at += 7 + size
+        if kind in (1, 4):  # whole, or the last part
+            yield found
+            found = b""
+
+
+def in_wandb(runs, stage, name):
+    """From the last offline file of the run whose id is the fingerprint."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    steps, ends = [], []
+    for content in records(sorted(runs.glob(f"wandb/offline-run-*/run-{stage[-10:]}.wandb"))[-1]):
+        record = Record()
+        record.ParseFromString(content)
+        line = {"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in record.history.item}
+        told = {"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in record.summary.update}
+        steps += [(line["step"], line[name])] if name in line else []
+        ends += [(0, told[name])] if name in told else []
+    return steps or ends
+
+
+READ = {"tensorboard": in_tensorboard, "mlflow": in_mlflow, "wandb": in_wandb}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_tracker_has_the_log_and_the_scores_live_and_told_again(name, recipe, tmp_path, monkeypatch):
+    pytest.importorskip(name)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    live = trained(recipe, tmp_path / "live", name)
+    later = trained(recipe, tmp_path / "later")
+    for _ in range(2 if name == "mlflow" else 1):
+        assert run(["runs", "track", str(tmp_path / "later"), "--to", name]) == 0
+    for folder in (live, later):
+        runs, accuracy = folder.path.parents[1], folder.read("result.json")["scores"]["test"]["accuracy"]
+        kept, lines = READ[name](runs, folder.name, "train/loss"), logged(folder)
+        assert [step for step, _ in kept] == [step for step, _ in lines]
+        assert [value for _, value in kept] == pytest.approx([value for _, value in lines], rel=1e-6)
+        assert READ[name](runs, folder.name, "final/test/accuracy")[-1][1] == pytest.approx(accuracy)
+
+
+def test_a_failing_tracker_warns_once_and_stops_nothing(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(jsonl.JsonLines, "hear", lambda self, event: 1 / 0)
+    with pytest.warns(UserWarning, match="JsonLines failed and hears no more") as warned:
+        folder = trained(recipe, tmp_path, "jsonl")
+    assert len([w for w in warned if "hears no more" in str(w.message)]) == 1
+    assert folder.finished
