@@ -40,23 +40,29 @@ def compare(
     tune: Annotated[
         bool, typer.Option(help="First choose each arm's settings on validation, from one space.")
     ] = False,
+    time_limit: flags.TimeLimit = None,
     dry_run: flags.DryRun = False,
+    measure: flags.Measure = False,
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
     """Compare training from scratch with self-pretraining, architecture by architecture."""
-    from ..studies._running import Request, carry_out, comparison, foreseen, planning
+    from ..studies._running import Request, carry_out, comparison, foreseen, planning, within
     from ..system.progress import showing
-    from .printing import show_forecast, show_results
+    from .printing import show_forecast, show_results, warn_of_length
 
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track)
     at, changed = flags.scale_of(scale), flags.assignments(settings)
     with planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
         study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)
+    if time_limit:
+        study = within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
     request = Request(study, at, first_seed, tune=tune)
     if dry_run:
-        show_forecast(foreseen(request, workspace))
+        show_forecast(foreseen(request, workspace, timed=measure))
     else:
+        if not quiet:
+            warn_of_length(foreseen(request, workspace), time_limit is not None)
         show_results(carry_out(request, workspace))
 
 

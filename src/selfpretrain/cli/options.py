@@ -46,6 +46,15 @@ FirstSeed = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show the stages and their estimated cost; train nothing.")
 ]
+Measure = Annotated[
+    bool, typer.Option("--measure", help="For --dry-run: time the steps here, rather than guess from FLOPs.")
+]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--time-limit", help="Shorten all arms alike, so that it takes about so long here: 45s, 30m, 2h."
+    ),
+]
 Trust = Annotated[
     list[str] | None, typer.Option(help="A package from outside whose specs may be loaded; can be repeated.")
 ]
@@ -91,6 +100,22 @@ def scale_of(name: str) -> "Scale":
         if scale == name:
             return scale
     raise SpecError(f"--scale {name}: there is no such scale{nearest(name, SCALES)}")
+
+
+def seconds_of(text: str) -> float:
+    """A length of time in seconds, e.g. of ``30m``.
+
+    Raises:
+        SpecError: if it is none.
+    """
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
+    try:
+        seconds = float(text[:-1]) * unit
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < float("inf"):
+        raise SpecError(f"--time-limit {text}: write it as 45s, 30m or 2h")
+    return seconds
 
 
 def assignments(texts: list[str] | None) -> dict[str, str]:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ..runner.plan import Forecast
 
 
+LONG = 3600
+"""Seconds from which on a command says before its start how long it will take."""
+
+
 def show_forecast(forecast: "Forecast") -> None:
     """Show what would be trained, and what it costs."""
     table = Table(*forecast.headings, title="Stages to run")
@@ -20,6 +24,16 @@ def show_forecast(forecast: "Forecast") -> None:
         table.add_row(*row)
     Console().print(table)
     Console().print(forecast.total)
+
+
+def warn_of_length(forecast: "Forecast", limited: bool) -> None:
+    """Tell somebody who is about to wait for long, and what they can do."""
+    from ..system.events import duration
+
+    if forecast.seconds > LONG:
+        hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run tells more"
+        said = f"note: this takes about {duration(forecast.seconds)} on this machine{hint}"
+        Console(stderr=True).print(Text(said), soft_wrap=True)
 
 
 def show_results(results: "ExperimentResults") -> None:

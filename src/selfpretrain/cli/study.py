@@ -57,11 +57,13 @@ def study(
     executor: flags.Executor = "auto",
     track: flags.Track = None,
     dry_run: flags.DryRun = False,
+    measure: flags.Measure = False,
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
-    from ..studies._running import Request, planning
+    from ..studies._running import Request, carry_out, foreseen, planning
+    from .printing import show_forecast, show_results
 
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track)
     at, changed = flags.scale_of(scale), flags.assignments(settings)
@@ -75,20 +77,29 @@ def study(
         wanted = wanted.amended(changed) if changed else wanted
         return Request(wanted, at, first_seed, only, tune, results, fresh)
 
+    def one(wanted: Request) -> None:
+        with listening(_say_restored):
+            if dry_run:
+                show_forecast(foreseen(wanted, workspace, gpu, measure))
+            else:
+                show_results(carry_out(wanted, workspace))
+
     with planning(workspace, at) if dry_run else nullcontext():
         if name == "all":
-            _every(request, workspace, dry_run, gpu)
+            _every(request, one, workspace)
         else:
-            _one(request(name), workspace, dry_run, gpu)
+            one(request(name))
 
 
-def _every(request: "Callable[[str], Request]", workspace: "Workspace", dry_run: bool, gpu: str) -> None:
+def _every(
+    request: "Callable[[str], Request]", one: "Callable[[Request], None]", workspace: "Workspace"
+) -> None:
     asked, different = 0, set[str]()
     for each in names("studies"):
         try:
             wanted = request(each)
             Console().rule(each)
-            _one(wanted, workspace, dry_run, gpu)
+            one(wanted)
         except (SpecError, DataError) as error:
             Console().print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             continue
@@ -96,17 +107,6 @@ def _every(request: "Callable[[str], Request]", workspace: "Workspace", dry_run:
         asked += sum(len(cell.recipe.stages) for cell in cells)
         different |= {workspace.stage(p).name for cell in cells for p in cell.recipe.prefixes()}
     Console().print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
-
-
-def _one(request: "Request", workspace: "Workspace", dry_run: bool, gpu: str) -> None:
-    from ..studies._running import carry_out, foreseen
-    from .printing import show_forecast, show_results
-
-    with listening(_say_restored):
-        if dry_run:
-            show_forecast(foreseen(request, workspace, gpu))
-        else:
-            show_results(carry_out(request, workspace))
 
 
 def _say_restored(event: Event) -> None:

@@ -29,6 +29,8 @@ from .recipes.lookup import matching
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """What architectures can be made to have in common, and in words."""
+LEAST_STEPS = 50
+"""Steps below which a training is not worth its start."""
 ONCE = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
 
 
@@ -113,6 +115,23 @@ class Compare(Study):
             remarks.append(f"{row}: matched by width {a.model.width}, {beside}")
         return replace(self, arms=arms, remarks=(*self.remarks, *remarks))
 
+    def shortened(self, share: float, why: str) -> "Compare":
+        """The same study with every budget cut to a share, those of all arms alike.
+
+        Raises:
+            SpecError: if less than ``LEAST_STEPS`` would be left.
+        """
+        arms = tuple(a.shortened(share) for a in self.arms)
+        steps = [stage.budget.steps for a in arms for stage in (a.pretrain, a.finetune, a.scratch)]
+        if min((each for each in steps if each), default=LEAST_STEPS) < LEAST_STEPS:
+            raise SpecError(
+                f"{why}: {share:.1%} of the usual training would fit, which is too little to learn from; "
+                "take fewer seeds or mixers, shorter sequences, or more time"
+            )
+        return replace(
+            self, arms=arms, remarks=(*self.remarks, f"{why}: every arm trains {share:.0%} as long")
+        )
+
     def _fitted(self, arms: Arms, by: str, goal: float) -> Arms:
         def at(width: int) -> Arms:
             return arms.amended("model.width", str(width))
@@ -162,6 +181,10 @@ class CompareOverTasks(Study):
     def amended(self, settings: Mapping[str, Any]) -> "CompareOverTasks":
         """The same study with settings changed on every task, see ``Compare.amended``."""
         return CompareOverTasks(tuple(part.amended(settings) for part in self.parts))
+
+    def shortened(self, share: float, why: str) -> "CompareOverTasks":
+        """The same study with every budget cut to a share, see ``Compare.shortened``."""
+        return CompareOverTasks(tuple(part.shortened(share, why) for part in self.parts))
 
     def matched(self, by: str) -> "CompareOverTasks":
         """The same study with architectures of equal size on every task, see ``Compare.matched``."""

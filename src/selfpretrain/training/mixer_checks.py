@@ -372,7 +372,7 @@ def _flops(subject: _Subject) -> float | None:
     subject = _learning(subject)
     x = subject.draw()[:1].requires_grad_()
     try:
-        return counted(subject.module, lambda: subject.run(x, None).sum())
+        return sum(counted(subject.module, lambda: subject.run(x, None).sum()))
     except Exception:  # the probe of gradients tells why
         return None
 
