@@ -10,6 +10,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system.files import read_json
 from selfpretrain.training import source
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
@@ -84,6 +85,6 @@ def test_a_fingerprint_of_one_module_is_that_of_before():
 
 def test_a_run_keeps_the_sources(labpkg, tmp_path):
     folder = run(recipe(), Workspace(tmp_path / "runs"))
-    kept = {path.name: path.read_text() for path in (folder / "source").iterdir()}
-    assert sorted(kept) == sorted([*(f"{name}.py" for name in USED), "toys.py"])
-    assert kept["labpkg.inner.scale.py"] == FILES["inner/scale.py"]
+    kept = read_json(folder / "sources.json")["modules"]
+    assert sorted(kept) == sorted([*USED, "toys"])
+    assert kept["labpkg.inner.scale"] == FILES["inner/scale.py"]

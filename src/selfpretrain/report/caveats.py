@@ -88,8 +88,8 @@ def _clusters(analysis: TaskAnalysis) -> list[str]:
     if not 0 < groups < ENOUGH_GROUPS:
         return []
     return [
-        f"The {examples} test examples are of {format.plural(groups, 'group')} (patients, speakers, recordings"
-        f" or the like): scores say how well these are known, and little of others."
+        f"The {examples} test examples are of {format.plural(groups, 'group')} (patients, speakers, files or"
+        f" the like): scores say how well these are known, and little of others."
     ]
 
 

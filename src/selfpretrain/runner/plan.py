@@ -118,7 +118,7 @@ def forecast(
     """
     todo = jobs(recipes, workspace)
     left = waiting(todo, workspace, kept)
-    check_recipes(job.recipe for job in left)
+    check_recipes((job.recipe for job in left), brief=True)
     kinds: dict[str, list[Recipe]] = {}
     for job in left:
         kinds.setdefault(fingerprint(replace(job.recipe, seed=0)), []).append(job.recipe)

@@ -19,13 +19,11 @@ from ..training.build import build_network, training_data
 from ..training.loop import Fit, Material, State
 from ..training.model import Network
 from ..training.recipe import Recipe, fingerprint, foreign_modules
-from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, WEIGHTS, Folder, broken
+from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, SOURCES, WEIGHTS, Folder, broken
 from ..training.transfer import Moved, freeze, move
 from .plan import stored
 from .workspace import Workspace
 
-SOURCE = "source"
-"""Folder inside of a stage's for the modules that its fingerprint stands for besides this package."""
 SMALL = 5_000_000
 """Parameters below which a second thread costs more than it gives."""
 
@@ -76,8 +74,9 @@ def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
     if distributed.is_main():
         folder.write("recipe.json", {"format": FORMAT} | describe(recipe))
         folder.write("environment.json", environment(workspace.device))
-        for module in foreign_modules(recipe):
-            write_text(Folder.make(folder.path / SOURCE).path / f"{module}.py", source.text(module))
+        if modules := foreign_modules(recipe):
+            kept = {module: source.text(module) for module in modules}
+            folder.write(SOURCES, {"format": FORMAT, "modules": kept})
     plan = cost.plan(recipe)
     torch.set_num_threads(workspace.threads if plan.parameters > SMALL else 1)
     network, moved = _network(recipe, workspace)

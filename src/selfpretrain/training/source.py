@@ -1,4 +1,4 @@
-"""The source of classes from outside this package: their modules, and what these import of the same author."""
+"""The source of classes from outside this package: their modules, and what these import of their own."""
 
 import ast
 import functools
