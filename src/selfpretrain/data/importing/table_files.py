@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, ClassVar, TextIO
 
 import pyarrow as pa
 from pyarrow import csv, parquet
@@ -25,7 +25,7 @@ PIECE = 4 << 20
 """Bytes that are read at a time; a row of a CSV file must not be longer."""
 ROWS = 1024
 """Rows that are read at a time where their size is not known before."""
-SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather")
+SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
 Piece = dict[str, pa.Array]
 
 
@@ -69,6 +69,7 @@ class CsvTable(TableFile):
     """Text with a separator; every cell is a string, so that a wrong one can be named."""
 
     encoding: str = ""
+    header: bool = True
 
     @cached_property
     def _code(self) -> str:
@@ -99,9 +100,14 @@ class CsvTable(TableFile):
             names = next((row for row in rows if row), [])
         if not names:
             raise DataError(f"{self.path.name} is empty; its first row must name the columns")
+        if not self.header:
+            return [f"c{i}" for i in range(1, len(names) + 1)]
         name, count = Counter(names).most_common(1)[0]
         if count > 1:
-            raise DataError(f"{self.path.name} has two columns called {name[:40]!r}; rename one")
+            raise DataError(
+                f"{self.path.name} has two columns called {name[:40]!r}; rename one, or give "
+                f"--no-header if the first row is data"
+            )
         return names
 
     def _pieces_of(self, file: TextIO) -> Iterator[str]:
@@ -121,9 +127,61 @@ class CsvTable(TableFile):
     def _open(self, options: csv.ConvertOptions) -> csv.CSVStreamingReader:
         return csv.open_csv(
             self.path,
-            csv.ReadOptions(use_threads=False, block_size=PIECE, encoding=self._code),
-            csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
+            self._read_options(),
+            csv.ParseOptions(delimiter=self._separator, newlines_in_values=True, quote_char=self._quote),
             options,
+        )
+
+    _quote: ClassVar[str] = '"'
+
+    def _read_options(self) -> csv.ReadOptions:
+        names = None if self.header else self.columns
+        return csv.ReadOptions(use_threads=False, block_size=PIECE, encoding=self._code, column_names=names)
+
+
+@dataclass(frozen=True)
+class ArffTable(CsvTable):
+    """A file of Weka: @attribute lines that name the columns, then rows after @data."""
+
+    _quote: ClassVar[str] = "'"
+
+    @property
+    def manner(self) -> str:
+        """As the format is called."""
+        return "ARFF"
+
+    @property
+    def _separator(self) -> str:
+        return ","
+
+    @cached_property
+    def _head(self) -> tuple[list[str], int]:
+        """Names of the columns, and how many lines come before the first row."""
+        names: list[str] = []
+        with _readable(self.path), self._text() as file:
+            for number, line in lines(file, self.path.name):
+                word, _, rest = line.strip().partition(" ")
+                if word.lower() == "@data" and names:
+                    return names, number
+                if word.lower() == "@attribute":
+                    if rest.strip().lower().endswith("relational"):
+                        raise DataError(
+                            f"{self.path.name}, line {number}: relational attributes are not read; most such "
+                            f"data come as .ts files, too"
+                        )
+                    quoted = re.match(r"""\s*(?:'([^']*)'|"([^"]*)"|(\S+))""", rest)
+                    names.append(next(filter(None, quoted.groups()), "") if quoted else "")
+        raise DataError(f"{self.path.name} has no @attribute or no @data line; is it an ARFF file?")
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The attributes."""
+        return self._head[0]
+
+    def _read_options(self) -> csv.ReadOptions:
+        names, before = self._head
+        return csv.ReadOptions(
+            use_threads=False, block_size=PIECE, encoding=self._code, column_names=names, skip_rows=before
         )
 
 
@@ -269,7 +327,7 @@ class TableFolder(TableFile):
         return self.members[0].names(column)
 
 
-def open_table(path: Path, encoding: str = "") -> TableFile:
+def open_table(path: Path, encoding: str = "", header: bool = True) -> TableFile:
     """The table in a file, or the tables in a folder.
 
     Raises:
@@ -280,7 +338,9 @@ def open_table(path: Path, encoding: str = "") -> TableFile:
         if not files:
             raise DataError(f"{path} holds no table; known: {', '.join(SUFFIXES)}")
         return TableFolder(
-            path, tuple(open_table(f, encoding) for f in files), tuple(_told_split(f, path) for f in files)
+            path,
+            tuple(open_table(f, encoding, header) for f in files),
+            tuple(_told_split(f, path) for f in files),
         )
     kinds: dict[str, type[JsonLinesTable | ParquetTable | ArrowTable]] = {
         ".jsonl": JsonLinesTable,
@@ -292,7 +352,9 @@ def open_table(path: Path, encoding: str = "") -> TableFile:
     if kind := kinds.get(path.suffix.lower()):
         return kind(path)
     if path.suffix.lower() in (".csv", ".tsv", ".txt"):
-        return CsvTable(path, encoding)
+        return CsvTable(path, encoding, header)
+    if path.suffix.lower() == ".arff":
+        return ArffTable(path, encoding)
     raise DataError(f"{path.name} ends in none of {', '.join(SUFFIXES)}, .ts, .npy or .npz")
 
 

@@ -51,8 +51,8 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     where sequences are equally long; one entry for each shortcut of the task. On ``QUICK`` examples:
     logistic regression on which symbol stands where, in short sequences of equal length; gradient boosting on
     the task's statistics, or on those of values where these are ``TREES`` at most. Reals: the mean, and ridge
-    regression on the same features. Where test examples share positions with training examples, as overlapping windows of a
-    recording do: the answer of the nearest.
+    regression on the same features. Where test examples share positions with training examples, as
+    overlapping windows of a recording do: the answer of the nearest.
 
     Args:
         limit: examples to fit on, and examples to tune on, at most, for all but quick methods.
