@@ -43,6 +43,7 @@ def compare(
     time_limit: flags.TimeLimit = None,
     dry_run: flags.DryRun = False,
     measure: flags.Measure = False,
+    as_json: flags.Json = False,
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
@@ -59,11 +60,11 @@ def compare(
         study = within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
     request = Request(study, at, first_seed, tune=tune)
     if dry_run:
-        show_forecast(foreseen(request, workspace, timed=measure))
+        show_forecast(foreseen(request, workspace, timed=measure), as_json)
     else:
         if not quiet:
             warn_of_length(foreseen(request, workspace), time_limit is not None)
-        show_results(carry_out(request, workspace))
+        show_results(carry_out(request, workspace), as_json)
 
 
 def _listed(names: str) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ TimeLimit = Annotated[
         "--time-limit", help="Shorten all arms alike, so that it takes about so long here: 45s, 30m, 2h."
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Trust = Annotated[
     list[str] | None, typer.Option(help="A package from outside whose specs may be loaded; can be repeated.")
 ]

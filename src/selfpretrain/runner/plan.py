@@ -35,6 +35,13 @@ class Job:
     after: str | None  # name of the stage that it starts from
     tested: bool  # whether a cell reports it
 
+    @property
+    def title(self) -> str:
+        """What people call it: task, mixer, objectives and seed."""
+        task, mixer = name_of(self.recipe.task_of(self.recipe.last)), name_of(self.recipe.model.mixer)
+        stages = " > ".join(name_of(stage.objective) for stage in self.recipe.stages)
+        return f"{task}, {mixer}, {stages}, seed {self.recipe.seed}"
+
 
 def jobs(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> list[Job]:
     """Every stage of some recipes once, each after the one it starts from.

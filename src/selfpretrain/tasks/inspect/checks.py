@@ -36,6 +36,8 @@ Profiles = dict[Split, Profile]
 
 COPIES, LIKENESS = 0.01, 0.02
 """Shares of val and test that may be equal, or similar, to training examples: official splits have some."""
+ALIKE = 0.10
+"""The same of sequences that share half of their runs: of few symbols, some do by chance."""
 FEW = 10
 """Labelled training examples below which a class is called rare."""
 EASY = 0.95
@@ -226,7 +228,7 @@ def _alike(splits: Splits, profiles: Profiles) -> Finding:
         places = similar(*sketches, partial(_at, splits[split]), train)
         found += len(np.unique(places % max(len(splits[split]), 1)))
     return _share(
-        "similar sequences", found, splits, "share half of their runs with a training example", LIKENESS
+        "similar sequences", found, splits, "share half of their runs with a training example", ALIKE
     )
 
 
