@@ -31,6 +31,15 @@ Origin = Annotated[
 ]
 
 
+Rate = Annotated[int | None, typer.Option(min=1, help="Bring recordings to so many samples per second.")]
+Features = Annotated[
+    AudioFeatures, typer.Option(help="Of recordings: samples, mel bands or cepstra every 10 ms.")
+]
+Header = Annotated[
+    bool, typer.Option("--header/--no-header", help="Whether a CSV file's first row names its columns.")
+]
+
+
 @app.command("import")
 def import_data(
     origin: Origin,
@@ -56,16 +65,9 @@ def import_data(
     stride: Annotated[
         int | None, typer.Option(min=1, help="From window to window; by default no overlap.")
     ] = None,
-    rate: Annotated[
-        int | None, typer.Option(min=1, help="Bring recordings to so many samples per second.")
-    ] = None,
-    features: Annotated[
-        AudioFeatures,
-        typer.Option(help="Of recordings: samples, mel bands or cepstral coefficients every 10 ms."),
-    ] = "raw",
-    header: Annotated[
-        bool, typer.Option("--header/--no-header", help="Whether a CSV file's first row names its columns.")
-    ] = True,
+    rate: Rate = None,
+    features: Features = "raw",
+    header: Header = True,
     test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then holds the others.")] = "",
     encoding: Annotated[str, typer.Option(help="Of a text file, e.g. latin-1.")] = "",
     skip_bad: Annotated[

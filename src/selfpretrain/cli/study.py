@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
+Only = Annotated[
+    str | None,
+    typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
+]
+Tune = Annotated[
+    bool,
+    typer.Option("--tune", "--grid", help="First choose each cell's learning rate and batch by validation."),
+]
+
+
 @app.command()
 def study(
     name: Annotated[str, typer.Argument(help="A study of `spt list studies`, package.module:Class, or all.")],
@@ -33,16 +43,8 @@ def study(
         str | None, typer.Option(help="Further rows: mixers, comma-separated, or package.module:Class.")
     ] = None,
     settings: flags.Set = None,
-    only: Annotated[
-        str | None,
-        typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
-    ] = None,
-    tune: Annotated[
-        bool,
-        typer.Option(
-            "--tune", "--grid", help="First choose learning rate and batch of every cell by validation."
-        ),
-    ] = False,
+    only: Only = None,
+    tune: Tune = False,
     runs: flags.Runs = Path("runs"),
     results: Annotated[
         Path | None,

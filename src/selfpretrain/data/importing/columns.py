@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, offered
+from .csv_files import Piece, TableFile
 from .options import ImportOptions
 from .source import MISSING, Part, Source, chosen, words
-from .table_files import Piece, TableFile
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
 """Columns that are taken for the label when nobody says which it is."""

@@ -17,12 +17,13 @@ from ..prepared import OLD, PreparedSet, Writer, writing
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
+from .csv_files import TableFile
 from .hub import hub_table
 from .long_tables import long_source
 from .media_files import SOUNDS, media_source
 from .options import ImportOptions
 from .source import Part, Source, readable
-from .table_files import SUFFIXES, TableFile, open_table
+from .table_files import SUFFIXES, open_table
 
 FOLDER = "own"
 """Where imported data lie in a data folder."""
