@@ -77,6 +77,8 @@ class Compare(Study):
         return [*words, *scratch, *self._differing(), *self.remarks]
 
     def _differing(self) -> list[str]:
+        if any(": matched by width" in remark for remark in self.remarks):
+            return []
         sizes = [self._size(arms, "params") for arms in self.arms]
         if max(sizes) <= UNEQUAL * min(sizes):
             return []
