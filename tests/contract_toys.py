@@ -8,7 +8,7 @@ from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.shapes import Valid, Vectors
 from selfpretrain.spec import spec
 
-TABLE = 64
+TABLE, FAR = 64, 700
 
 
 @spec
@@ -60,5 +60,7 @@ FAULTS = {
     "blocks": lambda layer, x, u, y: y + u.unflatten(1, (-1, 4)).flatten(1, 2),
     "single": lambda layer, x, u, y: y + layer.out(u.float()),
     "nan": lambda layer, x, u, y: y * torch.nan,
+    "far": lambda layer, x, u, y: y + F.pad(u[:, FAR + 1 :], (0, 0, FAR, 1)) if x.shape[1] > FAR + 1 else y,
+    "far in training": lambda layer, x, u, y: FAULTS["far" if layer.training else ""](layer, x, u, y),
 }
 """What is wrong, given inputs, inputs without padding, and sound outputs."""

@@ -13,6 +13,6 @@ from selfpretrain.training import cost
 @contextmanager
 def stubbed(data: Path) -> Iterator[None]:
     """Form and sizes of the papers' tasks, in an empty folder; costs go by parameters alone."""
-    with pytest.MonkeyPatch.context() as patch, outlined(), cost.roughly():
+    with pytest.MonkeyPatch.context() as patch, outlined(), cost.drafting("rough"):
         patch.setenv("SPT_DATA", str(data))
         yield

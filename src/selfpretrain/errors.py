@@ -81,7 +81,7 @@ class Taken(Interrupted):
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of an error message about ``name``: the closest known name, or those there are."""
     known = list(known)[:MOST_OFFERED]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5 if len(name) < 4 else 0.55)
     near = near or [other for other in known if other.lower().startswith(name.lower())]
     return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {offered(known)}"
 

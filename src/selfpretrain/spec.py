@@ -3,7 +3,7 @@
 import dataclasses
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic
@@ -40,6 +40,9 @@ LATER = {
 """Fields that came later, by class: where they have their default, what was trained before is the same.
 
 A description leaves them out there, so that its fingerprint is the one of before."""
+
+BESIDE = ("is", "format")
+"""What a description says besides fields: the class, and how its file is written."""
 
 Count = Annotated[int, Field(ge=1)]
 """A whole number of at least one."""
@@ -80,6 +83,16 @@ def amend(thing: Any, path: str, text: str) -> Any:
         raise UnknownName(f"{type(thing).__name__} has no field {word!r}{nearest(word, fields)}")
     value = amend(getattr(thing, word), rest, text) if rest else _read(text)
     return dataclasses.replace(thing, **{word: value})
+
+
+def settings_of(thing: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every field of a spec and of the specs inside of it, by its path, and its value."""
+    for field in dataclasses.fields(thing):
+        value, inner = getattr(thing, field.name), f"{path}.{field.name}" if path else field.name
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield from settings_of(value, inner)
+        else:
+            yield inner, value
 
 
 def amended(thing: Any, settings: Mapping[str, Any]) -> Any:
@@ -145,7 +158,7 @@ def revive(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
         return plain
     kind = _kind(str(plain["is"]), trusted)
     try:
-        return kind(**{key: revive(value, trusted) for key, value in plain.items() if key != "is"})
+        return kind(**{key: revive(value, trusted) for key, value in plain.items() if key not in BESIDE})
     except pydantic.ValidationError as error:
         raise SpecError(f"{kind.__name__}: {explain(error)}") from error
     except TypeError as error:

@@ -159,6 +159,15 @@ def test_groups_stay_whole_and_classes_balanced(bring, random):
     assert all(0.3 < s.targets.double().mean() < 0.7 for s in splits)
 
 
+@pytest.mark.parametrize(("number", "fewest"), [(6, 1), (10, 2), (15, 3), (40, 5)])
+def test_val_and_test_hold_several_groups(bring, random, number, fewest):
+    """One person's windows say nothing of other persons."""
+    groups = np.sort(random.randint(0, number, 600))
+    made = bring(x=random.rand(600, 4), y=np.arange(600) % 3, groups=groups)
+    held = [len(made.examples(split).groups.unique()) for split in SPLITS]
+    assert sum(held) == number and min(held[1:]) >= fewest and held[0] >= number // 2
+
+
 def test_three_groups_fill_three_splits(bring, random):
     made = bring(**sound(random), groups=np.arange(60) // 20)
     assert sizes(made) == [20, 20, 20]
@@ -180,10 +189,10 @@ def test_equal_sequences_share_a_split(bring, random):
 
 
 def test_copies_in_other_groups_are_left_out(bring, random):
-    x = np.tile(random.randint(0, 9, (30, 8)), (4, 1))
-    made = bring(x=x, y=np.arange(120) % 2, groups=np.arange(120) // 5)
+    x = np.tile(random.randint(0, 9, (100, 8)), (2, 1))
+    made = bring(x=x, y=np.arange(200) % 2, groups=np.arange(200) // 5)
     digests = [set(made.examples(split).digests()) for split in SPLITS]
-    assert sum(map(len, digests)) == len(set().union(*digests)) == 30
+    assert sum(map(len, digests)) == len(set().union(*digests)) == 100
     assert any("copies of sequences that another group" in note for note in made.meta["about"]["notes"])
 
 

@@ -12,7 +12,15 @@ from pyarrow import feather, parquet
 from scipy.io import wavfile
 
 from imports import bring
-from selfpretrain.data.importing import arrays, importer, long_tables, media_files, table_files, ts_files
+from selfpretrain.data.importing import (
+    arrays,
+    csv_files,
+    importer,
+    long_tables,
+    media_files,
+    table_files,
+    ts_files,
+)
 from selfpretrain.data.schema import SPLITS, Classes, Reals, Tokens, Values
 
 WORDS = ["spam", "eggs", "tö\u0304st"]
@@ -69,7 +77,8 @@ cell = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size
 @given(st.lists(cell, min_size=40, max_size=60, unique=True), st.integers(1, 60))
 def test_texts_come_out_as_they_went_in(name, tmp_path, monkeypatch, said, piece):
     monkeypatch.setattr(table_files, "ROWS", piece)
-    monkeypatch.setattr(table_files, "PIECE", 64 * piece)
+    for module in (csv_files, table_files):
+        monkeypatch.setattr(module, "PIECE", 64 * piece)
     y = [WORDS[i % 3] for i in range(len(said))]
     made = bring(
         write(tmp_path / name, {"id": range(len(y)), "say": said, "label": y}), sequence="say", kind="text"

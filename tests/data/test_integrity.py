@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from imports import bring
 from selfpretrain.cli import app
-from selfpretrain.data import examples, integrity, prepared
+from selfpretrain.data import integrity, prepared, rows
 from selfpretrain.data.examples import Examples
 from selfpretrain.data.importing.importer import import_arrays, known
 from selfpretrain.data.prepared import Writer, open_set, prepared_sets, writing
@@ -308,7 +308,7 @@ def test_any_bytes_are_unpacked_or_refused(data, start, length):
     guarded = np.frombuffer(b"\xff" * 64 + data + b"\xff" * 64, np.uint8)
     flat, out = guarded[64 : 64 + len(data)], np.zeros((3, max(length, 1) + 8, 1), np.float32)
     inner = out[1:2, : max(length, 1)]
-    wrong = examples.unpack_rows(flat, np.array([start]), np.array([length]), inner)
+    wrong = rows.unpack_rows(flat, np.array([start]), np.array([length]), inner)
     assert wrong in (-1, 0)
     assert wrong == 0 or start >= 0
     assert not out[0].any()

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfpretrain.data import examples
+from selfpretrain.data import rows as packing
 
 
 @given(st.integers(1, 5), st.integers(1, 700), st.floats(0, 1), st.integers(0, 99))
@@ -19,17 +19,17 @@ def test_unpack_undoes_pack(n, length, zeros, seed):
         np.empty(n, np.int64),
         np.zeros((n, length, 1), np.float32),
     )
-    used = examples.pack_rows(rows, room, ends)
+    used = packing.pack_rows(rows, room, ends)
     assert used == ends[-1]
     starts = np.concatenate([[0], ends[:-1]])
-    examples.unpack_rows(room[:used].copy(), starts, np.full(n, length), back)
+    packing.unpack_rows(room[:used].copy(), starts, np.full(n, length), back)
     assert np.array_equal(back[..., 0], rows)
 
 
 def test_long_runs_of_zeros_take_few_bytes():
     rows = np.zeros((1, 65_536), np.uint8)
     room, ends = np.empty(2 * rows.size, np.uint8), np.empty(1, np.int64)
-    assert examples.pack_rows(rows, room, ends) <= 4
+    assert packing.pack_rows(rows, room, ends) <= 4
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.booleans())
@@ -41,7 +41,7 @@ def test_pad_puts_every_sequence_in_its_row(lengths, values):
     if values:
         flat = np.concatenate([flat, -flat], axis=1).astype(np.float32)
     out = np.zeros((len(n), width, flat.shape[1]), np.float32 if values else np.int64)
-    examples.pad_rows(flat, starts, n, out)
+    packing.pad_rows(flat, starts, n, out)
     for row, start, length in zip(out, starts, n, strict=True):
         assert np.array_equal(row[:length], flat[start : start + length])
         assert not row[length:].any()

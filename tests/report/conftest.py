@@ -30,6 +30,7 @@ class Scene:
     noise: float = 0.01  # standard deviation of the true score between seeds
     missing: frozenset[tuple[str, str, int]] = frozenset()
     predictions: bool = True
+    groups: int = 0  # of test examples that are no independent evidence; 0: all are
     baselines: dict[str, float] = field(
         default_factory=lambda: {"byte n-grams + logistic regression": 0.536, "majority class": 0.14}
     )
@@ -214,7 +215,10 @@ def _write_cell(runs: Path, scene: Scene, cell: dict[str, Any]) -> None:
     _write_stage(folder, "classify", test, _cost(width, flops, 31.2 + cell["seed"]), steps)
     _write_log(folder, scores["score"], steps, 0.1 if at < 2 else 0.35, random)
     if scene.predictions:
-        save_file({"prediction": prediction, "target": target}, folder / "predictions.safetensors")
+        answers = {"prediction": prediction, "target": target}
+        if scene.groups:
+            answers["cluster"] = np.arange(len(target)) % scene.groups
+        save_file(answers, folder / "predictions.safetensors")
 
 
 def _classes(n: int, accuracy: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

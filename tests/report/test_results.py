@@ -206,6 +206,16 @@ def test_example_error_adds_to_the_interval(make: Callable, scene: type, kind: s
     assert gain.half > gain.over_seeds
 
 
+@pytest.mark.parametrize(
+    ("groups", "said"), [(0, False), (1, True), (4, True), (5, False)], ids=["none", "one", "few", "enough"]
+)
+def test_few_groups_in_the_test_split_are_told(make: Callable, scene: type, groups: int, said: bool) -> None:
+    lines = " ".join(caveats(analyse_task(alone(make(scene(groups=groups))))))
+    assert said == (f"The 1600 test examples are of {groups} group" in lines)
+    assert (groups == 1) == ("Intervals hold for seeds alone: of one group" in lines)
+    assert "test predictions were not kept" not in lines
+
+
 def test_a_record_comes_back(make: Callable, scene: type) -> None:
     """What is written of a record is what is read of it."""
     folder = make(scene(task="digits", seeds=1), scene(task="bidmc", seeds=1, label="BIDMC"))

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from selfpretrain.data import audio
 from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks import _audio
@@ -140,7 +141,7 @@ def test_coefficients_follow_the_spectrum_of_torch(length, seed):
     padded = torch.from_numpy(np.pad(x / 32768.0, 100, mode="reflect"))
     window = torch.hann_window(200, dtype=torch.float64)
     spectrum = torch.stft(padded, 200, 100, window=window, center=False, return_complex=True).abs().T ** 2
-    logs = np.log(spectrum.numpy() @ _audio._bands(RATE) + 1e-6)
+    logs = np.log(spectrum.numpy() @ audio._bands(RATE, _audio.WINDOW) + 1e-6)
     k, n = np.arange(20)[:, None], np.arange(64)
     cosines = np.cos(np.pi / 64 * (n + 0.5) * k) * np.where(k == 0, np.sqrt(1 / 64), np.sqrt(2 / 64))
     np.testing.assert_allclose(_audio.mfcc(x, RATE), logs @ cosines.T, rtol=1e-4, atol=1e-3)

@@ -38,6 +38,16 @@ def failed(mixer, causal=False, length=LENGTH):
     return [line.partition(":")[0] for line in check(mixer, LayerContext(WIDTH, length, causal)).failures]
 
 
+@pytest.mark.parametrize("fault", ["far", "far in training"])
+def test_leaks_of_long_sequences_are_found_at_their_length(fault):
+    mixer = Faulty(fault)
+    assert failed(mixer, causal=True, length=512) == []
+    long = toys.Majority(length=900, shortest=890)
+    with pytest.raises(SpecError, match="must not be pretrained causally"):
+        check_recipes([replace(spt(mixer), task=long)])
+    assert check_recipes([replace(spt(mixer), task=long)], brief=True) == []
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_sound_layer_passes(causal):
     assert failed(Faulty(), causal) == []

@@ -15,22 +15,37 @@ from ..errors import Interrupted, SelfPretrainError, SpecError
 VERBS = {
     "compare": "compare",
     "study": "study",
-    "run": "run_recipe",
     "fit": "fit",
     "predict": "predict",
+    "check": "check",
+    "bench": "bench",
     "report": "report",
     "list": "listing",
     "doctor": "doctor",
-    "bench": "bench",
-    "check": "check",
-    "show": "show",
-    "model": "model",
     "data": "data",
+    "model": "model",
     "runs": "runs",
+    "show": "show",
+    "run": "run_recipe",
 }
 """The verbs in the order of ``spt --help``, and the module of each: only what is asked for is imported."""
 GROUPS = {"data", "model", "runs"}
 """Verbs that are groups of others."""
+PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(("show", "run"), "Single runs")
+"""Where ``spt --help`` shows a verb, if not among the first."""
+EXAMPLES = {
+    "compare": "spt compare --task digits --mixers attention,s4d --seeds 3 --time-limit 30m",
+    "study": "spt study amos-table-8 --dry-run",
+    "fit": "spt fit vowels.csv --label speaker --output model",
+    "predict": "spt predict model new.csv --output answers.csv",
+    "check": "spt check mylab:MyMixer --causal --length 512",
+    "bench": "spt bench attention --mixers attention,s4d --lengths 1k,4k",
+    "report": "spt report runs",
+    "list": "spt list settings digits",
+    "doctor": "spt doctor --json",
+    "show": "spt show digits-s4d-classify",
+    "run": "spt run recipe.json",
+}
 
 
 def command_line(*verbs: str) -> typer.Typer:
@@ -40,19 +55,26 @@ def command_line(*verbs: str) -> typer.Typer:
         help="Self-pretraining against training from scratch: fair comparisons of sequence models.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(options)
     for verb in verbs or VERBS:
         module = importlib.import_module(f".{VERBS[verb]}", __package__)
-        app.add_typer(module.app, name=verb if verb in GROUPS else None)
+        for command in module.app.registered_commands if verb in EXAMPLES else []:
+            command.rich_help_panel = PANELS.get(verb)
+            command.epilog = f"Example: {EXAMPLES[verb]}"
+        if verb in GROUPS:
+            app.add_typer(module.app, name=verb, rich_help_panel=PANELS[verb])
+        else:
+            app.add_typer(module.app)
     return app
 
 
 def run(arguments: list[str]) -> int:
     """Run a command line; its exit code. Mistakes get one line, tracebacks with SPT_DEBUG=1 only."""
     try:
-        command_line(*(verb for verb in arguments[:1] if verb in VERBS))(arguments)
+        known = [verb for verb in arguments[:1] if verb in VERBS]
+        command_line(*known)(arguments or ["--help"], prog_name="spt")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except KeyboardInterrupt:

@@ -8,6 +8,17 @@ import typer
 from . import options as flags
 
 app = typer.Typer()
+Tune = Annotated[bool, typer.Option(help="First choose each arm's settings on validation, from one space.")]
+Match = Annotated[
+    str, typer.Option(help="params or flops: architectures as wide as it takes to equal the first.")
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        help="How to pretrain: one of `spt list objectives`, or package.module:Class; "
+        "default: what suits the task."
+    ),
+]
 
 
 @app.command()
@@ -18,13 +29,7 @@ def compare(
     mixers: Annotated[
         str, typer.Option(help="Mixers, comma-separated: names, or package.module:Class.")
     ] = "attention,s4d",
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            help="How to pretrain: one of `spt list objectives`, or package.module:Class; "
-            "default: what suits the task."
-        ),
-    ] = None,
+    objective: Objective = None,
     seeds: flags.Seeds = 3,
     first_seed: flags.FirstSeed = 0,
     scale: flags.ScaleName = "small",
@@ -36,14 +41,13 @@ def compare(
     gpus_per_stage: flags.GpusPerStage = None,
     track: flags.Track = None,
     settings: flags.Set = None,
-    match: Annotated[
-        str, typer.Option(help="params or flops: architectures as wide as it takes to equal the first.")
-    ] = "none",
-    tune: Annotated[
-        bool, typer.Option(help="First choose each arm's settings on validation, from one space.")
-    ] = False,
+    match: Match = "none",
+    tune: Tune = False,
+    time_limit: flags.TimeLimit = None,
     dry_run: flags.DryRun = False,
     detach: flags.Detach = False,
+    measure: flags.Measure = False,
+    as_json: flags.Json = False,
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
@@ -56,9 +60,10 @@ def compare(
         foreseen,
         planning,
         settled,
+        within,
     )
     from ..system.progress import showing
-    from .printing import show_forecast, show_plan, show_results
+    from .printing import show_forecast, show_plan, show_results, warn_of_length
 
     workspace = flags.workspace_of(
         runs, device, jobs, quiet, executor, track, flags.settings_of(executor_settings, gpus_per_stage)
@@ -66,13 +71,17 @@ def compare(
     at, changed = flags.scale_of(scale), settled(flags.assignments(settings), workspace)
     with planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
         study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)
+    if time_limit:
+        study = within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
     request = Request(study, at, first_seed, tune=tune)
     if dry_run:
-        show_forecast(foreseen(request, workspace))
+        show_forecast(foreseen(request, workspace, timed=measure), as_json)
     elif detach:
         show_plan(*carry_out_later(request, workspace))
     else:
-        show_results(carry_out(request, workspace))
+        if not quiet:
+            warn_of_length(foreseen(request, workspace), time_limit is not None)
+        show_results(carry_out(request, workspace), as_json)
 
 
 def _listed(names: str) -> tuple[str, ...]:

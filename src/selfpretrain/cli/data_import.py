@@ -9,15 +9,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..data.importing.options import ImportOptions, Kind, MissingPolicy, TargetKind
+from ..data.importing.options import AudioFeatures, ImportOptions, Kind, MissingPolicy, TargetKind
 from ..errors import DataError, printable
 from ..system.progress import showing
-from .options import DataRoot, Quiet
+from .options import DataRoot
 
 if TYPE_CHECKING:
     from ..data.prepared import PreparedSet
 
-SHOWN = 8
+SHOWN = 40
 """Classes whose counts are shown, at most."""
 
 app = typer.Typer()
@@ -28,6 +28,15 @@ Origin = Annotated[
         help="CSV, TSV, JSONL, Parquet, Arrow, .npy, .npz or .ts file; folder of them, of recordings or "
         "texts; or hf:owner/name.",
     ),
+]
+
+
+Rate = Annotated[int | None, typer.Option(min=1, help="Bring recordings to so many samples per second.")]
+Features = Annotated[
+    AudioFeatures, typer.Option(help="Of recordings: samples, mel bands or cepstra every 10 ms.")
+]
+Header = Annotated[
+    bool, typer.Option("--header/--no-header", help="Whether a CSV file's first row names its columns.")
 ]
 
 
@@ -56,6 +65,10 @@ def import_data(
     stride: Annotated[
         int | None, typer.Option(min=1, help="From window to window; by default no overlap.")
     ] = None,
+    rate: Rate = None,
+    features: Features = "raw",
+    header: Header = True,
+    test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then holds the others.")] = "",
     encoding: Annotated[str, typer.Option(help="Of a text file, e.g. latin-1.")] = "",
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")
@@ -66,7 +79,7 @@ def import_data(
         bool, typer.Option("--yes", "-y", help="Do not ask; replace data of the same name.")
     ] = False,
     data_root: DataRoot = None,
-    quiet: Quiet = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
     """Make your own labelled sequences a task: `spt compare --task NAME`."""
     given = locals()  # every field of the options is a flag of this verb
@@ -76,14 +89,17 @@ def import_data(
     name = name or importer.suggested_name(origin)
     importer.check_name(name)
     plan = importer.plan_import(origin, options)
-    _show(f"{origin}, as {name}", plan.facts(), plan.source.hints)
+    if not quiet or dry_run:
+        _show(f"{origin}, as {name}", plan.facts(), plan.source.hints)
     if dry_run:
         return
     _agree(name, name in importer.known(), yes)
     with showing(quiet):
         made = importer.import_data(plan, name)
+    if quiet:
+        return
     _show(f"{name} is imported", _outcome(made), made.meta["about"]["notes"])
-    Console().print(Text(f"next: spt compare --task {name} --scale smoke"), soft_wrap=True)
+    Console().print(Text(f"next: spt data check {name}, then spt compare --task {name}"), soft_wrap=True)
 
 
 def _agree(name: str, there: bool, yes: bool) -> None:
@@ -119,6 +135,7 @@ def _outcome(made: "PreparedSet") -> dict[str, str]:
     import numpy as np
 
     from ..data.schema import SPLITS, Classes, Tokens
+    from ..report.format import plural
 
     form, targets = made.form, made.whole.targets.numpy()
     counts = np.bincount(made.split, minlength=len(SPLITS))
@@ -127,7 +144,7 @@ def _outcome(made: "PreparedSet") -> dict[str, str]:
         "examples": ", ".join(f"{count:,} {split}" for split, count in zip(SPLITS, counts, strict=True)),
         "signal": f"tokens, {signal.vocab:,} symbols"
         if isinstance(signal, Tokens)
-        else f"values, {signal.channels} channels, {signal.low:.4g} to {signal.high:.4g}",
+        else f"values, {plural(signal.channels, 'channel')}, {signal.low:.4g} to {signal.high:.4g}",
         "lengths": f"{int(made.whole.lengths.min()):,} to {form.length:,}",
     }
     if isinstance(form.target, Classes):

@@ -5,33 +5,60 @@ import functools
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..errors import SpecError, nearest
 from ..registry import SHELVES, about, find, names
-from .options import DataRoot
+from .options import DataRoot, Json
+from .printing import print_json, wide
 
 app = typer.Typer()
+SETTINGS = "settings"
 
 
 @app.command(name="list")
 def list_shelf(
-    shelf: Annotated[str, typer.Argument(help=", ".join(SHELVES))],
-    name: Annotated[str | None, typer.Argument(help="Tell all about one thing on it.")] = None,
+    shelf: Annotated[str, typer.Argument(help=f"{', '.join(SHELVES)}; or settings, of -s.")],
+    name: Annotated[
+        str | None, typer.Argument(help="Tell all about one thing on it; of settings: those for a task.")
+    ] = None,
+    as_json: Json = False,
     data_root: DataRoot = None,
 ) -> None:
-    """Show what is on a shelf."""
-    if shelf not in SHELVES:
-        raise SpecError(f"no shelf called {shelf!r}{nearest(shelf, SHELVES)}")
-    if name is not None:
-        Console().print(_described(shelf, name))
+    """Show what is on a shelf, or what can be set with -s."""
+    if shelf not in (*SHELVES, SETTINGS):
+        raise SpecError(f"no shelf called {shelf!r}{nearest(shelf, [*SHELVES, SETTINGS])}")
+    if shelf != SETTINGS and name is not None:
+        wide().print(_described(shelf, name))
+        return
+    rows = _settings(name or "digits") if shelf == SETTINGS else _offered(shelf)
+    if as_json:
+        print_json(rows)
         return
     table = Table(box=None, show_header=False, padding=(0, 2))
-    for known in names(shelf):
-        table.add_row(f"[bold]{known}[/bold]", about(shelf, known))
-    Console().print(table)
+    for known, said in rows.items():
+        table.add_row(Text(known, style="bold"), Text(str(said)))
+    wide().print(table)
+
+
+def _offered(shelf: str) -> dict[str, str]:
+    """What is on a shelf, and the user's own data, each with its first sentence."""
+    found = {known: about(shelf, known) for known in names(shelf)}
+    if shelf == "tasks":
+        from ..data.importing import importer
+
+        found |= {own: f"Imported, in {place}." for own, place in importer.known().items()}
+    return found
+
+
+def _settings(task: str) -> dict[str, Any]:
+    """Settings of a comparison on a task, and what they are unless changed."""
+    from ..studies._running import comparison
+    from ..studies.compare import Compare
+
+    study = comparison(task, ("attention",), None, 1, "small", {})
+    return study.settings() if isinstance(study, Compare) else {}
 
 
 def _described(shelf: str, name: str) -> Table:

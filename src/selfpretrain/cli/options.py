@@ -76,6 +76,16 @@ Detach = Annotated[
     bool,
     typer.Option("--detach", help="Leave a plan in RUNS for `spt runs worker` to carry out, and return."),
 ]
+Measure = Annotated[
+    bool, typer.Option("--measure", help="For --dry-run: time the steps here, rather than guess from FLOPs.")
+]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--time-limit", help="Shorten all arms alike, so that it takes about so long here: 45s, 30m, 2h."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Trust = Annotated[
     list[str] | None, typer.Option(help="A package from outside whose specs may be loaded; can be repeated.")
 ]
@@ -152,6 +162,22 @@ def scale_of(name: str) -> "Scale":
         if scale == name:
             return scale
     raise SpecError(f"--scale {name}: there is no such scale{nearest(name, SCALES)}")
+
+
+def seconds_of(text: str) -> float:
+    """A length of time in seconds, e.g. of ``30m``.
+
+    Raises:
+        SpecError: if it is none.
+    """
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
+    try:
+        seconds = float(text[:-1]) * unit
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < float("inf"):
+        raise SpecError(f"--time-limit {text}: write it as 45s, 30m or 2h")
+    return seconds
 
 
 def assignments(

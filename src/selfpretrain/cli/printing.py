@@ -1,5 +1,7 @@
 """What several verbs print."""
 
+import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +15,31 @@ if TYPE_CHECKING:
     from ..runner.plan import Forecast
 
 
-def show_forecast(forecast: "Forecast") -> None:
+PIPED = 240
+"""Columns of tables that go into a pipe or a file."""
+ONCE = ("task", "times")
+"""Columns that are told above a table where they are the same in all rows."""
+LONG = 3600
+"""Seconds from which on a command says before its start how long it will take."""
+
+
+def show_forecast(forecast: "Forecast", as_json: bool = False) -> None:
     """Show what would be trained, and what it costs."""
-    table = Table(*forecast.headings, title="Stages to run")
-    for row in forecast.rows:
-        table.add_row(*row)
-    Console().print(table)
-    Console().print(forecast.total)
+    if as_json:
+        stages = [dict(zip(forecast.headings, row, strict=True)) for row in forecast.rows]
+        print_json({"stages": stages, "total": forecast.total, "seconds": forecast.seconds})
+        return
+    columns = dict(zip(forecast.headings, zip(*forecast.rows, strict=True), strict=False))
+    same = {heading: cells[0] for heading in ONCE if len(set(cells := columns.get(heading, ()))) == 1}
+    title = ", ".join(["Stages to run", *(f"{heading} {cell}" for heading, cell in same.items())])
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    for heading in (heading for heading in columns if heading not in same):
+        table.add_column(heading, no_wrap=heading != "stages")
+    for row in zip(*(cells for heading, cells in columns.items() if heading not in same), strict=True):
+        table.add_row(*map(Text, row))
+    wide().print(Text(title, style="bold"))
+    wide().print(table)
+    Console().print(Text(forecast.total), soft_wrap=True)
 
 
 def show_plan(plan: Path, stages: int) -> None:
@@ -35,11 +55,34 @@ def show_plan(plan: Path, stages: int) -> None:
     )
 
 
-def show_results(results: "ExperimentResults") -> None:
+def wide() -> Console:
+    """What tables are printed to: as wide as the terminal, or as they are where nobody looks."""
+    console = Console()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=PIPED)
+
+
+def print_json(content: object) -> None:
+    """Print JSON and nothing else."""
+    print(json.dumps(content, indent=1))
+
+
+def warn_of_length(forecast: "Forecast", limited: bool) -> None:
+    """Tell somebody who is about to wait for long, and what they can do."""
+    from ..system.events import duration
+
+    if forecast.seconds > LONG:
+        hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run tells more"
+        said = f"note: this takes about {duration(forecast.seconds)} on this machine{hint}"
+        Console(stderr=True).print(Text(said), soft_wrap=True)
+
+
+def show_results(results: "ExperimentResults", as_json: bool = False) -> None:
     """Print what came out, and where the report is; of several processes of torchrun, the first does."""
     from ..system import distributed
 
-    if distributed.is_main():
+    if distributed.is_main() and as_json:
+        print_json({"report": str(results.folder / "report.html"), "rows": results.to_rows()})
+    elif distributed.is_main():
         show_report(results.folder)
 
 

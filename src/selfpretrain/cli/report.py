@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from .printing import show_report
 
@@ -19,7 +21,11 @@ def report(
     """Make tables and pages again from what is on disk, without training."""
     from ..report import analysis, page, results
 
-    for folder in results.experiments(runs):
+    folders = results.experiments(runs)
+    for folder in folders:
         found = analysis.analyse(results.read(folder))
         page.write(folder, found)
-        show_report(folder, found)
+        if len(folders) == 1:
+            show_report(folder, found)
+        else:
+            Console().print(Text(f"{found.results.record.title}: {folder / 'report.html'}"), soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from ..studies._running import Request
 
 app = typer.Typer()
-How = Literal["run", "dry run", "detach"]
+Mixers = Annotated[
+    str | None, typer.Option(help="Further rows: mixers, comma-separated, or package.module:Class.")
+]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of kept results, read first and written last; default: those that ship, read only."
+    ),
+]
+Only = Annotated[
+    str | None,
+    typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
+]
 
 
 @app.command()
@@ -29,22 +41,12 @@ def study(
     seeds: flags.Seeds = 3,
     first_seed: flags.FirstSeed = 0,
     scale: flags.ScaleName = "small",
-    mixers: Annotated[
-        str | None, typer.Option(help="Further rows: mixers, comma-separated, or package.module:Class.")
-    ] = None,
+    mixers: Mixers = None,
     settings: flags.Set = None,
-    only: Annotated[
-        str | None,
-        typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
-    ] = None,
+    only: Only = None,
     tune: flags.TuneCells = False,
     runs: flags.Runs = Path("runs"),
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of kept results, read first and written last; default: those that ship, read only."
-        ),
-    ] = None,
+    results: Results = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Use no kept results: run everything here.")] = False,
     gpu: Annotated[str, typer.Option(help="For --dry-run: also the hours on this one, e.g. a100.")] = "",
     device: flags.Device = "auto",
@@ -55,11 +57,13 @@ def study(
     track: flags.Track = None,
     dry_run: flags.DryRun = False,
     detach: flags.Detach = False,
+    measure: flags.Measure = False,
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
-    from ..studies._running import Request, asked, planning
+    from ..studies._running import Request, asked, carry_out, carry_out_later, foreseen, planning
+    from .printing import show_forecast, show_plan, show_results
 
     workspace = flags.workspace_of(
         runs, device, jobs, quiet, executor, track, flags.settings_of(executor_settings, gpus_per_stage)
@@ -75,21 +79,31 @@ def study(
         wanted = wanted.amended(changed) if changed else wanted
         return Request(wanted, at, first_seed, only, tune, results, fresh)
 
-    how: How = "dry run" if dry_run else "detach" if detach else "run"
+    def one(wanted: Request) -> None:
+        with listening(_say_restored):
+            if dry_run:
+                show_forecast(foreseen(wanted, workspace, gpu, measure))
+            elif detach:
+                show_plan(*carry_out_later(wanted, workspace))
+            else:
+                show_results(carry_out(wanted, workspace))
+
     with planning(workspace, at) if dry_run else nullcontext():
         if name == "all":
-            _every(request, workspace, how, gpu)
+            _every(request, one, workspace)
         else:
-            _one(request(name), workspace, how, gpu)
+            one(request(name))
 
 
-def _every(request: "Callable[[str], Request]", workspace: "Workspace", how: How, gpu: str) -> None:
+def _every(
+    request: "Callable[[str], Request]", one: "Callable[[Request], None]", workspace: "Workspace"
+) -> None:
     asked, different = 0, set[str]()
     for each in names("studies"):
         try:
             wanted = request(each)
             Console().rule(each)
-            _one(wanted, workspace, how, gpu)
+            one(wanted)
         except (SpecError, DataError) as error:
             Console().print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             continue
@@ -97,19 +111,6 @@ def _every(request: "Callable[[str], Request]", workspace: "Workspace", how: How
         asked += sum(len(cell.recipe.stages) for cell in cells)
         different |= {workspace.stage(p).name for cell in cells for p in cell.recipe.prefixes()}
     Console().print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
-
-
-def _one(request: "Request", workspace: "Workspace", how: How, gpu: str) -> None:
-    from ..studies._running import carry_out, carry_out_later, foreseen
-    from .printing import show_forecast, show_plan, show_results
-
-    with listening(_say_restored):
-        if how == "dry run":
-            show_forecast(foreseen(request, workspace, gpu))
-        elif how == "detach":
-            show_plan(*carry_out_later(request, workspace))
-        else:
-            show_results(carry_out(request, workspace))
 
 
 def _say_restored(event: Event) -> None:

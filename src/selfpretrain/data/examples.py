@@ -17,7 +17,9 @@ from torch import Tensor
 
 from ..errors import DataError
 from ..shapes import Inputs, Valid
-from ..system.jit import compiled
+
+FEW = 2
+"""Examples of a batch for which compiled code is not worth loading."""
 
 UNPACKED = 4096
 """Sequences that are unpacked together."""
@@ -152,7 +154,8 @@ class Examples:
     def batch(self, rows: Tensor) -> Batch:
         """The examples at ``rows``, padded with zeros to the longest of them, or further to ``padded``."""
         starts, lengths = self.starts[:, rows].reshape(-1), self.lengths[:, rows].reshape(-1)
-        gather = _gathered if self.flat.device.type == "cpu" else _indexed
+        few = len(rows) <= FEW and not self.packed and self._inside(starts, lengths)
+        gather = _indexed if few or self.flat.device.type != "cpu" else _gathered
         inputs = gather(self, starts, lengths, max(self.padded, int(lengths.max())))
         device = inputs.device
         targets = sent(self.targets[rows], device)
@@ -161,6 +164,9 @@ class Examples:
             return Batch(inputs, None, targets, self.views, weights, lengths)
         valid = torch.arange(inputs.shape[1], device=device) < sent(lengths, device)[:, None]
         return Batch(inputs, valid, targets, self.views, weights, lengths)
+
+    def _inside(self, starts: Tensor, lengths: Tensor) -> bool:
+        return int(starts.min()) >= 0 and int((starts + lengths).max()) <= len(self.flat)
 
     def sequence(self, row: int, view: int = 0) -> np.ndarray:
         """(length,) symbols or (length, C) values of one sequence, as they are stored."""
@@ -220,6 +226,8 @@ def _gathered(examples: Examples, starts: Tensor, lengths: Tensor, length: int) 
     Raises:
         DataError: if a row is not inside of the flat tensor, because the data are damaged.
     """
+    from .rows import pad_rows, unpack_rows  # with Numba, whose import takes half a second
+
     flat = examples.flat.numpy()
     rows = flat if flat.ndim == 2 or examples.packed else flat[:, None]
     kind = np.float32 if flat.ndim == 2 or examples.packed else np.int64
@@ -250,91 +258,3 @@ def _digest(views: list[np.ndarray]) -> str:
         hasher.update(view.tobytes())
         hasher.update(b"|")
     return hasher.hexdigest()[:16]
-
-
-# Compiled, and without Python work per row: a batch of 32 texts of 1,300 characters takes about 0.1 ms.
-# Damaged starts, lengths and bytes end the work rather than let it read or write beyond an array.
-
-
-@compiled
-def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
-    """out[i, :lengths[i]] = flat[starts[i] :][:lengths[i]], of (T, C) and (n, L, C); the rest is left alone.
-
-    Returns:
-        The first row that is not inside of ``flat``, -1 if all are.
-    """
-    for i in range(len(starts)):
-        fits = 0 <= lengths[i] <= min(out.shape[1], len(flat))
-        if not fits or not 0 <= starts[i] <= len(flat) - lengths[i]:
-            return i
-        for j in range(lengths[i]):
-            for c in range(flat.shape[1]):
-                out[i, j, c] = flat[starts[i] + j, c]
-    return -1
-
-
-@compiled
-def pack_rows(rows: np.ndarray, out: np.ndarray, ends: np.ndarray) -> int:
-    """Shorten runs of zeros: bytes other than 0 stay, a run of r zeros becomes 0 and then r in base 128.
-
-    Args:
-        rows: (n, L) uint8.
-        out: uint8 with room for 2 n L bytes, which is the worst case.
-        ends: (n,) int64, receives where each row ends in ``out``.
-
-    Returns:
-        Bytes used in all.
-    """
-    at = 0
-    for i in range(rows.shape[0]):
-        j = 0
-        while j < rows.shape[1]:
-            out[at] = rows[i, j]
-            at += 1
-            if rows[i, j] == 0:
-                run = 0
-                while j < rows.shape[1] and rows[i, j] == 0:
-                    run += 1
-                    j += 1
-                while run >= 128:
-                    out[at] = 128 + run % 128
-                    run //= 128
-                    at += 1
-                out[at] = run
-                at += 1
-            else:
-                j += 1
-        ends[i] = at
-    return at
-
-
-@compiled
-def unpack_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
-    """Undo ``pack_rows``: row i starts at byte starts[i] and has lengths[i] bytes; ``out`` (n, L, 1) is zero.
-
-    Returns:
-        The first row that is not inside of ``flat``, -1 if all are.
-    """
-    for i in range(len(starts)):
-        at, j = starts[i], 0
-        if at < 0 or not 0 <= lengths[i] <= out.shape[1]:
-            return i
-        while j < lengths[i]:
-            if at >= len(flat):
-                return i
-            value = flat[at]
-            at += 1
-            if value != 0:
-                out[i, j, 0] = value
-                j += 1
-                continue
-            place = 1
-            while at < len(flat) and flat[at] >= 128 and place < lengths[i]:
-                j += place * (flat[at] - 128)
-                place *= 128
-                at += 1
-            if at >= len(flat):
-                return i
-            j += place * flat[at]
-            at += 1
-    return -1

@@ -31,7 +31,7 @@ from pydantic import TypeAdapter
 from ..errors import DamagedData, DataError
 from ..system.files import settle
 from . import integrity, paths
-from .examples import Examples, pack_rows
+from .examples import Examples
 from .schema import SPLITS, Form, Split
 
 FORMAT = 1
@@ -133,6 +133,8 @@ class Writer:
 
     def add_packed(self, rows: np.ndarray, targets: np.ndarray, split: np.ndarray) -> None:
         """Append equally long rows (n, L) of bytes, most of them zero, in packed form."""
+        from .rows import pack_rows
+
         room, ends = np.empty(2 * rows.size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
         used = pack_rows(rows, room, ends)
         start = self.append(room[:used])

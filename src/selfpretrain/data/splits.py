@@ -15,6 +15,8 @@ SPLIT_NAMES = {"train": 0, "training": 0, "0": 0, "val": 1, "valid": 1, "validat
 SPLIT_NAMES |= {"test": 2, "testing": 2, "2": 2}
 """What the splits are called in other people's files."""
 LEFT_OUT = -1
+ENOUGH_GROUPS = 5
+"""Patients, speakers or files in val or test from which on a score says something about others."""
 
 
 def stratified(classes: np.ndarray, seed: int) -> np.ndarray:
@@ -63,13 +65,21 @@ def budget(examples: Examples, labels: int | None) -> Examples:
     return replace(examples, targets=targets)
 
 
-def divide(classes: np.ndarray, groups: np.ndarray | None, seed: int) -> np.ndarray:
+def divide(classes: np.ndarray, groups: np.ndarray | None, seed: int, fewest: int = 1) -> np.ndarray:
     """(n,) the split of every row, 0 1 2 for train val test: 70/15/15 by class, whole groups together.
+
+    Args:
+        fewest: groups that val and test get at least.
 
     Raises:
         DataError: if there are fewer than three groups.
     """
-    return _by_row(classes, seed) if groups is None else _by_group(classes, groups, seed)
+    return _by_row(classes, seed) if groups is None else _by_group(classes, groups, seed, fewest)
+
+
+def several(groups: np.ndarray) -> int:
+    """How many groups val and test should hold at least: a fifth of all, and ``ENOUGH_GROUPS`` at most."""
+    return int(np.clip(round(len(np.unique(groups)) / 5), 1, ENOUGH_GROUPS))
 
 
 def _by_row(classes: np.ndarray, seed: int) -> np.ndarray:
@@ -82,7 +92,7 @@ def _by_row(classes: np.ndarray, seed: int) -> np.ndarray:
     return split
 
 
-def _by_group(classes: np.ndarray, groups: np.ndarray, seed: int) -> np.ndarray:
+def _by_group(classes: np.ndarray, groups: np.ndarray, seed: int, fewest: int) -> np.ndarray:
     """Largest group first, each to where it hurts the balance of sizes and classes least."""
     _, group = np.unique(groups, return_inverse=True)
     count = np.zeros((group.max() + 1, classes.max() + 1))
@@ -93,14 +103,15 @@ def _by_group(classes: np.ndarray, groups: np.ndarray, seed: int) -> np.ndarray:
     held, home = np.zeros_like(wanted), np.zeros(len(count), dtype=np.int64)
     random = np.random.RandomState(seed).permutation(len(count))
     order = np.lexsort((random, -count.sum(1)))
+    lacking = np.array([1, fewest, fewest])
     for left, chosen in zip(range(len(order), 0, -1), order, strict=True):
-        empty = np.flatnonzero(held.sum(1) == 0)
-        choices = empty if len(empty) >= left else np.arange(3)
+        choices = np.flatnonzero(lacking > 0) if lacking.clip(0).sum() >= left else np.arange(3)
         cost = [
             np.square(held + count[chosen] * (np.arange(3) == c)[:, None] - wanted).sum() for c in choices
         ]
         home[chosen] = choices[int(np.argmin(cost))]
         held[home[chosen]] += count[chosen]
+        lacking[home[chosen]] -= 1
     return home[group]
 
 
@@ -169,7 +180,7 @@ def _divided(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray, s
     labelled[bound[strata >= 0]] = True
     split, rows = np.zeros(len(strata), dtype=np.int64), np.flatnonzero(labelled[bound])
     if groups is not None:
-        split[rows] = divide(first[rows], bound[rows], seed)
+        split[rows] = divide(first[rows], bound[rows], seed, several(bound[rows]))
         return split
     ones = rows[np.unique(bound[rows], return_index=True)[1]]  # one of every kind of equal sequences
     home = np.zeros(len(labelled), dtype=np.int64)

@@ -10,10 +10,11 @@ import numpy as np
 
 from ..data.importing.arrays import read_arrays
 from ..data.importing.columns import TableSource
+from ..data.importing.csv_files import Piece, TableFile
 from ..data.importing.importer import plan_import, take_in
 from ..data.importing.options import ImportOptions
 from ..data.importing.source import chosen
-from ..data.importing.table_files import Piece, TableFile, open_table
+from ..data.importing.table_files import open_table
 from ..data.schema import Classes, Form, Tokens
 from ..errors import DataError, SpecError
 from ..system import files

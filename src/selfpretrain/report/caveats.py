@@ -10,6 +10,8 @@ from .analysis import TaskAnalysis
 
 SLACK = 0.05
 """Relative difference of compute up to which two arms count as tied."""
+ENOUGH_GROUPS = 5
+"""Groups in the test split from which on a score says something about others."""
 LATE = 0.9
 """A best step beyond this share of all steps says that training may have been cut short."""
 
@@ -17,7 +19,8 @@ LATE = 0.9
 def caveats(analysis: TaskAnalysis) -> list[str]:
     """Sentences, the gravest first; empty if nothing is wrong."""
     checks: list[Callable[[TaskAnalysis], list[str]]] = [
-        _diverged, _missing, _theirs, _undefined, _leaks, _untied, _no_examples, _cut_short, _few, _machines,
+        _diverged, _missing, _theirs, _undefined, _leaks, _untied, _clusters, _no_examples, _cut_short, _few,
+        _machines,
     ]  # fmt: skip
     return [line for check in checks for line in check(analysis)]
 
@@ -79,8 +82,29 @@ def _ratio(analysis: TaskAnalysis, row: str, treatment: str, control: str) -> fl
     return ours / theirs if theirs > 0 else None
 
 
+def _clusters(analysis: TaskAnalysis) -> list[str]:
+    """That test examples are few patients, speakers or recordings, however many windows they are."""
+    examples, groups = _tested(analysis)
+    if not 0 < groups < ENOUGH_GROUPS:
+        return []
+    return [
+        f"The {examples} test examples are of {format.plural(groups, 'group')} (patients, speakers, files or"
+        f" the like): scores say how well these are known, and little of others."
+    ]
+
+
+def _tested(analysis: TaskAnalysis) -> tuple[int, int]:
+    """How many test examples there are, and of how many groups, 0 if each is evidence of its own."""
+    kept = next((c.scored.predictions for c in analysis.task.cells if c.finished), None)
+    if kept is None or kept.cluster is None:
+        return 0, 0
+    return len(kept.target), len(set(kept.cluster.tolist()))
+
+
 def _no_examples(analysis: TaskAnalysis) -> list[str]:
     known = [found.estimate for found in analysis.headline if found.estimate is not None]
+    if known and _tested(analysis)[1] == 1:
+        return ["Intervals hold for seeds alone: of one group, nothing can be said about others."]
     if not any(found.example_error is None for found in known):
         return []
     return [

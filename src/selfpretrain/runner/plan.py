@@ -23,9 +23,7 @@ from .archive import RESTORED
 from .workspace import Workspace
 
 COSTS = "costs.json"
-ROUGH = (
-    ", at 6 per parameter and position; data that are not prepared are taken to be as the papers have them"
-)
+GUESSED = f", guessed at {cost.SPEED / 1e9:g} GFLOP/s a core; --measure times the steps"
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,13 @@ class Job:
     name: str  # of its folder
     after: str | None  # name of the stage that it starts from
     tested: bool  # whether a cell reports it
+
+    @property
+    def title(self) -> str:
+        """What people call it: task, mixer, objectives and seed."""
+        task, mixer = name_of(self.recipe.task_of(self.recipe.last)), name_of(self.recipe.model.mixer)
+        stages = " > ".join(name_of(stage.objective) for stage in self.recipe.stages)
+        return f"{task}, {mixer}, {stages}, seed {self.recipe.seed}"
 
 
 def jobs(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> list[Job]:
@@ -99,6 +104,7 @@ class Forecast:
 
     rows: list[list[str]]
     total: str
+    seconds: float  # that it may take here
     headings: tuple[str, ...] = (
         "task", "mixer", "stages", "times", "steps", "parameters", "FLOPs", "takes",
     )  # fmt: skip
@@ -109,33 +115,36 @@ def forecast(
     workspace: Workspace,
     gpu: str = "",
     kept: frozenset[str] | None = frozenset(),
-    timed: bool = True,
+    timed: bool = False,
 ) -> Forecast:
     """What running some recipes would cost; nothing is written.
 
     Args:
         gpu: also say how long it might take on this one of ``cost.GPUS``.
         kept: names of stages whose results are elsewhere; None: what was put back does not count either.
-        timed: whether to measure how long a step takes here.
+        timed: whether to measure how long a step takes here, rather than guess it from FLOPs.
     """
     todo = jobs(recipes, workspace)
     left = waiting(todo, workspace, kept)
-    check_recipes(job.recipe for job in left)
+    check_recipes((job.recipe for job in left), brief=True)
     kinds: dict[str, list[Recipe]] = {}
     for job in left:
         kinds.setdefault(fingerprint(replace(job.recipe, seed=0)), []).append(job.recipe)
-    takes = {key: _seconds(same[0]) if timed else 0.0 for key, same in kinds.items()}
+    takes = {key: _seconds(same[0], timed) for key, same in kinds.items()}
     flops = sum((cost.plan(same[0]).flops * len(same) for same in kinds.values()), 0.0)
     asked = sum(len(recipe.stages) for recipe in recipes)
     spent = (
         f"{asked} stages asked for, {len(todo)} different ones: {len(todo) - len(left)} already on disk, "
-        f"{len(left)} to run: {flops:.3g} FLOPs{'' if timed else ROUGH}"
+        f"{len(left)} to run: {flops:.3g} FLOPs{cost.how_counted()}"
     )
     seconds = sum(takes[key] * len(same) for key, same in kinds.items()) / workspace.workers
-    here = f", about {duration(seconds)} with {workspace.workers} at once on this machine" if timed else ""
+    here = (
+        f", about {duration(seconds)} with {workspace.workers} at once on this machine"
+        f"{'' if timed else GUESSED}"
+    )
     there = f"; on one {gpu} {duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})" if gpu else ""
-    rows = [_row(same[0], len(same), duration(takes[key]) if timed else "") for key, same in kinds.items()]
-    return Forecast(rows, f"{spent}{here}{there}")
+    rows = [_row(same[0], len(same), duration(takes[key])) for key, same in kinds.items()]
+    return Forecast(rows, f"{spent}{here}{there}", seconds)
 
 
 def _row(recipe: Recipe, times: int, takes: str) -> list[str]:
@@ -146,9 +155,11 @@ def _row(recipe: Recipe, times: int, takes: str) -> list[str]:
     return [name_of(recipe.task_of(recipe.last)), name_of(recipe.model.mixer), stages, *sizes]
 
 
-def _seconds(recipe: Recipe) -> float:
-    steps = cost.plan(recipe).steps
-    return recipe.last.budget.seconds or 0.0 if steps is None else steps * cost.seconds_per_step(recipe)
+def _seconds(recipe: Recipe, timed: bool) -> float:
+    plan = cost.plan(recipe)
+    if plan.steps is None:
+        return recipe.last.budget.seconds or 0.0
+    return plan.steps * cost.seconds_per_step(recipe) if timed else plan.flops / cost.SPEED
 
 
 @contextmanager

@@ -72,7 +72,8 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
     if name == "auto":
         name = "serial" if workspace.workers == 1 else "processes"
     executor = find("executors", name)(workspace)
-    with showing_stages(costs, len(todo), workspace.quiet), tracking(workspace):
+    titles = {job.name: job.title for job in left}
+    with showing_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
         Scheduler(left, executor, workspace.stop, lambda job: workspace.named(job.name).held).run()
 
 

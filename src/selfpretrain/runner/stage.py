@@ -15,12 +15,12 @@ from ..system import distributed
 from ..system.events import Event, emit
 from ..system.files import FORMAT, Json, digest_of, write_text
 from ..system.hardware import environment
-from ..training import cost, evaluate
+from ..training import cost, evaluate, source
 from ..training.build import build_network, training_data
 from ..training.loop import Fit, Material, State
 from ..training.model import Network
-from ..training.recipe import Recipe, fingerprint
-from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, WEIGHTS, Folder, broken
+from ..training.recipe import Recipe, fingerprint, foreign_modules
+from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, SOURCES, WEIGHTS, Folder, broken
 from ..training.transfer import Moved, freeze, move
 from .plan import stored
 from .workspace import Workspace
@@ -97,6 +97,9 @@ def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
     if distributed.is_main():
         folder.write("recipe.json", {"format": FORMAT} | describe(recipe))
         folder.write("environment.json", environment(workspace.device))
+        if modules := foreign_modules(recipe):
+            kept = {module: source.text(module) for module in modules}
+            folder.write(SOURCES, {"format": FORMAT, "modules": kept})
     plan = cost.plan(recipe)
     torch.set_num_threads(workspace.threads if plan.parameters > SMALL else 1)
     network, moved = _network(recipe, workspace)

@@ -13,10 +13,10 @@ from ..report.evidence import MEND, read_log
 from ..report.page import DIGESTS
 from ..report.render import csv_long
 from ..system.files import LEFTOVER, digest_of, explained, read_json
-from ..training.stage_folder import CHECKPOINT, WEIGHTS, Folder
+from ..training.stage_folder import CHECKPOINT, SOURCES, WEIGHTS, Folder
 
 Level = Literal["wrong", "note"]
-CACHES = ("costs.json", "baselines/*.json", "manifests/*.json")
+CACHES = ("costs.json", "time-limits.json", "baselines/*.json", "manifests/*.json")
 """Files that are made again by themselves."""
 AGAIN = MEND.format("result.json beside it")
 
@@ -69,7 +69,8 @@ def _finished(folder: Folder) -> Iterator[Flaw]:
     for name in ("recipe.json", "environment.json"):
         if not folder.has(name):
             yield Flaw("wrong", f"{folder.path / name} is gone; {AGAIN}")
-    yield from _tried(lambda: folder.has("environment.json") and folder.read("environment.json"))
+    for name in ("environment.json", SOURCES):
+        yield from _tried(partial(_readable, folder, name))
     yield from _tried(lambda: _same_recipe(folder, result["recipe"]))
     yield from _tried(lambda: _log(folder, result.get("files", {})))
     for name in (name for name in result.get("files", {}) if not folder.has(name)):
@@ -78,6 +79,11 @@ def _finished(folder: Folder) -> Iterator[Flaw]:
         yield from _tried(lambda: folder.load(WEIGHTS, result.get("weights", "")))
     elif not folder.has("restored.json"):
         yield Flaw("note", f"{folder.path / WEIGHTS} is gone; where a stage needs it, it is trained anew")
+
+
+def _readable(folder: Folder, name: str) -> None:
+    if folder.has(name):
+        folder.read(name)
 
 
 def _same_recipe(folder: Folder, recipe: object) -> None:

@@ -1,8 +1,10 @@
 """Comparisons and studies, carried out: the functions behind ``spt compare`` and ``spt study``."""
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,22 @@ from ..runner.results import ExperimentFolder
 from ..runner.run import detach, run_experiment
 from ..runner.tuning import tune
 from ..runner.workspace import Workspace, at_work
-from ..spec import amended
-from ..system.events import Event, emit
+from ..spec import amended, describe
+from ..system.events import Event, duration, emit
+from ..system.files import FORMAT
 from ..tasks._outline import outlined
 from ..tasks.base import Task
-from ..training.cost import roughly
+from ..training.cost import drafting
+from ..training.stage_folder import Folder
 from ..training.step import usual_precision
 from .base import SHIPPED, Scale, Study
 from .compare import Compare, CompareOverTasks, prepare
 
+SHARES = "time-limits.json"
+"""Of a folder of runs: how much of their training comparisons may do, by what they are and how long."""
+SAFE = 0.8
+"""Share of a time limit that training may take; the rest is for validating and testing."""
+Comparison = Compare | CompareOverTasks
 Settings = Mapping[str, Any]
 """Settings by their paths and new values, e.g. ``{"task.train": 500, "pretrain.optim.lr": 3e-3}``."""
 
@@ -105,7 +114,7 @@ def comparison(
     seeds: int,
     scale: Scale,
     settings: Settings,
-) -> Compare | CompareOverTasks:
+) -> Comparison:
     """The study that ``compare`` carries out."""
     of_task = {path.removeprefix("task."): v for path, v in settings.items() if path.startswith("task.")}
     asked = task if isinstance(task, tuple) else (task,)
@@ -174,22 +183,47 @@ def restored(request: Request, experiment: Experiment, workspace: Workspace) -> 
     return folder
 
 
-def foreseen(request: Request, workspace: Workspace, gpu: str = "") -> Forecast:
+def foreseen(request: Request, workspace: Workspace, gpu: str = "", timed: bool = False) -> Forecast:
     """What carrying it out would cost; nothing is written, and no data are prepared.
 
     Args:
         gpu: also say how long it might take on this one of ``cost.GPUS``.
+        timed: measure how long steps take here, rather than guess it from FLOPs.
     """
     with planning(workspace, request.scale):
         experiment = request.experiment()
         kept = None if request.fresh else ExperimentFolder(experiment, workspace, request.kept).waits
         recipes = [cell.recipe for cell in experiment.chosen(request.only)]
-        return forecast(recipes, workspace, gpu, kept, timed=request.scale != "paper")
+        return forecast(recipes, workspace, gpu, kept, timed)
+
+
+def within(
+    limit: float, study: Comparison, scale: Scale, workspace: Workspace, dry: bool = False
+) -> Comparison:
+    """The comparison with all arms shortened alike, where it would take more than ``limit`` seconds.
+
+    How much is measured once for a folder of runs, so that the same command goes on from what it began.
+
+    Raises:
+        SpecError: if too little training would fit.
+    """
+    folder = Folder(workspace.runs)
+    key = hashlib.sha256(json.dumps([describe(study), limit]).encode()).hexdigest()[:10]
+    shares = folder.remembered(SHARES)
+    if key not in shares:
+        empty = replace(workspace, runs=workspace.runs / "none")
+        with planning(empty, scale):
+            takes = forecast([cell.recipe for cell in study.cells()], empty, timed=True).seconds
+        shares = {"format": FORMAT} | shares | {key: min(1.0, SAFE * limit / max(takes, 1e-3))}
+        if not dry:
+            Folder.make(workspace.runs).write(SHARES, shares)
+    share = shares[key]
+    why = f"to end within {duration(limit)} rather than {duration(SAFE * limit / share)}"
+    return study if share == 1 else study.shortened(share, why)
 
 
 @contextmanager
 def planning(workspace: Workspace, scale: Scale) -> Iterator[None]:
-    """Nothing is prepared, written or tried: at the papers' scale costs are rough, and data are outlined."""
-    rough = roughly() if scale == "paper" else nullcontext()
-    with outlined(), rough, remembered_costs(workspace):
+    """Nothing is prepared or written: costs are drafts, rough at the papers' scale, and data outlined."""
+    with outlined(), drafting("rough" if scale == "paper" else "fitted"), remembered_costs(workspace):
         yield

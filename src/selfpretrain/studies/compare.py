@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..errors import SpecError, nearest
+from ..errors import SpecError, UnknownName, nearest
 from ..mixers.base import Mixer
 from ..registry import find, name_of
 from ..runner.experiment import Cell
 from ..runner.tuning import SearchSpace
-from ..spec import Count, spec
+from ..spec import Count, settings_of, spec
 from ..tasks.base import Task
 from ..training import cost
 from ..training.build import build_network
@@ -29,6 +29,10 @@ from .recipes.lookup import matching
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """What architectures can be made to have in common, and in words."""
+UNEQUAL = 1.1
+"""Ratio of parameters from which on architectures count as of different size."""
+LEAST_STEPS = 50
+"""Steps below which a training is not worth its start."""
 ONCE = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
 
 
@@ -70,7 +74,16 @@ class Compare(Study):
         rows = list(zip(self.rows, self.arms, strict=True))
         words = [f"{row}: {_words(arms)}" for row, arms in rows]
         scratch = [f"{row}: {ONCE}" for row, arms in rows if not arms.model.mixer.denoises]
-        return [*words, *scratch, *self.remarks]
+        return [*words, *scratch, *self._differing(), *self.remarks]
+
+    def _differing(self) -> list[str]:
+        if any(": matched by width" in remark for remark in self.remarks):
+            return []
+        sizes = [self._size(arms, "params") for arms in self.arms]
+        if max(sizes) <= UNEQUAL * min(sizes):
+            return []
+        found = ", ".join(f"{row} {size:,.0f}" for row, size in zip(self.rows, sizes, strict=True))
+        return [f"the models differ in size: {found} parameters; --match params makes them alike"]
 
     def amended(self, settings: Mapping[str, Any]) -> "Compare":
         """The same study with settings changed: ``pretrain.optim.lr``, or ``s4d.pretrain.optim.lr`` for one.
@@ -87,9 +100,31 @@ class Compare(Study):
             row, _, rest = path.partition(".")
             mine = [row not in rows or row == name for name in rows]
             inner = rest if row in rows else path
-            arms = tuple(a.amended(inner, text) if m else a for a, m in zip(study.arms, mine, strict=True))
+            try:
+                arms = tuple(
+                    a.amended(inner, text) if m else a for a, m in zip(study.arms, mine, strict=True)
+                )
+            except UnknownName as error:
+                raise UnknownName(f"there is no setting {path!r}{study.like(inner)}") from error
             study = replace(study, arms=arms)
         return study
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting that can be changed, by its path, and what it is for the first architecture."""
+        found = {f"task.{path}": value for path, value in settings_of(self.task)}
+        arms = self.arms[0]
+        found |= {f"model.{path}": v for path, v in settings_of(arms.model) if not path.startswith("mixer.")}
+        found |= {f"mixer.{path}": value for path, value in settings_of(arms.model.mixer)}
+        for stage in ("pretrain", "finetune", "scratch"):
+            found |= {f"{stage}.{path}": value for path, value in settings_of(getattr(arms, stage))}
+        return found
+
+    def like(self, path: str) -> str:
+        """The end of an error message about a setting: those whose last word is the same, or the nearest."""
+        known = list(self.settings())
+        same = [each for each in known if each.rpartition(".")[2] == path.rpartition(".")[2]]
+        meant = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
+        return f"{meant}; spt list settings {name_of(self.task)} shows all"
 
     def matched(self, by: str) -> "Compare":
         """The same study with every architecture as wide as it takes to be as large as the first one.
@@ -112,6 +147,23 @@ class Compare(Study):
             beside = f"{size:,.0f} {MATCHES[by]}, {size / goal - 1:+.1%} beside {self.rows[0]}"
             remarks.append(f"{row}: matched by width {a.model.width}, {beside}")
         return replace(self, arms=arms, remarks=(*self.remarks, *remarks))
+
+    def shortened(self, share: float, why: str) -> "Compare":
+        """The same study with every budget cut to a share, those of all arms alike.
+
+        Raises:
+            SpecError: if less than ``LEAST_STEPS`` would be left.
+        """
+        arms = tuple(a.shortened(share) for a in self.arms)
+        steps = [stage.budget.steps for a in arms for stage in (a.pretrain, a.finetune, a.scratch)]
+        if min((each for each in steps if each), default=LEAST_STEPS) < LEAST_STEPS:
+            raise SpecError(
+                f"{why}: {share:.1%} of the usual training would fit, which is too little to learn from; "
+                "take fewer seeds or mixers, shorter sequences, or more time"
+            )
+        return replace(
+            self, arms=arms, remarks=(*self.remarks, f"{why}: every arm trains {share:.0%} as long")
+        )
 
     def _fitted(self, arms: Arms, by: str, goal: float) -> Arms:
         def at(width: int) -> Arms:
@@ -163,6 +215,10 @@ class CompareOverTasks(Study):
         """The same study with settings changed on every task, see ``Compare.amended``."""
         return CompareOverTasks(tuple(part.amended(settings) for part in self.parts))
 
+    def shortened(self, share: float, why: str) -> "CompareOverTasks":
+        """The same study with every budget cut to a share, see ``Compare.shortened``."""
+        return CompareOverTasks(tuple(part.shortened(share, why) for part in self.parts))
+
     def matched(self, by: str) -> "CompareOverTasks":
         """The same study with architectures of equal size on every task, see ``Compare.matched``."""
         return CompareOverTasks(tuple(part.matched(by) for part in self.parts))
@@ -179,7 +235,8 @@ def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale,
 def _words(arms: Arms) -> str:
     model = arms.model
     shape = (
-        f"{model.depth} blocks of width {model.width}, {model.encoding} positions, {model.pooling} pooling"
+        f"{model.depth} blocks of width {model.width}, {model.encoding.replace('none', 'no')} positions, "
+        f"{model.pooling} pooling"
     )
     stages = {"pretraining": arms.pretrain, "finetuning": arms.finetune, "from scratch": arms.scratch}
     rates = ", ".join(

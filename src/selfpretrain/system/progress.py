@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich import progress as rich
@@ -36,14 +36,17 @@ def showing(quiet: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def showing_stages(costs: dict[str, float], stages: int, quiet: bool = False) -> Iterator[None]:
+def showing_stages(
+    costs: dict[str, float], stages: int, quiet: bool = False, titles: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Show every stage that is being trained, or one JSON line for its start and its end.
 
     Args:
         costs: FLOPs of every stage that is still to run, by name; the remaining time is estimated from them.
         stages: how many there are, finished ones included.
+        titles: what people call them, by name.
     """
-    display = _Stages(costs, stages)
+    display = _Stages(costs, stages, titles or {})
     if quiet:
         yield
     elif not display.console.is_terminal:
@@ -57,7 +60,8 @@ def showing_stages(costs: dict[str, float], stages: int, quiet: bool = False) ->
 class _Stages:
     """A bar over all stages, and a line for every one that is being trained."""
 
-    def __init__(self, costs: dict[str, float], stages: int) -> None:
+    def __init__(self, costs: dict[str, float], stages: int, titles: Mapping[str, str]) -> None:
+        self.titles = titles
         self.costs, self.console = costs, Console(stderr=True)
         self.alive: dict[str, Event] = {}
         self.numbers: dict[str, dict[str, float]] = {}
@@ -94,7 +98,9 @@ class _Stages:
             epoch = f"epoch {known['epoch']:.1f}" if "epoch" in known else "preparing"
             loss = f"loss {known['loss']:.3f}" if "loss" in known else ""
             score = f"score {known['score']:.3f}" if "score" in known else ""
-            table.add_row("  " + name, f"{100 * event.done:3.0f} %", epoch, loss, score)
+            table.add_row(
+                "  " + self.titles.get(name, name), f"{100 * event.done:3.0f} %", epoch, loss, score
+            )
         return Group(self.bar, table)
 
     def left(self) -> str:

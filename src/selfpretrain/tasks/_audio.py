@@ -1,6 +1,5 @@
 """Recordings as sequences: reading WAV files, cepstral coefficients, and writing either of them."""
 
-import functools
 import wave
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int16
 
+from ..data import audio
 from ..data.prepared import Writer
 from ..data.schema import Classes, Form
 from ..errors import DataError
@@ -18,8 +18,8 @@ from ._moments import Moments
 
 Features = Literal["raw", "mfcc"]
 
-WINDOW, HOP, BANDS, COEFFICIENTS = 200, 100, 64, 20
-"""Samples in a window and from one to the next, mel bands, and coefficients that are kept."""
+WINDOW, HOP = 200, 100
+"""Samples in a window, and from one to the next."""
 LOUDEST = 32768
 """Of a 16-bit sample."""
 
@@ -77,23 +77,7 @@ def mfcc(samples: Int16[np.ndarray, "length"], rate: int) -> Float[np.ndarray, "
     in [-1, 1); the orthonormal DCT-II. One second at 16 kHz gives 161 frames.
     Source: as in Gu et al. (2022), appendix D, and Amos et al. (2024); settings of torchaudio's MFCC.
     """
-    from scipy.fft import dct
-
-    x = np.pad(samples / LOUDEST, WINDOW // 2, mode="reflect")
-    frames = np.lib.stride_tricks.sliding_window_view(x, WINDOW)[::HOP]
-    hann = np.sin(np.pi * np.arange(WINDOW) / WINDOW) ** 2
-    power = np.square(np.abs(np.fft.rfft(frames * hann)))
-    return dct(np.log(power @ _bands(rate) + 1e-6), norm="ortho")[:, :COEFFICIENTS].astype(np.float32)
-
-
-@functools.cache
-def _bands(rate: int) -> Float[np.ndarray, "bins bands"]:
-    """Triangles that rise and fall between neighbouring points, evenly spaced on the mel scale."""
-    top = 2595 * np.log10(1 + rate / 2 / 700)
-    points = 700 * (10 ** (np.linspace(0, top, BANDS + 2) / 2595) - 1)
-    left, middle, right = points[:-2], points[1:-1], points[2:]
-    hertz = np.linspace(0, rate / 2, WINDOW // 2 + 1)[:, None]
-    return np.minimum((hertz - left) / (middle - left), (right - hertz) / (right - middle)).clip(min=0)
+    return audio.cepstra(audio.mel(samples / LOUDEST, rate, WINDOW, HOP))
 
 
 def invent(classes: int, rate: int) -> Clips:

@@ -5,13 +5,15 @@ network. The images come with scikit-learn.
 """
 
 import functools
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
 from ..data.examples import Examples
 from ..data.schema import Classes, Form, Split, Values
 from ..data.splits import budget, check_labels, stratified
-from ..errors import SpecError
+from ..errors import DataError, SpecError
 from ..spec import Count, Seed, spec
 from .base import Card, Task
 
@@ -62,10 +64,11 @@ class Digits(Task):
 
 @functools.lru_cache(maxsize=1)
 def _images() -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.datasets import load_digits
-
-    images, digits = load_digits(return_X_y=True)
-    return images.astype(np.float32)[:, :, None], digits.astype(np.int64)
+    package = find_spec("sklearn")  # its file is read without it: importing it takes a second
+    if package is None or package.origin is None:
+        raise DataError("the images come with scikit-learn, which is not installed; pip install scikit-learn")
+    table = np.loadtxt(Path(package.origin).with_name("datasets") / "data" / "digits.csv.gz", delimiter=",")
+    return table[:, :-1].astype(np.float32)[:, :, None], table[:, -1].astype(np.int64)
 
 
 @functools.lru_cache(maxsize=8)

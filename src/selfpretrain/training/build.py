@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from ..data.examples import Examples, generator
+from ..data.schema import Form
 from ..errors import SpecError
 from .model import Network
 from .recipe import Recipe
@@ -34,9 +35,13 @@ def usable(recipe: Recipe, data: Examples) -> Examples:
     return replace(data, padded=recipe.task_of(recipe.last).form.length) if fixed else data
 
 
-def build_network(recipe: Recipe) -> Network:
-    """The network of the last stage, initialised from the recipe's seed; torch's global state is kept."""
-    stage, form = recipe.last, recipe.task_of(recipe.last).form
+def build_network(recipe: Recipe, form: Form | None = None) -> Network:
+    """The network of the last stage, initialised from the recipe's seed; torch's global state is kept.
+
+    Args:
+        form: instead of the task's.
+    """
+    stage, form = recipe.last, form or recipe.task_of(recipe.last).form
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(recipe.seed, "initialise").initial_seed())
         head = stage.objective.head(form, recipe.model.width, recipe.model.pooling)

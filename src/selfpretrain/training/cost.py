@@ -12,7 +12,8 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,16 +21,22 @@ from torch import nn
 
 from ..data.examples import Examples, generator
 from ..data.sampler import BatchSampler
+from ..data.schema import Form
 from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
 from ..registry import name_of
 from ..spec import describe
+from ..tasks._outline import Outline
 from .build import build_network, training_data
 from .flops import count
 from .recipe import Budget, Recipe, fingerprint
 
 GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 312e12, "h100": 989e12}
 """Peak FLOP/s of dense half-precision products, as their maker prints them; an H200 counts as an H100."""
+SPEED = 2.5e10
+"""FLOP/s of small networks on one core of a processor of 2024: between 1e10 (S4D) and 5e10 (attention)."""
 USED = 0.05
+FITTED = (128, 256, 512)
+"""Positions at which FLOPs are counted for a draft; longer sequences are told from these."""
 ASSUMED = "if 5 % of its peak is reached; Coser & Orvieto's times on an A100 correspond to 1 to 8 %"
 
 
@@ -57,8 +64,10 @@ def plan(recipe: Recipe) -> Plan:
         StageFailed: if the network cannot be built, or its passes fail.
     """
     key = fingerprint(recipe)  # specs from outside need not be hashable
-    rough = _rough.get()
-    plans = known if rough is None else rough
+    way, made = _draft.get()
+    if way == "fitted" and key in known:
+        return known[key]
+    plans = known if way == "counted" else made
     if key not in plans:
         plans[key] = _plan(recipe)
     return plans[key]
@@ -66,21 +75,30 @@ def plan(recipe: Recipe) -> Plan:
 
 known: dict[str, Plan] = {}
 """By fingerprint."""
-_rough: ContextVar[dict[str, Plan] | None] = ContextVar("rough", default=None)
+Way = Literal["counted", "fitted", "rough"]
+_draft: ContextVar[tuple[Way, dict[str, Plan]]] = ContextVar("draft", default=("counted", {}))
 
 
 @contextlib.contextmanager
-def roughly() -> Iterator[None]:
-    """Let plans be made without running a pass: 6 FLOPs per parameter and position.
+def drafting(way: Way) -> Iterator[None]:
+    """Let plans be made more quickly, and be forgotten afterwards.
 
-    What attention does between positions is left out. Steps of stages whose budget is compute are as rough.
+    "fitted" counts short sequences, and tells long ones from them; "rough" runs no pass: 6 FLOPs per
+    parameter and position, without what attention does between positions. Steps of stages whose budget is
+    compute are as rough.
     """
-    rough = _rough.get()
-    before = _rough.set({} if rough is None else rough)
+    now = _draft.get()
+    before = _draft.set(now if now[0] == way else (way, {}))
     try:
         yield
     finally:
-        _rough.reset(before)
+        _draft.reset(before)
+
+
+def how_counted() -> str:
+    """What is to be said of FLOPs that are planned now."""
+    rough = ", at 6 per parameter and position; data that are not prepared are taken to be as in the papers"
+    return rough if _draft.get()[0] == "rough" else ""
 
 
 def _plan(recipe: Recipe) -> Plan:
@@ -88,7 +106,7 @@ def _plan(recipe: Recipe) -> Plan:
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
     with _blaming(recipe):
-        network = build_network(recipe) if _rough.get() is None else _weightless(recipe)
+        network = _weightless(recipe) if _draft.get()[0] == "rough" else build_network(recipe)
         per_step = _flops_per_step(recipe, network, data, order)
     steps = _steps(stage.budget, order.per_epoch, per_step)
     parameters = sum(p.numel() for p in network.parameters())
@@ -158,9 +176,13 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: Examples, order: B
     (kernels of state space models do not grow with it), length by interpolation.
     """
     padded = order.padded().numpy()
-    if _rough.get() is not None:
+    way, _ = _draft.get()
+    if way == "rough":
         positions = order.size * data.views * float(padded.mean())
         return 6.0 * positions * sum(p.numel() for p in network.parameters())
+    if way == "fitted" and padded.max() > FITTED[-1]:
+        with contextlib.suppress(Exception):  # a mixer may refuse short sequences in any way
+            return _fitted(recipe, padded, order.size)
     lengths = np.unique(np.quantile(padded, [0, 1 / 3, 2 / 3, 1], method="nearest"))
     flops = []
     for length in lengths.tolist():
@@ -168,6 +190,33 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: Examples, order: B
         one, two = (_count(recipe, network, data, row.repeat(n)) for n in (1, 2))
         flops.append(one + (two - one) * (order.size - 1))
     return float(np.interp(padded, lengths, flops).mean())
+
+
+def _fitted(recipe: Recipe, padded: np.ndarray, batch: int) -> float:
+    """The same, told from shorter sequences: FFTs grow as L log L, all else as a polynomial of degree two."""
+    task = recipe.task_of(recipe.last)
+    parts = []
+    for length in FITTED:
+        form = replace(task.form, length=length)
+        data = Outline(form, 2, 2, 2).examples("train")
+        network = build_network(recipe, form)
+        one, two = (np.array(_parts(recipe, network, data, form, n)) for n in (1, 2))
+        parts.append(one + (two - one) * (batch - 1))
+    rest, ffts = np.array(parts).T
+    at = np.array(FITTED, dtype=float)
+    slope, start = np.polyfit(at * np.log2(at), ffts, 1)
+    told = np.polyval(np.polyfit(at, rest, 2), padded) + slope * padded * np.log2(padded) + start
+    return float(told.mean())
+
+
+def _parts(
+    recipe: Recipe, network: nn.Module, data: Examples, form: Form, examples: int
+) -> tuple[float, float]:
+    """FLOPs of so many examples besides FFTs, and of these."""
+    key = json.dumps(describe([recipe.model, recipe.last.objective])), form, examples
+    if key not in _counts:
+        _counts[key] = count(network, recipe.last.objective, form, data, torch.arange(examples))
+    return _counts[key]
 
 
 def _weightless(recipe: Recipe) -> nn.Module:
@@ -188,10 +237,10 @@ def _count(recipe: Recipe, network: nn.Module, data: Examples, rows: torch.Tenso
     key = json.dumps(describe([recipe.model, objective])), form, sizes
     if key not in _counts:
         _counts[key] = count(network, objective, form, data, rows)
-    return _counts[key]
+    return sum(_counts[key])
 
 
-_counts: dict[tuple[object, ...], float] = {}
+_counts: dict[tuple[object, ...], tuple[float, float]] = {}
 
 
 def _steps(budget: Budget, per_epoch: int, per_step: float) -> int | None:

@@ -27,8 +27,8 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """Differences that rounding explains, as a share of the largest output."""
 ROWS, LOUD = 3, 10.0
 """Sequences of a batch; how much larger than usual is what must not matter."""
-LONGEST = 512
-"""Positions of the probes before a study, at most."""
+SHORT = 512
+"""Positions of most probes before a study; leaks are looked for at the full length, too."""
 PEEKING = (
     "batch norm averages over later positions while it trains, so that causal pretraining sees a little of "
     "what it is to predict; norm=layer and norm=rms do not"
@@ -108,8 +108,11 @@ class PlainCausal(Plain):
     causal = True
 
 
-def check(mixer: Mixer, place: LayerContext) -> Check:
+def check(mixer: Mixer, place: LayerContext, names: Iterable[str] | None = None) -> Check:
     """Probe a mixer at a place; torch's global random state is kept.
+
+    Args:
+        names: of ``PROBES``; None: all.
 
     Raises:
         SpecError: if the mixer refuses the place.
@@ -120,18 +123,22 @@ def check(mixer: Mixer, place: LayerContext) -> Check:
         parameters = sum(p.numel() for p in layer.module.parameters())
         failed = _tried("length limit", lambda _: layer(layer.draw()), layer)
         if failed.result == "fails":
-            rest = (Probe(name, "not applicable", "the layer does not run") for name in PROBES)
-            probes = tuple(failed if probe.name == failed.name else probe for probe in rest)
+            rest = [Probe(name, "not applicable", "the layer does not run") for name in names or PROBES]
+            probes = (failed, *(probe for probe in rest if probe.name != failed.name))
             return Check(name_of(mixer), place, parameters, None, probes)
         network = _network(layer)
-        probes = tuple(_probed(name, layer, network) for name in PROBES)
-        return Check(name_of(mixer), place, parameters, _flops(layer), probes, mixer.denoises)
+        probes = tuple(_probed(name, layer, network) for name in names or PROBES)
+        flops = None if names else _flops(layer)
+        return Check(name_of(mixer), place, parameters, flops, probes, mixer.denoises)
 
 
-def check_recipes(recipes: Iterable[Recipe]) -> list[str]:
+def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
     """Probe the mixers that come from outside this package, each once; one line per probe that failed.
 
     A batch norm in a causal pretraining is told, too: it is not refused, for published recipes have it.
+
+    Args:
+        brief: look for leaks at ``SHORT`` positions at most, rather than as many as the task has.
 
     Raises:
         SpecError: if a mixer that sees the future is to be pretrained causally.
@@ -143,19 +150,20 @@ def check_recipes(recipes: Iterable[Recipe]) -> list[str]:
         problems += [PEEKING] if causal and model.norm == "batch" and PEEKING not in problems else []
         if is_ours(type(mixer).__module__):
             continue  # the laws of the shelf have seen it
-        length = min(recipe.task_of(recipe.last).form.length, LONGEST)
-        checked = _remembered(
-            mixer, LayerContext(model.width, length, model.causal, model.encoding == "rotary")
-        )
-        if causal and "causal" not in checked.objectives:
-            why = next(iter(checked.failures), "its outputs are random")
-            raise SpecError(
-                f"{checked.mixer} must not be pretrained causally ({why}); use --objective masked"
+        full = recipe.task_of(recipe.last).form.length
+        for length in sorted({min(full, SHORT), min(full, SHORT) if brief else full}):
+            checked = _remembered(
+                mixer, LayerContext(model.width, length, model.causal, model.encoding == "rotary")
             )
-        problems += [
-            line for failure in checked.failures if (line := f"{checked.mixer}: {failure}") not in problems
-        ]
+            problems += [it for it in _problems(checked, causal) if it not in problems]
     return problems
+
+
+def _problems(checked: Check, causal: bool) -> list[str]:
+    if causal and "causal" not in checked.objectives:
+        why = next(iter(checked.failures), "its outputs are random")
+        raise SpecError(f"{checked.mixer} must not be pretrained causally ({why}); use --objective masked")
+    return [f"{checked.mixer}: {failure}" for failure in checked.failures]
 
 
 _memory: dict[str, Check] = {}
@@ -164,7 +172,7 @@ _memory: dict[str, Check] = {}
 def _remembered(mixer: Mixer, place: LayerContext) -> Check:
     key = json.dumps([describe(mixer), describe(place)], sort_keys=True)
     if key not in _memory:
-        _memory[key] = check(mixer, place)
+        _memory[key] = check(mixer, place, None if place.length <= SHORT else IN_TRAINING)
     return _memory[key]
 
 
@@ -372,7 +380,7 @@ def _flops(subject: _Subject) -> float | None:
     subject = _learning(subject)
     x = subject.draw()[:1].requires_grad_()
     try:
-        return counted(subject.module, lambda: subject.run(x, None).sum())
+        return sum(counted(subject.module, lambda: subject.run(x, None).sum()))
     except Exception:  # the probe of gradients tells why
         return None
 

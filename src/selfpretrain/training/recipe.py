@@ -1,10 +1,7 @@
 """A recipe says everything about a run before it starts, and nothing else decides its outcome."""
 
 import dataclasses
-import functools
 import hashlib
-import importlib
-import inspect
 import json
 from typing import Annotated, Any, Literal
 
@@ -15,6 +12,7 @@ from ..objectives.base import Denoise, Objective
 from ..registry import name_of
 from ..spec import Count, Positive, Share, describe, is_ours, spec
 from ..tasks.base import Task
+from . import source
 from .model import Model
 from .optim import Optim
 from .transfer import EVERYTHING_BUT_THE_HEAD, Transfer
@@ -118,15 +116,20 @@ def fingerprint(recipe: Recipe) -> str:
 def identity(recipe: Recipe) -> dict[str, Any]:
     """Everything that decides the outcome.
 
-    That is: every field, the version of the data, the source of classes from outside this package, and
-    the version of our own numerics.
+    That is: every field, the version of the data, the source of classes from outside this package and of what
+    they import of their own, and the version of our own numerics.
     """
     return {
         "results": RESULTS,
         "recipe": describe(recipe),
         "data": [recipe.task.version(), *(recipe.task_of(s).version() for s in recipe.stages)],
-        "source": {name: _source(name) for name in _foreign(describe(recipe))},
+        "source": {name: source.digest(name) for name in foreign_modules(recipe)},
     }
+
+
+def foreign_modules(recipe: Recipe) -> list[str]:
+    """Modules of classes from outside this package, and what they import, see ``source.own_modules``."""
+    return sorted({each for name in _foreign(describe(recipe)) for each in source.own_modules(name)})
 
 
 def _foreign(plain: Any) -> set[str]:
@@ -137,12 +140,3 @@ def _foreign(plain: Any) -> set[str]:
     inside = set().union(*map(_foreign, plain.values())) if plain else set()
     module = str(plain.get("is", "")).partition(":")[0]
     return inside | ({module} if module and not is_ours(module) else set())
-
-
-@functools.cache
-def _source(module: str) -> str:
-    try:
-        text = inspect.getsource(importlib.import_module(module))
-    except (OSError, TypeError):  # typed into an interpreter: there is no file to hash
-        return ""
-    return hashlib.sha256(text.encode()).hexdigest()[:10]

@@ -283,9 +283,9 @@ def broken(folder: Folder, name: str) -> Iterator[None]:
 
 def _mend(name: str) -> str:
     """What to do about a damaged file that a stage has written: all of them can be made again."""
-    with_the_result = name in ("recipe.json", "environment.json", LOG, PREDICTIONS)
+    with_the_result = name in ("recipe.json", "environment.json", LOG, PREDICTIONS, SOURCES)
     return f"delete this one file, {'result.json beside it' if with_the_result else name}, and run again"
 
 
 WEIGHTS, LOG, CHECKPOINT = "weights.safetensors", "log.jsonl", "checkpoint.safetensors"
-PREDICTIONS, RESULT = "predictions.safetensors", "result.json"
+PREDICTIONS, RESULT, SOURCES = "predictions.safetensors", "result.json", "sources.json"

@@ -11,14 +11,17 @@ from scipy import sparse
 
 from selfpretrain.data.examples import Examples
 from selfpretrain.data.importing.importer import import_arrays
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.schema import SPLITS, Classes, Form, Values
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.imported import Imported
-from selfpretrain.tasks.inspect import baselines
+from selfpretrain.tasks.inspect import baselines, kernels
 from selfpretrain.tasks.inspect.baselines import baseline_scores
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.stdlib import Stdlib
+
+MORE = {baselines.KERNELS, "gradient boosting on statistics"}
+"""What is also known of values."""
 
 
 @pytest.fixture
@@ -65,7 +68,9 @@ def test_large_vocabularies_do_not_overflow():
 
 def test_known_answers_on_digits():
     scores = baseline_scores(Digits())
-    assert set(scores) == {"commonest class", "logistic regression on values", "nearest neighbour"}
+    assert set(scores) == {
+        "commonest class", "logistic regression on values", "nearest neighbour",
+    } | MORE  # fmt: skip
     assert scores["commonest class"] == pytest.approx(0.1, abs=0.02)
     assert scores["logistic regression on values"] > 0.93
     assert scores["nearest neighbour"] > 0.95
@@ -87,7 +92,7 @@ def test_the_root_operator_tells_a_third_of_listops():
 
 def test_unequal_lengths_are_summarised():
     scores = baseline_scores(Imported())
-    assert set(scores) == {"commonest class", "logistic regression on mean, sd, min, max"}
+    assert set(scores) == {"commonest class", "logistic regression on mean, sd, min, max"} | MORE
     assert scores["logistic regression on mean, sd, min, max"] > 0.6
 
 
@@ -206,3 +211,49 @@ def test_boosting_finds_what_is_not_linear():
     labels = {"train": y[:1000], "val": y[1000:1200], "test": y[1200:]}
     assert baselines._boosted(splits, labels) > 0.9
     assert baselines._logistic(splits, labels, baselines.LOGISTIC) < 0.7
+
+
+def curves(lengths, random):
+    """Fast or slow waves at any place: neither values at places nor their statistics tell them apart."""
+    y = random.randint(0, 2, len(lengths))
+    waves = [
+        (np.sin(random.rand() * 6 + np.arange(n) * (0.5, 0.7)[k]) + 0.3 * random.randn(n)).astype(np.float32)
+        for n, k in zip(lengths, y, strict=True)
+    ]
+    return Examples.ragged([wave[:, None] for wave in waves], y)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_kernels_tell_waves_apart_wherever_they_are(equal):
+    random = np.random.RandomState(0)
+    splits = {
+        split: curves(np.full(n, 60) if equal else random.randint(20, 60, n), random)
+        for split, n in {"train": 200, "val": 60, "test": 200}.items()
+    }
+    y = {split: examples.targets.numpy() for split, examples in splits.items()}
+    x = kernels.answers_above(splits)
+    assert all(part.min() >= 0 and part.max() <= 1 and len(part) == len(y[s]) for s, part in x.items())
+    assert baselines._ridge_classes(baselines._scaled(x), y) > 0.95
+    form = Form(Values(centre=(0.0,), spread=(1.0,)), 60, Classes(("slow", "fast")))
+    _, plain = baselines._features(form, splits)
+    assert baselines._logistic(plain, y, baselines.LOGISTIC) < 0.8
+
+
+def test_kernels_take_several_channels_and_do_not_see_padding():
+    random = np.random.RandomState(0)
+    sequences = [random.rand(n, 3).astype(np.float32) for n in (30, 12, 30, 25)]
+    together = Examples.ragged(sequences, np.array([0, 1, 0, 1]))
+    x = kernels.answers_above({"train": together, "test": together})
+    again = kernels.answers_above({"train": together, "test": together.take(torch.tensor([1]))})
+    differ = np.abs(again["test"][0] - x["test"][1]) > 1e-6  # by rounding at a threshold taken from here
+    assert differ.mean() < 0.01
+    assert len(np.unique(x["train"], axis=0)) == 4
+
+
+def test_kernels_are_left_out_where_they_take_long_or_find_no_room(monkeypatch):
+    short = Examples.even(np.zeros((4, 5, 1), np.float32), np.array([0, 1, 0, 1]))
+    assert kernels.answers_above({"train": short}) is None
+    long = Examples.even(np.zeros((4, 50, 1), np.float32), np.array([0, 1, 0, 1]))
+    assert kernels.answers_above({"train": long}) is not None
+    monkeypatch.setattr(kernels, "WORK", 1000)
+    assert kernels.answers_above({"train": long}) is None

@@ -9,15 +9,13 @@ from ...errors import DataError, offered
 from ..near_duplicates import fingerprints, similar
 from ..prepared import PreparedSet, Writer
 from ..schema import SPLITS, Classes, Form, Reals, Signal, Tokens, Values
-from ..splits import assign_splits, check_splits, split_number
+from ..splits import ENOUGH_GROUPS, assign_splits, check_splits, split_number
 from .labels import EXACT, Labels
 from .missing import fill_missing
 from .options import ImportOptions
 from .source import Part, Source
 
 MOST_TOKENS = 1 << 24
-FEW_GROUPS = 5
-"""Patients, speakers or files in a split below which people are told."""
 SUSPICIOUS = 0.02
 """Share of val and test sequences similar to one of train from which on people are told."""
 
@@ -231,7 +229,9 @@ def _few_groups(split: np.ndarray, groups: np.ndarray | None) -> list[str]:
     if groups is None:
         return []
     counts = [len(np.unique(groups[split == number])) for number in range(len(SPLITS))]
-    few = [f"{name} holds {count}" for name, count in zip(SPLITS, counts, strict=True) if count < FEW_GROUPS]
+    few = [
+        f"{name} holds {count}" for name, count in zip(SPLITS, counts, strict=True) if count < ENOUGH_GROUPS
+    ]
     note = f"of {len(np.unique(groups)):,} groups {', '.join(few)}; scores rest on so few"
     return [note] if few else []
 

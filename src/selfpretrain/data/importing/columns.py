@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, offered
+from .csv_files import Piece, TableFile
 from .options import ImportOptions
 from .source import MISSING, Part, Source, chosen, words
-from .table_files import Piece, TableFile
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
 """Columns that are taken for the label when nobody says which it is."""
@@ -127,6 +127,8 @@ def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     if options.label:
         return options
     found = [c for c in table.columns if c.lower() in LABELS]
+    if not options.header and "c1" in table.columns:
+        found = ["c1"]  # as the UCR archive has it
     if len(found) != 1:
         raise DataError(f"which column holds the labels? Give --label; columns: {offered(table.columns)}")
     return replace(options, label=found[0])

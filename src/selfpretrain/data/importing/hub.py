@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from ...errors import DataError
 from ..download import silence
-from .table_files import ROWS, Piece, TableFile, class_names
+from .csv_files import Piece, TableFile
+from .table_files import ROWS, class_names
 
 PATIENCE = 3.0
 """Seconds to wait for the hub before only what has been downloaded earlier is looked at."""

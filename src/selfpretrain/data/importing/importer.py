@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ...errors import DataError, nearest, offered
 from ...registry import names
@@ -16,12 +17,13 @@ from ..prepared import OLD, PreparedSet, Writer, writing
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
+from .csv_files import TableFile
 from .hub import hub_table
 from .long_tables import long_source
 from .media_files import SOUNDS, media_source
 from .options import ImportOptions
 from .source import Part, Source, readable
-from .table_files import SUFFIXES, TableFile, open_table
+from .table_files import SUFFIXES, open_table
 
 FOLDER = "own"
 """Where imported data lie in a data folder."""
@@ -61,7 +63,7 @@ class ImportPlan:
         if self.source.kind == "values":
             found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"
         found["lengths"] = f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
-        found["labels"] = offered(sorted(labels), 5)
+        found["labels"] = offered(sorted(labels), 40)
         return self.source.facts | found | self.source.facts  # what a source says of all counts
 
 
@@ -85,6 +87,8 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
         others = sorted(p.name for p in path.parent.glob("*"))[:1000]
         raise DataError(f"there is no {origin}{nearest(path.name, others) if others else ''}")
     suffixes = {p.suffix.lower() for p in path.rglob("*")} if path.is_dir() else {path.suffix.lower()}
+    if options.test:
+        return _of_two(origin, options)
     if ".ts" in suffixes:
         target = options.target if options.target != "auto" else ts_files.target_kind(path)
         return ImportPlan(origin, ts_files.series_source(path, options), replace(options, target=target))
@@ -95,7 +99,46 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if suffixes & {".npy", ".npz"} and path.is_file():
         source = arrays.array_source(arrays.read_arrays(path), options)
         return ImportPlan(origin, source, replace(options, label="y"))
-    return _of_table(origin, open_table(path, options.encoding), options)
+    return _of_table(origin, open_table(path, options.encoding, options.header), options)
+
+
+@dataclass
+class OfficialSplit(Source):
+    """Data of which other files than those to train on hold the test sequences."""
+
+    train: Source = field(kw_only=True)
+    test: Source = field(kw_only=True)
+
+    def parts(self) -> Iterator[Part]:
+        """Those to train on, then those to test on."""
+        for source, split in ((self.train, "train"), (self.test, "test")):
+            for part in source.parts():
+                told = pa.array([split] * len(part.lengths), pa.large_string())
+                yield replace(part, columns=part.columns | {"split": told})
+
+    def notes(self) -> list[str]:
+        """Of both."""
+        return [*self.train.notes(), *self.test.notes()]
+
+    def spot(self, position: int, channel: int) -> str:
+        """As in the first."""
+        return self.train.spot(position, channel)
+
+
+def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
+    """Data whose test sequences have a file of their own, e.g. NAME_TRAIN and NAME_TEST."""
+    if options.split:
+        raise DataError("--test says which sequences are for testing; leave --split out")
+    train, test = (plan_import(each, replace(options, test="")) for each in (origin, options.test))
+    one, other = train.source, test.source
+    if one.kind != other.kind:
+        raise DataError(f"{origin} holds {one.kind}, {options.test} {other.kind}; they must be alike")
+    facts = one.facts | {"split": f"test is {Path(options.test).name}"}
+    source = OfficialSplit(
+        one.kind, max(one.vocab, other.vocab), one.total + other.total if one.total and other.total else 0,
+        facts, [*one.hints, *other.hints], train=one, test=other,
+    )  # fmt: skip
+    return ImportPlan(origin, source, train.options)
 
 
 def import_data(

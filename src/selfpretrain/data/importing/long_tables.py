@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from ...errors import DataError
 from ...system.events import progress
 from .columns import facts_of, is_text, matching, read_numbers, with_label
+from .csv_files import TableFile
 from .options import ImportOptions
 from .source import Part, Signal, Source, chosen, whole, words
-from .table_files import TableFile
 
 AT_ONCE = 1 << 20
 """Positions that are handed on at a time."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError, offered
+from .. import audio
 from ..splits import SPLIT_NAMES
 from .options import ImportOptions
 from .source import Part, Signal, Source, readable, words
@@ -26,7 +27,7 @@ class MediaSource(Source):
     folder: Path = field(kw_only=True)
     files: list[Path] = field(kw_only=True)
     named: dict[str, list[str | None]] = field(kw_only=True)  # label, group, split: one word per file
-    skip_bad: bool = False
+    options: ImportOptions = field(kw_only=True)
     _rate: int = 0
 
     def parts(self) -> Iterator[Part]:
@@ -65,12 +66,18 @@ class MediaSource(Source):
                 if file.suffix.lower() in TEXTS:
                     return np.frombuffer(file.read_bytes(), np.uint8)
                 rate, samples = _sound(file)
+                if not len(samples):
+                    raise DataError(f"{name} holds no samples")
+                if self.options.rate or self.options.features != "raw":
+                    return _as_asked(rate, samples, self.options)
         except DataError as error:
-            if self.skip_bad:
+            if self.options.skip_bad:
                 return None
             raise DataError(f"{error}; --skip-bad leaves such files out") from error
         if self._rate and rate != self._rate:
-            raise DataError(f"{name} has {rate} samples per second, others {self._rate}; resample it")
+            raise DataError(
+                f"{name} has {rate} samples per second, others {self._rate}; --rate {self._rate} resamples"
+            )
         self._rate = rate
         return samples
 
@@ -107,14 +114,13 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
         named["label"] = [p[depth] for p in parts]
     texts = files[0].suffix.lower() in TEXTS
     facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
-    facts["labels"] = offered(sorted({label or "" for label in named["label"]}), 5)
+    facts["labels"] = offered(sorted({label or "" for label in named["label"]}), 40)
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
     facts |= {"split": "by name" if "split" in named else "made"}
     kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
     source = MediaSource(
-        kind, 256 if texts else 0, len(files), facts, folder=folder, files=files, named=named
+        kind, 256 if texts else 0, len(files), facts, folder=folder, files=files, named=named, options=options
     )
-    source.skip_bad = options.skip_bad
     return source
 
 
@@ -144,6 +150,18 @@ def _sound(file: Path) -> tuple[int, np.ndarray]:
         samples = (samples / 2**31).astype(np.float32)
     samples = samples if samples.dtype in (np.uint8, np.int16) else samples.astype(np.float32)
     return rate, samples[:, None] if samples.ndim == 1 else samples
+
+
+def _as_asked(rate: int, samples: np.ndarray, options: ImportOptions) -> np.ndarray:
+    """(length, channels) at the rate that is wanted, or (frames, features) of the mean of all channels."""
+    scale = {np.dtype(np.uint8): 128.0, np.dtype(np.int16): 32768.0}.get(samples.dtype, 1.0)
+    x = (samples.astype(np.float32) - 128 * (samples.dtype == np.uint8)) / np.float32(scale)
+    if options.rate and options.rate != rate:
+        x, rate = audio.resampled(x, rate, options.rate), options.rate
+    if options.features == "raw":
+        return x
+    energies = audio.mel(x.mean(1, dtype=np.float64), rate)
+    return audio.cepstra(energies) if options.features == "mfcc" else energies.astype(np.float32)
 
 
 def _reader() -> Callable[..., tuple[np.ndarray, int]]:

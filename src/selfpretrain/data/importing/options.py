@@ -8,6 +8,8 @@ Kind = Literal["auto", "text", "tokens", "values"]
 """What sequences hold."""
 TargetKind = Literal["auto", "classes", "reals"]
 """What is to be predicted."""
+AudioFeatures = Literal["raw", "mel", "mfcc"]
+"""Samples, energies of 64 mel bands every 10 ms, or 20 cepstral coefficients of these."""
 MissingPolicy = Literal["refuse", "drop", "cut", "fill", "mask"]
 """What to do about values that are not known."""
 
@@ -29,6 +31,10 @@ class ImportOptions:
     length: Count | None = None  # longer sequences are cut
     window: Count | None = None  # sequences are cut into pieces of so many positions
     stride: Count | None = None  # from the start of one window to that of the next; None: the window
+    rate: Count | None = None  # samples per second that recordings are brought to
+    features: AudioFeatures = "raw"  # what is taken of recordings
+    header: bool = True  # whether the first row of a CSV file names its columns; else they are c1, c2, ...
+    test: str = ""  # a file of test sequences, beside one of training sequences
     encoding: str = ""  # of a text file; empty: UTF-8, or Latin-1 if it is not
     skip_bad: bool = False  # leave out files that cannot be read
     split_seed: Seed = 0  # another division into train, val and test

@@ -1,130 +1,25 @@
 """Tables in files, read a piece at a time: CSV, TSV, JSON lines, Parquet, Arrow, or a folder of them."""
 
-import abc
-import codecs
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from csv import reader
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import parquet
 
 from ...errors import DataError
 from ..splits import SPLIT_NAMES
-from .source import chosen, lines, readable
+from .csv_files import PIECE, ArffTable, CsvTable, Piece, TableFile, named
+from .source import chosen, lines
 
-PIECE = 4 << 20
-"""Bytes that are read at a time; a row of a CSV file must not be longer."""
 ROWS = 1024
 """Rows that are read at a time where their size is not known before."""
-SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather")
-Piece = dict[str, pa.Array]
-
-
-@dataclass(frozen=True)
-class TableFile(abc.ABC):
-    """Columns of a file."""
-
-    path: Path
-
-    @property
-    @abc.abstractmethod
-    def columns(self) -> list[str]:
-        """Their names."""
-
-    @abc.abstractmethod
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """All rows of some columns, a few at a time."""
-
-    @property
-    def rows(self) -> int:
-        """How many there are; 0: not known."""
-        return 0
-
-    @property
-    def divided(self) -> bool:
-        """Whether its column ``split`` comes from how the files are laid out."""
-        return False
-
-    @property
-    def manner(self) -> str:
-        """How the file is read, for people."""
-        return self.path.suffix[1:]
-
-    def names(self, column: str) -> list[str]:
-        """What numbers in a column stand for, where the file says it."""
-        return []
-
-
-@dataclass(frozen=True)
-class CsvTable(TableFile):
-    """Text with a separator; every cell is a string, so that a wrong one can be named."""
-
-    encoding: str = ""
-
-    @cached_property
-    def _code(self) -> str:
-        return self.encoding or _encoding(self.path)
-
-    @cached_property
-    def _separator(self) -> str:
-        with self._text() as file:
-            first = next((line for line in self._pieces_of(file) if line.strip()), "")
-        bare = re.sub(r'"[^"]*"', "", first)
-        return max(",;\t|", key=bare.count)
-
-    def _text(self) -> TextIO:
-        code = "utf-8-sig" if self._code == "utf-8" else self._code
-        return self.path.open(encoding=code, errors="replace", newline="")
-
-    @property
-    def manner(self) -> str:
-        """The separator and the encoding."""
-        separator = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}[self._separator]
-        return f"{separator}, {self._code}"
-
-    @cached_property
-    def columns(self) -> list[str]:
-        """The first row."""
-        with _readable(self.path), self._text() as file:
-            rows = reader(self._pieces_of(file), delimiter=self._separator)
-            names = next((row for row in rows if row), [])
-        if not names:
-            raise DataError(f"{self.path.name} is empty; its first row must name the columns")
-        name, count = Counter(names).most_common(1)[0]
-        if count > 1:
-            raise DataError(f"{self.path.name} has two columns called {name[:40]!r}; rename one")
-        return names
-
-    def _pieces_of(self, file: TextIO) -> Iterator[str]:
-        """Lines, or of long ones pieces: a header is no longer than a row may be."""
-        return iter(lambda: file.readline(PIECE), "")
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """Cells as strings."""
-        types = {name: pa.large_string() for name in columns}
-        options = csv.ConvertOptions(
-            column_types=types, include_columns=list(columns), strings_can_be_null=False
-        )
-        with _readable(self.path):
-            for batch in self._open(options):
-                yield dict(zip(batch.schema.names, batch.columns, strict=True))
-
-    def _open(self, options: csv.ConvertOptions) -> csv.CSVStreamingReader:
-        return csv.open_csv(
-            self.path,
-            csv.ReadOptions(use_threads=False, block_size=PIECE, encoding=self._code),
-            csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
-            options,
-        )
+SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
 
 
 @dataclass(frozen=True)
@@ -144,7 +39,7 @@ class JsonLinesTable(TableFile):
             at += len(rows)
 
     def _lines(self) -> Iterator[dict[str, object]]:
-        with _readable(self.path), self.path.open(encoding="utf-8-sig") as file:
+        with named(self.path), self.path.open(encoding="utf-8-sig") as file:
             for number, line in lines(file, self.path.name):
                 if not line.strip():
                     continue
@@ -163,7 +58,7 @@ class ParquetTable(TableFile):
 
     @cached_property
     def _file(self) -> parquet.ParquetFile:
-        with _readable(self.path):
+        with named(self.path):
             return parquet.ParquetFile(self.path)
 
     @property
@@ -181,7 +76,7 @@ class ParquetTable(TableFile):
         meta = self._file.metadata
         size = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
         rows = max(min(PIECE * self.rows // max(size, 1), 1 << 16), 1)
-        with _readable(self.path):
+        with named(self.path):
             for batch in self._file.iter_batches(rows, columns=list(columns)):
                 yield dict(zip(batch.schema.names, batch.columns, strict=True))
 
@@ -196,7 +91,7 @@ class ArrowTable(TableFile):
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        with _readable(self.path), self._reader() as reader:
+        with named(self.path), self._reader() as reader:
             return reader.schema
 
     def _reader(self) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
@@ -214,7 +109,7 @@ class ArrowTable(TableFile):
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
         """The batches of the file, in pieces."""
-        with _readable(self.path), self._reader() as reader:
+        with named(self.path), self._reader() as reader:
             streamed = isinstance(reader, pa.RecordBatchStreamReader)
             batches = reader if streamed else map(reader.get_batch, range(reader.num_record_batches))
             for batch in batches:
@@ -269,7 +164,7 @@ class TableFolder(TableFile):
         return self.members[0].names(column)
 
 
-def open_table(path: Path, encoding: str = "") -> TableFile:
+def open_table(path: Path, encoding: str = "", header: bool = True) -> TableFile:
     """The table in a file, or the tables in a folder.
 
     Raises:
@@ -280,7 +175,9 @@ def open_table(path: Path, encoding: str = "") -> TableFile:
         if not files:
             raise DataError(f"{path} holds no table; known: {', '.join(SUFFIXES)}")
         return TableFolder(
-            path, tuple(open_table(f, encoding) for f in files), tuple(_told_split(f, path) for f in files)
+            path,
+            tuple(open_table(f, encoding, header) for f in files),
+            tuple(_told_split(f, path) for f in files),
         )
     kinds: dict[str, type[JsonLinesTable | ParquetTable | ArrowTable]] = {
         ".jsonl": JsonLinesTable,
@@ -292,7 +189,9 @@ def open_table(path: Path, encoding: str = "") -> TableFile:
     if kind := kinds.get(path.suffix.lower()):
         return kind(path)
     if path.suffix.lower() in (".csv", ".tsv", ".txt"):
-        return CsvTable(path, encoding)
+        return CsvTable(path, encoding, header)
+    if path.suffix.lower() == ".arff":
+        return ArffTable(path, encoding)
     raise DataError(f"{path.name} ends in none of {', '.join(SUFFIXES)}, .ts, .npy or .npz")
 
 
@@ -308,18 +207,6 @@ def _told_split(file: Path, folder: Path) -> str:
     """The split that a file name such as train-00000-of-00002.parquet or a folder tells of."""
     parts = [*file.relative_to(folder).parts[:-1], re.split(r"[^a-zA-Z]", file.name)[0]]
     return next((part.lower() for part in parts if part.lower() in SPLIT_NAMES), "")
-
-
-def _encoding(path: Path) -> str:
-    with path.open("rb") as file:
-        start = file.read(1 << 20)
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "utf-8"
 
 
 def _column(values: list[object], name: str, at: int) -> pa.Array:
@@ -339,20 +226,3 @@ def _fit(first: object, value: object) -> bool:
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return False
     return True
-
-
-def _readable(path: Path) -> AbstractContextManager[None]:
-    return readable(path.name, _plain)
-
-
-def _plain(complaint: str) -> str:
-    """Arrow's words in ours; it counts the header as row 1."""
-    row = re.search(r"Row #(\d+)", complaint)
-    where = f", row {int(row[1]) - 1}: " if row else ": "
-    if "invalid UTF8" in complaint:
-        return f"{where}this is not UTF-8; give --encoding, e.g. latin-1"
-    if counts := re.search(r"Expected (\d+) columns, got (\d+)", complaint):
-        return f"{where}{counts[2]} cells where the header has {counts[1]}; is a quote or separator missing?"
-    if "straddling" in complaint:
-        return f"{where}a row of more than {PIECE >> 20} MB, or a quote that is not closed"
-    return f"{where}it cannot be read ({complaint})"

@@ -73,11 +73,17 @@ def target_kind(path: Path) -> TargetKind:
 
 
 def _pair(folder: Path) -> list[tuple[Path, str]]:
-    files = sorted(folder.glob("*.ts"), reverse=True)
-    splits = [file.stem.rpartition("_")[2].lower() for file in files]
-    if sorted(splits) != ["test", "train"]:
-        raise DataError(f"{folder} must hold one ..._TRAIN.ts and one ..._TEST.ts; name a file instead")
-    return list(zip(files, splits, strict=True))
+    pairs: dict[str, dict[str, Path]] = {}
+    for file in folder.glob("*.ts"):
+        name, _, split = file.stem.rpartition("_")
+        pairs.setdefault(name, {})[split.lower()] = file
+    whole = {name: files for name, files in pairs.items() if set(files) == {"train", "test"}}
+    chosen = whole.get(folder.resolve().name) or (next(iter(whole.values())) if len(whole) == 1 else None)
+    if chosen is None:
+        raise DataError(
+            f"{folder} must hold one ..._TRAIN.ts and one ..._TEST.ts; name them: A_TRAIN.ts --test A_TEST.ts"
+        )
+    return [(chosen[split], split) for split in ("train", "test")]
 
 
 def _header(path: Path) -> tuple[dict[str, str], int]:

@@ -19,6 +19,8 @@ from ...training import cost
 from ...training.model import Model
 from ...training.recipe import Budget, Recipe, Stage
 
+UNITS = ("steps", "epochs", "flops", "seconds", "hours")
+"""What a budget is given in."""
 SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
 """The columns of the usual arms."""
 
@@ -53,6 +55,20 @@ class Arms:
                 self, model=amend(self.model, rest, text), scratch_model=amend(self.scratch_model, rest, text)
             )
         return amend(self, path, text)
+
+    def shortened(self, share: float) -> "Arms":
+        """The same with every stage trained for a share of its budget."""
+
+        def cut(stage: Stage) -> Stage:
+            left = {
+                unit: round(value * share) or 1 if unit == "steps" else value * share
+                for unit, value in vars(stage.budget).items()
+                if unit in UNITS and value is not None
+            }
+            return replace(stage, budget=replace(stage.budget, **left))
+
+        pretrain, finetune, scratch = map(cut, (self.pretrain, self.finetune, self.scratch))
+        return replace(self, pretrain=pretrain, finetune=finetune, scratch=scratch)
 
 
 def tied(task: Task, arms: Arms) -> Stage:

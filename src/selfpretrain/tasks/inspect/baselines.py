@@ -16,6 +16,7 @@ from ...data.examples import Examples, generator
 from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
 from ...errors import DataError
 from ..base import Task
+from . import kernels
 
 GRAMS = 4
 """Tokens in the longest run that is counted."""
@@ -29,8 +30,11 @@ LOGISTIC = (0.01, 0.1, 1.0, 10.0)
 """Inverse regularisation strengths that are tried with values."""
 LOGISTIC_RUNS = (1.0, 10.0, 100.0)
 """The same with runs of tokens, whose weights are small."""
+TREES = 50_000
+"""Examples times classes up to which trees are boosted on what is known of any values."""
 BOOSTED = (100, 300)
 """Numbers of boosted trees that are tried."""
+KERNELS = "ridge regression on kernels (MiniRocket)"
 RIDGE = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Regularisation strengths of ridge regression that are tried."""
 
@@ -43,11 +47,12 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     """Scores of simple methods on all labelled test examples, by name of the method.
 
     Classes: the commonest class; logistic regression on runs of 1-4 tokens weighted by TF-IDF, or on
-    standardised values; the nearest neighbour, where sequences are equally long; one entry for each shortcut
-    of the task. On ``QUICK`` examples: logistic regression on which symbol stands where, in short sequences
-    of equal length; gradient boosting on the task's statistics. Reals: the mean, and ridge regression on the
-    same features. Where test examples share positions with training examples, as overlapping windows of a
-    recording do: the answer of the nearest.
+    standardised values; ridge regression on how often fixed kernels answer to values; the nearest neighbour,
+    where sequences are equally long; one entry for each shortcut of the task. On ``QUICK`` examples:
+    logistic regression on which symbol stands where, in short sequences of equal length; gradient boosting on
+    the task's statistics, or on those of values where these are ``TREES`` at most. Reals: the mean, and ridge
+    regression on the same features. Where test examples share positions with training examples, as
+    overlapping windows of a recording do: the answer of the nearest.
 
     Args:
         limit: examples to fit on, and examples to tune on, at most, for all but quick methods.
@@ -79,14 +84,18 @@ def _labelled(task: Task, split: Split, limit: int) -> Examples:
 def _scores(task: Task, form: Form, splits: Splits) -> dict[str, float]:
     y = {split: examples.targets.numpy() for split, examples in splits.items()}
     kind, x = _features(form, splits)
+    told = None if isinstance(form.signal, Tokens) else kernels.answers_above(splits)
     if isinstance(form.target, Reals):
         mean = np.full(len(y["test"]), y["train"].mean(dtype=np.float64))
-        return {"mean": _r2(mean, y["test"]), f"ridge regression on {kind}": _ridge(x, y)}
+        scores = {"mean": _r2(mean, y["test"]), f"ridge regression on {kind}": _ridge(x, y)}
+        return scores | ({} if told is None else {KERNELS: _ridge(_scaled(told), y)})
     commonest = np.full(len(y["test"]), np.bincount(y["train"]).argmax())
     scores = {"commonest class": _accuracy(commonest, y["test"])}
     if len(np.unique(y["train"])) > 1:
         strengths = LOGISTIC_RUNS if isinstance(form.signal, Tokens) else LOGISTIC
         scores[f"logistic regression on {kind}"] = _logistic(x, y, strengths)
+    if told is not None and len(np.unique(y["train"])) > 1:
+        scores[KERNELS] = _ridge_classes(_scaled(told), y)
     if kind == "values":
         scores["nearest neighbour"] = _neighbour(x, y)
     return scores | {name: _shortcut(cue, splits, y) for name, cue in task.shortcuts().items()}
@@ -102,6 +111,9 @@ def _quick(task: Task, splits: Splits) -> dict[str, float]:
         x = {split: _placed(examples, signal.vocab) for split, examples in splits.items()}
         scores["logistic regression on symbols at their places"] = _logistic(x, y, LOGISTIC)
     told = {split: task.statistics(examples) for split, examples in splits.items()}
+    trees = len(y["train"]) * len(np.unique(y["train"]))
+    if told["train"] is None and not isinstance(signal, Tokens) and trees <= TREES:
+        told = {s: np.concatenate(_each_view(examples, _summary), axis=1) for s, examples in splits.items()}
     if told["train"] is not None and several:
         scores["gradient boosting on statistics"] = _boosted(told, y)
     return scores
@@ -141,10 +153,13 @@ def _features(form: Form, splits: Splits) -> tuple[str, dict[Split, Features]]:
     whole = equal and int(lengths[0]) * form.signal.channels * form.views <= PIXELS
     look = _whole if whole else _summary
     x = {split: np.concatenate(_each_view(examples, look), axis=1) for split, examples in splits.items()}
+    return ("values" if whole else "mean, sd, min, max"), _scaled(x)
+
+
+def _scaled(x: Mapping[Split, Features]) -> dict[Split, Features]:
     centre, spread = x["train"].mean(0), x["train"].std(0)
     spread[spread < 1e-9] = 1.0
-    x = {split: (part - centre) / spread for split, part in x.items()}
-    return ("values" if whole else "mean, sd, min, max"), x
+    return {split: (part - centre) / spread for split, part in x.items()}
 
 
 def _each_view(examples: Examples, look: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
@@ -249,6 +264,14 @@ def _ridge(x: Mapping[Split, Features], y: Mapping[Split, np.ndarray]) -> float:
     fits = [Ridge(alpha=alpha).fit(x["train"], y["train"]) for alpha in RIDGE]
     best = max(fits, key=lambda fit: _r2(fit.predict(x["val"]), y["val"]))
     return _r2(best.predict(x["test"]), y["test"])
+
+
+def _ridge_classes(x: Mapping[Split, Features], y: Mapping[Split, np.ndarray]) -> float:
+    from sklearn.linear_model import RidgeClassifier
+
+    fits = [RidgeClassifier(alpha=alpha).fit(x["train"], y["train"]) for alpha in RIDGE]
+    best = max(fits, key=lambda fit: _accuracy(fit.predict(x["val"]), y["val"]))
+    return _accuracy(best.predict(x["test"]), y["test"])
 
 
 def _shortcut(cue: Callable[[Examples], Tensor], splits: Splits, y: Mapping[Split, np.ndarray]) -> float:

@@ -20,6 +20,7 @@ from ...data.importing import importer
 from ...data.near_duplicates import STEP, similar
 from ...data.prepared import open_set
 from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
+from ...data.splits import ENOUGH_GROUPS
 from ...errors import DamagedData, DataError, offered
 from ...registry import name_of
 from ...system.events import progress
@@ -35,10 +36,10 @@ Profiles = dict[Split, Profile]
 
 COPIES, LIKENESS = 0.01, 0.02
 """Shares of val and test that may be equal, or similar, to training examples: official splits have some."""
+ALIKE = 0.10
+"""The same of sequences that share half of their runs: of few symbols, some do by chance."""
 FEW = 10
 """Labelled training examples below which a class is called rare."""
-FEW_GROUPS = 5
-"""Patients, speakers or files in val or test below which a score says little about others."""
 EASY = 0.95
 """Score of a simple method from which on little is left to learn."""
 SAME = 0.999
@@ -151,7 +152,7 @@ def _groups(splits: Splits) -> Finding:
         return Finding("groups", level, f"{len(torn):,} of {number:,} are in several splits")
     text = f"{number:,}, none of them in two splits"
     fewest = min(map(len, known))
-    if fewest < FEW_GROUPS:
+    if fewest < ENOUGH_GROUPS:
         return Finding("groups", "note", f"{text}; but a split holds only {fewest}: scores rest on so few")
     return Finding("groups", "fine", text)
 
@@ -227,7 +228,7 @@ def _alike(splits: Splits, profiles: Profiles) -> Finding:
         places = similar(*sketches, partial(_at, splits[split]), train)
         found += len(np.unique(places % max(len(splits[split]), 1)))
     return _share(
-        "similar sequences", found, splits, "share half of their runs with a training example", LIKENESS
+        "similar sequences", found, splits, "share half of their runs with a training example", ALIKE
     )
 
 

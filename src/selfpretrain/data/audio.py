@@ -1,0 +1,54 @@
+"""Audio as sequences: another rate, mel bands, and cepstral coefficients."""
+
+import functools
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+BANDS, COEFFICIENTS = 64, 20
+"""Mel bands, and coefficients that are kept."""
+WINDOW, HOP = 0.025, 0.010
+"""Seconds in a window, and from one to the next, where nothing else is said."""
+
+
+def mel(samples: Float[np.ndarray, "length"], rate: int, window: int = 0, hop: int = 0) -> np.ndarray:
+    """(frames, 64) energies log(|FFT(hann * x)|^2 @ bands + 1e-6) of samples in [-1, 1).
+
+    Windows are centred and the ends mirrored; bands are triangles on the HTK mel scale.
+
+    Args:
+        window: samples in a window; by default 25 ms.
+        hop: samples from one window to the next; by default 10 ms.
+    """
+    window, hop = window or 2 * max(1, round(WINDOW * rate / 2)), hop or max(1, round(HOP * rate))
+    x = np.pad(samples, window // 2, mode="reflect")
+    frames = np.lib.stride_tricks.sliding_window_view(x, window)[::hop]
+    hann = np.sin(np.pi * np.arange(window) / window) ** 2
+    power = np.square(np.abs(np.fft.rfft(frames * hann)))
+    return np.log(power @ _bands(rate, window) + 1e-6)
+
+
+def cepstra(energies: np.ndarray) -> np.ndarray:
+    """(frames, 20) coefficients of the orthonormal DCT-II, mel-frequency cepstral coefficients."""
+    from scipy.fft import dct
+
+    return dct(energies, norm="ortho")[:, :COEFFICIENTS].astype(np.float32)
+
+
+def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+    """(length, channels) float32 samples at another rate, by a polyphase filter that keeps aliases out."""
+    from scipy.signal import resample_poly
+
+    common = math.gcd(rate, wanted)
+    return resample_poly(samples, wanted // common, rate // common, axis=0).astype(np.float32)
+
+
+@functools.cache
+def _bands(rate: int, window: int) -> Float[np.ndarray, "bins bands"]:
+    """Triangles that rise and fall between neighbouring points, evenly spaced on the mel scale."""
+    top = 2595 * np.log10(1 + rate / 2 / 700)
+    points = 700 * (10 ** (np.linspace(0, top, BANDS + 2) / 2595) - 1)
+    left, middle, right = points[:-2], points[1:-1], points[2:]
+    hertz = np.linspace(0, rate / 2, window // 2 + 1)[:, None]
+    return np.minimum((hertz - left) / (middle - left), (right - hertz) / (right - middle)).clip(min=0)

@@ -1,0 +1,99 @@
+"""Values described by how often fixed kernels answer to them, as MiniRocket does.
+
+Dempster, Schmidt and Webb (2021), MiniRocket: the 84 kernels of nine weights that are -1 or, three of them,
+2; dilated by powers of two; a feature is the share of positions at which an answer exceeds a threshold, which
+is a quantile of answers to training sequences. Kernels see one random channel each, or several.
+"""
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import conv1d
+
+from ...data.examples import Batch, Examples, generator
+from ...data.schema import Split
+
+WIDTH, TWOS = 9, 3
+FEATURES = 2_000
+"""Numbers per sequence, about."""
+WORK = 4e9
+"""Answers of kernels that are worked out at most: some seconds."""
+SEEN = 32
+"""Training sequences from which thresholds are taken."""
+CHUNK = 16
+
+
+def answers_above(splits: Mapping[Split, Examples]) -> dict[Split, np.ndarray] | None:
+    """(n, features) shares for every split; None where it would take too long, or sequences are too short."""
+    longest = max(int(examples.longest.max()) for examples in splits.values())
+    total = sum(int(examples.lengths.sum()) for examples in splits.values())
+    dilations = [2**power for power in range(12) if (WIDTH - 1) * 2**power < longest]
+    places = list(combinations(range(WIDTH), TWOS))
+    dilations = dilations[-max(1, int(WORK / max(1, total * len(places)))) :]
+    if not dilations or total * len(places) > WORK:
+        return None
+    kernels = torch.full((len(places), WIDTH), -1.0)
+    kernels[torch.arange(len(places))[:, None], torch.tensor(places)] = 2.0
+    weights = _over_channels(kernels, splits["train"].batch(torch.tensor([0])).inputs.shape[-1])
+    quantiles = max(1, FEATURES // (len(places) * len(dilations)))
+    some = splits["train"].take(torch.randperm(len(splits["train"]), generator=generator("kernels"))[:SEEN])
+    found = {}
+    thresholds = [_thresholds(some, weights, dilation, quantiles) for dilation in dilations]
+    for split, examples in splits.items():
+        parts = [
+            torch.cat([_shares(batch, weights, *each) for each in zip(dilations, thresholds, strict=True)], 1)
+            for batch in _in_order(examples)
+        ]
+        x = torch.cat(parts).numpy()
+        found[split] = np.concatenate(np.split(x, examples.views), axis=1) if examples.views > 1 else x
+    return found
+
+
+def _over_channels(kernels: Tensor, channels: int) -> Tensor:
+    """(kernels, channels, width): each over one channel, or over some of them."""
+    random, masks = generator("kernels", "channels"), torch.zeros(len(kernels), channels)
+    for mask in masks:
+        number = int(2 ** (torch.rand(1, generator=random) * np.log2(min(channels, WIDTH) + 1)))
+        mask[torch.randperm(channels, generator=random)[: max(1, number)]] = 1
+    return kernels[:, None] * masks[..., None]
+
+
+def _in_order(examples: Examples) -> list[Batch]:
+    """All examples, a few at a time; of several views, all first ones come first."""
+    return [
+        examples.__class__(
+            examples.flat, starts[None], lengths[None], examples.targets[:1].expand(len(starts)),
+            packed=examples.packed,
+        ).batch(torch.arange(len(starts)))
+        for starts, lengths in zip(
+            examples.starts.reshape(-1).split(CHUNK), examples.lengths.reshape(-1).split(CHUNK), strict=True
+        )
+    ]  # fmt: skip
+
+
+def _answers(batch: Batch, weights: Tensor, dilation: int) -> Tensor:
+    """(B, kernels, L) of sequences whose own mean is taken out."""
+    real = batch.real()[..., None].float()
+    x = batch.inputs.nan_to_num() * real
+    x = (x - x.sum(1, keepdim=True) / real.sum(1, keepdim=True)) * real
+    return conv1d(x.mT, weights, padding="same", dilation=dilation)
+
+
+def _thresholds(some: Examples, weights: Tensor, dilation: int, quantiles: int) -> Tensor:
+    """(kernels, quantiles) levels that answers to training sequences exceed more and less often."""
+    found = []
+    for batch in _in_order(some):
+        found.append(_answers(batch, weights, dilation).transpose(0, 1)[:, batch.real()])
+    every = torch.cat(found, 1)
+    every = every[:, torch.linspace(0, every.shape[1] - 1, min(every.shape[1], 10_000)).long()]
+    return every.quantile((torch.arange(quantiles) + 0.5) / quantiles, dim=1).T
+
+
+def _shares(batch: Batch, weights: Tensor, dilation: int, thresholds: Tensor) -> Tensor:
+    """(B, kernels * quantiles) of the real positions."""
+    answers, real = _answers(batch, weights, dilation), batch.real()[:, None]
+    above = [((answers > level[:, None]) & real).sum(-1) for level in thresholds.T]
+    return torch.stack(above, -1).flatten(1) / real.sum(-1)

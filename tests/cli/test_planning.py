@@ -1,0 +1,87 @@
+"""What is said before anything is trained: how long it takes, and what would fit."""
+
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+
+import toys
+from selfpretrain.cli import app
+from selfpretrain.errors import SpecError
+from selfpretrain.runner.plan import Forecast
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies import _running
+from selfpretrain.system.files import read_json
+
+TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--seeds", "1"]
+
+
+def environment():
+    return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "1"}
+
+
+def one_line(text):
+    return " ".join(text.split())
+
+
+def test_a_dry_run_takes_less_than_three_seconds_of_processor_time(tmp_path):
+    command = [sys.executable, "-m", "selfpretrain", "compare", "--task", "digits", "--dry-run"]
+    subprocess.run(command, cwd=tmp_path, env=environment(), check=True, capture_output=True)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run(command, cwd=tmp_path, env=environment(), check=True, capture_output=True)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 3
+    assert not list(tmp_path.iterdir())
+
+
+def test_long_sequences_are_planned_without_a_pass_over_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    seen = []
+    monkeypatch.setattr("selfpretrain.training.cost._count", lambda *arguments: seen.append(arguments))
+    long = [*TOY, "-s", "task.length=16000", "-s", "task.shortest=15000", "--dry-run"]
+    assert app.run(long) == 0 and not seen
+    said = one_line(capsys.readouterr().out)
+    assert "guessed at 25 GFLOP/s a core; --measure times the steps" in said and " h " in said
+
+
+def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_path, monkeypatch):
+    study = _running.comparison(toys.Majority(), ("attention", "s4d"), "causal", 1, "small", {})
+    workspace, asked = Workspace(tmp_path), []
+
+    def takes_an_hour(*arguments, **settings):
+        asked.append(settings["timed"])
+        return Forecast([], "", 3600.0)
+
+    monkeypatch.setattr(_running, "forecast", takes_an_hour)
+    dry = _running.within(1800.0, study, "small", workspace, dry=True)
+    assert not list(tmp_path.iterdir())
+    short = _running.within(1800.0, study, "small", workspace)
+    assert _running.within(1800.0, study, "small", workspace) == short == dry
+    assert asked == [True, True]  # the last one was remembered
+    for before, after in zip(study.arms, short.arms, strict=True):
+        for stage in ("pretrain", "finetune", "scratch"):
+            steps = getattr(before, stage).budget.steps
+            assert getattr(after, stage).budget.steps == round(0.4 * steps)
+    assert short.notes()[-1] == "to end within 30 min 0 s rather than 1 h 0 min: every arm trains 40% as long"
+    assert _running.within(7200.0, study, "small", workspace) == study
+    with pytest.raises(SpecError, match=r"1.1% of the usual training would fit, which is too little"):
+        _running.within(50.0, study, "small", workspace)
+    assert read_json(tmp_path / "time-limits.json")
+
+
+@pytest.mark.parametrize("text", ["10", "m", "0s", "-3m", "infh", "nanh", "5d"])
+def test_what_is_no_time_limit(text, capsys):
+    assert app.run([*TOY, "--time-limit", text]) == 2
+    assert "write it as 45s, 30m or 2h" in capsys.readouterr().err
+
+
+def test_who_will_wait_for_long_is_told_before_it_starts(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_running, "carry_out", lambda *arguments: None)
+    monkeypatch.setattr("selfpretrain.cli.printing.show_results", lambda results: None)
+    assert app.run([*TOY, "-s", "task.length=16000", "-s", "task.shortest=15000"]) == 0
+    said = one_line(capsys.readouterr().err)
+    assert "note: this takes about" in said and "--time-limit 1h shortens all arms alike" in said
+    assert app.run(TOY) == 0
+    assert "note" not in capsys.readouterr().err

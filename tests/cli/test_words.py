@@ -1,0 +1,120 @@
+"""What people read in a terminal: help, settings, suggestions, narrow tables, JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import toys
+from selfpretrain.cli import app
+from selfpretrain.data.importing.importer import import_arrays
+from selfpretrain.runner.plan import jobs
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies._running import comparison
+
+TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--seeds", "1", "--dry-run"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+
+
+def said(capsys, *arguments, code=0):
+    assert app.run(list(arguments)) == code
+    found = capsys.readouterr()
+    return " ".join((found.out + found.err).split())
+
+
+def test_nothing_is_a_question_for_help(capsys):
+    assert said(capsys) == said(capsys, "--help") == said(capsys, "-h")
+
+
+@pytest.mark.parametrize("verb", app.EXAMPLES)
+def test_every_verb_has_an_example_that_it_understands(verb, capsys):
+    text = said(capsys, verb, "-h")
+    assert f"Example: {app.EXAMPLES[verb]}" in text
+    flags = [word for word in app.EXAMPLES[verb].split() if word.startswith("--")]
+    assert all(flag in text for flag in flags) and app.EXAMPLES[verb].startswith(f"spt {verb} ")
+
+
+def test_verbs_are_shown_in_panels(capsys):
+    text = said(capsys, "--help")
+    assert text.index("compare") < text.index("Groups of further commands") < text.index("Look after folders")
+    assert text.index("Look after folders") < text.index("Single runs") < text.index("Trace a printed number")
+
+
+def test_settings_can_be_listed(capsys):
+    found = json.loads(said(capsys, "list", "settings", "toys:Majority", "--json"))
+    assert found["task.length"] == 24 and found["mixer.heads"] and found["finetune.optim.lr"] == 2e-3
+    for path, value in found.items():
+        text = json.dumps(value) if isinstance(value, int | float | str | None) else None
+        if text and not path.startswith("task") and "budget" not in path:
+            study = comparison(toys.Majority(), ("attention",), None, 1, "small", {})
+            assert study.amended({path: text}).arms == study.arms, path
+
+
+@pytest.mark.parametrize(
+    ("setting", "offered"),
+    [
+        ("lr=1", "did you mean pretrain.optim.lr or finetune.optim.lr or scratch.optim.lr?"),
+        ("model.widht=8", "did you mean 'model.width'?"),
+        ("finetune.optim.rate=8", "there is no setting 'finetune.optim.rate'"),
+    ],
+)
+def test_a_setting_that_is_none_names_those_there_are(setting, offered, capsys):
+    text = said(capsys, *TOY, "-s", setting, code=2)
+    assert offered in text and "spt list settings majority shows all" in text
+
+
+def test_imported_data_are_tasks(capsys, random):
+    import_arrays("mine", random.rand(60, 8), [0, 1] * 30)
+    assert "mine Imported, in" in said(capsys, "list", "tasks")
+    assert "mine" in json.loads(said(capsys, "list", "tasks", "--json"))
+
+
+def test_names_that_are_far_away_are_not_offered(capsys):
+    assert "did you mean" not in said(capsys, "compare", "--task", "nosuch", "--dry-run", code=2)
+    assert "did you mean 'digits'" in said(capsys, "compare", "--task", "digit", "--dry-run", code=2)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_plan_fits_any_terminal(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert app.run([*TOY, "--mixers", "attention,gru"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == "Stages to run, task majority, times 1"
+    table = [line.rstrip() for line in lines if not line.startswith("8 stages asked")]
+    assert all(len(line) <= columns for line in table)
+    words = " ".join(table).split()
+    assert {"mixer", "parameters", "FLOPs", "attention", "classify", "causal"} <= set(words)
+
+
+def test_a_pipe_is_as_wide_as_it_takes(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert app.run(TOY) == 0
+    assert any("causal > classify" in line for line in capsys.readouterr().out.splitlines())
+
+
+def test_plans_and_machines_as_json(capsys):
+    plan = json.loads(said(capsys, *TOY, "--json"))
+    assert [stage["stages"] for stage in plan["stages"]].count("causal > classify") == 1
+    assert plan["seconds"] > 0
+    assert json.loads(said(capsys, "doctor", "--json"))["selfpretrain"]
+
+
+def test_stages_have_names_that_people_read():
+    study = comparison(toys.Majority(), ("gru",), None, 2, "smoke", {})
+    titles = [job.title for job in jobs([cell.recipe for cell in study.cells()], Workspace(Path("runs")))]
+    assert "majority, gru, causal > classify, seed 1" in titles
+
+
+def test_a_report_of_several_folders_is_a_list(tmp_path, capsys):
+    for seed in ("0", "1"):
+        small = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--scale", "smoke"]
+        assert app.run([*small, "--seeds", "1", "--first-seed", seed, "-q", "--device", "cpu"]) == 0
+    capsys.readouterr()
+    assert app.run(["report", "runs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and all(line.endswith("report.html") for line in lines)
