@@ -101,7 +101,7 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
         (["compare", "--device", "cuda:77"], "--device auto"),
         (["compare", "--jobs", "none"], "--jobs"),
         (["compare", "--set", "pretrain.optim.lr"], "setting=value"),
-        (["compare", "--set", "pretrain.optm.lr=1"], "did you mean 'optim'"),
+        (["compare", "--set", "pretrain.optm.lr=1"], "did you mean pretrain.optim.lr"),
         (["compare", "--set", "pretrain.optim.lr=-1"], "greater than 0"),
         (["compare", "--set", "pretrain.budget.seconds=5"], "steps, epochs or FLOPs"),
         (["compare", "--set", "pretrain.budget.weeks=5"], "weeks"),
@@ -296,7 +296,7 @@ def test_a_list_waits_for_nothing_that_it_does_not_show(tmp_path):
     heavy = {"torch", "numpy", "scipy", "sklearn", "matplotlib", "jinja2", "numba", "pyarrow"}
     code = (
         "import sys; from selfpretrain.cli.app import run; run(['list', 'mixers']);"
-        f"own = [m for m in sys.modules if m.startswith('selfpretrain.cli')]; assert len(own) <= 4, own;"
+        f"own = [m for m in sys.modules if m.startswith('selfpretrain.cli')]; assert len(own) <= 5, own;"
         f"assert not {heavy} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, check=True)

@@ -178,10 +178,10 @@ def job(tmp_path):
 
 def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch, tmp_path):
     from selfpretrain.runner.detached import DetachedJob
-    from selfpretrain.training import recipe
+    from selfpretrain.training import source
 
     planned, workspace = DetachedJob.of(job[0]), job[1]
-    monkeypatch.setattr(recipe, "_source", lambda module: "another")
+    monkeypatch.setattr(source, "digest", lambda module: "another")
     how, reason = _remote.carry_out(planned, workspace, "mark")
     assert how == "failed"
     assert "toys.py is another file here than where the plan was made" in reason

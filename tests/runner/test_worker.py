@@ -23,6 +23,7 @@ from selfpretrain.studies.compare import prepare
 from selfpretrain.system.lease import lease_records
 from selfpretrain.system.store import FolderStore
 from selfpretrain.training import recipe as recipes_of
+from selfpretrain.training import source
 
 SOURCE = Path(selfpretrain.__file__).parents[1]
 WORKER = """
@@ -163,15 +164,15 @@ def test_other_data_give_no_result(left, monkeypatch):
 
 
 def test_another_file_of_a_mixer_gives_no_result(tmp_path, monkeypatch):
-    monkeypatch.setattr(recipes_of, "_source", lambda module: "before")
+    monkeypatch.setattr(source, "digest", lambda module: "before")
     toys = pytest.importorskip("toys")
     recipe = replace(comparison()[0], model=replace(comparison()[0].model, mixer=toys.Careless()))
     workspace = plan(tmp_path, [recipe])
     assert "add --trust toys" in next(iter(work(workspace).refused))
-    monkeypatch.setattr(recipes_of, "_source", lambda module: "after")
+    monkeypatch.setattr(source, "digest", lambda module: "after")
     (reason,) = work(workspace, ("toys",)).refused
     assert reason == "toys.py is another file here than where the plan was made"
-    monkeypatch.setattr(recipes_of, "_source", lambda module: "before")
+    monkeypatch.setattr(source, "digest", lambda module: "before")
     assert len(work(workspace, ("toys",)).finished) == 1
 
 

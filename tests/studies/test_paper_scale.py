@@ -89,9 +89,8 @@ def test_recipes_have_the_numbers_of_the_papers(line, monkeypatch):
         float(line[unit]) if line[unit] else None for unit in ("epochs", "hours")
     )
     assert (model.width, model.depth) == (int(line["width"]), int(line["depth"]))
-    rough = contextvars.ContextVar("rough")
-    rough.set({})
-    monkeypatch.setattr(cost, "_rough", rough)
+    draft = contextvars.ContextVar("draft", default=("rough", {}))
+    monkeypatch.setattr(cost, "_draft", draft)
     monkeypatch.setattr(cost, "_weightless", lambda recipe: toys.Leak(1))  # steps do not depend on it
     assert cost.plan(Recipe(of(line["task"]), model, (stage,))).steps == int(line["steps"])
 

@@ -33,8 +33,9 @@ from .recipe import Budget, Recipe, fingerprint
 GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 312e12, "h100": 989e12}
 """Peak FLOP/s of dense half-precision products, as their maker prints them; an H200 counts as an H100."""
 SPEED = 2.5e10
-"""FLOP/s of small networks on one core of a processor of 2024: between 1e10 (S4D) and 5e10 (attention)."""
+"""FLOP/s that a small network is taken to reach on one core: a guess, for those who do not measure."""
 USED = 0.05
+"""Share of a GPU's peak that is taken to be reached."""
 FITTED = (128, 256, 512)
 """Positions at which FLOPs are counted for a draft; longer sequences are told from these."""
 ASSUMED = "if 5 % of its peak is reached; Coser & Orvieto's times on an A100 correspond to 1 to 8 %"
