@@ -42,17 +42,18 @@ Every claim of the papers that is about scores, speed or why, in one line each; 
 what our studies show at the small scale: two cores, three seeds, at most 64 positions on most tasks, where
 other tasks stand in for the papers'. A claim is *supported* or *contradicted* where intervals leave no
 other reading, *open* where they hold both, *mixed* where tasks or rows disagree, and *silent* where nothing
-was measured. None of this tests the papers' numbers: that takes their data, their budgets and a GPU
-(`--scale paper`). This page is made from the results that ship, by `tools/claims_page.py`; the README and
-the index of studies say no more than it does.
+was measured with this version of the package. None of this tests the papers' numbers: that takes their data,
+their budgets and a GPU (`--scale paper`). This page is made from the results that ship, by
+`tools/claims_page.py`; the README and the index of studies say no more than it does.
 
 Intervals are 95 %, of seeds and test examples together as on the pages of the studies (of seeds alone on
 training data), in points of accuracy, and not corrected for the number of claims.
 """
 GAINS, LOSSES = {Standing.BETTER, Standing.AHEAD}, {Standing.WORSE, Standing.BEHIND}
 SUPPORTED, CONTRADICTED, OPEN, MIXED, SILENT = "supported", "contradicted", "open", "mixed", "silent"
+WAITS = "waits to be measured with this version"
 Line = dict[str, str]
-Read = Callable[[str], Analysis]
+Read = Callable[[str], Analysis | None]
 Finding = tuple[str, str]
 """What one comparison says of a claim, and in words."""
 
@@ -85,11 +86,12 @@ def _row(lines: list[Line], read_study: Read) -> str:
         if not line["study"]:
             words.append(line["note"] or line["b"])
             continue
-        found = list(findings(line, read_study(line["study"])))
+        analysis = read_study(line["study"])
+        found = list(findings(line, analysis)) if analysis else []
         said += found
         link = f"[{line['study']}](studies/{line['study']}-small/report.md)"
         note = f" ({line['note']})" if line["note"] else ""
-        words.append(f"{link}{note}: {'; '.join(text for _, text in found) or 'not measured yet'}")
+        words.append(f"{link}{note}: {'; '.join(text for _, text in found) or WAITS}")
     printed = f"{first['where']}: {first['printed']}" if first["printed"] else first["where"]
     return f"| {first['claim']} | {printed} | **{together(said)}** | {'<br>'.join(words)} |"
 
@@ -182,15 +184,13 @@ def _where(task: TaskAnalysis, compared: Difference) -> str:
 
 
 def reading(runs: Path) -> Read:
-    """Studies as the results that ship tell them, each read once."""
+    """Studies as the results that ship tell them, each read once; none of one that lacks a stage."""
     workspace = Workspace.of(runs, "cpu", "1")
 
     @functools.cache
-    def of(name: str) -> Analysis:
+    def of(name: str) -> Analysis | None:
         folder = made_page(name, workspace)
-        if folder is None:
-            sys.exit(f"{name} waits to be measured again; until then {PAGE.name} stays as it is")
-        return analyse(read(folder))
+        return analyse(read(folder)) if folder else None
 
     return of
 
