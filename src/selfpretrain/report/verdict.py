@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import format
-from .analysis import Difference, Ranking, RowOrder, RowPair, Standing, TaskAnalysis
+from .analysis import Analysis, Difference, Ranking, RowOrder, RowPair, Standing, TaskAnalysis
 from .results import CellResult
 
 GLOSS = {
@@ -58,6 +58,28 @@ def standings(tasks: Sequence[TaskAnalysis]) -> str:
     void = sum(bool(gain.estimate and _no_evidence(task, gain)) for task in tasks for gain in task.headline)
     but += f"; {void} of {len(gains)} decide nothing (diverged, equal answers or ceiling)" if void else ""
     return f"{' or '.join(heads)}: {', '.join(found)}{but}"
+
+
+def claim(analysis: Analysis) -> str:
+    """One sentence to quote: the headline gains with their intervals, seeds and version, and no more."""
+    record, several = analysis.results.record, len(analysis.tasks) > 1
+    found = [
+        f"{format.signed(task.metric, gain.estimate.mean)}{format.points(task.metric)} "
+        f"{format.interval(task.metric, gain.estimate.bounds)} for {gain.a[0]}{f' on {task.label}' * several}"
+        for task in analysis.tasks
+        for gain in task.headline
+        if gain.estimate is not None
+    ]
+    if not found or record.scale == "smoke":
+        return "Nothing can be claimed yet."
+    task = analysis.tasks[0]
+    treatment, control = task.task.headline
+    return (
+        f"The difference in test {format.name(task.metric)}{f' on {task.label}' * (not several)} between "
+        f"{treatment} and {_named(control)}, paired by seed, is {format.listing(found)} "
+        f"({format.plural(analysis.seeds, 'seed')}; 95 % intervals over seeds and test examples; "
+        f"selfpretrain {record.version}, {record.scale} scale)."
+    )
 
 
 def _counted(standing: Standing, gains: list[Difference], named: bool) -> str:
