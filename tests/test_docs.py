@@ -225,3 +225,16 @@ def test_every_guarantee_names_tests_that_there_are() -> None:
     promises = [line for line in rows if "`test_" in line]
     assert len(promises) > 15
     assert set(re.findall(r"`(test_\w+)`", page)) <= there
+
+
+def test_the_picture_of_the_readme_shows_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    effect = importlib.import_module("effect_picture")
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = effect.scores(page)
+    assert found["attention"] == (51.0, 62.4, 90.4) and len(found) == 2
+    drawn = effect.PICTURE.read_text(encoding="utf-8")
+    assert drawn == effect.picture(found), "python tools/effect_picture.py"
+    assert drawn != effect.picture({**found, "attention": (51.0, 62.4, 90.5)})
+    words = " ".join(page.partition("![")[2].partition("]")[0].split())
+    assert re.findall(r"\d+\.\d", words) == [str(value) for row in found.values() for value in row]
