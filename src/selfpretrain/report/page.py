@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..system.files import FORMAT, digest_of, write_json, write_text
-from . import certainty, facts, fit, format, pictures, tables
+from . import certainty, classes, facts, fit, format, pictures, plain, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
@@ -126,7 +126,8 @@ def compose(analysis: Analysis, depth: Depth = Depth.FULL) -> Page:
     sections = tuple(replace(section, depth=reach) for section, reach in found if not section.empty)
     name = f"{record.name}-{record.scale or analysis.results.tasks[0].record.task.name}"
     origin = f"selfpretrain {record.version}, {record.name}, planned {record.created}"
-    return Page(name, record.title, _lines(analysis), tuple(_outcomes(analysis)), sections, origin)
+    outcomes, said = tuple(_outcomes(analysis)), (plain.sentence(analysis), plain.arms(analysis))
+    return Page(name, record.title, _lines(analysis), outcomes, sections, origin, *said)
 
 
 def _lines(analysis: Analysis) -> tuple[str, ...]:
@@ -208,6 +209,14 @@ def _caveats(analysis: Analysis) -> Section:
     return Section("Before you trust this", points=_merged(analysis, lines))
 
 
+def _next(analysis: Analysis) -> Section:
+    return Section("What to do next", points=plain.advice(analysis))
+
+
+def _classes(analysis: Analysis) -> Section:
+    return Section("Class by class", tables=(classes.by_class(analysis), *classes.confusions(analysis)))
+
+
 def _gains(analysis: Analysis) -> Section:
     known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
     alone = [tables.order(task) for task in known if len(analysis.tasks) == 1]
@@ -279,10 +288,12 @@ PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_interpretation, Depth.BRIEF),
     (_differs, Depth.PAGE),
     (_missing, Depth.BRIEF),
+    (_next, Depth.FULL),
     (_caveats, Depth.BRIEF),
     (_gains, Depth.PAGE),
     (_fit, Depth.PAGE),
     (_certainty, Depth.PAGE),
+    (_classes, Depth.FULL),
     (_ranks, Depth.PAGE),
     (_curves, Depth.FULL),
     (_measures, Depth.PAGE),

@@ -139,7 +139,7 @@ def _but(analysis: TaskAnalysis) -> list[str]:
     low, metric = _low(analysis), analysis.metric
     said = []
     if low:
-        name, reached = _reached(analysis)
+        name, reached = best_baseline(analysis)
         arms = "no arm" if len(low) == len(analysis.task.rows) else f"no arm of {format.listing(list(low))}"
         theirs, ours = format.score(metric, reached), format.score(metric, max(low.values()))
         said.append(f"{arms} is clearly above the simple baseline “{name}” ({theirs}; best arm {ours})")
@@ -151,12 +151,12 @@ def _low(analysis: TaskAnalysis) -> dict[str, float]:
     best: dict[str, float] = {}
     for (row, _), found in analysis.means.items():
         best[row] = max(found.mean, best.get(row, found.mean))
-    _, reached = _reached(analysis)
+    _, reached = best_baseline(analysis)
     return {row: mean for row, mean in best.items() if mean <= reached + analysis.metric.tie}
 
 
-def _reached(analysis: TaskAnalysis) -> tuple[str, float]:
-    """The best simple baseline."""
+def best_baseline(analysis: TaskAnalysis) -> tuple[str, float]:
+    """The best simple method, chance included, and its score."""
     record = analysis.task.record
     known = {"chance": record.task.chance or -math.inf} | record.baselines
     return max(known.items(), key=lambda item: item[1], default=("", -math.inf))
