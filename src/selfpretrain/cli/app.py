@@ -28,11 +28,14 @@ VERBS = {
     "runs": "runs",
     "show": "show",
     "run": "run_recipe",
+    "schema": "schema",
 }
 """The verbs in the order of ``spt --help``, and the module of each: only what is asked for is imported."""
 GROUPS = {"data", "model", "runs"}
 """Verbs that are groups of others."""
-PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(("show", "run"), "Single runs")
+PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(
+    ("show", "run", "schema"), "Single runs"
+)
 """Where ``spt --help`` shows a verb, if not among the first."""
 EXAMPLES = {
     "compare": "spt compare --task digits --mixers attention,s4d --seeds 3 --time-limit 30m",
@@ -47,6 +50,7 @@ EXAMPLES = {
     "doctor": "spt doctor --json",
     "show": "spt show digits-s4d-classify",
     "run": "spt run recipe.json",
+    "schema": "spt schema --output recipe.schema.json",
 }
 
 
