@@ -6,6 +6,7 @@ import inspect
 import re
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import selfpretrain
@@ -27,10 +28,14 @@ autodoc_typehints = "signature"
 napoleon_custom_sections = [("Source", "params_style")]
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = f"selfpretrain {release}"
 html_show_sphinx = False
 highlight_language = "text"
 
+STUDIES = sorted((Path(__file__).parent / "studies").glob("*/report.md"))
+PICTURE = re.compile(r"!\[[^\]]*\]\((\S+)\)")
 LAID_OUT = re.compile(r"\S   *\S|^\s+\S|[=|]")
 """Lines whose spaces mean something: formulas, legends, trees."""
 SECTION = re.compile(r"(Args|Raises|Returns|Yields):$")
@@ -40,6 +45,7 @@ MARKUP = re.compile(r"(``.*?``)|([*|`]|\w_\b)")
 def setup(app: Any) -> None:
     """Hook in the cards of tasks, and before napoleon what makes docstrings readable."""
     app.connect("source-read", with_cards)
+    app.connect("source-read", with_gallery)
     app.connect("autodoc-process-docstring", readable, priority=400)
     app.connect("autodoc-process-signature", short)
 
@@ -50,6 +56,20 @@ def with_cards(app: Any, page: str, source: list[str]) -> None:
         place = f"<!-- {kind} -->"
         if place in source[0]:
             source[0] = source[0].replace(place, "\n".join(map(made, registry.names(kind))))
+
+
+def with_gallery(app: Any, page: str, source: list[str]) -> None:
+    """The page of studies with a picture of each."""
+    source[0] = source[0].replace("<!-- gallery -->", "\n".join(map(picture, STUDIES)))
+
+
+def picture(report: Path) -> str:
+    """A study's first picture under its title, both leading to its page."""
+    text = report.read_text(encoding="utf-8")
+    title = text.partition("\n")[0].removeprefix("# ").rpartition(": ")[2]
+    link, shown = f"{report.parent.name}/report.md", PICTURE.search(text)
+    seen = f"[![{title}]({report.parent.name}/{shown[1]})]({link})\n\n" if shown else ""
+    return f":::{{container}} picture\n{seen}[{title}]({link})\n:::\n"
 
 
 def mixer_card(name: str) -> str:

@@ -24,6 +24,7 @@ import typer.main
 
 import selfpretrain
 from selfpretrain import registry
+from selfpretrain.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -225,3 +226,31 @@ def test_every_guarantee_names_tests_that_there_are() -> None:
     promises = [line for line in rows if "`test_" in line]
     assert len(promises) > 15
     assert set(re.findall(r"`(test_\w+)`", page)) <= there
+
+
+def test_the_picture_of_the_readme_shows_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    effect = importlib.import_module("effect_picture")
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = effect.scores(page)
+    assert found["attention"] == (51.0, 62.4, 90.4) and len(found) == 2
+    drawn = effect.PICTURE.read_text(encoding="utf-8")
+    assert drawn == effect.picture(found), "python tools/effect_picture.py"
+    assert drawn != effect.picture({**found, "attention": (51.0, 62.4, 90.5)})
+    words = " ".join(page.partition("![")[2].partition("]")[0].split())
+    assert re.findall(r"\d+\.\d", words) == [str(value) for row in found.values() for value in row]
+
+
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("[!i]*.md"))
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=name)
+def test_a_tutorial_does_what_it_says(
+    page: Path, sandbox: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its files are written, its Python is run, then its commands, in order."""
+    test_python_runs(page, sandbox)
+    ours = [words[1:] for words in commands(page) if words[0] == "spt"]
+    assert ours
+    for words in ours:
+        assert app.run(words) == 0, (words, capsys.readouterr())

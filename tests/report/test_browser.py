@@ -1,4 +1,4 @@
-"""The page in a real browser: fits a phone, sorts its table, draws its figures."""
+"""The page in a real browser: fits phone, tablet and desk, cuts no text, sorts its table, draws figures."""
 
 import html
 import json
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,21 +20,38 @@ BROWSER = next(
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--window-size=1500,900",
 ]  # fmt: skip
+LISTEN = """<script>
+window.troubles = [];
+addEventListener("error", event => troubles.push(String(event.message)));
+console.error = (...words) => troubles.push(words.join(" "));
+</script>"""
 PROBE = """
-<iframe style="width:375px;height:800px;border:0" srcdoc="{page}"></iframe><script>
+<iframe style="width:{width}px;height:800px;border:0" srcdoc="{page}"></iframe><script>
 const frame = document.querySelector("iframe");
 frame.onload = () => {{
   const page = frame.contentDocument, root = page.documentElement;
-  const table = page.querySelector("table.sortable"), button = table.querySelectorAll("th button")[3];
-  const tests = () => [...table.tBodies[0].rows].map(row => row.cells[3].textContent);
+  const tables = [...page.querySelectorAll("table.sortable")];
+  const runs = tables[tables.length - 1], button = runs.querySelectorAll("th button")[3];
+  const tests = () => [...runs.tBodies[0].rows].map(row => row.cells[3].textContent);
   button.click();
   const up = tests();
   button.click();
   const boxes = [...page.querySelectorAll("svg")].map(svg => svg.getBoundingClientRect());
+  const outside = (inner, outer) => inner.left < outer.left - 1 || inner.right > outer.right + 1
+    || inner.top < outer.top - 1 || inner.bottom > outer.bottom + 1;
+  const cut = [...page.querySelectorAll("svg text")]
+    .filter(text => outside(text.getBoundingClientRect(), text.closest("svg").getBoundingClientRect()))
+    .concat([...page.querySelectorAll("h1,h2,h3,p,li,dt,dd")].filter(e => e.scrollWidth > e.clientWidth + 1))
+    .map(element => element.textContent.trim().slice(0, 60));
+  const boxed = [...page.querySelectorAll(".scroll")];
   const found = {{
-    wide: root.scrollWidth, up, down: tests(),
-    inside: boxes.every(box => box.left >= 0 && box.right <= 375 && box.height > 100), figures: boxes.length,
+    wide: root.scrollWidth, up, down: tests(), cut, troubles: frame.contentWindow.troubles,
+    inside: boxes.every(box => box.left >= 0 && box.right <= {width} && box.height > 100),
+    figures: boxes.length,
+    hinted: boxed.map(box => box.classList.contains("wide")),
+    hidden: boxed.map(box => box.scrollWidth > box.clientWidth),
   }};
   const note = document.createElement("output");
   note.textContent = JSON.stringify(found);
@@ -43,18 +61,37 @@ frame.onload = () => {{
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="needs a Chromium-like browser")
-def test_page_on_a_phone(make: Callable, scene: type, tmp_path: Path) -> None:
-    page = write(make(scene(missing=frozenset({("s4d", "SPT", 1)}))))["html"].read_text()
-    probe = tmp_path / "probe.html"
-    probe.write_text("<!DOCTYPE html><body>" + PROBE.format(page=html.escape(page)))
-    command = [str(BROWSER), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", probe.as_uri()]
+def probed(page: str, width: int, folder: Path) -> dict[str, Any]:
+    """What a browser finds on a page of a width."""
+    probe = folder / "probe.html"
+    page = page.replace("<head>", f"<head>{LISTEN}", 1)
+    probe.write_text("<!DOCTYPE html><body>" + PROBE.format(page=html.escape(page), width=width))
+    command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", probe.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     note = re.search(r"<output>(.*?)</output>", done.stdout, re.DOTALL)
     assert note, "the page's script did not run"
-    found = json.loads(html.unescape(note[1]))
-    assert found["wide"] <= 375
+    return json.loads(html.unescape(note[1]))
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a Chromium-like browser")
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_page_at_the_width_of_a_phone_a_tablet_and_a_desk(
+    width: int, make: Callable, scene: type, tmp_path: Path
+) -> None:
+    page = write(make(scene(missing=frozenset({("s4d", "SPT", 1)}))))["html"].read_text()
+    found = probed(page, width, tmp_path)
+    assert found["wide"] <= width and found["cut"] == [] and found["troubles"] == []
     assert found["figures"] == 3 and found["inside"]
+    assert found["hinted"] == found["hidden"], "a table that goes on outside says so"
+    assert any(found["hidden"]) or width > 390
     scores = [float(text) for text in found["up"][:-1]]
     assert scores == sorted(scores) and found["up"][-1] == "missing"
     assert found["down"] == found["up"][::-1]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a Chromium-like browser")
+def test_cut_text_and_errors_are_noticed(make: Callable, scene: type, tmp_path: Path) -> None:
+    page = write(make(scene()))["html"].read_text()
+    page = page.replace("<h1>", "<h1 style='width:2rem;overflow:hidden;overflow-wrap:normal'>", 1)
+    found = probed(page.replace("<main>", "<script>nothing()</script><main>", 1), 390, tmp_path)
+    assert found["cut"] and "nothing is not defined" in found["troubles"][0]

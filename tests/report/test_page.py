@@ -221,7 +221,7 @@ def test_colours_stay_with_their_arms(small: Callable) -> None:
 
 def test_bars_start_at_zero_and_name_the_paper(whole: Path) -> None:
     part = analysis(whole).tasks[0]
-    (panel,) = charts.panels(part, grouped=False)
+    (panel,) = charts.panels(part, grouped=False, paper=True)
     assert panel.lines[2].printed == (84.95, pytest.approx(87.72))
     words = "".join(ElementTree.fromstring(charts.bars(panel)).itertext())
     assert "paper" in words and "020" in words.replace("\n", "").replace(" ", "")
@@ -254,7 +254,7 @@ def test_long_names_leave_room_for_the_figure(small: Callable, edit: Callable) -
 def test_single_runs_have_no_band(small: Callable) -> None:
     part = analysis(small(TWO, seeds=1)).tasks[0]
     (panel,) = charts.panels(part, grouped=True)
-    assert all(line.halves == (None, None) for line in panel.lines)
+    assert all(line.intervals == (None, None) for line in panel.lines)
     assert charts.bars(panel) and charts.lines(panel)
 
 

@@ -20,6 +20,7 @@ VERBS = {
     "check": "check",
     "bench": "bench",
     "report": "report",
+    "plot": "plot",
     "list": "listing",
     "doctor": "doctor",
     "data": "data",
@@ -27,11 +28,14 @@ VERBS = {
     "runs": "runs",
     "show": "show",
     "run": "run_recipe",
+    "schema": "schema",
 }
 """The verbs in the order of ``spt --help``, and the module of each: only what is asked for is imported."""
 GROUPS = {"data", "model", "runs"}
 """Verbs that are groups of others."""
-PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(("show", "run"), "Single runs")
+PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(
+    ("show", "run", "schema"), "Single runs"
+)
 """Where ``spt --help`` shows a verb, if not among the first."""
 EXAMPLES = {
     "compare": "spt compare --task digits --mixers attention,s4d --seeds 3 --time-limit 30m",
@@ -41,10 +45,12 @@ EXAMPLES = {
     "check": "spt check mylab:MyMixer --causal --length 512",
     "bench": "spt bench attention --mixers attention,s4d --lengths 1k,4k",
     "report": "spt report runs",
+    "plot": "spt plot runs --kind gain --style icml",
     "list": "spt list settings digits",
     "doctor": "spt doctor --json",
     "show": "spt show digits-s4d-classify",
     "run": "spt run recipe.json",
+    "schema": "spt schema --output recipe.schema.json",
 }
 
 

@@ -17,6 +17,7 @@ def report(
     runs: Annotated[
         Path, typer.Argument(help="A folder given to --runs before, or one study's folder in it.")
     ],
+    pdf: Annotated[bool, typer.Option("--pdf", help="Every figure as PDF, too, letters embedded.")] = False,
 ) -> None:
     """Make tables and pages again from what is on disk, without training."""
     from ..report import analysis, page, results
@@ -25,6 +26,8 @@ def report(
     for folder in folders:
         found = analysis.analyse(results.read(folder))
         page.write(folder, found)
+        if pdf:
+            page.write_pdf(folder, found)
         if len(folders) == 1:
             show_report(folder, found)
         else:

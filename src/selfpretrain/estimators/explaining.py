@@ -32,7 +32,7 @@ class Explanation:
     def picture(self) -> str:
         """The sequence above the importance of its positions, as SVG."""
         with style.inked("explanation"):
-            figure, axes = style.canvas(7.2, 2.6)
+            figure, axes = style.canvas(2.6, 7.2)
             places = np.arange(len(self.importance))
             axes.bar(places, self.importance, width=1.0, color=style.COLOURS[0], alpha=0.45)
             axes.set_ylabel("importance")

@@ -114,16 +114,22 @@ def _no_examples(analysis: TaskAnalysis) -> list[str]:
 
 
 def _cut_short(analysis: TaskAnalysis) -> list[str]:
-    lines = []
+    return [
+        f"{column}: in {many} of {format.plural(runs, 'run')} the best validation score came "
+        f"in the last tenth of training; a larger budget may raise it."
+        for column, (many, runs) in late(analysis).items()
+    ]
+
+
+def late(analysis: TaskAnalysis) -> dict[str, tuple[int, int]]:
+    """Columns of which most runs were best in the last tenth of their training: how many, of how many."""
+    found = {}
     for column in analysis.task.columns:
         cells = [c for c in analysis.task.cells if c.column == column and c.finished]
-        late = sum(c.scored.stopped == "budget" and c.scored.best_step > LATE * c.scored.steps for c in cells)
-        if 2 * late > len(cells):
-            lines.append(
-                f"{column}: in {late} of {format.plural(len(cells), 'run')} the best validation score came "
-                f"in the last tenth of training; a larger budget may raise it."
-            )
-    return lines
+        many = sum(c.scored.stopped == "budget" and c.scored.best_step > LATE * c.scored.steps for c in cells)
+        if 2 * many > len(cells):
+            found[column] = many, len(cells)
+    return found
 
 
 def _few(analysis: TaskAnalysis) -> list[str]:

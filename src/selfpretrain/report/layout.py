@@ -82,6 +82,8 @@ class Page:
     outcomes: tuple[str, ...]  # what came out, in a sentence or two
     sections: tuple[Section, ...]
     origin: str  # version and time
+    plain: str = ""  # what came out, for somebody who reads nothing else
+    arms: tuple[tuple[str, str], ...] = ()  # what the arms are, a line each
 
     def to(self, depth: Depth) -> tuple[Section, ...]:
         """The sections down to some depth."""

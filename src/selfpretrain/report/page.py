@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..system.files import FORMAT, digest_of, write_json, write_text
-from . import certainty, facts, fit, format, tables
+from . import certainty, classes, facts, fit, format, pictures, plain, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
-from .figures import charts, style
-from .layout import Depth, Page, Picture, Section
+from .figures import style
+from .layout import Depth, Page, Section
 from .render import csv_long, html, latex, markdown, terminal
 from .results import read
-from .verdict import standings, verdict
+from .verdict import claim, standings, verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,11 +30,12 @@ UNREAD = "Nobody has written down yet what these numbers mean."
 EXPECTED, BELOW = "Expected", "What differs"
 """Sections of the record: what should come out; and why our numbers and the paper's may disagree."""
 CAPTIONS = {
-    "none": "",
-    "bars": "Bars: means over seeds, with 95 % t-intervals.",
-    "lines": "Means over seeds; bands are 95 % t-intervals. The places along x are evenly spaced.",
+    "bars": "Means over seeds, with 95 % t-intervals, drawn as far as scores can go. Bars begin at zero; "
+    "where all would be about as long, points stand on axes that begin later.",
+    "lines": "Means over seeds; bands are 95 % t-intervals, drawn as far as scores can go. "
+    "The places along x are evenly spaced.",
 }
-HOLLOW = " Hollow markers are the paper's numbers."
+HOLLOW = " Hollow circles are the paper's numbers."
 LEARNING = (
     "Validation score of the scored stage; thick: mean over seeds, thin: each seed. An arm starts after the "
     "compute that its earlier stages spent."
@@ -44,7 +45,7 @@ DIGESTS = "pages.json"
 
 
 def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
-    """Write report.md with its figures, report.html, report.tex and results.csv; their paths by kind.
+    """Write report.md with its figures, report.html, report.tex, claim.tex and results.csv; paths by kind.
 
     Their digests are kept beside them, in pages.json.
 
@@ -60,15 +61,25 @@ def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
         "markdown": ("report.md", markdown.document(page)),
         "html": ("report.html", html.document(page)),
         "latex": ("report.tex", latex.document(page)),
+        "claim": ("claim.tex", latex.compact(page, tables.compact(analysis), claim(analysis))),
         "csv": ("results.csv", csv_long.document(analysis.results)),
     }
-    pictures = [picture for section in page.to(Depth.PAGE) for picture in section.pictures]
-    made |= {picture.file: (picture.file, style.on_paper(picture.svg)) for picture in pictures}
+    drawn = [picture for section in page.to(Depth.PAGE) for picture in section.pictures]
+    made |= {picture.file: (picture.file, style.on_paper(picture.svg)) for picture in drawn}
     for name, text in made.values():
         write_text(folder / name, text)
     digests = {name: digest_of(text.encode()) for name, text in made.values()}
     write_json(folder / DIGESTS, {"format": FORMAT, "files": digests})
     return {kind: folder / name for kind, (name, _) in made.items()}
+
+
+def write_pdf(folder: Path, analysis: Analysis) -> list[Path]:
+    """The figures of the page as PDF beside the SVG, letters embedded; their paths."""
+    drawn = [one for section in compose(analysis, Depth.PAGE).sections for one in section.pictures]
+    for picture in drawn:
+        with style.looking("page", (folder / picture.file).with_suffix(".pdf")):
+            picture.draw()
+    return [(folder / picture.file).with_suffix(".pdf") for picture in drawn]
 
 
 def show(folder: Path, analysis: Analysis | None = None) -> "RenderableType":
@@ -115,7 +126,8 @@ def compose(analysis: Analysis, depth: Depth = Depth.FULL) -> Page:
     sections = tuple(replace(section, depth=reach) for section, reach in found if not section.empty)
     name = f"{record.name}-{record.scale or analysis.results.tasks[0].record.task.name}"
     origin = f"selfpretrain {record.version}, {record.name}, planned {record.created}"
-    return Page(name, record.title, _lines(analysis), tuple(_outcomes(analysis)), sections, origin)
+    outcomes, said = tuple(_outcomes(analysis)), (plain.sentence(analysis), plain.arms(analysis))
+    return Page(name, record.title, _lines(analysis), outcomes, sections, origin, *said)
 
 
 def _lines(analysis: Analysis) -> tuple[str, ...]:
@@ -152,14 +164,11 @@ def _question(analysis: Analysis) -> Section:
 
 
 def _scores(analysis: Analysis) -> Section:
-    figure = analysis.results.record.figure
-    draw, lined = charts.lines if figure == "lines" else charts.bars, figure == "lines"
-    panels = [panel for task in analysis.tasks for panel in charts.panels(task, lined) if panel.lines]
-    drawn = [(f"{p.title}: test {p.unit}", lambda p=p: draw(p)) for p in panels if figure != "none"]
-    caption = CAPTIONS[figure] + HOLLOW * bool(analysis.printed)
-    return Section(
-        "Scores", pictures=_numbered("scores", drawn), caption=caption, tables=(tables.scores(analysis),)
-    )
+    figure, found = analysis.results.record.figure, tables.scores(analysis)
+    if figure == "none":
+        return Section("Scores", tables=(found,))
+    caption = CAPTIONS[figure] + HOLLOW * pictures.papers_task(analysis)
+    return Section("Scores", pictures=pictures.KINDS[figure](analysis), caption=caption, tables=(found,))
 
 
 def _quoted(analysis: Analysis) -> Section:
@@ -200,12 +209,19 @@ def _caveats(analysis: Analysis) -> Section:
     return Section("Before you trust this", points=_merged(analysis, lines))
 
 
+def _next(analysis: Analysis) -> Section:
+    return Section("What to do next", points=plain.advice(analysis))
+
+
+def _classes(analysis: Analysis) -> Section:
+    return Section("Class by class", tables=(classes.by_class(analysis), *classes.confusions(analysis)))
+
+
 def _gains(analysis: Analysis) -> Section:
     known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
-    drawn = [(f"{t.label}: paired gains", lambda t=t: style.gain_plot(t, t.label)) for t in known]
     alone = [tables.order(task) for task in known if len(analysis.tasks) == 1]
     orders = [] if certainty.settings(analysis) else alone
-    return Section("Gain", pictures=_numbered("gain", drawn), tables=(tables.gains(analysis), *orders))
+    return Section("Gain", pictures=pictures.gain(analysis), tables=(tables.gains(analysis), *orders))
 
 
 def _fit(analysis: Analysis) -> Section:
@@ -217,27 +233,16 @@ def _certainty(analysis: Analysis) -> Section:
 
 
 def _ranks(analysis: Analysis) -> Section:
-    ranks = certainty.rankings(analysis)
-    drawn = [
-        (f"Average ranks, {title}", lambda r=r, t=title: charts.ladder(r, t)) for title, r in ranks.items()
-    ]
-    return Section("Ranks", pictures=_numbered("ranks", drawn), tables=(certainty.ranks(ranks),))
+    table = certainty.ranks(certainty.rankings(analysis))
+    return Section("Ranks", pictures=pictures.ranks(analysis), tables=(table,))
 
 
 def _curves(analysis: Analysis) -> Section:
-    several, drawn = len(analysis.tasks) > 1, []
-    for task in analysis.results.tasks:
-        for row in style.with_curves(task):
-            title = f"{task.label}{charts.SEPARATOR}{row}" if several else row
-            alt = f"Validation score of {title} against compute, per arm"
-            drawn.append((alt, lambda t=task, r=row, s=title: style.learning_curves(t, r, s)))
-    return Section("Learning curves", pictures=_numbered("curves", drawn), caption=LEARNING)
+    return Section("Learning curves", pictures=pictures.curves(analysis), caption=LEARNING)
 
 
 def _measures(analysis: Analysis) -> Section:
-    found = [measure for measure in analysis.results.record.measures if measure.series]
-    drawn = [(f"{m.title}: {m.y} against {m.x}", lambda m=m: charts.curves(m)) for m in found]
-    return Section("Also measured", pictures=_numbered("measure", drawn))
+    return Section("Also measured", pictures=pictures.measures(analysis))
 
 
 def _cost(analysis: Analysis) -> Section:
@@ -283,10 +288,12 @@ PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_interpretation, Depth.BRIEF),
     (_differs, Depth.PAGE),
     (_missing, Depth.BRIEF),
+    (_next, Depth.FULL),
     (_caveats, Depth.BRIEF),
     (_gains, Depth.PAGE),
     (_fit, Depth.PAGE),
     (_certainty, Depth.PAGE),
+    (_classes, Depth.FULL),
     (_ranks, Depth.PAGE),
     (_curves, Depth.FULL),
     (_measures, Depth.PAGE),
@@ -300,12 +307,6 @@ PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_repeat, Depth.PAGE),
 ]
 """Every section from top to bottom, and how far down a reader has to go for it."""
-
-
-def _numbered(name: str, drawn: Iterable[tuple[str, Callable[[], str]]]) -> tuple[Picture, ...]:
-    """Pictures in files NAME.svg, NAME-2.svg, ..."""
-    named = ((f"{name}-{at}.svg" if at > 1 else f"{name}.svg", *one) for at, one in enumerate(drawn, 1))
-    return tuple(Picture(file, alt, draw) for file, alt, draw in named)
 
 
 def _merged(analysis: Analysis, by_task: Iterable[Iterable[str]]) -> tuple[str, ...]:

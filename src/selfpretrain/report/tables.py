@@ -1,5 +1,6 @@
 """The tables of a report: what stands in every row and column, once for all renderers."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -27,6 +28,25 @@ def scores(analysis: Analysis) -> ReportTable:
     """The main table: arms side by side for one task; below each other for several, or beside a paper."""
     alone = len(analysis.tasks) == 1 and not analysis.printed
     return _arms_abreast(analysis.tasks[0]) if alone else _tasks_abreast(analysis)
+
+
+def compact(analysis: Analysis) -> ReportTable:
+    """The table that a paper has room for: a row per model and arm, mean ± interval on every task."""
+    units = {format.unit(task.metric) for task in analysis.tasks}
+    named = [f"{t.label}{'' if len(units) == 1 else f', {format.unit(t.metric)}'}" for t in analysis.tasks]
+    rows = tuple(
+        (*map(Entry, place), *(_without_count(task, place) for task in analysis.tasks))
+        for place in places(analysis)
+    )
+    what = f"Test {units.pop()}" if len(units) == 1 else "Test scores"
+    return ReportTable(
+        "compact",
+        f"{what}, mean ± half-width of the 95 % interval over {format.plural(analysis.seeds, 'seed')}",
+        ("model", "arm", *named),
+        rows,
+        "Bold: the best arm of a model, and what cannot be told from it.",
+        words=2,
+    )
 
 
 def gains(analysis: Analysis) -> ReportTable:
@@ -218,6 +238,11 @@ def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
         return MISSING
     mark = " †" if task.diverged(place) else ""
     return Entry(f"{format.spread(task.metric, estimate)}{mark}", place in task.best, estimate.mean)
+
+
+def _without_count(task: TaskAnalysis, place: RowColumn) -> Entry:
+    entry = BLANK if place not in task.means else _score(task, place)
+    return replace(entry, text=re.sub(r" \(\d+\)", "", entry.text))
 
 
 def _has_paper(task: TaskAnalysis) -> bool:

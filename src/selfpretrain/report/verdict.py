@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import format
-from .analysis import Difference, Ranking, RowOrder, RowPair, Standing, TaskAnalysis
+from .analysis import Analysis, Difference, Ranking, RowOrder, RowPair, Standing, TaskAnalysis
 from .results import CellResult
 
 GLOSS = {
@@ -58,6 +58,28 @@ def standings(tasks: Sequence[TaskAnalysis]) -> str:
     void = sum(bool(gain.estimate and _no_evidence(task, gain)) for task in tasks for gain in task.headline)
     but += f"; {void} of {len(gains)} decide nothing (diverged, equal answers or ceiling)" if void else ""
     return f"{' or '.join(heads)}: {', '.join(found)}{but}"
+
+
+def claim(analysis: Analysis) -> str:
+    """One sentence to quote: the headline gains with their intervals, seeds and version, and no more."""
+    record, several = analysis.results.record, len(analysis.tasks) > 1
+    found = [
+        f"{format.signed(task.metric, gain.estimate.mean)}{format.points(task.metric)} "
+        f"{format.interval(task.metric, gain.estimate.bounds)} for {gain.a[0]}{f' on {task.label}' * several}"
+        for task in analysis.tasks
+        for gain in task.headline
+        if gain.estimate is not None
+    ]
+    if not found or record.scale == "smoke":
+        return "Nothing can be claimed yet."
+    task = analysis.tasks[0]
+    treatment, control = task.task.headline
+    return (
+        f"The difference in test {format.name(task.metric)}{f' on {task.label}' * (not several)} between "
+        f"{treatment} and {_named(control)}, paired by seed, is {format.listing(found)} "
+        f"({format.plural(analysis.seeds, 'seed')}; 95 % intervals over seeds and test examples; "
+        f"selfpretrain {record.version}, {record.scale} scale)."
+    )
 
 
 def _counted(standing: Standing, gains: list[Difference], named: bool) -> str:
@@ -117,7 +139,7 @@ def _but(analysis: TaskAnalysis) -> list[str]:
     low, metric = _low(analysis), analysis.metric
     said = []
     if low:
-        name, reached = _reached(analysis)
+        name, reached = best_baseline(analysis)
         arms = "no arm" if len(low) == len(analysis.task.rows) else f"no arm of {format.listing(list(low))}"
         theirs, ours = format.score(metric, reached), format.score(metric, max(low.values()))
         said.append(f"{arms} is clearly above the simple baseline “{name}” ({theirs}; best arm {ours})")
@@ -129,12 +151,12 @@ def _low(analysis: TaskAnalysis) -> dict[str, float]:
     best: dict[str, float] = {}
     for (row, _), found in analysis.means.items():
         best[row] = max(found.mean, best.get(row, found.mean))
-    _, reached = _reached(analysis)
+    _, reached = best_baseline(analysis)
     return {row: mean for row, mean in best.items() if mean <= reached + analysis.metric.tie}
 
 
-def _reached(analysis: TaskAnalysis) -> tuple[str, float]:
-    """The best simple baseline."""
+def best_baseline(analysis: TaskAnalysis) -> tuple[str, float]:
+    """The best simple method, chance included, and its score."""
     record = analysis.task.record
     known = {"chance": record.task.chance or -math.inf} | record.baselines
     return max(known.items(), key=lambda item: item[1], default=("", -math.inf))

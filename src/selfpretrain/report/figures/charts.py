@@ -1,6 +1,7 @@
 """The figures of a study's page in the form that papers give them: lines, bars, curves, critical differences.
 
-Filled markers and bars are measured here, with 95 % t-intervals over seeds; hollow markers are the paper's.
+Filled markers and bars are measured here, with 95 % t-intervals over seeds, drawn as far as scores can go;
+hollow circles are the paper's, where the task is the paper's.
 """
 
 from collections.abc import Sequence
@@ -9,15 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 from .. import format
 from ..analysis import TaskAnalysis
-from ..record import Measure
-from ..statistics import Ranks
-from .style import COLOURS, INK, MARKERS, STYLES, WIDTH, abreast, canvas, drawn, inked, named, thin
+from ..record import Measure, Metric
+from ..statistics import Estimate, Ranks
+from .style import (
+    COLOURS,
+    INK,
+    MARKERS,
+    PAPER,
+    STYLES,
+    canvas,
+    drawn,
+    inked,
+    legend_above,
+    possible,
+    thin,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SEPARATOR = " · "
 """Between the group of a row and its place along x, as in ``attention · 20 %``."""
+NEAR = 0.6
+"""Share of the longest bar from which on the shortest hides the differences: scores are points then."""
 POINTS = 400
 """Of a curve at most."""
 
@@ -29,7 +44,7 @@ class PanelLine:
     label: str
     arm: int  # its place among the columns of the study, which gives its colour
     means: tuple[float | None, ...]
-    halves: tuple[float | None, ...]  # of 95 % t-intervals over seeds
+    intervals: tuple[tuple[float, float] | None, ...]  # of Student's t over seeds, 95 %, where scores can be
     printed: tuple[float | None, ...]  # the paper's numbers
 
 
@@ -43,14 +58,23 @@ class Panel:
     lines: tuple[PanelLine, ...]
     limits: tuple[float, float]  # of the scores; the same for all groups of a task
 
+    @property
+    def near(self) -> bool:
+        """Whether bars from zero would hide what there is to see."""
+        return self.limits[0] > NEAR * self.limits[1] > 0
 
-def panels(analysis: TaskAnalysis, grouped: bool) -> list[Panel]:
-    """The panels of a task: one for all rows, or one per group of rows ``GROUP · PLACE``."""
+
+def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[Panel]:
+    """The panels of a task: one for all rows, or one per group of rows ``GROUP · PLACE``.
+
+    Args:
+        paper: with the paper's numbers, which belong on these axes only if the paper had this task.
+    """
     groups: dict[str, list[str]] = {}
     for row in analysis.task.rows:
         groups.setdefault(row.partition(SEPARATOR)[0] if grouped and SEPARATOR in row else "", []).append(row)
     found = {
-        group: [_line(analysis, rows, column) for column in analysis.task.columns]
+        group: [_line(analysis, rows, (column, paper)) for column in analysis.task.columns]
         for group, rows in groups.items()
     }
     limits = _limits([line for lines in found.values() for line in lines])
@@ -69,7 +93,7 @@ def panels(analysis: TaskAnalysis, grouped: bool) -> list[Panel]:
 def lines(panel: Panel) -> str:
     """Score against x, evenly spaced: one line per column, its interval a band, the paper's points hollow."""
     with inked(f"lines {panel.title}"):
-        figure, axes = canvas(WIDTH, 3.1)
+        figure, axes = canvas(3.1)
         axes.grid(axis="y")
         for line in panel.lines:
             _curve(axes, line)
@@ -82,19 +106,18 @@ def lines(panel: Panel) -> str:
 
 
 def bars(panel: Panel) -> str:
-    """A group of bars per row, from zero, with intervals; the paper's numbers are hollow markers."""
+    """A group of bars per row, from zero, with intervals; points where all bars would be about as long."""
     with inked(f"bars {panel.title}"):
         size = 0.8 / max(len(panel.lines), 1)
-        figure, axes = canvas(
-            WIDTH, 1.3 + 0.08 * len(panel.lines) + len(panel.places) * (0.16 + 0.17 * len(panel.lines))
-        )
+        each = 0.16 + 0.17 * len(panel.lines)
+        figure, axes = canvas(1.3 + 0.08 * len(panel.lines) + len(panel.places) * each)
         axes.grid(axis="x")
         axes.set_axisbelow(True)
         for at, line in enumerate(panel.lines):
             heights = [place + (at + 0.5) * size - 0.4 for place in range(len(panel.places))]
-            _bar(axes, line, heights, 0.9 * size)
+            _bar(axes, line, heights, 0.0 if panel.near else 0.9 * size)
         low, high = panel.limits
-        axes.set_xlim(min(low, 0.0), max(high, 0.0))
+        axes.set_xlim(low if panel.near else min(low, 0.0), max(high, 0.0))
         axes.set_yticks(range(len(panel.places)), panel.places)
         axes.set_ylim(len(panel.places) - 0.5, -0.5)
         axes.set_xlabel(f"test {panel.unit}")
@@ -105,7 +128,7 @@ def bars(panel: Panel) -> str:
 def curves(measure: Measure) -> str:
     """Curves that were measured, one per series."""
     with inked(f"curves {measure.title}"):
-        figure, axes = canvas(WIDTH, 2.9)
+        figure, axes = canvas(2.9)
         axes.grid(axis="y")
         names = _names(measure)
         for at, series in enumerate(measure.series):
@@ -124,8 +147,7 @@ def curves(measure: Measure) -> str:
             )
         axes.set_xlabel(measure.x)
         axes.set_ylabel(measure.y)
-        axes.set_title(measure.title, loc="left", fontsize=10, fontweight="bold")
-        axes.legend(loc="best", handlelength=3)
+        legend_above(axes, measure.title)
         return drawn(figure)
 
 
@@ -134,7 +156,7 @@ def ladder(ranks: Ranks, title: str) -> str:
     k, half = len(ranks.rows), (len(ranks.rows) + 1) // 2
     with inked(f"ranks {title}"):
         top, first = 0.75, 0.45 + 0.14 * len(ranks.groups)
-        figure, axes = canvas(WIDTH, 0.75 + 0.22 * (half + 3) + 0.05 * len(ranks.groups))
+        figure, axes = canvas(0.75 + 0.22 * (half + 3) + 0.05 * len(ranks.groups))
         axes.set_axis_off()
         axes.plot([1, k], [0, 0], color=INK, linewidth=0.9)
         for place in range(1, k + 1):
@@ -164,55 +186,62 @@ def _names(measure: Measure) -> list[str]:
     return list(dict.fromkeys(map(str, xs))) if any(isinstance(x, str) for x in xs) else []
 
 
-def _line(analysis: TaskAnalysis, rows: Sequence[str], column: str) -> PanelLine:
-    metric = analysis.metric
+def _line(analysis: TaskAnalysis, rows: Sequence[str], of: tuple[str, bool]) -> PanelLine:
+    (column, paper), metric = of, analysis.metric
     found = [analysis.means.get((row, column)) for row in rows]
-    printed = [analysis.task.printed(row, column) for row in rows]
-    halves = [None if f is None or f.over_seeds is None else f.over_seeds * metric.factor for f in found]
+    printed = [analysis.task.printed(row, column) if paper else None for row in rows]
     return PanelLine(
         column,
         analysis.task.columns.index(column),
         tuple(None if f is None else f.mean * metric.factor for f in found),
-        tuple(halves),
+        tuple(None if f is None or f.over_seeds is None else _interval(f, metric) for f in found),
         tuple(None if number is None else number.within(metric.unit) for number in printed),
     )
+
+
+def _interval(found: Estimate, metric: Metric) -> tuple[float, float]:
+    (worst, best), half = possible(metric), found.over_seeds or 0.0
+    low, high = (metric.factor * (found.mean + sign * half) for sign in (-1, 1))
+    return max(low, worst), min(high, best)
 
 
 def _limits(lines: Sequence[PanelLine]) -> tuple[float, float]:
     """The range of all scores, intervals and printed numbers, with a margin."""
     ends = [value for line in lines for value in line.printed if value is not None]
     for line in lines:
-        pairs = [(m, h or 0.0) for m, h in zip(line.means, line.halves, strict=True) if m is not None]
-        ends += [m + sign * h for m, h in pairs for sign in (-1, 1)]
+        ends += [mean for mean in line.means if mean is not None]
+        ends += [end for interval in line.intervals if interval for end in interval]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     margin = 0.06 * (high - low) or 1.0
     return low - margin, high + margin
 
 
 def _curve(axes: "Axes", line: PanelLine) -> None:
-    places = enumerate(zip(line.means, line.halves, strict=True))
-    known = [(x, mean, half or 0.0) for x, (mean, half) in places if mean is not None]
+    places = enumerate(zip(line.means, line.intervals, strict=True))
+    known = [(x, mean, interval or (mean, mean)) for x, (mean, interval) in places if mean is not None]
     xs, means = [x for x, _, _ in known], [mean for _, mean, _ in known]
-    low, high = ([mean + sign * half for _, mean, half in known] for sign in (-1, 1))
+    low, high = ([ends[at] for _, _, ends in known] for at in (0, 1))
     axes.fill_between(xs, low, high, color=COLOURS[line.arm % len(COLOURS)], alpha=0.16, linewidth=0)
     axes.plot(xs, means, **_pen(line.arm), markersize=5, label=line.label)
     hollow = [(float(x), value) for x, value in enumerate(line.printed) if value is not None]
-    axes.plot(
-        *_unzipped(hollow), **_pen(line.arm) | {"linestyle": "", "markerfacecolor": "none"}, markersize=7
-    )
+    axes.plot(*_unzipped(hollow), **_pen(line.arm) | PAPER, markersize=7)
 
 
 def _bar(axes: "Axes", line: PanelLine, heights: list[float], size: float) -> None:
-    means = [mean or 0.0 for mean in line.means]
-    axes.barh(heights, means, size, color=COLOURS[line.arm % len(COLOURS)], alpha=0.75, label=line.label)
-    for height, mean, half in zip(heights, line.means, line.halves, strict=True):
-        if mean is not None and half is not None:
-            axes.plot([mean - half, mean + half], [height] * 2, color=INK, linewidth=1.4)
+    """Bars of a size, or points where it is zero."""
+    known = [(mean, height) for mean, height in zip(line.means, heights, strict=True) if mean is not None]
+    means, there = _unzipped(known)
+    pen = _pen(line.arm) | {"linestyle": "", "label": line.label, "zorder": 3}
+    if size:
+        axes.barh(there, means, size, color=pen["color"], alpha=0.75, label=line.label)
+    else:
+        axes.plot(means, there, markersize=5, **pen)
+    for height, interval in zip(heights, line.intervals, strict=True):
+        if interval:
+            axes.plot(interval, [height] * 2, color=INK if size else pen["color"], linewidth=1.4)
     places = zip(line.printed, heights, strict=True)
     hollow = [(value, height) for value, height in places if value is not None]
-    axes.plot(
-        *_unzipped(hollow), **_pen(line.arm) | {"color": INK, "linestyle": "", "markerfacecolor": "none"}
-    )
+    axes.plot(*_unzipped(hollow), **PAPER, color=INK, markersize=6, zorder=4)
 
 
 def _pen(at: int) -> dict[str, Any]:
@@ -229,10 +258,6 @@ def _legend(axes: "Axes", panel: Panel) -> None:
     """Title, and above the axes a legend that explains hollow markers where there are any."""
     from matplotlib.lines import Line2D
 
-    handles, labels = axes.get_legend_handles_labels()
-    if any(value is not None for line in panel.lines for value in line.printed):
-        handles.append(Line2D([], [], linestyle="", marker="o", color=INK, markerfacecolor="none"))
-        labels.append("paper")
-    columns = min(abreast(labels, panel.places), 2 if len(labels) == 4 else 3)
-    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
-    named(axes, panel.title, -(-len(labels) // columns))
+    printed = any(value is not None for line in panel.lines for value in line.printed)
+    paper = [Line2D([], [], **PAPER, color=INK, label="paper")] if printed else []
+    legend_above(axes, panel.title, panel.places, paper)

@@ -15,7 +15,7 @@ from .. import format
 from ..layout import Entry, ReportTable
 from ..render import markdown as md
 from ..render import terminal
-from .style import COLOURS, FAINT, INK, MARKERS, STYLES, WIDTH, inked
+from .style import COLOURS, FAINT, INK, LOOK, MARKERS, STYLES, inked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,7 +195,7 @@ def _lines(report: Report) -> "Figure":
     """A line per mixer against size."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(2 * WIDTH, 3.6), layout="constrained")
+    figure = Figure(figsize=(2 * LOOK.get().width, 3.6), layout="constrained")
     for axes, quantity in zip(figure.subplots(1, 2), AXES, strict=True):
         _panel(axes, report, quantity)
     return figure
@@ -206,7 +206,7 @@ def _rows(report: Report) -> "Figure":
     from matplotlib.figure import Figure
 
     mixers = report.ranked
-    figure = Figure(figsize=(2 * WIDTH, 1.1 + 0.19 * len(mixers)), layout="constrained")
+    figure = Figure(figsize=(2 * LOOK.get().width, 1.1 + 0.19 * len(mixers)), layout="constrained")
     both = figure.subplots(1, 2, sharey=True)
     for axes, quantity in zip(both, AXES, strict=True):
         for row, mixer in enumerate(mixers):

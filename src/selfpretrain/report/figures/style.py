@@ -5,9 +5,13 @@ tell the arms apart in grey.
 """
 
 import io
+import math
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import format
@@ -30,10 +34,31 @@ INK, FAINT, BAND = "#1c1e21", "#c9ccd1", "#eceef1"
 """Text and axes; grid; tie band. No other part of a figure has these colours, so a page may replace them."""
 POINTS = 4000
 """How many points all faint lines of a study may have together: keeps a page of many seeds small."""
-WIDTH = 4.2
-"""Inches; readable on a phone and in one column of a paper."""
-LETTER = 4.6
-"""Points that a letter of a legend or a tick takes, on average."""
+PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": ""}
+"""How a paper's number is marked, whatever the arm: one hollow sign that the legend explains."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How wide figures are and how their letters look."""
+
+    width: float = 4.2  # inches; readable on a phone and in one column of a paper
+    letter: float = 4.6  # points that a letter of a legend or a tick takes, on average
+    settings: dict[str, Any] = field(default_factory=dict)  # of matplotlib, beyond those of all figures
+
+
+def _of_paper(width: float) -> Look:
+    """Letters like Times in the size of a caption, as curves or embedded: no reader needs the font."""
+    fonts = {"font.family": "serif", "font.serif": ["STIXGeneral"], "font.size": 8, "legend.fontsize": 7.5}
+    return Look(width, 3.6, fonts | {"svg.fonttype": "path", "pdf.fonttype": 42, "lines.markersize": 4})
+
+
+LOOKS = {"page": Look(settings={"pdf.fonttype": 42}), "neurips": _of_paper(5.5), "icml": _of_paper(3.25)}
+"""The report's own look; the text width of NeurIPS; a column of ICML."""
+LOOK = ContextVar("LOOK", default=LOOKS["page"])
+"""How figures look that are drawn now."""
+PDF = ContextVar[File | None]("PDF", default=None)
+"""Where the figure that is drawn now is written as PDF, too."""
 
 SETTINGS: Any = {
     "svg.fonttype": "none",
@@ -60,12 +85,12 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
     """Per row and contrast the paired gain with its combined interval, every seed a dot, and the tie band."""
     rows, contrasts = analysis.task.rows, analysis.task.record.contrasts
     with inked(f"gain {title}"):
-        arms = [analysis.task.columns.index(control) for _, control in contrasts]  # colours of the curves
+        arms = _told_apart(analysis)
         labels = [f"{treatment} {format.MINUS} {control}" for treatment, control in contrasts]
         columns = min(2, abreast([*labels, "one seed"], rows))
         lines = -(-(len(labels) + 2) // columns)
         step = 0.24 * len(contrasts) + 0.22
-        figure, axes = canvas(WIDTH, 1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
+        figure, axes = canvas(1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
         _zero(axes, analysis.metric)
         for at, found in enumerate(analysis.gains):
             contrast, row = divmod(at, len(rows))
@@ -90,7 +115,7 @@ def learning_curves(task: TaskResults, row: str, title: str) -> str:
     metric, done = task.record.metric, [cell for cell in task.finished if cell.row == row]
     flops = all(cell.flops > 0 for cell in done)
     with inked(f"curves {title}"):
-        figure, axes = canvas(WIDTH, 3.1)
+        figure, axes = canvas(3.1)
         axes.grid(axis="y")
         for at, column in enumerate(task.columns):
             paths = [_path(cell, flops, metric.factor) for cell in done if cell.column == column]
@@ -100,9 +125,17 @@ def learning_curves(task: TaskResults, row: str, title: str) -> str:
             axes.xaxis.set_major_formatter(lambda value, _: format.quantity(value))
         axes.set_xlabel("compute, pretraining included (FLOP)" if flops else "steps, pretraining included")
         axes.set_ylabel(f"validation {format.unit(metric)}")
-        axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
-        axes.legend(loc="best", handlelength=3)
+        legend_above(axes, title)
         return drawn(figure)
+
+
+def _told_apart(analysis: TaskAnalysis) -> list[int]:
+    """A colour and a marker for every contrast: those of its control's curve, where no two have the same."""
+    columns, contrasts = analysis.task.columns, analysis.task.record.contrasts
+    for arms in ([control for _, control in contrasts], [treatment for treatment, _ in contrasts]):
+        if len(set(arms)) == len(arms):
+            return [columns.index(arm) for arm in arms]
+    return list(range(len(contrasts)))
 
 
 def _path(cell: CellResult, flops: bool, factor: float) -> Path:
@@ -164,8 +197,9 @@ def _gain(axes: "Axes", difference: Difference, place: tuple[float, int], metric
     colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
     mean, half = difference.estimate.mean * metric.factor, difference.estimate.half
     if half is not None:
-        half *= metric.factor
-        axes.plot([mean - half, mean + half], [height] * 2, color=colour, linewidth=1.8)
+        low, high = possible(metric)
+        ends = [max(mean - half * metric.factor, low - high), min(mean + half * metric.factor, high - low)]
+        axes.plot(ends, [height] * 2, color=colour, linewidth=1.8)
     dots = [value * metric.factor for value in difference.values]
     axes.plot(
         dots, [height + 0.09] * len(dots), linestyle="", marker=".", markersize=4, color=colour, alpha=0.75
@@ -191,6 +225,12 @@ def _offset(contrast: int, contrasts: int) -> float:
     return (contrast - (contrasts - 1) / 2) * 0.6 / contrasts
 
 
+def possible(metric: Metric) -> tuple[float, float]:
+    """The worst and the best that a score can be; an interval is drawn no further than that."""
+    best = metric.factor if metric.unit == "%" or metric.name == "r2" else math.inf
+    return (0.0, best) if metric.unit == "%" else (-math.inf, best)
+
+
 def _difference_unit(metric: Metric) -> str:
     return f"{format.name(metric)} (points)" if metric.unit == "%" else format.unit(metric)
 
@@ -202,8 +242,21 @@ def named(axes: "Axes", title: str, lines: int) -> None:
 
 def abreast(labels: Sequence[str], beside: Sequence[str] = ()) -> int:
     """How many entries of a legend, three at most, fit above axes with these words at their left side."""
-    room = 72 * WIDTH - 20 - LETTER * max(map(len, beside), default=0)
-    return max(1, min(3, int(room // (28 + LETTER * max(map(len, labels), default=0)))))
+    look = LOOK.get()
+    room = 72 * look.width - 20 - look.letter * max(map(len, beside), default=0)
+    return max(1, min(3, int(room // (28 + look.letter * max(map(len, labels), default=0)))))
+
+
+def legend_above(axes: "Axes", title: str, beside: Sequence[str] = (), more: Sequence[Any] = ()) -> None:
+    """A title, and above the axes, where no data are, a legend of what is drawn and of further handles."""
+    handles = [*axes.get_legend_handles_labels()[0], *more]
+    labels = [str(handle.get_label()) for handle in handles]
+    columns = min(abreast(labels, beside), 2 if len(labels) == 4 else 3)
+    axes.legend(
+        handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2,
+        handlelength=3,
+    )  # fmt: skip
+    named(axes, title, -(-len(labels) // columns))
 
 
 def on_paper(svg: str) -> str:
@@ -217,14 +270,26 @@ def inked(salt: str) -> AbstractContextManager[None]:
     """Within it, figures have the settings of all, and names that no figure with other words has."""
     from matplotlib import rc_context
 
-    return rc_context({**SETTINGS, "svg.hashsalt": salt})
+    settings: Any = SETTINGS | LOOK.get().settings | {"svg.hashsalt": salt}
+    return rc_context(settings)
 
 
-def canvas(width: float, height: float) -> "tuple[Figure, Axes]":
-    """An empty figure of so many inches, through which the page is seen."""
+@contextmanager
+def looking(style: str, pdf: File | None = None) -> Iterator[None]:
+    """Within it, figures have one of ``LOOKS``, and are written as PDF, too, where a file is named."""
+    look, beside = LOOK.set(LOOKS[style]), PDF.set(pdf)
+    try:
+        yield
+    finally:
+        LOOK.reset(look)
+        PDF.reset(beside)
+
+
+def canvas(height: float, width: float | None = None) -> "tuple[Figure, Axes]":
+    """An empty figure of so many inches, as wide as figures are now, through which the page is seen."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width or LOOK.get().width, height), layout="constrained")
     figure.patch.set_alpha(0)
     axes = figure.add_subplot()
     axes.patch.set_alpha(0)
@@ -241,4 +306,6 @@ def drawn(figure: "Figure") -> str:
         figure.set_layout_engine("none")
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    if (pdf := PDF.get()) is not None:
+        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     return text.getvalue()

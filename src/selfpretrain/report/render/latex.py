@@ -42,6 +42,13 @@ def document(page: Page) -> str:
     return "\n\n".join([comment, *(floating(table, page.name) for table in made)]) + "\n"
 
 
+def compact(page: Page, table: ReportTable, claim: str) -> str:
+    """One small table, and below it the claim that a text can make of it."""
+    head = ["needs \\usepackage{booktabs}", page.title, page.origin]
+    comment = "\n".join(f"% {plain(line)}" for line in head)
+    return f"{comment}\n\n{floating(table, page.name)}\n\n{escaped(claim)}\n"
+
+
 def floating(table: ReportTable, page: str) -> str:
     """One table with its caption and the label ``tab:PAGE-NAME``."""
     kinds = "".join("l" if at < table.words else "r" for at in range(len(table.headings)))

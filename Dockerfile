@@ -1,0 +1,24 @@
+# One image for CPUs, one for NVIDIA GPUs; neither runs as root.
+#
+#   docker build -t selfpretrain .
+#   docker build -t selfpretrain:cuda --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu128 .
+#   docker run --rm -v "$PWD/runs:/home/spt/runs" selfpretrain compare --task digits --scale smoke
+#   docker run --rm --gpus all -v "$PWD/runs:/home/spt/runs" selfpretrain:cuda compare --task digits
+#
+# The folder that is mounted must be writable for user 1000.
+FROM python:3.12-slim
+
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+COPY pyproject.toml README.md LICENSE constraints.txt /source/
+COPY src /source/src
+RUN pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" -c /source/constraints.txt "/source[audio,bucket]" \
+    && rm -rf /source \
+    && useradd --create-home --uid 1000 spt
+
+USER spt
+WORKDIR /home/spt
+RUN mkdir runs data
+ENV SPT_DATA=/home/spt/data \
+    PYTHONUNBUFFERED=1
+ENTRYPOINT ["spt"]
+CMD ["--help"]

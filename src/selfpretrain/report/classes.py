@@ -1,0 +1,82 @@
+"""Class by class: how many of each are found, how many answers are right, and what is taken for what."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import format
+from .analysis import Analysis, RowColumn, TaskAnalysis
+from .layout import Entry, ReportTable
+
+MOST = 20
+"""Classes up to which tables are made."""
+CAPTION = "Over the test split, all seeds together. Classes are numbered as in the data."
+
+
+def by_class(analysis: Analysis) -> ReportTable:
+    """Recall, precision and F1 of every class, of the best arm of every model; of one task."""
+    rows = [
+        (Entry(row), Entry(column), Entry(str(at)), Entry(str(int(count))), *map(_share, numbers))
+        for task in analysis.tasks[: len(analysis.tasks) == 1]
+        for row in task.task.rows
+        if (found := _best(task, row)) is not None
+        for (_, column), counts in [found]
+        for at, (count, *numbers) in enumerate(_scores(counts))
+    ]
+    headings = ("model", "best arm", "class", "examples", "recall", "precision", "F1")
+    return ReportTable(
+        "classes", "Scores of every class in %", headings, tuple(rows), CAPTION, 3, sortable=True
+    )
+
+
+def confusions(analysis: Analysis) -> list[ReportTable]:
+    """What is taken for what, by the best arm of every model; of one task."""
+    tables = []
+    for task in analysis.tasks[: len(analysis.tasks) == 1]:
+        for number, row in enumerate(task.task.rows, 1):
+            if (found := _best(task, row)) is None:
+                continue
+            (_, column), counts = found
+            shares = 100 * counts / counts.sum(1, keepdims=True).clip(1)
+            body = tuple(
+                (
+                    Entry(str(right)),
+                    *(Entry(f"{share:.0f}", right == given) for given, share in enumerate(line)),
+                )
+                for right, line in enumerate(shares)
+            )
+            title = f"What {row} ({column}) takes for what, in % of the right class"
+            headings = ("right class", *(f"as {at}" for at in range(len(counts))))
+            tables.append(ReportTable(f"confusion-{number}", title, headings, body, CAPTION))
+    return tables
+
+
+def _best(task: TaskAnalysis, row: str) -> tuple[RowColumn, NDArray[np.int64]] | None:
+    """The best arm of a model and its confusion matrix, right class by answer, summed over seeds."""
+    places = [place for place in task.means if place[0] == row]
+    if task.task.record.task.kind != "classes" or not places:
+        return None
+    place = max(places, key=lambda at: task.means[at].mean)
+    kept = [cell.scored.predictions for cell in task.task.at(*place).values()]
+    answers = [found for found in kept if found is not None]
+    classes = 1 + max((int(max(a.target.max(), a.prediction.max())) for a in answers), default=-1)
+    if not 1 < classes <= MOST:
+        return None
+    counts = np.zeros((classes, classes), dtype=np.int64)
+    for found in answers:
+        np.add.at(counts, (found.target, found.prediction), 1)
+    return place, counts
+
+
+def _scores(counts: NDArray[np.int64]) -> Sequence[tuple[float, ...]]:
+    """Examples, recall, precision and F1 of every class; NaN where nothing is divided by nothing."""
+    hits, right, given = counts.diagonal(), counts.sum(1), counts.sum(0)
+    with np.errstate(invalid="ignore"):
+        shares = hits / right, hits / given, 2 * hits / (right + given)
+    return list(zip(*(column.astype(float).tolist() for column in (right, *shares)), strict=True))
+
+
+def _share(value: float) -> Entry:
+    return Entry(format.NONE) if math.isnan(value) else Entry(f"{100 * value:.1f}", key=value)

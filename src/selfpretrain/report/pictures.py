@@ -1,0 +1,113 @@
+"""The pictures of an experiment by kind: on its page, and alone for a paper or a talk."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from ..errors import SpecError, nearest
+from ..system.files import write_text
+from . import certainty
+from .analysis import Analysis
+from .figures import charts, style
+from .layout import Picture
+
+Drawing = tuple[str, Callable[[], str]]
+"""What is seen, in words, and what draws it."""
+
+
+def gain(analysis: Analysis) -> tuple[Picture, ...]:
+    """Paired gains of every task."""
+    known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
+    drawn = [(f"{t.label}: paired gains", partial(style.gain_plot, t, t.label)) for t in known]
+    return _numbered("gain", drawn)
+
+
+def bars(analysis: Analysis) -> tuple[Picture, ...]:
+    """Scores of every task, a group of bars per row."""
+    return _numbered("scores", _panels(analysis, charts.bars, grouped=False))
+
+
+def lines(analysis: Analysis) -> tuple[Picture, ...]:
+    """Scores of every task and group of rows ``GROUP · PLACE``, place by place."""
+    return _numbered("scores", _panels(analysis, charts.lines, grouped=True))
+
+
+def curves(analysis: Analysis) -> tuple[Picture, ...]:
+    """Validation score of every row against compute."""
+    several = len(analysis.tasks) > 1
+    drawn: list[Drawing] = []
+    for task in analysis.results.tasks:
+        for row in style.with_curves(task):
+            title = f"{task.label}{charts.SEPARATOR}{row}" if several else row
+            alt = f"Validation score of {title} against compute, per arm"
+            drawn.append((alt, partial(style.learning_curves, task, row, title)))
+    return _numbered("curves", drawn)
+
+
+def ranks(analysis: Analysis) -> tuple[Picture, ...]:
+    """Average ranks of rows, and which of them differ."""
+    found = certainty.rankings(analysis).items()
+    return _numbered(
+        "ranks", [(f"Average ranks, {name}", partial(charts.ladder, made, name)) for name, made in found]
+    )
+
+
+def measures(analysis: Analysis) -> tuple[Picture, ...]:
+    """Whatever else a study measured."""
+    found = [measure for measure in analysis.results.record.measures if measure.series]
+    drawn = [(f"{m.title}: {m.y} against {m.x}", partial(charts.curves, m)) for m in found]
+    return _numbered("measure", drawn)
+
+
+KINDS: dict[str, Callable[[Analysis], tuple[Picture, ...]]] = {
+    "gain": gain,
+    "bars": bars,
+    "lines": lines,
+    "curves": curves,
+    "ranks": ranks,
+    "measures": measures,
+}
+"""Every kind of picture, and what makes those of an experiment."""
+
+
+def papers_task(analysis: Analysis) -> bool:
+    """Whether the paper's numbers may stand on our axes: at the other scales the data are others."""
+    return analysis.results.record.scale == "paper" and bool(analysis.printed)
+
+
+def save(analysis: Analysis, kind: str, look: str, folder: Path) -> list[Path]:
+    """Every picture of a kind as SVG and as PDF, in files of a folder; their paths.
+
+    Args:
+        look: one of ``style.LOOKS``.
+
+    Raises:
+        SpecError: if there is no such kind or look, or nothing to draw.
+    """
+    for name, known in ((kind, KINDS), (look, style.LOOKS)):
+        if name not in known:
+            raise SpecError(f"pictures know no {name!r}{nearest(name, known)}; there are {', '.join(known)}")
+    found = KINDS[kind](analysis)
+    if not found:
+        there = [name for name, made in KINDS.items() if made(analysis)]
+        raise SpecError(
+            f"{analysis.results.folder} has no {kind} to draw; it has {', '.join(there) or 'no picture yet'}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / one.file for one in _numbered(kind, [(one.alt, one.draw) for one in found])]
+    for picture, svg in zip(found, files, strict=True):
+        with style.looking(look, svg.with_suffix(".pdf")):
+            write_text(svg, style.on_paper(picture.svg))
+    return [file.with_suffix(end) for file in files for end in (".svg", ".pdf")]
+
+
+def _panels(analysis: Analysis, draw: Callable[[charts.Panel], str], grouped: bool) -> list[Drawing]:
+    paper = papers_task(analysis)
+    found = [panel for task in analysis.tasks for panel in charts.panels(task, grouped, paper) if panel.lines]
+    return [(f"{panel.title}: test {panel.unit}", partial(draw, panel)) for panel in found]
+
+
+def _numbered(name: str, drawn: Iterable[Drawing]) -> tuple[Picture, ...]:
+    """Pictures in files NAME.svg, NAME-2.svg, ..."""
+    named = ((f"{name}-{at}.svg" if at > 1 else f"{name}.svg", *one) for at, one in enumerate(drawn, 1))
+    return tuple(Picture(file, alt, draw) for file, alt, draw in named)

@@ -1,0 +1,134 @@
+"""Pictures and LaTeX for papers: distinct things differ, nothing is impossible, fonts are embedded."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from selfpretrain.cli import app
+from selfpretrain.errors import SpecError
+from selfpretrain.report import page, pictures, results, tables
+from selfpretrain.report.analysis import Analysis, analyse
+from selfpretrain.report.figures import charts, style
+from selfpretrain.report.verdict import claim
+
+HIGH = {"attention": (0.97, 0.985, 0.99), "s4d": (0.96, 0.985, 0.995)}
+
+
+@pytest.fixture
+def several(make: Callable, scene: type) -> Path:
+    rows = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.5, 0.52, 0.53)}
+    return make(*(scene(rows=rows, task=f"task {at}", test=200) for at in range(3)))
+
+
+def read(folder: Path) -> Analysis:
+    return analyse(results.read(folder))
+
+
+def test_contrasts_with_one_control_differ_in_colour_and_marker(make: Callable, scene: type) -> None:
+    task = read(make(scene())).tasks[0]
+    contrasts = (("SPT", "scratch"), ("scratch, tied", "scratch"))
+    record = replace(task.task.record, contrasts=contrasts)
+    svg = style.gain_plot(replace(task, task=replace(task.task, record=record)))
+    assert {colour for colour in style.COLOURS if colour in svg} == {style.COLOURS[1], style.COLOURS[2]}
+    usual = style.gain_plot(task)
+    assert style.COLOURS[0] in usual and style.COLOURS[1] in usual, "each has its control's curve's colour"
+
+
+def test_no_interval_goes_beyond_what_scores_can_be(make: Callable, scene: type) -> None:
+    task = read(make(scene(rows=HIGH, noise=0.02, seeds=2))).tasks[0]
+    assert any(f.mean + (f.over_seeds or 0) > 1 for f in task.means.values()), "else this shows nothing"
+    (panel,) = charts.panels(task, grouped=False)
+    ends = [end for line in panel.lines for interval in line.intervals if interval for end in interval]
+    assert max(ends) == 100.0 and min(ends) >= 0
+    assert panel.near, "near the ceiling points tell more than bars"
+
+
+def test_far_bars_begin_at_zero(several: Path) -> None:
+    (panel,) = charts.panels(read(several).tasks[0], grouped=False)
+    assert not panel.near
+
+
+def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(
+    make: Callable, scene: type, paper: Callable
+) -> None:
+    printed = {("attention", "SPT"): paper("Transformer", 84.95)}
+    made = [scene(task="digits", printed=printed), scene(task="text", printed=printed)]
+    for scale, shown in {"small": False, "paper": True}.items():
+        found = read(make(*made, scale=scale))
+        assert found.printed and pictures.papers_task(found) is shown
+        words = "".join(ElementTree.fromstring(pictures.bars(found)[0].svg).itertext())
+        assert ("paper" in words) is shown
+
+
+@pytest.mark.parametrize("kind", ["gain", "bars", "lines", "curves", "ranks"])
+def test_every_kind_is_drawn_in_every_style(kind: str, several: Path, capsys) -> None:
+    for look, width in {"neurips": 5.5, "icml": 3.25}.items():
+        assert app.run(["plot", str(several), "--kind", kind, "--style", look]) == 0
+        made = [Path(line) for line in capsys.readouterr().out.split()]
+        assert {path.suffix for path in made} == {".svg", ".pdf"}
+        for path in made:
+            assert path.parent.name == f"plots-{look}" and path.name.startswith(kind)
+            body = path.read_bytes()
+            if path.suffix == ".pdf":
+                assert b"STIXGeneral" in body and b"/FontFile2" in body, "letters are embedded"
+                found = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", body)
+            else:
+                assert b"<text" not in body, "letters are curves"
+                found = re.search(rb'width="([\d.]+)pt"', body)
+            assert found and float(found[1]) == pytest.approx(72 * width, abs=0.5)
+
+
+def test_a_plot_gives_the_same_bytes_and_leaves_the_page_alone(several: Path, tmp_path: Path) -> None:
+    before = page.write(several)["gain.svg"].read_bytes()
+    one, two = (pictures.save(read(several), "gain", "icml", tmp_path / name) for name in "ab")
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    assert page.write(several)["gain.svg"].read_bytes() == before
+
+
+def test_what_cannot_be_drawn_is_said(make: Callable, scene: type, tmp_path: Path) -> None:
+    alone = read(make(scene(rows={"attention": (0.5, 0.5, 0.6)})))
+    with pytest.raises(SpecError, match="did you mean 'bars'"):
+        pictures.save(alone, "barz", "icml", tmp_path)
+    with pytest.raises(SpecError, match="did you mean 'icml'"):
+        pictures.save(alone, "bars", "icmll", tmp_path)
+    with pytest.raises(SpecError, match="has no ranks to draw; it has gain, bars"):
+        pictures.save(alone, "ranks", "icml", tmp_path)
+
+
+def test_pdf_beside_every_svg_on_request(several: Path, capsys) -> None:
+    assert app.run(["report", str(several)]) == 0
+    assert not list(several.glob("*.pdf"))
+    assert app.run(["report", str(several), "--pdf"]) == 0
+    assert {path.stem for path in several.glob("*.pdf")} == {path.stem for path in several.glob("*.svg")}
+    capsys.readouterr()
+
+
+def test_no_legend_covers_data(several: Path) -> None:
+    for kind in ("bars", "lines", "curves"):
+        assert all("legend" in picture.svg for picture in pictures.KINDS[kind](read(several)))
+    with style.inked("x"):
+        figure, axes = style.canvas(3.0)
+        axes.plot([0, 1], [0, 1], label="a line")
+        style.legend_above(axes, "title")
+        style.drawn(figure)
+        assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1
+
+
+def test_a_table_and_a_claim_for_a_paper(several: Path) -> None:
+    found = read(several)
+    made = page.write(several)["claim"].read_text()
+    assert made.count("\\begin{table}") == 1 and made.count("\\\\\n") == 1 + 9
+    entry = tables.compact(found).rows[0][2]
+    assert re.fullmatch(r"\d\d\.\d ± \d+\.\d", entry.text)
+    assert any(entry.bold for row in tables.compact(found).rows for entry in row)
+    said = claim(found)
+    assert said.count("points [") == 9 and "3 seeds; 95 % intervals" in said and "for lstm on task 2" in said
+    assert "points" in made and made.rstrip().endswith(").")
+
+
+def test_smoke_claims_nothing(make: Callable, scene: type) -> None:
+    assert claim(read(make(scene(), scale="smoke"))) == "Nothing can be claimed yet."

@@ -1,0 +1,62 @@
+"""What is published works without the repository: from another folder, in another environment."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def said(folder: Path, *command: str | Path) -> str:
+    """What a command prints; nothing of this repository is on its path."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPT_DATA")}
+    done = subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_wheel_works_elsewhere(tmp_path: Path) -> None:
+    """Built from the sdist, installed alone, beside the dependencies that are here."""
+    dist, home = tmp_path / "dist", tmp_path / "env"
+    python, spt = home / "bin" / "python", home / "bin" / "spt"
+    said(tmp_path, sys.executable, "-m", "build", "--no-isolation", "--outdir", dist, ROOT)
+    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "LICENSE", "CITATION.cff", "pyproject.toml", "src/selfpretrain/__init__.py"} <= names
+    said(tmp_path, sys.executable, "-m", "venv", "--without-pip", home)
+    place = said(tmp_path, python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
+    here = [path for path in sys.path if path.endswith("site-packages")]
+    (Path(place.strip()) / "dependencies.pth").write_text("\n".join(here))
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python)
+    said(tmp_path, *pip, "install", "--no-deps", "--no-index", "--ignore-installed", wheel)
+    where = said(tmp_path, python, "-c", "import selfpretrain; print(selfpretrain.__file__)")
+    assert where.startswith(str(home)), "the wheel's, not the repository's"
+    smoke = ("--seeds", "1", "--scale", "smoke", "--jobs", "1", "--quiet")
+    told = said(tmp_path, spt, "compare", "--task", "digits", "--mixers", "attention", *smoke)
+    (report,) = (tmp_path / "runs").glob("compare-*/report.html")
+    assert str(report.relative_to(tmp_path)) in "".join(told.split())
+    said(tmp_path, spt, "study", "amos-table-8", "--dry-run")
+
+
+def test_what_a_release_needs_is_there() -> None:
+    version = re.search(r'__version__ = "(.*)"', (ROOT / "src" / "selfpretrain" / "__init__.py").read_text())
+    assert version and f"version: {version[1]}" in (ROOT / "CITATION.cff").read_text()
+    assert f"] {version[1]}" in (ROOT / "CHANGELOG.md").read_text()
+    docker = (ROOT / "Dockerfile").read_text()
+    assert docker.index("USER spt") < docker.index("ENTRYPOINT") and "whl/cu" in docker
+    copied = re.findall(r"^COPY (.*) \S+$", docker, re.MULTILINE)
+    allowed = (ROOT / ".dockerignore").read_text()
+    for name in " ".join(copied).split():
+        assert (ROOT / name).exists() and f"!{name}" in allowed, name
+
+
+def test_links_of_llms_txt_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "llms.txt").read_text())
+    assert len(links) > 10 and all((ROOT / link).is_file() for link in links)
