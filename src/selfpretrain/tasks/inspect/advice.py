@@ -1,0 +1,32 @@
+"""What to try on somebody's data, from a few facts: the rules that docs/data-sets.md draws from its tables."""
+
+from dataclasses import dataclass
+
+ENOUGH = 0.95
+"""Score of a simple method from which on no network was better by more than its interval."""
+FEW = 100
+"""Labelled sequences below which a network's score varies much with its seed."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a task before any network is trained."""
+
+    labelled: int  # training sequences with a label
+    unlabelled: int  # training sequences without one
+    method: str  # the best of the simple methods
+    score: float  # its accuracy, or R2, on test
+
+
+def advice(known: Known) -> str:
+    """Whether to try self-pretraining, in one sentence with its reason."""
+    method, score = known.method, f"{known.score:.3f}"
+    if known.score >= ENOUGH:
+        return f"use {method}: it scores {score}, and a network has little left to gain"
+    if known.unlabelled > known.labelled:
+        unused = f"{known.unlabelled:,} sequences have no label, and only pretraining learns from those"
+        return f"compare SPT with {method} ({score}): {unused}"
+    if known.labelled < FEW:
+        few = f"{known.labelled:,} labelled sequences are so few that a network's score hangs on its seed"
+        return f"begin with {method} ({score}), and compare networks with 5 seeds or more: {few}"
+    return f"compare SPT with tied scratch and with {method}: its {score} leaves room, and either may win"
