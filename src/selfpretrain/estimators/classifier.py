@@ -71,7 +71,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     def note_scores(self, task: Task) -> None:
         """Take down what the model scores on the test split of a task, and its reliability there."""
         super().note_scores(task)
-        self.scores_["reliability"] = [list(found) for found in self.reliability(task).bins]
+        self.scores_["reliability"] = {"bins": [list(found) for found in self.reliability(task).bins]}
 
     def _answered(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Classes (n,) and the probabilities (n, K) that they are given; of a task, those of test."""

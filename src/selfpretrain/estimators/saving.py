@@ -53,8 +53,9 @@ def save(estimator: SequenceEstimator, folder: str | Path) -> Path:
     said = about(estimator) | {"weights": place.save(WEIGHTS, tensors)}
     place.write(FILE, said)
     write_text(place.path / "README.md", card(said))
-    if bins := estimator.scores_.get("reliability"):
-        write_text(place.path / "reliability.svg", Reliability(tuple(map(tuple, bins))).picture())
+    if found := estimator.scores_.get("reliability"):
+        curve = Reliability(tuple((sure, hit, share) for sure, hit, share in found["bins"]))
+        write_text(place.path / "reliability.svg", curve.picture())
     return place.path
 
 

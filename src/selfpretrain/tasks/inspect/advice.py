@@ -1,4 +1,4 @@
-"""What to try on somebody's data, from a few facts: the rules that docs/data-sets.md draws from its tables."""
+"""What to try on somebody's data, from a few facts: the rules of docs/data-sets.md."""
 
 from dataclasses import dataclass
 
