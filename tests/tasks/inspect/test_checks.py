@@ -260,7 +260,7 @@ def test_simple_methods_are_scored():
         (Known(60, 0, "boosting", 0.95), "use boosting: it scores 0.950"),
         (Known(60, 61, "boosting", 0.949), "compare SPT with boosting (0.949): 61 sequences have no label"),
         (Known(99, 99, "boosting", 0.7), "begin with boosting (0.700), and compare networks with 5 seeds"),
-        (Known(100, 0, "boosting", 0.7), "compare SPT with tied scratch and with boosting: its 0.700 leaves"),
+        (Known(100, 0, "boosting", 0.7), "begin with boosting (0.700), then compare SPT with tied scratch: it leaves room"),
     ],
 )
 def test_what_to_try_has_a_reason(known, said):
