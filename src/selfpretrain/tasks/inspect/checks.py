@@ -27,7 +27,7 @@ from ...system.events import progress
 from .._prepared import Prepared
 from ..base import Task
 from ..imported import Imported
-from .advice import ENOUGH, Known, advice
+from .advice import ENOUGH, advice
 from .baselines import GUESSES, baseline_scores
 from .profile import STRETCHES, Profile, profile_splits
 
@@ -265,8 +265,8 @@ def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
         best = max(learned, key=lambda method: learned[method])
         train = task.load("train")
         labelled = int(train.labelled.sum())
-        known = Known(labelled, len(train) - labelled, best, learned[best])
-        yield Finding("what to try", "fine", advice(known))
+        said = advice(labelled, len(train) - labelled, best, learned[best])
+        yield Finding("what to try", "fine", said)
 
 
 def _share(what: str, count: int, splits: Splits, text: str, most: float) -> Finding:
