@@ -55,6 +55,17 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+def test_the_card_shows_how_often_a_model_is_right_by_how_sure_it_is(folder, tmp_path):
+    assert "](reliability.svg)" in (folder / "model" / "README.md").read_text()
+    picture = (folder / "model" / "reliability.svg").read_text()
+    assert "confidence" in picture and "expected calibration error" in picture
+    again = SequenceClassifier.load(folder / "model").save(tmp_path / "again")
+    assert (again / "reliability.svg").read_text() == picture
+    unscored = SequenceClassifier(scale="smoke").fit(*waves(40, 0)).save(tmp_path / "unscored")
+    assert "reliability" not in (unscored / "README.md").read_text()
+    assert not (unscored / "reliability.svg").exists()
+
+
 def test_answers_are_those_of_python_in_the_order_of_the_file(spt, folder):
     assert spt("predict", folder / "model", folder / "good.csv", "-o", folder / "out.csv")[0] == 0
     found, asked = rows_of(folder / "out.csv"), rows_of(folder / "good.csv")

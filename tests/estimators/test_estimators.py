@@ -261,6 +261,10 @@ def test_measures_have_intervals_around_them(model):
     wide = model.evaluate(NEW, RIGHT, groups=np.arange(60) // 20, draws=50)["accuracy"]
     assert wide.value == found["accuracy"].value
     assert model.confusion(NEW, RIGHT).sum() == 60
+    curve = model.reliability(NEW, RIGHT)
+    assert curve.error == pytest.approx(found["ECE"].value)
+    assert sum(share for _, _, share in curve.bins) == pytest.approx(1)
+    assert sum(hit * share for _, hit, share in curve.bins) == pytest.approx(found["accuracy"].value)
     with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
         model.evaluate(NEW, ["saw"] * 60)
 

@@ -43,6 +43,11 @@ On examples held out of training, with 95 % intervals over examples:
 {% for name, s in test.items() -%}
 | {{ name }} | {{ "%.3f"|format(s.value) }} | {{ "%.3f"|format(s.low) }} to {{ "%.3f"|format(s.high) }} |
 {% endfor %}
+{%- if reliable %}
+How often it is right, by how sure it is; below the diagonal it is surer than it should be:
+
+![accuracy over confidence](reliability.svg)
+{% endif %}
 {%- else %}
 None on examples held out for the test were taken down. Those of validation, by which weights were chosen,
 are in model.json.
@@ -82,6 +87,7 @@ def card(said: Json) -> str:
             form=form,
             data={key: printable(str(value)) for key, value in said["data"].items()},
             test=said["scores"].get("test"),
+            reliable="reliability" in said["scores"],
             mixer=name_of(revive(said["model"]["mixer"], (said["model"]["mixer"]["is"].split(".")[0],))),
             model=said["model"],
             members=said["members"],

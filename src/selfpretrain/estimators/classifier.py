@@ -17,6 +17,7 @@ from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator, refuse_missing
 from .labels import classes_of
+from .reliability import Reliability
 from .scores import Score, bootstrap, class_measures
 
 
@@ -52,19 +53,31 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Accuracy, plain and balanced, macro F1, MCC, AUROC, average precision, log loss and ECE."""
-        data = self._usable(X)
+        right, probabilities = self._answered(X, y)
         if isinstance(X, str | Task):
-            right, groups = data.targets.numpy(), None if data.groups is None else data.groups.numpy()
-        else:
-            right = self._codes(y)
-        probabilities = self.predictor_.probabilities(data)
+            known = self._usable(X).groups
+            groups = None if known is None else known.numpy()
         return bootstrap(class_measures, (right, probabilities), groups, draws)
 
     def confusion(self, X: Any, y: Any = None) -> np.ndarray:
         """(K, K) how many examples of each class (rows) were given each answer (columns)."""
-        right = self._usable(X).targets.numpy() if isinstance(X, str | Task) else self._codes(y)
-        given = self.predict_proba(X).argmax(1)
-        return confusion_matrix(right, given, labels=np.arange(len(self.classes_)))
+        right, probabilities = self._answered(X, y)
+        return confusion_matrix(right, probabilities.argmax(1), labels=np.arange(len(self.classes_)))
+
+    def reliability(self, X: Any, y: Any = None) -> Reliability:
+        """How often answers are right, by how sure the model is of them; ``picture`` draws it."""
+        return Reliability.of(*self._answered(X, y))
+
+    def note_scores(self, task: Task) -> None:
+        """Take down what the model scores on the test split of a task, and its reliability there."""
+        super().note_scores(task)
+        self.scores_["reliability"] = {"bins": [list(found) for found in self.reliability(task).bins]}
+
+    def _answered(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Classes (n,) and the probabilities (n, K) that they are given; of a task, those of test."""
+        data = self._usable(X)
+        right = data.targets.numpy() if isinstance(X, str | Task) else self._codes(y)
+        return right, self.predictor_.probabilities(data)
 
     def _codes(self, y: Any) -> np.ndarray:
         """(n,) the number of every label among the classes.

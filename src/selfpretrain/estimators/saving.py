@@ -3,6 +3,7 @@
 model.json           what it is: settings, network, form of sequences, labels, scores, data, versions
 weights.safetensors  the networks, of each member under its number; from whatever device, for any device
 README.md            a card for people, see ``card``
+reliability.svg      of a classifier that was scored: how often it is right, by how sure it is
 """
 
 from pathlib import Path
@@ -28,6 +29,7 @@ from .labels import labels_from
 from .predictor import Predictor
 from .pretrainer import SequencePretrainer
 from .regressor import SequenceRegressor
+from .reliability import Reliability
 
 FILE = "model.json"
 KINDS = {kind.__name__: kind for kind in (SequenceClassifier, SequenceRegressor, SequencePretrainer)}
@@ -51,6 +53,9 @@ def save(estimator: SequenceEstimator, folder: str | Path) -> Path:
     said = about(estimator) | {"weights": place.save(WEIGHTS, tensors)}
     place.write(FILE, said)
     write_text(place.path / "README.md", card(said))
+    if found := estimator.scores_.get("reliability"):
+        curve = Reliability(tuple((sure, hit, share) for sure, hit, share in found["bins"]))
+        write_text(place.path / "reliability.svg", curve.picture())
     return place.path
 
 

@@ -13,6 +13,7 @@ from selfpretrain.data.schema import SPLITS, Classes, Form, Reals, Tokens, Value
 from selfpretrain.spec import spec
 from selfpretrain.tasks._prepared import Prepared
 from selfpretrain.tasks.base import Card, Task
+from selfpretrain.tasks.inspect.advice import advice
 from selfpretrain.tasks.inspect.checks import check_data
 
 N, LENGTH = 120, 160
@@ -250,6 +251,30 @@ def test_simple_methods_are_scored():
     found = {finding.what: finding for finding in check_data(Given("easy"))}
     assert found["commonest class"].said == "accuracy 0.333"
     assert found["logistic regression on 1-4-grams"].level == "note"
+    assert found["what to try"].said.startswith("use logistic regression on 1-4-grams: it scores 1.000")
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ((60, 0, "boosting", 0.95), "use boosting: it scores 0.950"),
+        ((60, 61, "boosting", 0.949), "compare SPT with boosting (0.949): 61 sequences have no label"),
+        ((99, 99, "boosting", 0.7), "begin with boosting (0.700), and compare networks with 5 seeds"),
+        (
+            (100, 0, "boosting", 0.7),
+            "begin with boosting (0.700), then compare SPT with tied scratch: it leaves room",
+        ),
+    ],
+)
+def test_what_to_try_has_a_reason(known, said):
+    assert advice(*known).startswith(said)
+
+
+def test_guessing_is_never_what_to_try():
+    parts = {split: (sequences(i), np.zeros(N, dtype=int)) for i, split in enumerate(SPLITS)}
+    FORMS["one"], DATA["one"] = FORM, {split: Examples.ragged(*part) for split, part in parts.items()}
+    found = {finding.what for finding in check_data(Given("one"))}
+    assert "commonest class" in found and "what to try" not in found
 
 
 def test_runs_in_common():

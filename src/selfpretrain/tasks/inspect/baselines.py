@@ -34,6 +34,9 @@ TREES = 50_000
 """Examples times classes up to which trees are boosted on what is known of any values."""
 BOOSTED = (100, 300)
 """Numbers of boosted trees that are tried."""
+COMMONEST, MEAN, COPY = "commonest class", "mean", "copy of an overlapping training example"
+GUESSES = (COMMONEST, MEAN, COPY)
+"""Methods that learn nothing of what sequences hold."""
 KERNELS = "ridge regression on kernels (MiniRocket)"
 RIDGE = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Regularisation strengths of ridge regression that are tried."""
@@ -87,10 +90,10 @@ def _scores(task: Task, form: Form, splits: Splits) -> dict[str, float]:
     told = None if isinstance(form.signal, Tokens) else kernels.answers_above(splits)
     if isinstance(form.target, Reals):
         mean = np.full(len(y["test"]), y["train"].mean(dtype=np.float64))
-        scores = {"mean": _r2(mean, y["test"]), f"ridge regression on {kind}": _ridge(x, y)}
+        scores = {MEAN: _r2(mean, y["test"]), f"ridge regression on {kind}": _ridge(x, y)}
         return scores | ({} if told is None else {KERNELS: _ridge(_scaled(told), y)})
     commonest = np.full(len(y["test"]), np.bincount(y["train"]).argmax())
-    scores = {"commonest class": _accuracy(commonest, y["test"])}
+    scores = {COMMONEST: _accuracy(commonest, y["test"])}
     if len(np.unique(y["train"])) > 1:
         strengths = LOGISTIC_RUNS if isinstance(form.signal, Tokens) else LOGISTIC
         scores[f"logistic regression on {kind}"] = _logistic(x, y, strengths)
@@ -293,7 +296,7 @@ def _copying(train: Examples, test: Examples) -> dict[str, float]:
     real = train.targets.is_floating_point()
     otherwise = known.mean(dtype=np.float64) if real else np.bincount(known).argmax()
     answers = np.where(nearest >= 0, known[nearest], otherwise)
-    return {"copy of an overlapping training example": (_r2 if real else _accuracy)(answers, y)}
+    return {COPY: (_r2 if real else _accuracy)(answers, y)}
 
 
 def _overlapping(train: Examples, test: Examples) -> np.ndarray:

@@ -27,7 +27,8 @@ from ...system.events import progress
 from .._prepared import Prepared
 from ..base import Task
 from ..imported import Imported
-from .baselines import baseline_scores
+from .advice import ENOUGH, advice
+from .baselines import GUESSES, baseline_scores
 from .profile import STRETCHES, Profile, profile_splits
 
 Level = Literal["fine", "note", "wrong"]
@@ -40,8 +41,6 @@ ALIKE = 0.10
 """The same of sequences that share half of their runs: of few symbols, some do by chance."""
 FEW = 10
 """Labelled training examples below which a class is called rare."""
-EASY = 0.95
-"""Score of a simple method from which on little is left to learn."""
 SAME = 0.999
 """Correlation of two summaries from which on their sequences are called near copies."""
 
@@ -259,8 +258,15 @@ def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
         yield Finding("simple methods", "wrong", str(error))
         return
     for method, score in scores.items():
-        text = f"{metric} {score:.3f}" + ("; little is left to learn" if score >= EASY else "")
-        yield Finding(method, "note" if score >= EASY else "fine", text)
+        text = f"{metric} {score:.3f}" + ("; little is left to learn" if score >= ENOUGH else "")
+        yield Finding(method, "note" if score >= ENOUGH else "fine", text)
+    learned = {m: score for m, score in scores.items() if m not in GUESSES and m not in task.shortcuts()}
+    if learned:
+        best = max(learned, key=lambda method: learned[method])
+        train = task.load("train")
+        labelled = int(train.labelled.sum())
+        said = advice(labelled, len(train) - labelled, best, learned[best])
+        yield Finding("what to try", "fine", said)
 
 
 def _share(what: str, count: int, splits: Splits, text: str, most: float) -> Finding:

@@ -1,0 +1,95 @@
+"""The page of real data sets: its tables are those of what was measured, and its rules hold in them."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from selfpretrain.tasks.inspect.advice import ENOUGH
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = json.loads((ROOT / "benchmarks" / "data_sets.json").read_text())
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = set(sys.modules)
+    yield importlib.import_module("data_sets")
+    for name in set(sys.modules) - before:
+        if str(ROOT / "benchmarks") in str(vars(sys.modules[name]).get("__file__")):
+            del sys.modules[name]
+
+
+def test_tables_are_those_of_what_was_measured(bench, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(bench.PAGE.read_text())
+    bench.write(page)
+    assert page.read_text() == bench.PAGE.read_text(), "run python benchmarks/data_sets.py --page"
+
+
+def test_every_set_has_every_arm_with_its_seeds_and_simple_methods(bench):
+    assert len(KEPT) >= 6 and set(KEPT) <= set(bench.SETS)
+    for entry in KEPT.values():
+        assert {arm: len(found["accuracy"]) for arm, found in entry["arms"].items()} == dict.fromkeys(
+            bench.ARMS.values(), bench.SEEDS
+        )
+        words = not entry["facts"]["channels"]
+        assert set(entry["simple"]) == set(bench.OF_WORDS if words else bench.OF_VALUES)
+        for against, gain in entry["gains"].items():
+            means = [np.mean(entry["arms"][arm]["accuracy"]) for arm in ("SPT", against)]
+            assert gain["difference"] == pytest.approx(means[0] - means[1])
+
+
+def test_where_a_simple_method_suffices_no_network_is_clearly_better(bench):
+    sufficed = [e for e in KEPT.values() if max(m["accuracy"] for m in e["simple"].values()) >= ENOUGH]
+    assert sufficed
+    for entry in sufficed:
+        best = max(known["accuracy"] for known in entry["simple"].values())
+        over = bench.accuracies(entry)["SPT"] - best
+        assert over <= max(gain["half"] for gain in entry["gains"].values())
+
+
+def test_with_every_sequence_labelled_pretraining_gained_nothing_for_certain():
+    assert all(g["difference"] <= g["half"] for entry in KEPT.values() for g in entry["gains"].values())
+
+
+def test_methods_learn_what_can_be_learned(bench):
+    random = np.random.RandomState(0)
+    words = ["".join(random.choice(list("abc"), 6)) + end for end in ["x", "y"] * 20]
+    labels = np.array(["x", "y"] * 20)
+    for answer in bench.OF_WORDS.values():
+        assert np.mean(answer(words[:30], labels[:30], words[30:]) == labels[30:]) == 1
+    waves = [random.randn(random.randint(10, 20), 2) + 5 * (i % 2) for i in range(40)]
+    for name, answer in bench.OF_VALUES.items():
+        if name != "boosting":
+            pytest.importorskip("aeon", reason="the peers' package is not installed")
+        assert np.mean(answer(waves[:30], labels[:30], waves[30:]) == labels[30:]) > 0.9
+
+
+def test_finished_sets_are_not_measured_again(bench, monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(bench, "KEPT", tmp_path / "kept.json")
+    monkeypatch.setattr(bench, "SETS", {name: lambda name=name: made.append(name) for name in "abc"})
+    monkeypatch.setattr(bench, "measured", lambda data: {"measured": True})
+    kept = {"a": {"measured": False}}
+    bench.measure(kept, ["a", "b"], minutes=1)
+    assert made == ["b"] and json.loads((tmp_path / "kept.json").read_text()) == kept
+    bench.measure(kept, ["c"], minutes=-1)
+    assert made == ["b"] and "c" not in kept
+
+
+def test_what_another_process_measured_meanwhile_is_kept(bench, monkeypatch, tmp_path):
+    def measured(data):
+        bench.KEPT.write_text('{"b": {}}')
+        return {}
+
+    monkeypatch.setattr(bench, "KEPT", tmp_path / "kept.json")
+    monkeypatch.setattr(bench, "SETS", {"a": dict})
+    monkeypatch.setattr(bench, "measured", measured)
+    bench.measure({}, ["a"], minutes=1)
+    assert set(bench.finished()) == {"a", "b"}
