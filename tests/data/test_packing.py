@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from selfpretrain.data import examples
 from selfpretrain.data import rows as packing
 
 
@@ -50,7 +51,7 @@ def test_pad_puts_every_sequence_in_its_row(lengths, values):
 def test_unpacked_sequences_are_the_same(random):
     rows = (random.rand(7, 40) < 0.2).astype(np.uint8) * 200
     out, ends = np.zeros(2 * rows.size, np.uint8), np.zeros(7, np.int64)
-    used = examples.pack_rows(rows, out, ends)
+    used = packing.pack_rows(rows, out, ends)
     starts = torch.from_numpy(np.concatenate([[0], ends[:-1]]))[None]
     lengths = torch.full((1, 7), 40)
     packed = examples.Examples(torch.from_numpy(out[:used]), starts, lengths, torch.zeros(7), packed=True)

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.data.examples import Examples, generator, pack_rows
+from selfpretrain.data.examples import Examples, generator
+from selfpretrain.data.rows import pack_rows
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage

@@ -166,7 +166,8 @@ class Examples:
         return Batch(inputs, valid, targets, self.views, weights, lengths)
 
     def _inside(self, starts: Tensor, lengths: Tensor) -> bool:
-        return int(starts.min()) >= 0 and int((starts + lengths).max()) <= len(self.flat)
+        least = min(int(starts.min()), int(lengths.min()))
+        return least >= 0 and int((starts + lengths).max()) <= len(self.flat)
 
     def sequence(self, row: int, view: int = 0) -> np.ndarray:
         """(length,) symbols or (length, C) values of one sequence, as they are stored."""

@@ -158,6 +158,10 @@ def file_hash(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+USUAL = ("", "auto", "refuse", "raw", None, 0, False, True)
+"""Options of an import that need no saying; switches are said otherwise."""
+
+
 def way_back(folder: Path) -> str:
     """What to do about a damaged set, in words; nothing has to be deleted for it."""
     about: Mapping[str, Any] = {}
@@ -169,17 +173,14 @@ def way_back(folder: Path) -> str:
         return "put the files back from a copy, or import the data again under this name"
     if about["origin"] == "arrays":
         return f"import the arrays again as {folder.name!r}, or put the files back from a copy"
-    flags = [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in _given(about)]
-    flags += ["--skip-bad"] if about.get("options", {}).get("skip_bad") else []
+    options = about.get("options", about.get("reading", {}))
+    given = {key: value for key, value in options.items() if value not in USUAL}
+    flags = [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in given.items()]
+    flags += ["--skip-bad"] * options.get("skip_bad", False) + ["--no-header"] * (
+        not options.get("header", True)
+    )
     said = " ".join([shlex.quote(about["origin"]), f"--name {folder.name}", *flags, "--yes"])
     return f"put the files back from a copy, or import them again: spt data import {said}"
-
-
-def _given(about: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """The options of an import that were not left at their defaults."""
-    options = about.get("options", about.get("reading", {}))
-    usual = ("", "auto", "refuse", None, 0, False)
-    return [(key, value) for key, value in options.items() if value not in usual and key != "skip_bad"]
 
 
 def _remembered(folder: Path) -> dict[str, Any]:

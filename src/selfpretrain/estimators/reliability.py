@@ -30,7 +30,7 @@ class Reliability:
     def picture(self) -> str:
         """Accuracy over confidence as SVG; below the diagonal the model is surer than it should be."""
         with style.inked("reliability"):
-            figure, axes = style.canvas(style.WIDTH, 3.4)
+            figure, axes = style.canvas(3.4)
             axes.plot([0, 1], [0, 1], color=style.FAINT, linewidth=1)
             sure, hit, share = np.array(self.bins).T
             axes.plot(sure, hit, color=style.COLOURS[0], linewidth=1)

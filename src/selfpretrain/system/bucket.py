@@ -99,7 +99,7 @@ class Bucket(Store):
         """Remove a file, if it is there."""
         obstore = importlib.import_module("obstore")
         with contextlib.suppress(FileNotFoundError):
-            self._asked("delete", lambda: obstore.delete(self._kept, self.prefix + name))
+            self._asked("remove", lambda: obstore.delete(self._kept, self.prefix + name))
 
     def clock(self) -> float:
         """Seconds by its clock, from that of this machine and a difference that is looked at again."""
