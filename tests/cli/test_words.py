@@ -59,7 +59,7 @@ def test_settings_can_be_listed(capsys):
     ("setting", "offered"),
     [
         ("lr=1", "did you mean pretrain.optim.lr or finetune.optim.lr or scratch.optim.lr?"),
-        ("model.widht=8", "did you mean 'model.width'?"),
+        ("model.widthh=8", "did you mean 'model.width'?"),
         ("finetune.optim.rate=8", "there is no setting 'finetune.optim.rate'"),
     ],
 )
