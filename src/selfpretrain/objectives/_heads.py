@@ -38,11 +38,12 @@ class Pooled(nn.Module):
         super().__init__()
         self.pooling, self.views = pooling, views
         D = {1: width, 2: 4 * width}.get(views, views * width)
+        hidden = nn.Linear(D, width)  # drawn whatever the style: what is drawn after it depends on that
         before = {
             "linear": nn.Identity(),
             "norm": nn.LayerNorm(D),
-            "mlp": nn.Sequential(nn.Linear(D, width), nn.GELU()),
-            "mlp-relu": nn.Sequential(nn.Linear(D, width), nn.ReLU()),
+            "mlp": nn.Sequential(hidden, nn.GELU()),
+            "mlp-relu": nn.Sequential(hidden, nn.ReLU()),
         }
         self.before = before[style]
         self.linear = nn.Linear(width if style.startswith("mlp") else D, outputs)
