@@ -1,4 +1,4 @@
-"""A recipe gives the numbers it gave before: draws, batches, steps and rates are part of what a fingerprint means.
+"""A recipe gives the numbers it gave: draws, batches, steps and rates are what its fingerprint stands for.
 
 Whoever changes these numbers on purpose raises ``RESULTS`` (training/recipe.py) and writes the file again:
 python tests/training/test_golden.py
@@ -37,11 +37,15 @@ def small(mixer):
     return mixer(heads=2) if "heads" in mixer.__dataclass_fields__ else mixer()
 
 
+def task(**settings):
+    """Of equal lengths: a step's operations are counted once for each length."""
+    return toys.Majority(length=16, shortest=16, **settings)
+
+
 def mixers():
     for name in registry.names("mixers"):
         mixer = small(registry.find("mixers", name))
-        pretraining = [Masked(0.5)] if mixer.denoises else []
-        yield f"mixer {name}", toys.Majority(), model(mixer), stages(*pretraining, Classify())
+        yield f"mixer {name}", task(), model(mixer), stages(Classify())
 
 
 def objectives():
@@ -49,16 +53,17 @@ def objectives():
         for name in ("masked", "causal"):
             objective = registry.find("objectives", name)()
             network = model(Attention(heads=2), causal=objective.needs_causal)
-            yield f"objective {name} {signal}", toys.Majority(signal=signal), network, stages(objective)
+            yield f"{name} {signal}", task(signal=signal), network, stages(objective)
+    yield "masked, then classify", task(), model(Attention(heads=2)), stages(Masked(0.5), Classify())
 
 
 def heads():
     for pooling in ("mean", "max", "last"):
-        yield f"pooling {pooling}", toys.Majority(), model(Attention(heads=2), pooling=pooling), stages(Classify())
+        yield f"pooling {pooling}", task(), model(Attention(heads=2), pooling=pooling), stages(Classify())
     for style in ("linear", "norm", "mlp", "mlp-relu"):
         for target, labelled in {"classes": Classify, "reals": Regress}.items():
-            task = toys.Majority(target=target)
-            yield f"head {style} {target}", task, model(Attention(heads=2)), stages(labelled(style=style))
+            last = stages(labelled(style=style))
+            yield f"head {style} {target}", task(target=target), model(Attention(heads=2)), last
 
 
 CASES = {name: Recipe(*rest) for make in (mixers, objectives, heads) for name, *rest in make()}
