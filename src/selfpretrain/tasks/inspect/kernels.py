@@ -6,6 +6,7 @@ is a quantile of answers to training sequences. Kernels see one random channel e
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -63,15 +64,16 @@ def _over_channels(kernels: Tensor, channels: int) -> Tensor:
 
 def _in_order(examples: Examples) -> list[Batch]:
     """All examples, a few at a time; of several views, all first ones come first."""
-    return [
-        examples.__class__(
-            examples.flat, starts[None], lengths[None], examples.targets[:1].expand(len(starts)),
-            packed=examples.packed,
-        ).batch(torch.arange(len(starts)))
-        for starts, lengths in zip(
-            examples.starts.reshape(-1).split(CHUNK), examples.lengths.reshape(-1).split(CHUNK), strict=True
-        )
-    ]  # fmt: skip
+    n = examples.starts.numel()
+    one_view = replace(
+        examples,
+        starts=examples.starts.reshape(1, n),
+        lengths=examples.lengths.reshape(1, n),
+        targets=examples.targets.repeat(examples.views),
+        groups=None,
+        weights=None,
+    )
+    return [one_view.batch(rows) for rows in torch.arange(n).split(CHUNK)]
 
 
 def _answers(batch: Batch, weights: Tensor, dilation: int) -> Tensor:
