@@ -14,8 +14,10 @@ from selfpretrain.report.caveats import caveats
 from selfpretrain.report.format import MINUS
 from selfpretrain.report.record import CellRecord, ExperimentRecord, Metric, TaskCard, TaskRecord
 from selfpretrain.report.results import CellResult, ExperimentResults, StageCost, StageResult, TaskResults
+from selfpretrain.report.statistics import estimate
+from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
-from selfpretrain.report.verdict import standings, verdict
+from selfpretrain.report.verdict import on_average, standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]
 TIED, SPT = "scratch, tied", "SPT"
@@ -279,3 +281,51 @@ def test_standings_count_and_name_a_few() -> None:
     assert standings([found, analysis(scores)]).startswith(
         "SPT against scratch, tied: 2 better, 8 unclear; 5 of"
     )
+
+
+def together(*tasks: TaskAnalysis) -> Analysis:
+    record = ExperimentRecord(
+        "toys", "?", "small", "0.1.0", "", "", tuple(task.task.record for task in tasks)
+    )
+    return Analysis(ExperimentResults(Path("nowhere"), record, tuple(task.task for task in tasks)), tasks)
+
+
+def test_an_average_over_tasks_is_paired_by_seed() -> None:
+    """Seeds that spread on one task and the other way on the next do not spread on average."""
+    both = together(one([0.0, 0.1, 0.2]), one([0.2, 0.1, 0.0]))
+    (found,) = both.overall
+    assert found.values == pytest.approx((0.1, 0.1, 0.1))
+    assert found.standing is Standing.BETTER
+    said = "On average over 2 tasks: SPT against scratch, tied, in points: +10.0 [+10.0, +10.0] (s4d)."
+    assert on_average(both) == said
+    assert [line[0].text for line in gain_table(both).rows] == ["toy", "toy", "average"]
+
+
+def test_an_average_takes_the_seeds_that_all_tasks_have() -> None:
+    few = analysis(row("s4d", [0.5, None, 0.5, 0.5], [0.1, 0.1, 0.3, 0.3]))
+    (found,) = together(one([0.1, 0.9, 0.1]), few).overall
+    assert found.seeds == (0, 2)
+    assert found.values == pytest.approx((0.1, 0.2))
+
+
+def test_examples_of_each_task_count_in_the_average() -> None:
+    def error(*of_tasks: float | None) -> float | None:
+        found, tasks = one([0.1, 0.1]), []
+        (gain,) = found.gains
+        for each in of_tasks:
+            tasks.append(replace(found, gains=(replace(gain, estimate=estimate(gain.values, each)),)))
+        (overall,) = together(*tasks).overall
+        assert overall.estimate is not None
+        return overall.estimate.example_error
+
+    assert error(0.03, 0.04) == pytest.approx(0.025)
+    assert error(0.03, None) is None
+
+
+def test_tasks_of_other_metrics_or_rows_have_no_average() -> None:
+    other = one([0.1, 0.1])
+    kind = replace(other.task.record, metric=Metric("R2", "", 1.0, 3, 0.01))
+    assert not together(one([0.1, 0.1]), analyse_task(replace(other.task, record=kind))).overall
+    assert not together(one([0.1, 0.1]), analysis(row("gru", [0.5, 0.5], [0.1, 0.2]))).overall
+    assert not together(one([0.1, 0.1])).overall
+    assert not on_average(together(one([0.1, 0.1])))

@@ -134,6 +134,22 @@ class Analysis:
     tasks: tuple[TaskAnalysis, ...]
 
     @property
+    def averaged(self) -> bool:
+        """Whether a mean over tasks says something: there are several, of one metric."""
+        return len(self.tasks) > 1 and len({task.metric for task in self.tasks}) == 1
+
+    @cached_property
+    def overall(self) -> tuple[Difference, ...]:
+        """Gains averaged over tasks seed by seed, where every task has them; none where tasks differ."""
+        if not self.averaged:
+            return ()
+        by_places = [{(gain.a, gain.b): gain for gain in task.gains if gain.estimate} for task in self.tasks]
+        shared = [places for places in by_places[0] if all(places in found for found in by_places)]
+        tie = self.tasks[0].metric.tie
+        made = [_mean_difference([found[places] for found in by_places], tie) for places in shared]
+        return tuple(found for found in made if found is not None)
+
+    @property
     def seeds(self) -> int:
         """The most seeds that any mean is over."""
         return max((found.n for task in self.tasks for found in task.means.values()), default=0)
@@ -193,6 +209,20 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     mean = estimate(values, example_error(task, ours, theirs))
     return Difference(a, b, seeds, values, mean, judge(mean, task.record.metric.tie))
+
+
+def _mean_difference(found: Sequence[Difference], tie: float) -> Difference | None:
+    """The mean over tasks, whose test examples are independent; None if no seed has them all."""
+    by_seed = [dict(zip(each.seeds, each.values, strict=True)) for each in found]
+    seeds = tuple(seed for seed in by_seed[0] if all(seed in values for values in by_seed))
+    if not seeds:
+        return None
+    values = tuple(float(np.mean([of[seed] for of in by_seed])) for seed in seeds)
+    errors = [each.estimate.example_error for each in found if each.estimate]
+    known = [error for error in errors if error is not None]
+    error = float(np.linalg.norm(known)) / len(found) if len(known) == len(found) else None
+    mean = estimate(values, error)
+    return Difference(found[0].a, found[0].b, seeds, values, mean, judge(mean, tie))
 
 
 def judge(difference: Estimate, tie: float) -> Standing:

@@ -16,7 +16,7 @@ from .figures import style
 from .layout import Depth, Page, Section
 from .render import csv_long, html, latex, markdown, terminal
 from .results import read
-from .verdict import claim, standings, verdict
+from .verdict import claim, on_average, standings, verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -154,7 +154,9 @@ def _outcomes(analysis: Analysis) -> list[str]:
         competing = verdicts.ranking and (few or not several) and not certainty.settings(analysis)
         gain = verdicts.gain if few else f"{standings([task])}."
         lines.append(f"{before}{gain} {verdicts.ranking if competing else ''}".strip())
-    return lines
+    rows = {row for task in analysis.tasks for row in task.task.rows}
+    average = on_average(analysis) if len(rows) <= FEW_ROWS else ""
+    return [*lines, *([average] if average else [])]
 
 
 def _question(analysis: Analysis) -> Section:

@@ -19,6 +19,7 @@ INTERVALS = (
     "conservative and decides the verdict."
 )
 MEANS = "Mean ± half-width of the 95 % t-interval over seeds (number of seeds); one seed has none."
+AVERAGE = "average"
 MISSING, BLANK = Entry("missing"), Entry(format.NONE)
 MOST_PAIRS = 15
 """Of models, up to which those whose order is not resolved are listed, too."""
@@ -58,9 +59,14 @@ def gains(analysis: Analysis) -> ReportTable:
         (Entry(task.label), *_contrast(task.metric, gain), *([_probability(p)] if tested else []))
         for (task, gain), p in zip(known, corrected, strict=True)
     )
+    rows += tuple(
+        (Entry(AVERAGE), *_contrast(analysis.tasks[0].metric, gain), *([BLANK] if tested else []))
+        for gain in analysis.overall
+    )
     counts = dict.fromkeys(_counted(task.metric) for task in analysis.tasks)
     ties = dict.fromkeys(format.tie(task.metric) for task in analysis.tasks)
     holm_said = " Holm: corrected for all models and tasks of the same comparison." if tested else ""
+    overall = " Average: over tasks, seed by seed, not corrected." if analysis.overall else ""
     intervals = ("seeds only", "seeds and examples")
     tests = ("sign-flip p", *(["Holm p"] if tested else []))
     made = ReportTable(
@@ -68,7 +74,7 @@ def gains(analysis: Analysis) -> ReportTable:
         f"Differences{f' in {next(iter(counts))}' if len(counts) == 1 else ''}, paired by seed",
         ("task", "model", "comparison", "seeds", "difference", *intervals, "wins", *tests),
         rows,
-        f"{INTERVALS} Tie: less than {' or '.join(ties)}.{holm_said}",
+        f"{INTERVALS} Tie: less than {' or '.join(ties)}.{holm_said}{overall}",
         words=3,
     )
     return by_task(analysis, made)
@@ -206,7 +212,7 @@ def _arms_abreast(task: TaskAnalysis) -> ReportTable:
 def _tasks_abreast(analysis: Analysis) -> ReportTable:
     """A row per model and arm: its score on every task, the paper's number beside it, and the average."""
     units = {format.unit(task.metric) for task in analysis.tasks}
-    averaged = len(analysis.tasks) > 1 and len({task.metric for task in analysis.tasks}) == 1
+    averaged = analysis.averaged
     headings: list[str] = []
     for task in analysis.tasks:
         unit = "" if len(units) == 1 else f", {format.unit(task.metric)}"

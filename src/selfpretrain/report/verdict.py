@@ -60,6 +60,22 @@ def standings(tasks: Sequence[TaskAnalysis]) -> str:
     return f"{' or '.join(heads)}: {', '.join(found)}{but}"
 
 
+def on_average(analysis: Analysis) -> str:
+    """The headline gains averaged over tasks, model by model; empty where tasks have no average."""
+    if not analysis.overall:
+        return ""
+    metric, (treatment, control) = analysis.tasks[0].metric, analysis.tasks[0].task.headline
+    found = [
+        f"{format.signed(metric, gain.estimate.mean)} {format.interval(metric, gain.estimate.bounds)} "
+        f"({gain.a[0]})"
+        for gain in analysis.overall
+        if gain.estimate is not None and (gain.a[1], gain.b[1]) == (treatment, control)
+    ]
+    both = f"{treatment} against {control}"
+    tasks, unit = format.plural(len(analysis.tasks), "task"), format.points(metric).strip()
+    return f"On average over {tasks}: {both}, in {unit or 'score'}: {', '.join(found)}." if found else ""
+
+
 def claim(analysis: Analysis) -> str:
     """One sentence to quote: the headline gains with their intervals, seeds and version, and no more."""
     record, several = analysis.results.record, len(analysis.tasks) > 1
