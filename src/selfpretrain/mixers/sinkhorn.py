@@ -68,12 +68,14 @@ class SinkhornLayer(Heads):
         real = valid if valid is not None else q.new_ones(len(q), L, dtype=torch.bool)
         real = F.pad(real, (0, -L % self.size)).unflatten(1, (-1, self.size))
         q, k, v = (self._blocks(x) for x in (q, k, v))
-        k, v = (x * real[:, None, ..., None] for x in (k, v))
+        padded = valid is not None or L % self.size > 0
+        if padded:
+            k, v = (x * real[:, None, ..., None] for x in (k, v))
         order = self._order(k, real.any(-1)).to(k.dtype)
         k, v = (torch.cat([x, torch.einsum("bhnm,bhmte->bhnte", order, x)], dim=3) for x in (k, v))
         there = torch.cat([real, real.any(1, keepdim=True).expand_as(real)], dim=-1)
-        mask = there[:, None, :, None].expand(-1, self.heads, -1, -1, -1)
-        q, k, v, mask = (x.flatten(1, 2) for x in (q, k, v, mask))
+        mask = there[:, None, :, None].expand(-1, self.heads, -1, -1, -1).flatten(1, 2) if padded else None
+        q, k, v = (x.flatten(1, 2) for x in (q, k, v))
         y = F.scaled_dot_product_attention(q, k, v, mask)
         return y.unflatten(1, (self.heads, -1)).flatten(2, 3)[:, :, :L]
 
