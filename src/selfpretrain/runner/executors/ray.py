@@ -13,7 +13,7 @@ from ...training.stage_folder import Folder
 from ..detached import DetachedJob
 from ..plan import Job
 from ..workspace import Workspace
-from ._remote import carry_out, ended, new_mark, number, portable
+from ._remote import Mark, carry_out, ended, number, portable
 from .base import Ended, Executor
 
 
@@ -34,7 +34,7 @@ class Ray(Executor):
         except ImportError as error:
             raise SpecError('--executor ray needs Ray: pip install "selfpretrain[ray]"') from error
         self._need = {"CPU": number(workspace, "cpus", 1.0), "GPU": number(workspace, "gpus", 0.0)}
-        self._began, self._mark = not self._ray.is_initialized(), new_mark()
+        self._began, self._mark = not self._ray.is_initialized(), Mark.new()
         if self._began:
             address = workspace.executor_settings.get("address")
             try:
@@ -78,13 +78,13 @@ class Ray(Executor):
 
     def stop(self) -> None:
         """Leave a mark in the folder of runs, which every stage looks for."""
-        Folder.make(self.workspace.runs).write(self._mark, {})
+        Folder.make(self.workspace.runs).write(self._mark.name, {})
 
     def close(self) -> None:
         """Give up what is still running, and leave the cluster as it was."""
         for task in self._running:
             self._ray.cancel(task, force=True)
-        Folder(self.workspace.runs).drop(self._mark)
+        Folder(self.workspace.runs).drop(self._mark.name)
         if self._began:
             self._ray.shutdown()
 
