@@ -4,11 +4,11 @@ Settings: ``address`` (auto, or of the head node; default: a cluster of this mac
 ``gpus`` of a stage, which may be shares. All nodes see the folder of runs at the same path.
 """
 
-import importlib
 import os
 from typing import Any, ClassVar
 
 from ...errors import SpecError
+from ...system import extras
 from ...training.stage_folder import Folder
 from ..detached import DetachedJob
 from ..plan import Job
@@ -29,10 +29,7 @@ class Ray(Executor):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            self._ray: Any = importlib.import_module("ray")
-        except ImportError as error:
-            raise SpecError('--executor ray needs Ray: pip install "selfpretrain[ray]"') from error
+        self._ray: Any = extras.load("ray", "--executor ray", "ray")
         self._need = {"CPU": number(workspace, "cpus", 1.0), "GPU": number(workspace, "gpus", 0.0)}
         self._began, self._mark = not self._ray.is_initialized(), Mark.new()
         if self._began:

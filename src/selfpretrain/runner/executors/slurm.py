@@ -6,7 +6,6 @@ at the same path. A job whose time is up, or that is preempted, saves a checkpoi
 """
 
 import hashlib
-import importlib
 import math
 import os
 import re
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...errors import SpecError, StageFailed
+from ...system import extras
 from ...system.mirror import opened
 from ...training.stage_folder import Folder
 from ..detached import PLANS, DetachedJob
@@ -49,10 +49,7 @@ class Slurm(Executor):
 
     def __init__(self, workspace: Workspace, mark: Mark | None = None) -> None:
         super().__init__(workspace)
-        try:
-            self._submitit: Any = importlib.import_module("submitit")
-        except ImportError as error:
-            raise SpecError('--executor slurm needs submitit: pip install "selfpretrain[slurm]"') from error
+        self._submitit: Any = extras.load("submitit", "--executor slurm", "slurm")
         self._mark = mark or Mark.new()
         ours = f"{portable(workspace).runs} {self._mark.name}"
         self.name = f"spt-{hashlib.sha256(ours.encode()).hexdigest()[:8]}"
