@@ -55,7 +55,8 @@ TuneCells = Annotated[
     ),
 ]
 GpusPerStage = Annotated[
-    float | None, typer.Option(help="Share of a GPU for a stage, e.g. 0.25 for four at once; default: 1.")
+    float | None,
+    typer.Option(help="GPUs of a stage: 0.25 for four stages on one, 4 for a stage on four; default: 1."),
 ]
 Partition = Annotated[str | None, typer.Option(help="Of --executor slurm: where its jobs go.")]
 Time = Annotated[
