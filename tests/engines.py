@@ -1,9 +1,20 @@
 """Stages for engines that hand them to other processes, and what they must give."""
 
+import socket
 from dataclasses import replace
 
 from selfpretrain.registry import resolve
 from selfpretrain.studies.compare import prepare
+
+COMPARE = ["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",
+           "--scale", "smoke", "-q"]  # fmt: skip
+"""A comparison of four stages, each of a moment."""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def recipes(steps, task=None):

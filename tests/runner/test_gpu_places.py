@@ -60,6 +60,6 @@ def test_gpus_of_a_stage_are_a_share_or_whole(tmp_path, gpus):
 
 def test_the_share_is_told_to_engines_too(tmp_path):
     workspace = options.workspace_of(
-        tmp_path, "cpu", "1", True, settings=options.settings_of(None, gpus=0.25)
+        tmp_path, "cpu", "1", True, settings=options.settings_of(None, {"gpus": 0.25})
     )
     assert workspace.executor_settings == {"gpus": "0.25"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import recipes
+from engines import COMPARE, recipes
 from selfpretrain.cli.app import run
 from selfpretrain.errors import Interrupted, SpecError, StageFailed
 from selfpretrain.runner import launch
@@ -71,8 +71,7 @@ def test_what_is_asked_for(tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_give_the_losses_of_one(tmp_path):
-    flags = ["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",
-             "--scale", "smoke", "-q", "--device", "cpu", "--jobs", "1", "--track", "jsonl"]  # fmt: skip
+    flags = [*COMPARE, "--device", "cpu", "--jobs", "1", "--track", "jsonl"]
     assert run([*flags, "--runs", str(tmp_path / "one")]) == 0
     assert run([*flags, "--runs", str(tmp_path / "two"), "--gpus-per-stage", "2"]) == 0
     one, two = (

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import numbers, recipes
+from engines import COMPARE, free_port, numbers, recipes
 from selfpretrain.cli.app import run
 from selfpretrain.errors import SpecError
 from selfpretrain.runner.executors import slurm
@@ -81,12 +81,6 @@ def test_what_sbatch_is_told(tmp_path):
     assert flags(tmp_path, time="1-00:00:00")["time"] == "1-00:00:00"
     with pytest.raises(SpecError, match="whole processors and GPUs"):
         flags(tmp_path, gpus="0.25")
-
-
-def free_port():
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return asked.getsockname()[1]
 
 
 def waited(look, seconds=90.0, what="it did not come to that"):
@@ -234,8 +228,7 @@ def test_a_study_is_that_of_one_process(lane, tmp_path):
 @pytest.mark.slow
 def test_who_asks_may_leave(lane, tmp_path, capsys):
     runs = tmp_path / "runs"
-    flags = ["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",
-             "--scale", "smoke", "-q", "--runs", str(runs), "--device", "cpu"]  # fmt: skip
+    flags = [*COMPARE, "--runs", str(runs), "--device", "cpu"]
     left = [*flags, "--executor", "slurm", "--detach"]
     assert run(left) == 0
     assert "4 jobs of Slurm, called spt-" in capsys.readouterr().out
@@ -250,9 +243,8 @@ def test_who_asks_may_leave(lane, tmp_path, capsys):
 @pytest.mark.slow
 def test_a_plan_that_is_taken_back_is_not_carried_out(lane, tmp_path, capsys):
     runs = tmp_path / "runs"
-    assert run(["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",
-                "--scale", "smoke", "-q", "--runs", str(runs), "-s", "pretrain.budget.steps=4000",
-                "--device", "cpu", "--executor", "slurm", "--detach"]) == 0  # fmt: skip
+    flags = [*COMPARE, "--runs", str(runs), "--device", "cpu", "-s", "pretrain.budget.steps=4000"]
+    assert run([*flags, "--executor", "slurm", "--detach"]) == 0
     waited(lambda: list(runs.glob("stages/*masked*/log.jsonl")), 120)
     assert run(["runs", "cancel", str(runs)]) == 0
     waited(lambda: not slurm._slurm("squeue", "--noheader"), 120)

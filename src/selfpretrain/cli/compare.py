@@ -67,13 +67,12 @@ def compare(
     from ..system.progress import showing
     from .printing import show_forecast, show_plan, show_results, warn_of_length
 
-    told = flags.settings_of(executor_settings, gpus=gpus_per_stage, partition=partition, time=time)
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, told)
+    own = flags.settings_of(executor_settings, {"gpus": gpus_per_stage, "partition": partition, "time": time})
+    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, own)
     at, changed = flags.scale_of(scale), settled(flags.assignments(settings), workspace)
     with planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
         study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)
-    if time_limit:
-        study = within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
+    study = within(flags.seconds_of(time_limit), study, at, workspace, dry_run) if time_limit else study
     request = Request(study, at, first_seed, tune=tune)
     if dry_run:
         show_forecast(foreseen(request, workspace, timed=measure), as_json)

@@ -11,6 +11,8 @@ import typer
 from ..errors import SpecError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..runner.workspace import Workspace
     from ..studies.base import Scale
 
@@ -146,7 +148,7 @@ def _share(settings: dict[str, str]) -> float:
         raise SpecError(f"{text} GPUs per stage: give a number, e.g. 0.25") from error
 
 
-def settings_of(given: list[str] | None, **flags: float | str | None) -> dict[str, str]:
+def settings_of(given: list[str] | None, flags: "Mapping[str, float | str | None]") -> dict[str, str]:
     """What an executor is told, by --with and by flags of its own.
 
     Raises:

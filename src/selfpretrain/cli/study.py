@@ -67,8 +67,8 @@ def study(
     from ..studies._running import Request, asked, carry_out, carry_out_later, foreseen, planning
     from .printing import show_forecast, show_plan, show_results
 
-    told = flags.settings_of(executor_settings, gpus=gpus_per_stage, partition=partition, time=time)
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, told)
+    own = flags.settings_of(executor_settings, {"gpus": gpus_per_stage, "partition": partition, "time": time})
+    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, own)
     at, changed = flags.scale_of(scale), flags.assignments(settings)
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")
