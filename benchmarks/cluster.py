@@ -3,14 +3,15 @@
     python benchmarks/cluster.py [--stages 10000] [--workers 1000] [--failures 0.05]
     python benchmarks/cluster.py --gpu a100
 
-Simulated are the clock, how long a stage takes (lognormal, half an hour on average), requests to the store
-(20 ms each, 1,000 names per listing) and failures of workers, which take their stage with them and are
-replaced after five minutes. Workers that list all stages within a minute see the same. One stage in three is
-a pretraining that two others start from. A stage goes on from its last checkpoint, 20 s old at most. The
-first line is of the same stages in the scheduler of a driver, with an executor that takes no time.
+Simulated are the clock, how long a stage takes (lognormal, half an hour on average; what a plan says of it
+is wrong by a third), listings (20 ms for 1,000 names) and failures of workers, which take their stage with
+them and are replaced after five minutes. One stage in three is a pretraining that two others start from. A
+stage goes on from its last checkpoint, 20 s old at most. The first line is of the same stages in the
+scheduler of a driver, with an executor that takes no time.
 """
 
 import argparse
+import functools
 import heapq
 import itertools
 import json
@@ -27,7 +28,7 @@ from typing import Any
 from selfpretrain.errors import DataError, LeaseLost, SpecError, Taken
 from selfpretrain.registry import find, names
 from selfpretrain.runner import scheduler as scheduling
-from selfpretrain.runner import worker
+from selfpretrain.runner import survey, worker
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.plan import Job, estimate
 from selfpretrain.runner.plan import jobs as plan_jobs
@@ -38,9 +39,9 @@ from selfpretrain.system.lease import RENEWALS, Lease
 from selfpretrain.system.store import Listed, Store, Stored
 from selfpretrain.training import cost
 
-MEAN, SPREAD = 1800.0, 0.7
+MEAN, SPREAD, WRONG = 1800.0, 0.7, 0.33
 REQUEST, PAGE = 0.02, 1000
-REPLACED, LOST, SHARED = 300.0, 20.0, 60.0
+REPLACED, LOST = 300.0, 20.0
 FILES = ("recipe.json", "environment.json", "log.jsonl", "weights.safetensors", "predictions.safetensors")
 
 
@@ -126,18 +127,14 @@ class Memory(Store):
         return [name for name in self._count("list") if name.startswith(start)]
 
     def entries(self) -> list[Listed]:
-        found = [
+        pages = 1 + sum(map(len, self.files.values())) // PAGE
+        self.asked["list all"] += pages
+        self.time.sleep(REQUEST * pages)
+        return [
             Listed(f"{stage}/{name}", 1, changed)
             for stage, there in self.files.items()
             for name, (_, changed) in there.items()
         ]
-        return found
-
-    def page(self) -> None:
-        """A listing of everything, as it counts."""
-        pages = 1 + sum(map(len, self.files.values())) // PAGE
-        self.asked["survey"] += pages
-        self.time.sleep(REQUEST * pages)
 
     def delete(self, name: str) -> None:
         self._count("delete").pop(name, None)
@@ -165,13 +162,15 @@ class Cluster:
     ) -> None:
         self.clock, self.asked, self.files = Clock(), Counter(), defaultdict(dict)
         self.jobs, self.left, self.luck, self.rate = jobs, dict(durations), luck, failures / 3600
+        self.costs = {name: size * luck.lognormvariate(0.0, WRONG) for name, size in durations.items()}
         self.done: Counter = Counter()
         self.lost, self.failed, self.last = 0.0, 0, 0.0
 
     def live(self) -> None:
         dies = self.clock.now + (self.luck.expovariate(self.rate) if self.rate else float("inf"))
         try:
-            worker.take_all(self.jobs, self.store(""), partial(self.take, dies), lambda: True)
+            surveys = survey.Surveys(self.store(""), self.store(worker.PLANS))
+            worker.take_all(self.jobs, self.costs, surveys, partial(self.take, dies), lambda: True)
         except Killed:
             self.failed += 1
             self.clock.start(REPLACED, self.live)
@@ -243,27 +242,14 @@ class Instant(Executor):
     def close(self) -> None: ...
 
 
-def shared(survey: Callable[..., Any], jobs: list[Job], clock: Clock) -> Callable[..., Any]:
-    """One survey for all who ask within some seconds; every one of them counts and takes its time."""
-    kept: list[Any] = [-SHARED, None]
-
-    def answered(_: list[Job], store: Memory) -> Any:
-        store.page()
-        if clock.now - kept[0] > SHARED:
-            kept[:] = clock.now, survey(jobs, store)
-        return kept[1]
-
-    return answered
-
-
 def workers_alone(stages: int, workers: int, failures: float) -> dict[str, Any]:
     luck = random.Random(0)
     jobs, durations = planned(stages, luck)
     chains = (durations[j.name] + (durations[j.after] if j.after else 0.0) for j in jobs)
     ideal = max(sum(durations.values()) / workers, *chains)
     cluster = Cluster(jobs, durations, luck, failures)
-    worker.time, leases.time, worker.random = cluster.clock, cluster.clock, luck
-    worker._survey = shared(worker._survey, jobs, cluster.clock)
+    worker.time = leases.time = survey.time = cluster.clock
+    worker.random, survey._read = luck, functools.lru_cache(4)(survey._read)
     leases._place = lambda: ""  # nothing is a process of this machine
     threading.stack_size(256 * 1024)
     cpu = real_time.process_time()

@@ -27,6 +27,8 @@ def seen(barrier):
         ("cuda", 1.0, "4,GPU-6,7", ["4", "GPU-6", "7"]),
         ("cuda:1", 0.5, "4,5,6", ["5", "5"]),
         ("cuda:2", 1.0, None, ["2"]),
+        ("cuda", 2.0, "4,5,6", ["4,5"]),
+        ("cuda", 3.0, None, ["0,1,2"]),
     ],
 )
 def test_every_worker_has_its_gpu(device, share, visible, places, tmp_path, monkeypatch):
@@ -34,7 +36,7 @@ def test_every_worker_has_its_gpu(device, share, visible, places, tmp_path, monk
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    workspace = Workspace(tmp_path, device, _workers("auto", device, share))
+    workspace = Workspace(tmp_path, device, _workers("auto", device, share), max(1, int(share)))
     assert gpu_places(workspace) == places
     assert gpu_places(replace(workspace, device="cpu", workers=2)) == ["", ""]
 
@@ -50,11 +52,14 @@ def test_processes_see_theirs_and_no_other(monkeypatch):
             assert sorted(pool.map(seen, [barrier] * 2)) == ["3", "5"]
 
 
-def test_more_than_a_gpu_is_for_torchrun(tmp_path):
-    with pytest.raises(SpecError, match="torchrun"):
-        options.workspace_of(tmp_path, "cpu", "auto", True, settings=options.settings_of(None, 4.0))
+@pytest.mark.parametrize("gpus", [0.0, -1.0, 1.5])
+def test_gpus_of_a_stage_are_a_share_or_whole(tmp_path, gpus):
+    with pytest.raises(SpecError, match="GPUs per stage"):
+        Workspace.of(tmp_path, "cpu", "auto", gpus)
 
 
 def test_the_share_is_told_to_engines_too(tmp_path):
-    workspace = options.workspace_of(tmp_path, "cpu", "1", True, settings=options.settings_of(None, 0.25))
+    workspace = options.workspace_of(
+        tmp_path, "cpu", "1", True, settings=options.settings_of(None, {"gpus": 0.25})
+    )
     assert workspace.executor_settings == {"gpus": "0.25"}

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from engines import numbers, recipes
 from selfpretrain.cli.app import run
 from selfpretrain.errors import SelfPretrainError
-from selfpretrain.registry import resolve
 from selfpretrain.runner.executors import _remote
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.status import statuses
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.compare import prepare
 from selfpretrain.system.lease import lease_records
 from selfpretrain.system.store import FolderStore
 from toys import Majority
@@ -69,24 +68,10 @@ def cluster(tmp_path_factory):
             node.wait(timeout=60)
 
 
-def recipes(steps, task=None):
-    study = prepare(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
-    found = [cell.recipe for cell in study.amended({"pretrain.budget.steps": steps}).cells()]
-    return [replace(recipe, task=task) for recipe in found[-1:]] if task else found[-1:]
-
-
 def over_ray(runs, address):
     settings = {"address": address}
     workspace = replace(Workspace.of(runs, "cpu", "1"), quiet=True)
     return replace(workspace, executor="ray", executor_settings=settings)
-
-
-def numbers(workspace, steps):
-    found = {}
-    for recipe in recipes(steps):
-        result = workspace.stage(recipe).read("result.json")
-        found[workspace.stage(recipe).name] = [result[key] for key in ("scores", "weights", "steps", "data")]
-    return found
 
 
 @pytest.mark.slow
@@ -182,7 +167,7 @@ def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch, t
 
     planned, workspace = DetachedJob.of(job[0]), job[1]
     monkeypatch.setattr(source, "digest", lambda module: "another")
-    how, reason = _remote.carry_out(planned, workspace, "mark")
+    how, reason = _remote.carry_out(planned, workspace, _remote.Mark("mark"))
     assert how == "failed"
     assert "toys.py is another file here than where the plan was made" in reason
     assert not workspace.named(job[0].name).finished
@@ -192,9 +177,9 @@ def test_a_mark_asks_to_stop(job, tmp_path):
     from selfpretrain.runner.detached import DetachedJob
 
     (job[1].runs / "mark").touch()
-    how, _ = _remote.carry_out(DetachedJob.of(job[0]), job[1], "mark")
+    how, _ = _remote.carry_out(DetachedJob.of(job[0]), job[1], _remote.Mark("mark"))
     assert how == "stopped"
     (job[1].runs / "mark").unlink()
-    assert _remote.carry_out(DetachedJob.of(job[0]), job[1], "mark") == ("done", "")
+    assert _remote.carry_out(DetachedJob.of(job[0]), job[1], _remote.Mark("mark")) == ("done", "")
     told = _remote.ended(job[0], ("lost", "gone"), job[1])
     assert (told.how, type(told.error)) == ("lost", SelfPretrainError)

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import sys
 from dataclasses import replace
 
 import pytest
@@ -79,7 +80,15 @@ def in_wandb(runs, stage, name):
     return steps or ends
 
 
-READ = {"tensorboard": in_tensorboard, "mlflow": in_mlflow, "wandb": in_wandb}
+def in_trackio(runs, stage, name):
+    from trackio.sqlite_storage import SQLiteStorage
+
+    assert SQLiteStorage.get_runs(runs.name).count(stage) == 1
+    lines = SQLiteStorage.get_logs(runs.name, stage)
+    return [(line["step"], line[name]) for line in lines if name in line]
+
+
+READ = {"tensorboard": in_tensorboard, "mlflow": in_mlflow, "wandb": in_wandb, "trackio": in_trackio}
 
 
 @pytest.mark.parametrize("name", READ)
@@ -87,9 +96,10 @@ def test_a_tracker_has_the_log_and_the_scores_live_and_told_again(name, recipe, 
     pytest.importorskip(name)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.delenv("TRACKIO_DIR", raising=False)
     live = trained(recipe, tmp_path / "live", name)
     later = trained(recipe, tmp_path / "later")
-    for _ in range(2 if name == "mlflow" else 1):
+    for _ in range(2 if name in ("mlflow", "trackio") else 1):
         assert run(["runs", "track", str(tmp_path / "later"), "--to", name]) == 0
     for folder in (live, later):
         runs, accuracy = folder.path.parents[1], folder.read("result.json")["scores"]["test"]["accuracy"]
@@ -105,3 +115,15 @@ def test_a_failing_tracker_warns_once_and_stops_nothing(recipe, tmp_path, monkey
         folder = trained(recipe, tmp_path, "jsonl")
     assert len([w for w in warned if "hears no more" in str(w.message)]) == 1
     assert folder.finished
+
+
+@pytest.mark.parametrize("name", READ)
+def test_without_its_package_one_line_says_what_to_install(name, tmp_path, monkeypatch, capsys):
+    module = "torch.utils.tensorboard" if name == "tensorboard" else name
+    monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / "stages").mkdir()
+    assert run(["runs", "track", str(tmp_path), "--to", name]) == 2
+    assert (
+        f'tracker {name} needs a further package: pip install "selfpretrain[{name}]"'
+        in capsys.readouterr().err
+    )

@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from engines import COMPARE, free_port
 from selfpretrain.cli.app import run
 from selfpretrain.errors import LeaseLost, StoreError, Taken
 from selfpretrain.registry import resolve
@@ -38,12 +39,6 @@ def answer(*asked):  # moto looks and writes in two steps; a bucket does in one
         return [b"".join(moto(*asked))]
 make_server("127.0.0.1", int(sys.argv[1]), answer, threaded=True).serve_forever()
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -231,22 +226,8 @@ def test_from_a_folder_to_a_bucket_and_back_to_the_byte(url, tmp_path):
 
 
 def test_a_comparison_in_a_bucket_is_that_in_a_folder(url, tmp_path, monkeypatch, capsys):
-    flags = [
-        "compare",
-        "--task",
-        "digits",
-        "--mixers",
-        "lstm",
-        "--objective",
-        "masked",
-        "--seeds",
-        "1",
-        "--scale",
-        "smoke",
-        "-q",
-    ]
-    assert run([*flags, "--runs", str(tmp_path / "folder")]) == 0
-    assert run([*flags, "--runs", url, "--detach"]) == 0
+    assert run([*COMPARE, "--runs", str(tmp_path / "folder")]) == 0
+    assert run([*COMPARE, "--runs", url, "--detach"]) == 0
     monkeypatch.setenv("SPT_SCRATCH", str(tmp_path / "other machine"))
     assert run(["runs", "worker", url, "-q", "--device", "cpu"]) == 0
     assert "4 stages run here, 0 failed" in capsys.readouterr().out
@@ -254,7 +235,7 @@ def test_a_comparison_in_a_bucket_is_that_in_a_folder(url, tmp_path, monkeypatch
     assert run(["runs", "status", url]) == 0
     assert "4 done, 0 running" in capsys.readouterr().out
     monkeypatch.setattr(stage, "_train", lambda *_: 1 / 0)  # everything is there
-    assert run([*flags, "--runs", url]) == 0
+    assert run([*COMPARE, "--runs", url]) == 0
     assert numbers(mirror.mirror_of(url)) == numbers(tmp_path / "folder")
     assert mirror.copy(Path(url), tmp_path / "back") > 20
     assert len(list((tmp_path / "back").glob("compare-*/report.html"))) == 1
@@ -286,21 +267,7 @@ sys.exit(run(["runs", "worker", sys.argv[1], "-q", "--device", "cpu"]))
 def test_a_worker_lost_on_another_machine_costs_time_and_no_digit(url, tmp_path, monkeypatch):
     folder = tmp_path / "folder"
     run_recipes(recipes(), replace(Workspace.of(folder, "cpu", "1"), quiet=True))
-    flags = [
-        "compare",
-        "--task",
-        "digits",
-        "--mixers",
-        "lstm",
-        "--objective",
-        "masked",
-        "--seeds",
-        "1",
-        "--scale",
-        "smoke",
-        "-q",
-    ]
-    flags += ["-s", "pretrain.budget.steps=20", "--runs", url]
+    flags = [*COMPARE, "-s", "pretrain.budget.steps=20", "--runs", url]
     assert run([*flags, "--detach"]) == 0
     path = os.pathsep.join([str(Path(stage.__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     lost = subprocess.run(

@@ -39,6 +39,8 @@ def compare(
     executor: flags.Executor = "auto",
     executor_settings: flags.ExecutorSettings = None,
     gpus_per_stage: flags.GpusPerStage = None,
+    partition: flags.Partition = None,
+    time: flags.Time = None,
     track: flags.Track = None,
     settings: flags.Set = None,
     match: Match = "none",
@@ -65,14 +67,12 @@ def compare(
     from ..system.progress import showing
     from .printing import show_forecast, show_plan, show_results, warn_of_length
 
-    workspace = flags.workspace_of(
-        runs, device, jobs, quiet, executor, track, flags.settings_of(executor_settings, gpus_per_stage)
-    )
+    own = flags.settings_of(executor_settings, {"gpus": gpus_per_stage, "partition": partition, "time": time})
+    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, own)
     at, changed = flags.scale_of(scale), settled(flags.assignments(settings), workspace)
     with planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
         study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)
-    if time_limit:
-        study = within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
+    study = within(flags.seconds_of(time_limit), study, at, workspace, dry_run) if time_limit else study
     request = Request(study, at, first_seed, tune=tune)
     if dry_run:
         show_forecast(foreseen(request, workspace, timed=measure), as_json)

@@ -11,6 +11,8 @@ import typer
 from ..errors import SpecError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..runner.workspace import Workspace
     from ..studies.base import Scale
 
@@ -55,7 +57,13 @@ TuneCells = Annotated[
     ),
 ]
 GpusPerStage = Annotated[
-    float | None, typer.Option(help="Share of a GPU for a stage, e.g. 0.25 for four at once; default: 1.")
+    float | None,
+    typer.Option(help="GPUs of a stage: 0.25 for four stages on one, 4 for a stage on four; default: 1."),
+]
+Partition = Annotated[str | None, typer.Option(help="Of --executor slurm: where its jobs go.")]
+Time = Annotated[
+    str | None,
+    typer.Option(help="Of --executor slurm: how long a job may take, e.g. 8h; then it is queued again."),
 ]
 Track = Annotated[
     list[str] | None,
@@ -140,14 +148,14 @@ def _share(settings: dict[str, str]) -> float:
         raise SpecError(f"{text} GPUs per stage: give a number, e.g. 0.25") from error
 
 
-def settings_of(given: list[str] | None, gpus_per_stage: float | None) -> dict[str, str]:
-    """What an executor is told.
+def settings_of(given: list[str] | None, flags: "Mapping[str, float | str | None]") -> dict[str, str]:
+    """What an executor is told, by --with and by flags of its own.
 
     Raises:
         SpecError: if something is not of the form setting=value.
     """
-    share = {} if gpus_per_stage is None else {"gpus": str(gpus_per_stage)}
-    return assignments(given, "--with", "address=auto") | share
+    by_flag = {name: str(value) for name, value in flags.items() if value is not None}
+    return assignments(given, "--with", "address=auto") | by_flag
 
 
 def scale_of(name: str) -> "Scale":

@@ -42,15 +42,16 @@ def show_forecast(forecast: "Forecast", as_json: bool = False) -> None:
     Console().print(Text(forecast.total), soft_wrap=True)
 
 
-def show_plan(plan: Path, stages: int) -> None:
+def show_plan(plan: Path, stages: int, how: str) -> None:
     """What is to be done, where it stands, and who does it."""
     from ..system.mirror import bucket_of
 
     bucket = bucket_of(plan.parent.parent)
     runs = bucket.url if bucket else plan.parent.parent
+    workers = f"spt runs worker {runs} runs them, in as many shells and on as many machines as reach it"
     Console().print(
-        f"{stages} stages to run: {plan.name}\nspt runs worker {runs} runs them, in as many "
-        "shells and on as many machines as reach it; the same command without --detach makes the page",
+        f"{stages} stages to run: {plan.name}\n{how or workers}; "
+        "the same command without --detach makes the page",
         soft_wrap=True,
     )
 

@@ -54,6 +54,8 @@ def study(
     executor: flags.Executor = "auto",
     executor_settings: flags.ExecutorSettings = None,
     gpus_per_stage: flags.GpusPerStage = None,
+    partition: flags.Partition = None,
+    time: flags.Time = None,
     track: flags.Track = None,
     dry_run: flags.DryRun = False,
     detach: flags.Detach = False,
@@ -65,9 +67,8 @@ def study(
     from ..studies._running import Request, asked, carry_out, carry_out_later, foreseen, planning
     from .printing import show_forecast, show_plan, show_results
 
-    workspace = flags.workspace_of(
-        runs, device, jobs, quiet, executor, track, flags.settings_of(executor_settings, gpus_per_stage)
-    )
+    own = flags.settings_of(executor_settings, {"gpus": gpus_per_stage, "partition": partition, "time": time})
+    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, own)
     at, changed = flags.scale_of(scale), flags.assignments(settings)
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")

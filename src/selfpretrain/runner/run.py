@@ -40,14 +40,16 @@ def run_experiment(
 
 def detach(
     experiment: Experiment, workspace: Workspace, only: str | None = None, kept: Path | None = None
-) -> tuple[Path, int]:
-    """Leave a plan of what is not on disk yet, for workers to carry out; where it is, and its stages."""
+) -> tuple[Path, int, str]:
+    """Leave a plan of what is not on disk yet; where it is, its stages, and who runs them ("": workers)."""
     folder = ExperimentFolder(experiment, workspace, kept)
     chosen = [cell.recipe for cell in experiment.chosen(only)]
     folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
     left = waiting(jobs(chosen, workspace), workspace)
     _forget_results_without_weights(left, workspace)
-    return leave_plan(experiment.folder, left, workspace), len(left)
+    plan, name = leave_plan(experiment.folder, left, workspace), workspace.executor
+    how = "" if name == "auto" else find("executors", name).leave(left, workspace, plan)
+    return plan, len(left), how
 
 
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:

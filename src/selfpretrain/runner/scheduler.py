@@ -40,6 +40,7 @@ class Scheduler:
             SelfPretrainError: if a stage failed or was lost too often; what was finished stays.
         """
         try:
+            self.executor.foresee(self.waiting)
             while self.running or (self.waiting and not self.closing):
                 self._start()
                 for ended in self.executor.ended(PAUSE):

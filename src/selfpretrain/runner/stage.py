@@ -22,6 +22,7 @@ from ..training.model import Network
 from ..training.recipe import Recipe, fingerprint, foreign_modules
 from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, SOURCES, WEIGHTS, Folder, broken
 from ..training.transfer import Moved, freeze, move
+from .launch import launch
 from .plan import stored
 from .workspace import Workspace
 
@@ -49,6 +50,8 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
         StageFailed: if something broke that has no message of its own; the traceback is in the folder.
     """
     folder = Folder.make(workspace.stage(recipe).path)
+    if workspace.together > 1 and distributed.world_size() == 1 and not complete(folder, tested):
+        return launch(run_stage, recipe, workspace, tested)
     try:
         with _owned(folder, workspace, tested) as own:
             _run_owned(recipe, workspace, own, tested)

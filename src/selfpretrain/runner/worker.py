@@ -8,13 +8,14 @@ from typing import Literal
 
 from ..errors import Interrupted, LeaseLost, SelfPretrainError, Taken
 from ..system.events import Event, emit
-from ..system.lease import PREFIX, SECONDS, LeaseRecord, lease_records
+from ..system.lease import LeaseRecord, lease_records
 from ..system.progress import showing_stages
 from ..system.store import Store
-from ..training.stage_folder import PREDICTIONS, RESULT, Folder
-from .detached import DetachedPlan, accepted, plans
+from ..training.stage_folder import Folder
+from .detached import PLANS, DetachedPlan, accepted, plans
 from .plan import Job, estimate
 from .stage import complete, run_stage
+from .survey import Surveys
 from .workspace import Workspace
 
 PAUSE, LONGEST = 0.5, 30.0
@@ -23,8 +24,8 @@ CANCELLED = 5.0
 """Seconds between looks at whether a plan still stands."""
 ATTEMPTS = 3
 """How often a stage is begun that is lost with its worker."""
-MISSES, MODEST = 3, 100.0
-"""Stages that others were found at before everything is listed again; pauses, in times that this takes."""
+MISSES = 3
+"""Stages that others were found at before the survey is looked at again."""
 
 Taking = Literal["done", "failed", "busy", "stopped"]
 """What came of taking a stage; busy: somebody else works on it."""
@@ -52,63 +53,56 @@ def work(workspace: Workspace, trusted: tuple[str, ...] = (), attempts: int = AT
         costs = {job.name: estimate(job).flops for job in jobs}
         with showing_stages(costs, len(jobs), workspace.quiet):
             shift = _Shift(plan, workspace, attempts, done)
-            take_all(jobs, Folder.make(workspace.runs / "stages").store, shift.take, shift.standing)
+            stages, shared = (Folder.make(workspace.runs / name).store for name in ("stages", PLANS))
+            take_all(jobs, costs, Surveys(stages, shared), shift.take, shift.standing)
     return done
 
 
 def take_all(
-    jobs: list[Job], store: Store, take: Callable[[Job], Taking], standing: Callable[[], bool]
+    jobs: list[Job],
+    costs: dict[str, float],
+    surveys: Surveys,
+    take: Callable[[Job], Taking],
+    standing: Callable[[], bool],
 ) -> None:
-    """Take ready stages, every worker in another order, until none is left that could become ready.
+    """Take ready stages until none is left that could become ready.
+
+    The longest chains come first, and every worker has another order of those that are about as long.
 
     Args:
-        store: holds the folders of stages; one listing tells what is done and where somebody works.
         take: runs a stage, and tells what came of it.
     """
-    names, done, failed, idle = {job.name for job in jobs}, set[str](), set[str](), 0
+    names, tested = {job.name for job in jobs}, {job.name for job in jobs if job.tested}
+    done, failed, idle, longest = set[str](), set[str](), 0, chains(jobs, costs)
     while standing():
-        began = time.monotonic()
-        finished, busy = _survey(jobs, store)
-        took = time.monotonic() - began
-        done |= finished
+        survey = surveys.latest()
+        done |= survey.done(tested)
         jobs = [job for job in jobs if job.name not in done]
-        left, starts = {job.name for job in jobs}, {job.after for job in jobs}
+        left = {job.name for job in jobs}
         ready = [job for job in jobs if job.name not in failed and job.after not in left]
         ready = [job for job in ready if job.after in done or job.after in {None} | names]
         if not ready:
             return
-        random.shuffle(ready)
-        ready.sort(key=lambda job: job.name not in starts)  # what others start from comes first
+        ready.sort(key=lambda job: -longest[job.name] * random.uniform(0.5, 1.0))
+        busy = set(survey.busy)
         free = [job for job in ready if job.name not in busy]
-        misses, gained = 0, False
-        for job in free or ready[:1]:  # of the others, one may be free again, too
-            how = take(job)
-            {"done": done, "failed": failed}.get(how, set()).add(job.name)
-            misses, gained = misses + (how == "busy"), gained or how != "busy"
-            if misses == MISSES or not standing():
+        idle += 1
+        for job in free[:MISSES] or (ready[:1] if idle <= MISSES else []):  # one may be free again, too
+            if (how := take(job)) != "busy":
+                {"done": done, "failed": failed}.get(how, set()).add(job.name)
+                idle = 0
                 break
-        idle = 0 if gained else idle + 1
         if idle:
-            time.sleep(max(min(PAUSE * 2 ** min(idle - 1, 9), LONGEST), MODEST * took))
+            time.sleep(min(PAUSE * 2 ** min(idle - 1, 9), LONGEST))
 
 
-def _survey(jobs: list[Job], store: Store) -> tuple[set[str], set[str]]:
-    """The stages that are done, and those of whose owners something was heard."""
-    files: dict[str, dict[str, float]] = {}
-    for entry in store.entries():
-        stage, _, name = entry.name.rpartition("/")
-        files.setdefault(stage, {})[name] = entry.changed
-    fresh, tested = store.clock() - SECONDS, {job.name for job in jobs if job.tested}
-    finished = {
-        stage
-        for stage, there in files.items()
-        if RESULT in there and (stage not in tested or PREDICTIONS in there)
-    }
-    leases = (
-        (stage, max((when for name, when in there.items() if name.startswith(PREFIX)), default=0.0))
-        for stage, there in files.items()
-    )
-    return finished, {stage for stage, renewed in leases if renewed > fresh}
+def chains(jobs: list[Job], costs: dict[str, float]) -> dict[str, float]:
+    """What every stage costs together with the longest chain of stages that start from it."""
+    found = dict(costs)
+    for job in reversed(jobs):  # a stage comes after the one it starts from
+        if job.after in costs:
+            found[job.after] = max(found[job.after], costs[job.after] + found[job.name])
+    return found
 
 
 class _Shift:

@@ -30,6 +30,7 @@ class Workspace:
     runs: Path
     device: str = "cpu"
     workers: int = 1  # stages at once
+    together: int = 1  # processes that train a stage, one per GPU
     threads: int = 1  # of each, for large models on the CPU; small ones get one
     executor: str = "auto"  # of the shelf of executors; auto: processes where there are several workers
     executor_settings: Mapping[str, str] = field(default_factory=dict)
@@ -45,14 +46,14 @@ class Workspace:
         """The machine at hand, as far as the flags allow.
 
         Args:
-            share: of a GPU, for a stage.
+            share: of a GPU, for a stage; above 1, as many GPUs, or processes on the CPU.
 
         Raises:
             SpecError: if there is no such device, or the number of workers is not one.
         """
         device = _device(device)
-        count = _workers(workers, device, share)
-        return cls(runs, device, count, max(1, usable_cores() // count))
+        count, together = _workers(workers, device, share), max(1, int(share))
+        return cls(runs, device, count, together, max(1, usable_cores() // (count * together)))
 
     def stage(self, recipe: Recipe) -> Folder:
         """Where the last stage of a recipe leaves its results."""
@@ -92,14 +93,12 @@ def _device(name: str) -> str:
 
 
 def _workers(text: str, device: str, share: float) -> int:
-    if not 0.0 < share <= 1.0:
-        raise SpecError(
-            f"{share:g} GPUs per stage: give a share of at most 1; torchrun takes several for one"
-        )
+    if share <= 0 or (share > 1 and share % 1):
+        raise SpecError(f"{share:g} GPUs per stage: give a share, e.g. 0.25, or a whole number")
     if text == "auto" and device == "cpu":
-        return usable_cores()
+        return max(1, int(usable_cores() / max(share, 1.0)))
     if text == "auto":
-        return int((torch.cuda.device_count() if device == "cuda" else 1) / share)
+        return max(1, int((torch.cuda.device_count() if device == "cuda" else 1) / share))
     if not text.isdigit() or int(text) < 1:
         raise SpecError(f"--jobs {text}: give a number of at least 1, or auto")
     return int(text)

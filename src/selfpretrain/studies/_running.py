@@ -144,8 +144,8 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
         return read(folder.path)
 
 
-def carry_out_later(request: Request, workspace: Workspace) -> tuple[Path, int]:
-    """Leave a plan for the workers of the folder of runs; where it is, and how many stages are to be run.
+def carry_out_later(request: Request, workspace: Workspace) -> tuple[Path, int, str]:
+    """Leave a plan in the folder of runs; where it is, its stages, and who runs them ("": workers).
 
     Raises:
         SpecError: if it depends on results that are not there yet.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import SpecError, StoreError
+from . import extras
 from .files import replacing
 from .store import Listed, Store, Stored
 
@@ -41,10 +42,7 @@ class Bucket(Store):
         Raises:
             SpecError: if obstore is not installed, or it is no such URL.
         """
-        try:
-            obstore: Any = importlib.import_module("obstore.store")
-        except ImportError as error:
-            raise SpecError(f'{url} needs obstore: pip install "selfpretrain[bucket]"') from error
+        obstore = extras.load("obstore.store", url, "bucket")
         patience = {"max_retries": 2, "retry_timeout": timedelta(seconds=30)}
         slow = {"timeout": "60s", "connect_timeout": "10s", "allow_http": True}
         try:

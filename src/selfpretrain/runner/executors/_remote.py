@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import Interrupted, SelfPretrainError, SpecError
@@ -22,21 +22,38 @@ Outcome = tuple[str, str]
 """How a stage ended, as in ``Ended``, and why it failed: nothing that needs this package to be read."""
 
 
-def carry_out(job: DetachedJob, workspace: Workspace, mark: str) -> Outcome:
-    """Run a stage here, if it would be the same here; a file ``mark`` in the folder of runs asks to stop."""
+@dataclass(frozen=True)
+class Mark:
+    """A file of the folder of runs that asks to stop: by being there, or, as a plan does, by being gone."""
+
+    name: str
+    gone: bool = False
+
+    @classmethod
+    def new(cls) -> "Mark":
+        """One that does not ask yet."""
+        return cls(f".stop-{uuid.uuid4().hex[:8]}")
+
+    def asks(self, runs: Path) -> bool:
+        """Whether it asks to stop."""
+        return Folder(runs).stands(self.name) is not self.gone
+
+
+def carry_out(job: DetachedJob, workspace: Workspace, mark: Mark) -> Outcome:
+    """Run a stage here, if it would be the same here, until ``mark`` or a signal asks to stop."""
     looked, asked_to = 0.0, False
 
     def marked() -> bool:
         nonlocal looked, asked_to
         if time.monotonic() - looked > LOOKS:
-            looked, asked_to = time.monotonic(), Folder(runs).stands(mark)
+            looked, asked_to = time.monotonic(), mark.asks(runs)
         return asked_to
 
     try:
         runs = opened(workspace.runs)
         trusted = tuple({module.partition(".")[0] for module in job.said["source"]})
         with interruptible() as asked:
-            here = replace(workspace, runs=runs, stop=lambda: asked() or marked())
+            here = replace(workspace, runs=runs, stop=lambda: asked() or marked() or workspace.stop())
             run_stage(job.job(here, trusted).recipe, here, job.tested)
     except Interrupted as error:
         return "stopped", str(error)
@@ -54,11 +71,6 @@ def ended(job: Job, outcome: Outcome, workspace: Workspace) -> Ended:
     if how == "stopped":
         return Ended(job, "stopped", Interrupted(reason))
     return Ended(job, "lost" if how == "lost" else "failed", SelfPretrainError(reason))
-
-
-def new_mark() -> str:
-    """The name of a file that is not there yet."""
-    return f".stop-{uuid.uuid4().hex[:8]}"
 
 
 def portable(workspace: Workspace) -> Workspace:

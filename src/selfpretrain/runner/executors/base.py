@@ -2,6 +2,7 @@
 
 import abc
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from ...errors import SelfPretrainError
@@ -25,6 +26,14 @@ class Executor(abc.ABC):
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+
+    @classmethod
+    def leave(cls, jobs: list[Job], workspace: Workspace, plan: Path) -> str:
+        """See to it that a plan is carried out after this process; how, "" if it is left to workers."""
+        return ""
+
+    def foresee(self, jobs: list[Job]) -> None:  # noqa: B027  # most need not
+        """Hear of all stages that are to be started, each after the one that it starts from."""
 
     @property
     @abc.abstractmethod

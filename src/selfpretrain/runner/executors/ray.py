@@ -4,16 +4,16 @@ Settings: ``address`` (auto, or of the head node; default: a cluster of this mac
 ``gpus`` of a stage, which may be shares. All nodes see the folder of runs at the same path.
 """
 
-import importlib
 import os
 from typing import Any, ClassVar
 
 from ...errors import SpecError
+from ...system import extras
 from ...training.stage_folder import Folder
 from ..detached import DetachedJob
 from ..plan import Job
 from ..workspace import Workspace
-from ._remote import carry_out, ended, new_mark, number, portable
+from ._remote import Mark, carry_out, ended, number, portable
 from .base import Ended, Executor
 
 
@@ -29,12 +29,9 @@ class Ray(Executor):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            self._ray: Any = importlib.import_module("ray")
-        except ImportError as error:
-            raise SpecError('--executor ray needs Ray: pip install "selfpretrain[ray]"') from error
+        self._ray: Any = extras.load("ray", "--executor ray", "ray")
         self._need = {"CPU": number(workspace, "cpus", 1.0), "GPU": number(workspace, "gpus", 0.0)}
-        self._began, self._mark = not self._ray.is_initialized(), new_mark()
+        self._began, self._mark = not self._ray.is_initialized(), Mark.new()
         if self._began:
             address = workspace.executor_settings.get("address")
             try:
@@ -78,13 +75,13 @@ class Ray(Executor):
 
     def stop(self) -> None:
         """Leave a mark in the folder of runs, which every stage looks for."""
-        Folder.make(self.workspace.runs).write(self._mark, {})
+        Folder.make(self.workspace.runs).write(self._mark.name, {})
 
     def close(self) -> None:
         """Give up what is still running, and leave the cluster as it was."""
         for task in self._running:
             self._ray.cancel(task, force=True)
-        Folder(self.workspace.runs).drop(self._mark)
+        Folder(self.workspace.runs).drop(self._mark.name)
         if self._began:
             self._ray.shutdown()
 

@@ -1,0 +1,31 @@
+"""Stages for engines that hand them to other processes, and what they must give."""
+
+import socket
+from dataclasses import replace
+
+from selfpretrain.registry import resolve
+from selfpretrain.studies.compare import prepare
+
+COMPARE = ["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",
+           "--scale", "smoke", "-q"]  # fmt: skip
+"""A comparison of four stages, each of a moment."""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def recipes(steps, task=None):
+    study = prepare(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+    found = [cell.recipe for cell in study.amended({"pretrain.budget.steps": steps}).cells()]
+    return [replace(recipe, task=task) for recipe in found[-1:]] if task else found[-1:]
+
+
+def numbers(workspace, steps):
+    found = {}
+    for recipe in recipes(steps):
+        result = workspace.stage(recipe).read("result.json")
+        found[workspace.stage(recipe).name] = [result[key] for key in ("scores", "weights", "steps", "data")]
+    return found

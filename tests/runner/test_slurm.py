@@ -1,0 +1,259 @@
+"""Stages as jobs of a real Slurm on this machine: arrays, dependencies, preemption, and what dies."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engines import COMPARE, free_port, numbers, recipes
+from selfpretrain.cli.app import run
+from selfpretrain.errors import SpecError
+from selfpretrain.runner.executors import slurm
+from selfpretrain.runner.run import run_recipes
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system.lease import lease_records
+from selfpretrain.system.store import FolderStore
+
+ROOT = Path(__file__).parents[2]
+STEPS = 800
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "srun")
+CONF = """
+ClusterName=lane
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmdPort={other_port}
+AuthType=auth/munge
+AuthInfo=socket={at}/munge,cred_expire=5
+CredType=cred/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={at}/state
+SlurmdSpoolDir={at}/spool
+SlurmctldPidFile={at}/slurmctld.pid
+SlurmdPidFile={at}/slurmd.pid
+SlurmctldLogFile={at}/slurmctld.log
+SlurmdLogFile={at}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+AccountingStorageType=accounting_storage/none
+MailProg=/bin/true
+ReturnToService=2
+SchedulerParameters=batch_sched_delay=0,bf_interval=2,sched_interval=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+KillWait=5
+SlurmdParameters=config_overrides
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 State=UP
+PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF State=UP
+"""
+
+
+def test_without_submitit_one_line_says_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    assert run(["study", "coser-table-1", "--scale", "smoke", "--runs", str(tmp_path), "--fresh",
+                "--executor", "slurm"]) == 2  # fmt: skip
+    assert 'pip install "selfpretrain[slurm]"' in capsys.readouterr().err
+
+
+def flags(tmp_path, **settings):
+    return slurm._flags(replace(Workspace.of(tmp_path, "cpu", "1"), executor_settings=settings))
+
+
+def test_what_sbatch_is_told(tmp_path):
+    assert flags(tmp_path) == {"time": 60, "cpus_per_task": 1}
+    asked = flags(tmp_path, time="8h", partition="gpu", gpus="2", cpus="4", mem="8G")
+    assert asked == {
+        "time": 480, "partition": "gpu", "gpus_per_node": 2, "cpus_per_task": 4, "mem": "8G",
+    }  # fmt: skip
+    assert flags(tmp_path, time="1-00:00:00")["time"] == "1-00:00:00"
+    with pytest.raises(SpecError, match="whole processors and GPUs"):
+        flags(tmp_path, gpus="0.25")
+
+
+def waited(look, seconds=90.0, what="it did not come to that"):
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture(scope="module")
+def lane(tmp_path_factory):
+    """A controller, a node of two processors, and what they trust each other by."""
+    pytest.importorskip("submitit")
+    if missing := [name for name in PROGRAMS if not shutil.which(name)]:
+        pytest.skip(f"no real Slurm here: {missing[0]} is not installed (Debian: slurmctld slurmd munge)")
+    if os.geteuid():
+        pytest.skip("no real Slurm here: its daemons start as root")
+    if not any(Path("/sys/fs/cgroup").glob("*")):
+        pytest.skip("no real Slurm here: slurmd needs cgroups")
+    at = Path(f"/tmp/spt-slurm-{os.getpid()}")  # names of sockets are short, and a key's folders are private
+    for folder in (at, at / "state", at / "spool"):
+        folder.mkdir(mode=0o755)
+    (at / "key").write_bytes(os.urandom(128))
+    (at / "key").chmod(0o600)
+    names = {"host": socket.gethostname().partition(".")[0], "at": at}
+    (at / "slurm.conf").write_text(CONF.format(port=free_port(), other_port=free_port(), **names))
+    munge = [f"--{name}={at / file}" for name, file in (
+        ("key-file", "key"), ("socket", "munge"), ("pid-file", "munged.pid"), ("log-file", "munged.log"),
+        ("seed-file", "seed"))]  # fmt: skip
+    before = dict(os.environ)
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    os.environ |= {"SLURM_CONF": str(at / "slurm.conf"), "PYTHONPATH": path}
+    daemons = []
+    try:
+        for command in (
+            ["munged", "--force", "--foreground", *munge],
+            ["slurmctld", "-D", "-i"],
+            ["slurmd", "-D"],
+        ):
+            with (at / f"{command[0]}.said").open("w") as said:
+                daemons.append(subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True))
+            time.sleep(0.5)
+        end = time.monotonic() + 30
+        while "idle" not in (slurm._slurm("sinfo", "--noheader", "--format=%T") or ""):
+            if time.monotonic() > end or any(daemon.poll() is not None for daemon in daemons):
+                told = " ".join(path.read_text()[-150:] for path in at.glob("*.said"))
+                pytest.skip(f"Slurm does not start here: {told}")
+            time.sleep(0.2)
+        yield at
+    finally:
+        slurm._slurm("scancel", "--user=root")
+        for daemon in reversed(daemons):
+            daemon.terminate()
+            daemon.wait(timeout=60)
+        os.environ.clear()
+        os.environ |= before
+        shutil.rmtree(at)
+
+
+def over_slurm(runs, **settings):
+    workspace = replace(Workspace.of(runs, "cpu", "1"), quiet=True, executor="slurm")
+    return replace(workspace, executor_settings={"partition": "low"} | settings)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    here = replace(Workspace.of(tmp_path_factory.mktemp("here"), "cpu", "1"), quiet=True)
+    run_recipes(recipes(STEPS), here)
+    return numbers(here, STEPS)
+
+
+def pretraining(workspace):
+    (folder,) = {workspace.stage(r.upto(0)).path for r in recipes(STEPS) if len(r.stages) == 2}
+    return folder
+
+
+def at_work(folder, owners):
+    """The owner of a stage, once it has trained for a while, and so many have owned it."""
+
+    def look():
+        found, log = lease_records(FolderStore(folder)), folder / "log.jsonl"
+        well = len(found) == owners and not found[-1].how and log.exists() and log.stat().st_size > 500
+        return well and found[-1]
+
+    return waited(look)
+
+
+def preempted(folder):
+    """A job that matters more takes both processors for a moment."""
+    at_work(folder, 1)
+    rival = ["sbatch", "--partition=high", "--cpus-per-task=2", "--output=/dev/null", "--wrap=sleep 1"]
+    subprocess.run(rival, check=True, capture_output=True)
+
+
+def time_is_up(folder):
+    at_work(folder, 1)
+    subprocess.run(["scancel", "--signal=USR2", "--state=RUNNING", "--user=root"], check=True)
+
+
+def killed(folder):
+    os.kill(at_work(folder, 1).process, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", [time_is_up, preempted, killed])
+def test_harm_in_mid_stage_costs_time_and_no_digit(harm, lane, undisturbed, tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm, "GONE", 3.0)
+    workspace = over_slurm(tmp_path)
+    folder = pretraining(workspace)
+    harmed = threading.Thread(target=harm, args=(folder,), daemon=True)
+    harmed.start()
+    run_recipes(recipes(STEPS), workspace)
+    harmed.join(timeout=1)
+    assert numbers(workspace, STEPS) == undisturbed
+    first, last = lease_records(FolderStore(folder))
+    assert (first.how, last.how) == ("" if harm is killed else "stopped", "done")
+    steps = [json.loads(line)["step"] for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+
+
+@pytest.mark.slow
+def test_a_study_is_that_of_one_process(lane, tmp_path):
+    flags = ["study", "amos-table-8", "--scale", "smoke", "--seeds", "1", "--fresh", "-q", "--device", "cpu"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert run([*flags, "--runs", str(here), "--jobs", "1"]) == 0
+    handed = ["--executor", "slurm", "--partition", "low", "--time", "30m", "--track", "jsonl"]
+    assert run([*flags, "--runs", str(there), *handed]) == 0
+    rows = [
+        list(csv.DictReader(path.read_text().splitlines()))
+        for runs in (here, there) for path in runs.glob("*/results.csv")
+    ]  # fmt: skip
+    assert len(rows[0]) > 5
+    assert [row | {"seconds": ""} for row in rows[0]] == [row | {"seconds": ""} for row in rows[1]]
+    owners = {path.name: [r.how for r in lease_records(FolderStore(path))] for path in there.glob("stages/*")}
+    assert owners == {name: ["done"] for name in owners}
+    scripts = [path.read_text() for path in there.glob("slurm/*_submission.sh")]
+    assert all("--time=30" in script and "--partition=low" in script for script in scripts)
+    assert any("--array=0-" in script and "afterok" not in script for script in scripts)
+    assert any("--dependency=afterok:" in script for script in scripts)
+    lines = [json.loads(line) for line in (there / "events.jsonl").read_text().splitlines()]
+    assert sorted(line["name"] for line in lines if line["kind"] == "end") == sorted(owners)
+
+
+@pytest.mark.slow
+def test_who_asks_may_leave(lane, tmp_path, capsys):
+    runs = tmp_path / "runs"
+    flags = [*COMPARE, "--runs", str(runs), "--device", "cpu"]
+    left = [*flags, "--executor", "slurm", "--detach"]
+    assert run(left) == 0
+    assert "4 jobs of Slurm, called spt-" in capsys.readouterr().out
+    assert run(left) == 2
+    assert "jobs of this plan are in the queue" in capsys.readouterr().err
+    waited(lambda: len(list(runs.glob("stages/*/result.json"))) == 4, 240)
+    waited(lambda: not slurm._slurm("squeue", "--noheader"), 60)
+    assert run([*flags]) == 0
+    assert [r.how for p in runs.glob("stages/*") for r in lease_records(FolderStore(p))] == ["done"] * 4
+
+
+@pytest.mark.slow
+def test_a_plan_that_is_taken_back_is_not_carried_out(lane, tmp_path, capsys):
+    runs = tmp_path / "runs"
+    flags = [*COMPARE, "--runs", str(runs), "--device", "cpu", "-s", "pretrain.budget.steps=4000"]
+    assert run([*flags, "--executor", "slurm", "--detach"]) == 0
+    waited(lambda: list(runs.glob("stages/*masked*/log.jsonl")), 120)
+    assert run(["runs", "cancel", str(runs)]) == 0
+    waited(lambda: not slurm._slurm("squeue", "--noheader"), 120)
+    (folder,) = runs.glob("stages/*masked*")
+    assert [r.how for r in lease_records(FolderStore(folder))] == ["stopped"]
+    assert (folder / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_what_slurm_refuses_is_one_line(lane, tmp_path):
+    with pytest.raises(SpecError, match=r"Slurm takes no jobs from here: .*invalid partition"):
+        run_recipes(recipes(4), over_slurm(tmp_path, partition="none"))
