@@ -9,6 +9,7 @@ from . import options as flags
 
 if TYPE_CHECKING:
     from ..tasks.base import Task
+    from .printing import Outcome
 
 app = typer.Typer()
 Tune = Annotated[bool, typer.Option(help="First choose each arm's settings on validation, from one space.")]
@@ -62,7 +63,7 @@ def compare(
     """Compare training from scratch with self-pretraining, architecture by architecture."""
     from ..studies import _running as running
     from ..system.progress import showing
-    from .printing import show_forecast, show_plan, show_results, warn_of_length
+    from .printing import content_of, print_json, show, warn_of_length
 
     workspace = flags.workspace_of(
         runs, device, jobs, quiet, executor, track, flags.settings_of(executor_settings, gpus_per_stage)
@@ -74,14 +75,16 @@ def compare(
     if time_limit:
         study = running.within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
     request = running.Request(study, at, first_seed, tune=tune)
+    outcome: Outcome
     if dry_run:
-        show_forecast(running.foreseen(request, workspace, timed=measure), as_json)
+        outcome = running.foreseen(request, workspace, timed=measure)
     elif detach:
-        show_plan(*running.carry_out_later(request, workspace))
+        outcome = running.carry_out_later(request, workspace)
     else:
         if not quiet:
             warn_of_length(running.foreseen(request, workspace), time_limit is not None)
-        show_results(running.carry_out(request, workspace), as_json)
+        outcome = running.carry_out(request, workspace)
+    print_json(content_of(outcome)) if as_json else show(outcome)
 
 
 def _tasks(names: str, folds: int | None) -> "tuple[str | Task, ...]":
