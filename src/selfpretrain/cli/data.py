@@ -14,7 +14,6 @@ from rich.text import Text
 
 from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest
 from ..registry import resolve
-from ..spec import amended
 from ..system.progress import showing
 from .data_import import app as import_app
 from .options import DataRoot, Json, Quiet, Set, assignments
@@ -193,6 +192,8 @@ def resumable() -> Iterator[None]:
 
 def _task(name: str, settings: list[str] | None) -> "Task":
     """A task with settings, which may be written as for `spt compare`: task.train=500, or train=500."""
+    from ..spec import amended
+
     changes = {path.removeprefix("task."): value for path, value in assignments(settings).items()}
     return amended(resolve("tasks", name), changes)
 
