@@ -15,7 +15,7 @@ RUN pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" -c /source/const
     && rm -rf /source \
     && useradd --create-home --uid 1000 spt
 
-USER spt
+USER 1000
 WORKDIR /home/spt
 RUN mkdir runs data
 ENV SPT_DATA=/home/spt/data \

@@ -75,6 +75,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell src tests tools benchmarks docs README.md CONTRIBUTING.md CHANGELOG.md
+	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint Dockerfile; else echo "hadolint is not here: Dockerfile unchecked"; fi
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

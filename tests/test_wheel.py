@@ -5,9 +5,11 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -50,11 +52,27 @@ def test_what_a_release_needs_is_there() -> None:
     assert version and f"version: {version[1]}" in (ROOT / "CITATION.cff").read_text()
     assert f"] {version[1]}" in (ROOT / "CHANGELOG.md").read_text()
     docker = (ROOT / "Dockerfile").read_text()
-    assert docker.index("USER spt") < docker.index("ENTRYPOINT") and "whl/cu" in docker
+    assert docker.index("USER 1000") < docker.index("ENTRYPOINT") and "whl/cu" in docker
     copied = re.findall(r"^COPY (.*) \S+$", docker, re.MULTILINE)
     allowed = (ROOT / ".dockerignore").read_text()
     for name in " ".join(copied).split():
         assert (ROOT / name).exists() and f"!{name}" in allowed, name
+
+
+def test_the_conda_recipe_asks_for_what_the_package_asks_for() -> None:
+    """Names as conda-forge has them; two differ from those of the Python index."""
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text()
+    run = recipe.partition("  run:\n")[2].partition("\n\n")[0]
+    there = {Requirement(line.strip("- ").replace(" ", "", 1)) for line in run.splitlines()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
+    asked = {Requirement(f"python{project['requires-python']}")}
+    for requirement in map(Requirement, project["dependencies"]):
+        asked.add(Requirement(f"{names.get(requirement.name, requirement.name)}{requirement.specifier}"))
+    assert there == asked
+    (script,) = project["scripts"].items()
+    assert f"- {' = '.join(script)}" in recipe
+    assert re.search(r'__version__ = "(.*)"', (ROOT / "src/selfpretrain/__init__.py").read_text())[1] in recipe
 
 
 def test_links_of_llms_txt_lead_somewhere() -> None:

@@ -79,7 +79,7 @@ def test_what_is_no_time_limit(text, capsys):
 def test_who_will_wait_for_long_is_told_before_it_starts(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(_running, "carry_out", lambda *arguments: None)
-    monkeypatch.setattr("selfpretrain.cli.printing.show_results", lambda *arguments: None)
+    monkeypatch.setattr("selfpretrain.cli.printing.show", lambda *arguments: None)
     assert app.run([*TOY, "-s", "task.length=16000", "-s", "task.shortest=15000"]) == 0
     said = one_line(capsys.readouterr().err)
     assert "note: this takes about" in said and "--time-limit 1h shortens all arms alike" in said

@@ -1,5 +1,6 @@
 """``spt study`` as people use it: a page, the same command again, kept results, mistakes."""
 
+import json
 import shutil
 
 import pytest
@@ -45,9 +46,16 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     again = said(capsys)
     assert "0 to run" in again and "on one a100" in again
 
+    assert app.run(["report", "runs", "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+
     shutil.rmtree(tmp_path / "runs")
-    assert app.run([*STUDY, "--results", str(kept)]) == 0
-    assert "30 stages are taken from" in said(capsys)
+    assert app.run([*STUDY, "--results", str(kept), "--json"]) == 0
+    told = capsys.readouterr()
+    assert "30 stages are taken from" in told.err
+    study = json.loads(told.out)
+    assert study.keys() == report.keys() == {"report", "rows"}
+    assert [row["score"] for row in study["rows"]] == [row["score"] for row in report["rows"]]
     again = (folder / "report.md").read_text().splitlines(keepends=True)
     assert "".join(line for line in again if "not trained here but taken from" not in line) == page
 

@@ -8,6 +8,7 @@ import pytest
 import toys
 from selfpretrain.cli import app
 from selfpretrain.data.importing.importer import import_arrays
+from selfpretrain.registry import SHELVES, names
 from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies._running import comparison
@@ -102,6 +103,25 @@ def test_plans_and_machines_as_json(capsys):
     assert [stage["stages"] for stage in plan["stages"]].count("causal > classify") == 1
     assert plan["seconds"] > 0
     assert json.loads(said(capsys, "doctor", "--json"))["selfpretrain"]
+    left = json.loads(said(capsys, *TOY[:-1], "--detach", "--runs", "later", "--json"))
+    assert left["stages"] == 4 and Path(left["plan"]).is_file()
+
+
+@pytest.mark.slow
+def test_measured_layers_as_json(capsys):
+    asked = ["bench", "attention", "--mixers", "attention", "--lengths", "8,16", "--repeats", "1", "--json"]
+    assert app.run(asked) == 0
+    readings = json.loads(capsys.readouterr().out)["readings"]
+    assert [(reading["mixer"], reading["length"]) for reading in readings] == [
+        ("attention", 8),
+        ("attention", 16),
+    ]
+
+
+@pytest.mark.parametrize("shelf", SHELVES)
+def test_everything_on_a_shelf_can_be_described(shelf, capsys):
+    for name in names(shelf) if shelf in ("executors", "trackers") else names(shelf)[:1]:
+        assert json.loads(said(capsys, "list", shelf, name, "--json"))["is"]
 
 
 def test_stages_have_names_that_people_read():

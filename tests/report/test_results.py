@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from selfpretrain.errors import ForeignRun, StoreError, UnknownName
-from selfpretrain.report import results
+from selfpretrain.report import cells, results
 from selfpretrain.report.analysis import TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
 
@@ -120,7 +120,7 @@ def test_a_log_survives_a_kill_and_a_repeat(make: Callable, scene: type) -> None
     again = json.dumps({"kind": "val", "step": 600, "score": 0.5})
     log.write_text(log.read_text() + '{"kind": "val", "st\n' + again + "\n")
     curve = alone(folder).at("attention", "SPT")[0].scored.curve
-    assert len(curve) == 20 and curve[-1] == results.ValidationPoint(600, 0.5)
+    assert len(curve) == 20 and curve[-1] == cells.ValidationPoint(600, 0.5)
 
 
 def test_broken_predictions(make: Callable, scene: type) -> None:

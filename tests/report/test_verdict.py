@@ -11,9 +11,10 @@ from safetensors.numpy import save_file
 
 from selfpretrain.report.analysis import Analysis, RowOrder, Standing, TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
+from selfpretrain.report.cells import CellResult, StageCost, StageResult
 from selfpretrain.report.format import MINUS
 from selfpretrain.report.record import CellRecord, ExperimentRecord, Metric, TaskCard, TaskRecord
-from selfpretrain.report.results import CellResult, ExperimentResults, StageCost, StageResult, TaskResults
+from selfpretrain.report.results import ExperimentResults, TaskResults
 from selfpretrain.report.statistics import estimate
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..registry import resolve
-from .options import Device, assignments, workspace_of
+from .options import Device, Json, assignments, workspace_of
 
 app = typer.Typer()
 
@@ -35,6 +35,7 @@ def bench(
     ] = None,
     device: Device = "auto",
     out: Annotated[Path, typer.Option(help="Folder for table and figure.")] = Path("runs/bench"),
+    as_json: Json = False,
 ) -> None:
     """Measure time and memory of layers, forward and backward, as length or width grows."""
     from ..report.figures.scaling import table
@@ -44,5 +45,8 @@ def bench(
     made = amended([resolve("mixers", name) for name in asked(mixers)], assignments(settings))
     cells = plan(question, made, (lengths, widths), setting, match)
     report = measure(cells, repeats, out, Console(stderr=True, markup=False, soft_wrap=True).print)
+    if as_json:
+        print((out / "bench.json").read_text(encoding="utf-8"))
+        return
     Console().print(table(report))
     Console().print(Text(f"figure: {out / 'bench.svg'}"), soft_wrap=True)

@@ -1,6 +1,5 @@
 """The verb ``spt check``: whether a mixer does what it owes, and what it costs."""
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,8 @@ from rich.text import Text
 
 from ..errors import SpecError
 from ..registry import find, resolve
+from .options import Json
+from .printing import print_json
 
 if TYPE_CHECKING:
     from ..mixers.base import Mixer
@@ -34,7 +35,7 @@ def check(
     lengths: Annotated[
         str, typer.Option(help="Positions to measure at, comma-separated; empty for none.")
     ] = "256,512,1k",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Probe a mixer for leaks and limits, and measure it; exit code 1 if it fails a probe.
 
@@ -54,7 +55,7 @@ def check(
     if as_json:
         plain = [asdict(check) | {"objectives": check.objectives} for check in checks]
         readings = [asdict(reading) for reading in measured.readings]
-        typer.echo(json.dumps({"checks": plain, "readings": readings}, indent=1))
+        print_json({"checks": plain, "readings": readings})
     else:
         _show(made, checks, measured)
     raise typer.Exit(int(any(check.failures for check in checks)))

@@ -1,16 +1,24 @@
 """``spt compare``: training from scratch against self-pretraining, architecture by architecture."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options as flags
 
+if TYPE_CHECKING:
+    from ..tasks.base import Task
+    from .printing import Outcome
+
 app = typer.Typer()
 Tune = Annotated[bool, typer.Option(help="First choose each arm's settings on validation, from one space.")]
 Match = Annotated[
     str, typer.Option(help="params or flops: architectures as wide as it takes to equal the first.")
+]
+GroupFolds = Annotated[
+    int | None,
+    typer.Option(min=3, help="Of imported data: so many folds by --group, each of which is tested once."),
 ]
 Objective = Annotated[
     str | None,
@@ -45,6 +53,7 @@ def compare(
     settings: flags.Set = None,
     match: Match = "none",
     tune: Tune = False,
+    group_folds: GroupFolds = None,
     time_limit: flags.TimeLimit = None,
     dry_run: flags.DryRun = False,
     detach: flags.Detach = False,
@@ -54,34 +63,35 @@ def compare(
     quiet: flags.Quiet = False,
 ) -> None:
     """Compare training from scratch with self-pretraining, architecture by architecture."""
-    from ..studies._running import (
-        Request,
-        carry_out,
-        carry_out_later,
-        comparison,
-        foreseen,
-        planning,
-        settled,
-        within,
-    )
+    from ..studies import _running as running
     from ..system.progress import showing
-    from .printing import show_forecast, show_plan, show_results, warn_of_length
+    from .printing import content_of, print_json, show, warn_of_length
 
     own = flags.settings_of(executor_settings, {"gpus": gpus_per_stage, "partition": partition, "time": time})
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, own)
-    at, changed = flags.scale_of(scale), settled(flags.assignments(settings), workspace)
-    with planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
-        study = comparison(_listed(task), _listed(mixers), objective, seeds, at, changed).matched(match)
-    study = within(flags.seconds_of(time_limit), study, at, workspace, dry_run) if time_limit else study
-    request = Request(study, at, first_seed, tune=tune)
+    at, changed = flags.scale_of(scale), running.settled(flags.assignments(settings), workspace)
+    with running.planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
+        tasks = _tasks(task, group_folds)
+        study = running.comparison(tasks, _listed(mixers), objective, seeds, at, changed).matched(match)
+    if time_limit:
+        study = running.within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
+    request = running.Request(study, at, first_seed, tune=tune)
+    outcome: Outcome
     if dry_run:
-        show_forecast(foreseen(request, workspace, timed=measure), as_json)
+        outcome = running.foreseen(request, workspace, timed=measure)
     elif detach:
-        show_plan(*carry_out_later(request, workspace))
+        outcome = running.carry_out_later(request, workspace)
     else:
         if not quiet:
-            warn_of_length(foreseen(request, workspace), time_limit is not None)
-        show_results(carry_out(request, workspace), as_json)
+            warn_of_length(running.foreseen(request, workspace), time_limit is not None)
+        outcome = running.carry_out(request, workspace)
+    print_json(content_of(outcome)) if as_json else show(outcome)
+
+
+def _tasks(names: str, folds: int | None) -> "tuple[str | Task, ...]":
+    from ..tasks.base import load_task
+
+    return tuple(load_task(name).folded(folds) if folds else name for name in _listed(names))
 
 
 def _listed(names: str) -> tuple[str, ...]:

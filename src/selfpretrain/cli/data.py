@@ -1,7 +1,6 @@
 """The verbs of ``spt data``: what there is, getting it, preparing it, looking at it, checking it."""
 
 import dataclasses
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +14,10 @@ from rich.text import Text
 
 from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest
 from ..registry import resolve
-from ..spec import amended
 from ..system.progress import showing
 from .data_import import app as import_app
-from .options import DataRoot, Quiet, Set, assignments
+from .options import DataRoot, Json, Quiet, Set, assignments
+from .printing import print_json
 
 if TYPE_CHECKING:
     from ..data.schema import Split
@@ -31,7 +30,6 @@ app.add_typer(import_app)
 TaskName = Annotated[
     str, typer.Argument(help="A task of `spt data list`, or package.module:Class.", metavar="TASK")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 COLOURS = {"fine": "green", "note": "yellow", "wrong": "red"}
 
 
@@ -43,7 +41,7 @@ def list_tasks(as_json: Json = False, data_root: DataRoot = None) -> None:
 
     found = [dataclasses.asdict(line) for line in summaries()]
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        print_json(found)
         return
     table = Table(*found[0], box=None, padding=(0, 1, 0, 0), header_style="bold")
     for line in found:
@@ -152,7 +150,7 @@ def check(
     wrong = any(finding.level == "wrong" for finding in found)
     if as_json:
         report = {"task": task, "fine": not wrong, "findings": [dataclasses.asdict(f) for f in found]}
-        typer.echo(json.dumps(report, indent=1))
+        print_json(report)
     else:
         Console().print(_findings(found))
     raise typer.Exit(int(wrong))
@@ -194,6 +192,8 @@ def resumable() -> Iterator[None]:
 
 def _task(name: str, settings: list[str] | None) -> "Task":
     """A task with settings, which may be written as for `spt compare`: task.train=500, or train=500."""
+    from ..spec import amended
+
     changes = {path.removeprefix("task."): value for path, value in assignments(settings).items()}
     return amended(resolve("tasks", name), changes)
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..data.importing.options import AudioFeatures, ImportOptions, Kind, MissingPolicy, TargetKind
+from ..data.importing.kinds import AudioFeatures, Kind, MissingPolicy, TargetKind
 from ..errors import DataError, printable
 from ..system.progress import showing
 from .options import DataRoot
@@ -83,9 +83,10 @@ def import_data(
 ) -> None:
     """Make your own labelled sequences a task: `spt compare --task NAME`."""
     given = locals()  # every field of the options is a flag of this verb
-    options = ImportOptions(**{field.name: given[field.name] for field in dataclasses.fields(ImportOptions)})
     from ..data.importing import importer
+    from ..data.importing.options import ImportOptions
 
+    options = ImportOptions(**{field.name: given[field.name] for field in dataclasses.fields(ImportOptions)})
     name = name or importer.suggested_name(origin)
     importer.check_name(name)
     plan = importer.plan_import(origin, options)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..data.importing.options import ImportOptions, Kind, MissingPolicy, TargetKind
+from ..data.importing.kinds import Kind, MissingPolicy, TargetKind
 from .options import DataRoot, Device, Quiet, Runs
 
 app = typer.Typer()
@@ -39,6 +39,7 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Train a model to use: pretrained on all sequences, finetuned on the labelled ones, scored on test."""
+    from ..data.importing.options import ImportOptions
     from ..estimators import files
     from ..system.progress import showing
 

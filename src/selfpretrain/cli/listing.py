@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -29,14 +30,14 @@ def list_shelf(
     """Show what is on a shelf, or what can be set with -s."""
     if shelf not in (*SHELVES, SETTINGS):
         raise SpecError(f"no shelf called {shelf!r}{nearest(shelf, [*SHELVES, SETTINGS])}")
-    if shelf != SETTINGS and name is not None:
-        wide().print(_described(shelf, name))
-        return
-    rows = _settings(name or "digits") if shelf == SETTINGS else _offered(shelf)
+    if shelf == SETTINGS:
+        rows = _settings(name or "digits")
+    else:
+        rows = _offered(shelf) if name is None else _described(shelf, name)
     if as_json:
         print_json(rows)
         return
-    table = Table(box=None, show_header=False, padding=(0, 2))
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for known, said in rows.items():
         table.add_row(Text(known, style="bold"), Text(str(said)))
     wide().print(table)
@@ -61,19 +62,18 @@ def _settings(task: str) -> dict[str, Any]:
     return study.settings() if isinstance(study, Compare) else {}
 
 
-def _described(shelf: str, name: str) -> Table:
+def _described(shelf: str, name: str) -> dict[str, Any]:
     """All about one thing on a shelf: what it is, a task's card, and its settings."""
     import inspect
 
     kind: Any = find(shelf, name)
     kind = kind.func if isinstance(kind, functools.partial) else kind  # one of the user's own sets
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_row("[bold]is[/bold]", Text(inspect.getdoc(kind) or ""))
+    set_by_fields = dataclasses.is_dataclass(kind)
+    told = kind if set_by_fields else sys.modules[kind.__module__]
+    found = {"is": inspect.getdoc(told) or ""}
     if shelf == "tasks":
-        for what, value in dataclasses.asdict(kind.card).items():
-            if value:
-                table.add_row(f"[bold]{what}[/bold]", Text(value))
-    for setting in dataclasses.fields(kind):
-        default = "" if setting.default is dataclasses.MISSING else f" = {setting.default!r}"
-        table.add_row("[dim]setting[/dim]", Text(f"{setting.name}{default}"))
-    return table
+        found |= {what: value for what, value in dataclasses.asdict(kind.card).items() if value}
+    return found | {
+        f"setting {each.name}": "" if each.default is dataclasses.MISSING else repr(each.default)
+        for each in (dataclasses.fields(kind) if set_by_fields else ())
+    }

@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ..report.results import ExperimentResults
     from ..runner.plan import Forecast
 
+    Outcome = Forecast | ExperimentResults | tuple[Path, int]
+
 
 PIPED = 240
 """Columns of tables that go into a pipe or a file."""
@@ -23,12 +25,33 @@ LONG = 3600
 """Seconds from which on a command says before its start how long it will take."""
 
 
-def show_forecast(forecast: "Forecast", as_json: bool = False) -> None:
+def content_of(outcome: "Outcome") -> dict[str, Any]:
+    """What is planned, left to workers or measured, for programs."""
+    from ..runner.plan import Forecast
+
+    if isinstance(outcome, Forecast):
+        stages = [dict(zip(outcome.headings, row, strict=True)) for row in outcome.rows]
+        return {"stages": stages, "total": outcome.total, "seconds": outcome.seconds}
+    if isinstance(outcome, tuple):
+        return {"plan": str(outcome[0]), "stages": outcome[1]}
+    return {"report": str(outcome.folder / "report.html"), "rows": outcome.to_rows()}
+
+
+def show(outcome: "Outcome") -> None:
+    """Show what is planned, left to workers or measured; of several processes of torchrun, the first does."""
+    from ..runner.plan import Forecast
+    from ..system import distributed
+
+    if isinstance(outcome, Forecast):
+        show_forecast(outcome)
+    elif isinstance(outcome, tuple):
+        show_plan(*outcome)
+    elif distributed.is_main():
+        show_report(outcome.folder)
+
+
+def show_forecast(forecast: "Forecast") -> None:
     """Show what would be trained, and what it costs."""
-    if as_json:
-        stages = [dict(zip(forecast.headings, row, strict=True)) for row in forecast.rows]
-        print_json({"stages": stages, "total": forecast.total, "seconds": forecast.seconds})
-        return
     columns = dict(zip(forecast.headings, zip(*forecast.rows, strict=True), strict=False))
     same = {heading: cells[0] for heading in ONCE if len(set(cells := columns.get(heading, ()))) == 1}
     title = ", ".join(["Stages to run", *(f"{heading} {cell}" for heading, cell in same.items())])
@@ -63,8 +86,9 @@ def wide() -> Console:
 
 
 def print_json(content: object) -> None:
-    """Print JSON and nothing else."""
-    print(json.dumps(content, indent=1))
+    """Print JSON and nothing else; of several processes of torchrun, the first does."""
+    if os.environ.get("RANK", "0") == "0":
+        print(json.dumps(content, indent=1))
 
 
 def warn_of_length(forecast: "Forecast", limited: bool) -> None:
@@ -75,16 +99,6 @@ def warn_of_length(forecast: "Forecast", limited: bool) -> None:
         hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run tells more"
         said = f"note: this takes about {duration(forecast.seconds)} on this machine{hint}"
         Console(stderr=True).print(Text(said), soft_wrap=True)
-
-
-def show_results(results: "ExperimentResults", as_json: bool = False) -> None:
-    """Print what came out, and where the report is; of several processes of torchrun, the first does."""
-    from ..system import distributed
-
-    if distributed.is_main() and as_json:
-        print_json({"report": str(results.folder / "report.html"), "rows": results.to_rows()})
-    elif distributed.is_main():
-        show_report(results.folder)
 
 
 def show_report(folder: Path, analysis: "Analysis | None" = None) -> None:

@@ -7,7 +7,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from .printing import show_report
+from .options import Json
+from .printing import content_of, print_json, show_report
 
 app = typer.Typer()
 
@@ -18,17 +19,23 @@ def report(
         Path, typer.Argument(help="A folder given to --runs before, or one study's folder in it.")
     ],
     pdf: Annotated[bool, typer.Option("--pdf", help="Every figure as PDF, too, letters embedded.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Make tables and pages again from what is on disk, without training."""
     from ..report import analysis, page, results
 
-    folders = results.experiments(runs)
+    folders, made = results.experiments(runs), []
     for folder in folders:
         found = analysis.analyse(results.read(folder))
         page.write(folder, found)
         if pdf:
             page.write_pdf(folder, found)
+        made.append(found.results)
+        if as_json:
+            continue
         if len(folders) == 1:
             show_report(folder, found)
         else:
             Console().print(Text(f"{found.results.record.title}: {folder / 'report.html'}"), soft_wrap=True)
+    if as_json:
+        print_json([content_of(each) for each in made])

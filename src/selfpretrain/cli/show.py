@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import SpecError, StoreError
-from .options import DataRoot
+from .options import DataRoot, Json
+from .printing import print_json
 
 if TYPE_CHECKING:
     from ..report.paper_numbers import PaperNumber
@@ -36,7 +36,7 @@ def show(
         str, typer.Argument(help="A stage or study: its folder, its fingerprint, or any part of its name.")
     ],
     runs: Annotated[Path, typer.Option(help="Folder of runs in which names are looked up.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: Json = False,
     curve: Annotated[
         bool, typer.Option("--curve", help="Print the curve of a stage as CSV and nothing else.")
     ] = False,
@@ -68,7 +68,7 @@ def show(
     if curve:
         typer.echo(_csv(provenance), nl=False)
     elif as_json:
-        typer.echo(json.dumps(_plain(asdict(provenance)), indent=1))
+        print_json(_plain(asdict(provenance)))
     else:
         _show(provenance)
 
@@ -189,7 +189,7 @@ def _show_cells(folder: Path, as_json: bool) -> None:
         keys = ("study", "task", "row", "column", "seed", "score", "stage")
         rows = [{key: row[key] for key in keys} for row in results.to_rows()]
         named = [row | {"stage": Path(row["stage"]).name} for row in rows]
-        typer.echo(json.dumps(named, indent=1))
+        print_json(named)
         return
     console = Console()
     console.print(Text(f"{folder.name}: {results.record.title}", style="bold"), soft_wrap=True)

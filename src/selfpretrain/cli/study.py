@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,12 +12,14 @@ from ..errors import DataError, SpecError
 from ..registry import names, resolve
 from ..system.events import Event, listening
 from . import options as flags
+from .printing import content_of, print_json, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..runner.workspace import Workspace
     from ..studies._running import Request
+    from .printing import Outcome
 
 app = typer.Typer()
 Mixers = Annotated[
@@ -60,12 +62,12 @@ def study(
     dry_run: flags.DryRun = False,
     detach: flags.Detach = False,
     measure: flags.Measure = False,
+    as_json: flags.Json = False,
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
     from ..studies._running import Request, asked, carry_out, carry_out_later, foreseen, planning
-    from .printing import show_forecast, show_plan, show_results
 
     own = flags.settings_of(executor_settings, {"gpus": gpus_per_stage, "partition": partition, "time": time})
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, own)
@@ -80,42 +82,51 @@ def study(
         wanted = wanted.amended(changed) if changed else wanted
         return Request(wanted, at, first_seed, only, tune, results, fresh)
 
-    def one(wanted: Request) -> None:
+    def one(wanted: Request) -> "Outcome":
         with listening(_say_restored):
             if dry_run:
-                show_forecast(foreseen(wanted, workspace, gpu, measure))
-            elif detach:
-                show_plan(*carry_out_later(wanted, workspace))
-            else:
-                show_results(carry_out(wanted, workspace))
+                return foreseen(wanted, workspace, gpu, measure)
+            return carry_out_later(wanted, workspace) if detach else carry_out(wanted, workspace)
 
     with planning(workspace, at) if dry_run else nullcontext():
         if name == "all":
-            _every(request, one, workspace)
+            _every(request, one, workspace, as_json)
         else:
-            one(request(name))
+            outcome = one(request(name))
+            print_json(content_of(outcome)) if as_json else show(outcome)
 
 
 def _every(
-    request: "Callable[[str], Request]", one: "Callable[[Request], None]", workspace: "Workspace"
+    request: "Callable[[str], Request]",
+    one: "Callable[[Request], Outcome]",
+    workspace: "Workspace",
+    as_json: bool,
 ) -> None:
-    asked, different = 0, set[str]()
+    asked, different, found = 0, set[str](), dict[str, Any]()
+    console = Console(quiet=as_json)
     for each in names("studies"):
         try:
             wanted = request(each)
-            Console().rule(each)
-            one(wanted)
+            console.rule(each)
+            outcome = one(wanted)
         except (SpecError, DataError) as error:
-            Console().print(Text(f"{each}: left out: {error}"), soft_wrap=True)
+            console.print(Text(f"{each}: left out: {error}"), soft_wrap=True)
+            found[each] = {"left_out": str(error)}
             continue
+        if as_json:
+            found[each] = content_of(outcome)
+        else:
+            show(outcome)
         cells = wanted.experiment().cells
         asked += sum(len(cell.recipe.stages) for cell in cells)
         different |= {workspace.stage(p).name for cell in cells for p in cell.recipe.prefixes()}
-    Console().print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
+    console.print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
+    if as_json:
+        print_json({"asked": asked, "different": len(different), "studies": found})
 
 
 def _say_restored(event: Event) -> None:
     if event.kind == "restored":
-        Console().print(
+        Console(stderr=True).print(
             f"{event.done} stages are taken from {event.name}; --fresh runs them here", soft_wrap=True
         )

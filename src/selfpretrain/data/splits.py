@@ -1,5 +1,6 @@
 """Who goes where: stratified orders, label budgets and splits, the same on every machine."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -74,7 +75,11 @@ def divide(classes: np.ndarray, groups: np.ndarray | None, seed: int, fewest: in
     Raises:
         DataError: if there are fewer than three groups.
     """
-    return _by_row(classes, seed) if groups is None else _by_group(classes, groups, seed, fewest)
+    if groups is None:
+        return _by_row(classes, seed)
+    if (number := len(np.unique(groups))) < 3:
+        raise DataError(f"{number} groups cannot fill three splits; give `split`, or leave `groups` out")
+    return _by_group(classes, groups, seed, SHARES, (1, fewest, fewest))
 
 
 def several(groups: np.ndarray) -> int:
@@ -92,27 +97,55 @@ def _by_row(classes: np.ndarray, seed: int) -> np.ndarray:
     return split
 
 
-def _by_group(classes: np.ndarray, groups: np.ndarray, seed: int, fewest: int) -> np.ndarray:
-    """Largest group first, each to where it hurts the balance of sizes and classes least."""
+def _by_group(
+    classes: np.ndarray, groups: np.ndarray, seed: int, shares: Sequence[float], fewest: Sequence[int]
+) -> np.ndarray:
+    """(n,) which part every row is in: largest group first, each to where it hurts the balance least.
+
+    Args:
+        shares, fewest: of every part, of all rows, and groups that it gets at least.
+    """
     _, group = np.unique(groups, return_inverse=True)
     count = np.zeros((group.max() + 1, classes.max() + 1))
     np.add.at(count, (group, classes), 1)
-    if len(count) < 3:
-        raise DataError(f"{len(count)} groups cannot fill three splits; give `split`, or leave `groups` out")
-    wanted = np.outer(SHARES, count.sum(0))
+    wanted, places = np.outer(shares, count.sum(0)), np.arange(len(shares))
     held, home = np.zeros_like(wanted), np.zeros(len(count), dtype=np.int64)
     random = np.random.RandomState(seed).permutation(len(count))
     order = np.lexsort((random, -count.sum(1)))
-    lacking = np.array([1, fewest, fewest])
+    lacking = np.array(fewest)
     for left, chosen in zip(range(len(order), 0, -1), order, strict=True):
-        choices = np.flatnonzero(lacking > 0) if lacking.clip(0).sum() >= left else np.arange(3)
-        cost = [
-            np.square(held + count[chosen] * (np.arange(3) == c)[:, None] - wanted).sum() for c in choices
-        ]
+        choices = np.flatnonzero(lacking > 0) if lacking.clip(0).sum() >= left else places
+        cost = [np.square(held + count[chosen] * (places == c)[:, None] - wanted).sum() for c in choices]
         home[chosen] = choices[int(np.argmin(cost))]
         held[home[chosen]] += count[chosen]
         lacking[home[chosen]] -= 1
     return home[group]
+
+
+def fold_splits(
+    strata: np.ndarray, groups: np.ndarray, equal: np.ndarray, folds: int, fold: int
+) -> np.ndarray:
+    """(n,) the split of every sequence where one of several folds, each of whole groups, is the test split.
+
+    Of the other groups some are val, about as many as without folds. Otherwise as ``assign_splits``.
+
+    Raises:
+        DataError: if there are fewer groups than folds, or a class would not be in train.
+    """
+    labelled = np.isin(groups, groups[strata >= 0])
+    classes, owner = np.where(strata < 0, strata.max() + 1, strata)[labelled], groups[labelled]
+    if (number := len(np.unique(owner))) < folds:
+        raise DataError(f"{number} groups cannot fill {folds} folds; take fewer")
+    share, home = SHARES[1] / (SHARES[0] + SHARES[1]), np.zeros(len(classes), dtype=np.int64)
+    test = _by_group(classes, owner, 0, (1 / folds,) * folds, (1,) * folds) == fold
+    home[test] = 2
+    home[~test] = _by_group(classes[~test], owner[~test], 0, (1 - share, share), (1, several(owner[~test])))
+    split = np.zeros(len(strata), dtype=np.int64)
+    split[labelled] = home
+    split = np.where(_earlier_copies(split, equal), LEFT_OUT, split)
+    if unseen := len(np.setdiff1d(strata[strata >= 0], strata[split == 0])):
+        raise DataError(f"fold {fold + 1} of {folds} leaves train without {unseen} classes; take more folds")
+    return split
 
 
 def split_number(word: str) -> int:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
+from .cells import CellResult
 from .evidence import CLOSE, Predictions
 from .paper_numbers import PAPERS, PaperNumber
 from .record import Metric
-from .results import CellResult, ExperimentResults, TaskResults
+from .results import ExperimentResults, TaskResults
 from .statistics import Estimate, estimate, mean_error, r2_error, sign_flip
 
 RowColumn = tuple[str, str]

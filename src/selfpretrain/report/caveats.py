@@ -95,7 +95,8 @@ def _clusters(analysis: TaskAnalysis) -> list[str]:
 
 def _tested(analysis: TaskAnalysis) -> tuple[int, int]:
     """How many test examples there are, and of how many groups, 0 if each is evidence of its own."""
-    kept = next((c.scored.predictions for c in analysis.task.cells if c.finished), None)
+    scored = (cell for place in analysis.means for cell in analysis.task.at(*place).values())
+    kept = next((cell.scored.predictions for cell in scored), None)
     if kept is None or kept.cluster is None:
         return 0, 0
     return len(kept.target), len(set(kept.cluster.tolist()))

@@ -1,6 +1,6 @@
 """Whether a result is borne out: it is of the stage it lies in, and its predictions give its score again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,24 @@ class Predictions:
         squared = ((self.prediction.astype(np.float64) - target) ** 2).sum()
         total = ((target - target.mean()) ** 2).sum()
         return float(1 - squared / total) if total > 0 else float("nan")
+
+
+def joined(parts: Sequence[Predictions | None]) -> Predictions | None:
+    """Answers on several test splits, one after the other; None where some were not kept.
+
+    No two splits share a cluster.
+    """
+    found = [part for part in parts if part is not None]
+    if not found or len(found) < len(parts):
+        return None
+    clusters, first = list[NDArray[Any]](), 0
+    for part in found:
+        own = np.arange(len(part.target)) if part.cluster is None else part.cluster
+        clusters.append(own + first)
+        first = int(clusters[-1].max()) + 1
+    prediction = np.concatenate([part.prediction for part in found])
+    target = np.concatenate([part.target for part in found])
+    return Predictions(prediction, target, None if first == len(target) else np.concatenate(clusters))
 
 
 def read_predictions(path: Path, known: str = "") -> Predictions | None:

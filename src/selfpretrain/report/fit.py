@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from . import format
 from .analysis import Analysis, Difference, TaskAnalysis, score_of
+from .cells import CellResult
 from .layout import Entry, ReportTable
-from .results import CellResult
 from .statistics import Estimate, estimate
 from .tables import BLANK, by_task
 

@@ -201,7 +201,7 @@ def _missing(analysis: Analysis) -> Section:
                 places.setdefault(f"{cell.row}, {cell.column}", []).append(str(cell.seed))
         lines += [
             f"{task.label}: {place}: seed{'s' * (len(seeds) > 1)} {format.listing(seeds)}."
-            for place, seeds in places.items()
+            for place, seeds in ((place, list(dict.fromkeys(found))) for place, found in places.items())
         ]
     return Section("Missing", points=tuple(lines))
 

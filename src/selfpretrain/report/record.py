@@ -53,6 +53,7 @@ class CellRecord:
     seed: int
     stages: tuple[str, ...]  # their folders in order, relative to the folder of runs
     printed: PaperPlace | None = None
+    fold: int = 0
 
 
 @dataclass(frozen=True)

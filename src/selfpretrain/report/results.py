@@ -4,10 +4,9 @@ Reading ``study.json`` finds the results of the stages that it names. Nothing is
 stages have not all finished is kept, without an outcome.
 """
 
-import json
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -15,7 +14,8 @@ from typing import Any, TypeVar, cast
 from ..errors import StoreError
 from ..system.files import Json, read_json
 from . import format1
-from .evidence import MEND, Predictions, contradiction, read_log, read_predictions
+from .cells import CellResult, StageResult, pooled
+from .evidence import MEND, contradiction
 from .paper_numbers import PaperNumber, look_up
 from .record import CellRecord, ExperimentRecord, TaskRecord
 
@@ -24,124 +24,6 @@ FORMAT = 2
 FILE, DIGITS = "study.json", 15
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class StageCost:
-    """What one stage took."""
-
-    parameters: int
-    flops: float
-    seconds: float
-    padding: float = 0.0  # share of positions that were padding
-    examples: int = 0
-
-
-@dataclass(frozen=True)
-class ValidationPoint:
-    """A validation during training."""
-
-    step: int
-    score: float
-
-
-@dataclass(frozen=True)
-class StageResult:
-    """A finished training and the folder it left."""
-
-    folder: Path
-    objective: str
-    scores: dict[str, dict[str, float]]
-    steps: int
-    epochs: float
-    best_step: int
-    stopped: str
-    cost: StageCost
-    files: dict[str, str] = field(
-        default_factory=dict
-    )  # digests of what lies beside it, where they are known
-
-    @cached_property
-    def curve(self) -> tuple[ValidationPoint, ...]:
-        """Validation scores in the order of their steps.
-
-        Raises:
-            StoreError: if the log is not what was written.
-        """
-        points = [_point(line) for line in read_log(self.folder / "log.jsonl", self.files)]
-        return tuple(sorted({p.step: p for p in points if p is not None}.values(), key=lambda p: p.step))
-
-    @cached_property
-    def source(self) -> str:
-        """The file of kept results that it was taken from; empty where it was trained here or by us."""
-        path = self.folder / "restored.json"
-        return str(read_json(path).get("from", "")) if path.exists() else ""
-
-    @cached_property
-    def environment(self) -> Json:
-        """Versions, device and commit; empty where none was kept."""
-        path = self.folder / "environment.json"
-        return read_json(path) if path.exists() else {}
-
-    @cached_property
-    def predictions(self) -> Predictions | None:
-        """Answers on the test split; None where none were kept.
-
-        Raises:
-            StoreError: if the file is not what was written.
-        """
-        path = self.folder / "predictions.safetensors"
-        return read_predictions(path, self.files.get(path.name, ""))
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """A cell and what has come of it; ``stages`` is empty until all of them have finished."""
-
-    record: CellRecord
-    stages: tuple[StageResult, ...] = ()
-    printed: PaperNumber | None = None
-
-    @property
-    def row(self) -> str:
-        """The architecture."""
-        return self.record.row
-
-    @property
-    def column(self) -> str:
-        """The arm."""
-        return self.record.column
-
-    @property
-    def seed(self) -> int:
-        """What randomness starts from."""
-        return self.record.seed
-
-    @property
-    def finished(self) -> bool:
-        """Whether every stage has left its result."""
-        return bool(self.stages)
-
-    @property
-    def scored(self) -> StageResult:
-        """The last stage: the one that is scored."""
-        return self.stages[-1]
-
-    @cached_property
-    def score(self) -> float | None:
-        """Score on the test split; None where it is missing or not finite."""
-        value = self.scored.scores.get("test", {}).get("score", math.nan) if self.stages else math.nan
-        return value if math.isfinite(value) else None
-
-    @property
-    def flops(self) -> float:
-        """Floating-point operations of all stages."""
-        return sum((stage.cost.flops for stage in self.stages), 0.0)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of all stages."""
-        return sum((stage.cost.seconds for stage in self.stages), 0.0)
 
 
 @dataclass(frozen=True)
@@ -168,6 +50,11 @@ class TaskResults:
         return list(dict.fromkeys(cell.column for cell in self.cells))
 
     @property
+    def folds(self) -> int:
+        """Into how many parts the data are divided, each of which is the test split once."""
+        return 1 + max(cell.record.fold for cell in self.cells)
+
+    @property
     def headline(self) -> tuple[str, str]:
         """The treatment and the control that the verdict compares."""
         return self.record.contrasts[0]
@@ -183,15 +70,23 @@ class TaskResults:
         return len(self.cells) - len(self.finished)
 
     def at(self, row: str, column: str) -> dict[int, CellResult]:
-        """Cells with a score, by seed."""
+        """Cells with a score, by seed; those of several folds as one, where all have finished."""
         return self._placed.get((row, column), {})
 
     @cached_property
     def _placed(self) -> dict[tuple[str, str], dict[int, CellResult]]:
-        found: dict[tuple[str, str], dict[int, CellResult]] = {}
+        parts: dict[tuple[str, str], dict[int, dict[int, CellResult]]] = {}
         for cell in sorted((c for c in self.cells if c.score is not None), key=lambda cell: cell.seed):
-            found.setdefault((cell.row, cell.column), {})[cell.seed] = cell
-        return found
+            place = parts.setdefault((cell.row, cell.column), {})
+            place.setdefault(cell.seed, {})[cell.record.fold] = cell
+        return {
+            place: {
+                seed: pooled(list(folds.values())) if self.folds > 1 else folds[0]
+                for seed, folds in seeds.items()
+                if len(folds) == self.folds
+            }
+            for place, seeds in parts.items()
+        }
 
     def printed(self, row: str, column: str) -> PaperNumber | None:
         """What the paper prints for a row and a column, whatever the seed."""
@@ -359,22 +254,13 @@ def _adapter(kind: Any) -> Any:
     return pydantic.TypeAdapter(kind)
 
 
-def _point(line: str) -> ValidationPoint | None:
-    try:
-        entry = json.loads(line)
-    except ValueError:  # a line cut short by a kill: its step is logged again after resuming
-        return None
-    if entry.get("kind") != "val" or not math.isfinite(entry.get("score", math.nan)):
-        return None
-    return ValidationPoint(int(entry["step"]), float(entry["score"]))
-
-
 def _row(task: TaskResults, cell: CellResult) -> Json:
     row: Json = {
         "task": task.record.task.name,
         "row": cell.row,
         "column": cell.column,
         "seed": cell.seed,
+        **({"fold": cell.record.fold} if task.folds > 1 else {}),
         "state": "finished" if cell.finished else "missing",
         "score": cell.score,
         "stage": cell.record.stages[-1],

@@ -8,10 +8,10 @@ from itertools import chain
 from ..system.events import duration
 from . import format
 from .analysis import Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
+from .cells import CellResult, StageCost
 from .layout import Entry, ReportTable
 from .paper_numbers import PaperNumber
 from .record import Metric
-from .results import CellResult, StageCost
 from .statistics import holm
 
 INTERVALS = (
@@ -161,7 +161,7 @@ def runs(analysis: Analysis) -> ReportTable:
         "seeds",
         "Every run",
         ("task", "model", "arm", "seed", *headings),
-        tuple((Entry(t.label), *_run(cell, t.metric)) for t in analysis.tasks for cell in t.task.cells),
+        tuple((Entry(t.label), *_run(cell, t)) for t in analysis.tasks for cell in t.task.cells),
         f"Scores: {format.listing(units)}. Steps of the scored stage; compute and time of all stages.",
         words=3,
         sortable=True,
@@ -337,8 +337,9 @@ def _counted(metric: Metric) -> str:
     return "points" if metric.unit == "%" else format.unit(metric)
 
 
-def _run(cell: CellResult, metric: Metric) -> tuple[Entry, ...]:
-    known = (Entry(cell.row), Entry(cell.column), Entry(str(cell.seed)))
+def _run(cell: CellResult, task: TaskAnalysis) -> tuple[Entry, ...]:
+    fold = f", fold {cell.record.fold + 1}" if task.task.folds > 1 else ""
+    known, metric = (Entry(cell.row), Entry(cell.column), Entry(f"{cell.seed}{fold}")), task.metric
     if not cell.finished:
         return (*known, MISSING, *([BLANK] * 6))
     scored = cell.scored

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from ..errors import StoreError
+from ..report.cells import StageResult
 from ..report.evidence import Predictions, contradiction
-from ..report.results import StageResult, parsed
+from ..report.results import parsed
 from ..system.files import Json, damaged, explained, locked, write_bytes, write_text
 from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, Folder
 

@@ -24,6 +24,7 @@ class Cell:
     recipe: Recipe
     label: str = ""  # what a paper calls the task, where another one stands in for it
     printed: tuple[str, str, str] | None = None  # the paper's number: table, row and column of its CSV
+    fold: int = 0  # which part of the task is the test split; those of a row, column and seed are pooled
 
 
 class Finished(abc.ABC):
@@ -83,14 +84,15 @@ class Experiment:
         return f"{self.name}-{'+'.join(tasks)}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
 
     def by_task(self) -> list[list[Cell]]:
-        """The cells of every task that is reported, in order."""
+        """The cells of every task that is reported, all folds together, in order."""
         tasks: list[Task] = []
         found: list[list[Cell]] = []
         for cell in self.cells:
-            if cell.recipe.task not in tasks:
-                tasks.append(cell.recipe.task)
+            task = cell.recipe.task.parts()[0]
+            if task not in tasks:
+                tasks.append(task)
                 found.append([])
-            found[tasks.index(cell.recipe.task)].append(cell)
+            found[tasks.index(task)].append(cell)
         return found
 
     def chosen(self, only: str | None) -> list[Cell]:

@@ -100,7 +100,7 @@ def estimate(job: Job) -> cost.Plan:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What would be run: a row per stage that differs by more than its seed, and the total in words."""
+    """What would be run: a row per stage that differs by more than seed or fold, and the total in words."""
 
     rows: list[list[str]]
     total: str
@@ -129,7 +129,8 @@ def forecast(
     check_recipes((job.recipe for job in left), brief=True)
     kinds: dict[str, list[Recipe]] = {}
     for job in left:
-        kinds.setdefault(fingerprint(replace(job.recipe, seed=0)), []).append(job.recipe)
+        kind = replace(job.recipe, task=job.recipe.task.parts()[0], seed=0)
+        kinds.setdefault(fingerprint(kind), []).append(job.recipe)
     takes = {key: _seconds(same[0], timed) for key, same in kinds.items()}
     flops = sum((cost.plan(same[0]).flops * len(same) for same in kinds.values()), 0.0)
     asked = sum(len(recipe.stages) for recipe in recipes)

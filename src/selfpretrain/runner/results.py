@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pydantic
 
 from .. import __version__
@@ -110,7 +111,7 @@ class ExperimentFolder:
         """Add what simple methods score and what was measured, and make the report."""
         record = results.read_record(self.path)
         tasks = tuple(
-            replace(task, baselines=_baselines(cells[0].recipe.task, self.workspace))
+            replace(task, baselines=_pooled_baselines(cells[0].recipe.task, self.workspace))
             for task, cells in zip(record.tasks, self.experiment.by_task(), strict=True)
         )
         measures = tuple(self.measures())
@@ -201,7 +202,7 @@ class ExperimentFolder:
         there = tuple(pair for pair in self.experiment.contrasts if columns.issuperset(pair))
         return TaskRecord(
             label=cells[0].label or name_of(task),
-            task=_card(task, manifest(task, self.workspace)),
+            task=_card(task, [manifest(part, self.workspace) for part in task.parts()]),
             metric=_metric(task.form),
             contrasts=there or self.experiment.contrasts,
             cells=tuple(self._cell(cell) for cell in cells),
@@ -212,7 +213,7 @@ class ExperimentFolder:
     def _cell(self, cell: Cell) -> CellRecord:
         stages = (f"stages/{self.workspace.stage(prefix).name}" for prefix in cell.recipe.prefixes())
         printed = PaperPlace(*cell.printed) if cell.printed else None
-        return CellRecord(cell.row, cell.column, cell.recipe.seed, tuple(stages), printed)
+        return CellRecord(cell.row, cell.column, cell.recipe.seed, tuple(stages), printed, cell.fold)
 
     def _write(self, record: ExperimentRecord) -> None:
         self.folder.write(STUDY, {"format": results.FORMAT} | asdict(record))
@@ -261,6 +262,18 @@ def hashes(task: Task) -> Manifest:
     return {split: task.load(split).digests() for split in SPLITS}
 
 
+def _pooled_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
+    """What simple methods score on a task: of several folds, the mean over all test examples."""
+    found = [_baselines(part, workspace) for part in task.parts()]
+    if len(found) == 1:
+        return found[0]
+    counts = [len(manifest(part, workspace)["test"]) for part in task.parts()]
+    everywhere = [name for name in found[0] if all(name in scores for scores in found)]
+    return {
+        name: float(np.average([scores[name] for scores in found], weights=counts)) for name in everywhere
+    }
+
+
 def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
     """What simple methods score on a task, worked out once for all experiments in a folder of runs."""
     if not (known := _known_baselines(task, workspace)):
@@ -282,9 +295,12 @@ def _file_of(task: Task) -> str:
     return f"{name_of(task)}-{digest[:10]}.json"
 
 
-def _card(task: Task, examples: Manifest) -> TaskCard:
-    """What a task is: in words, in counts, and how many examples two of its splits share."""
-    form, known = task.form, {split: set(examples[split]) for split in SPLITS}
+def _card(task: Task, folds: list[Manifest]) -> TaskCard:
+    """What a task is: in words, in counts, and how many examples two of its splits share.
+
+    Train and val of the first fold, test of all: every labelled example once.
+    """
+    form, examples = task.form, folds[0] | {"test": [one for fold in folds for one in fold["test"]]}
     pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
     classes = isinstance(form.target, Classes)
     return TaskCard(
@@ -301,7 +317,7 @@ def _card(task: Task, examples: Manifest) -> TaskCard:
         test=len(examples["test"]),
         labelled=int(task.load("train").labelled.sum()),
         chance=1 / len(form.target.names) if isinstance(form.target, Classes) else None,
-        overlap={f"{a}/{b}": len(known[a] & known[b]) for a, b in pairs},
+        overlap={f"{a}/{b}": sum(len(set(fold[a]) & set(fold[b])) for fold in folds) for a, b in pairs},
     )
 
 

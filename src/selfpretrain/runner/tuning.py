@@ -37,8 +37,8 @@ class SearchSpace:
 def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Experiment:
     """The same experiment with the settings that did best on validation, and notes of what was chosen.
 
-    Every row and column of a task chooses for itself from the same space, so all arms get as many trials;
-    pretraining stays as it is, up to dropout. The test split is not read.
+    Every row and column of a task, or of each of its folds, chooses for itself from the same space, so all
+    arms get as many trials; pretraining stays as it is, up to dropout. The test split is not read.
     """
     settings, first = space.settings(), dict[tuple[str, ...], Cell]()
     for cell in experiment.cells:
@@ -76,7 +76,8 @@ def _as_many(stage: Stage, batch: int) -> Budget:
 
 
 def _place(cell: Cell) -> tuple[str, ...]:
-    return (cell.label or name_of(cell.recipe.task), cell.row, cell.column)
+    fold = (f"fold {cell.fold + 1}",) if len(cell.recipe.task.parts()) > 1 else ()
+    return (cell.label or name_of(cell.recipe.task), *fold, cell.row, cell.column)
 
 
 def _told(setting: Setting) -> str:

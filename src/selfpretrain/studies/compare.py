@@ -10,6 +10,7 @@ Source: Amos et al. (2024), Tables 1 and 8. Cost: minutes on two cores at the sm
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from ..errors import SpecError, UnknownName, nearest
@@ -57,10 +58,10 @@ class Compare(Study):
 
     def cells(self) -> Iterator[Cell]:
         """Seed by seed, so that an unfinished study already shows all arms."""
-        for seed in range(self.seeds):
+        for seed, (fold, task) in product(range(self.seeds), enumerate(self.task.parts())):
             for row, arms in zip(self.rows, self.arms, strict=True):
-                recipes = usual_arms(self.task, arms, seed)
-                yield from (Cell(row, column, recipe) for column, recipe in recipes.items())
+                recipes = usual_arms(task, arms, seed)
+                yield from (Cell(row, column, recipe, fold=fold) for column, recipe in recipes.items())
 
     @property
     def rows(self) -> list[str]:
@@ -74,7 +75,15 @@ class Compare(Study):
         rows = list(zip(self.rows, self.arms, strict=True))
         words = [f"{row}: {_words(arms)}" for row, arms in rows]
         scratch = [f"{row}: {ONCE}" for row, arms in rows if not arms.model.mixer.denoises]
-        return [*words, *scratch, *self._differing(), *self.remarks]
+        return [*words, *scratch, *self._folds(), *self._differing(), *self.remarks]
+
+    def _folds(self) -> list[str]:
+        if (number := len(self.task.parts())) == 1:
+            return []
+        return [
+            f"{number} folds by group: every group is in the test split of one, and a score is that of the "
+            "answers to all of them; validation scores and curves are of single folds"
+        ]
 
     def _differing(self) -> list[str]:
         if any(": matched by width" in remark for remark in self.remarks):

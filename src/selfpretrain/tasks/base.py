@@ -11,7 +11,8 @@ from torch import Tensor
 from ..data.download import Download
 from ..data.examples import Examples
 from ..data.schema import Form, Split
-from ..registry import resolve
+from ..errors import SpecError
+from ..registry import name_of, resolve
 from ..spec import amended
 
 
@@ -49,6 +50,18 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def load(self, split: Split) -> Examples:
         """The examples of one split, always the same ones in the same order."""
+
+    def folded(self, folds: int) -> "Task":
+        """The same task, divided by its groups into folds each of which is the test split once.
+
+        Raises:
+            SpecError: if it has no groups that it could be divided by.
+        """
+        raise SpecError(f"{name_of(self)} cannot be divided into folds: only imported data with groups can")
+
+    def parts(self) -> tuple["Task", ...]:
+        """Its folds, of which each is the test split once; of a task without folds, itself."""
+        return (self,)
 
     def tiny(self) -> "Task":
         """The same task with little data, for smoke runs and tests; available offline."""

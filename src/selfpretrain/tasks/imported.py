@@ -3,9 +3,11 @@
 import functools
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from ..data.examples import Examples
 from ..data.importing.arrays import array_source, join_arrays
@@ -13,9 +15,9 @@ from ..data.importing.builder import SetBuilder
 from ..data.importing.importer import known
 from ..data.importing.options import ImportOptions
 from ..data.prepared import PreparedSet, Writer, open_set
-from ..data.schema import Form, Split
-from ..data.splits import budget, stratified
-from ..errors import DataError, nearest
+from ..data.schema import SPLITS, Form, Split
+from ..data.splits import budget, fold_splits, stratified
+from ..errors import DataError, SpecError, nearest
 from ..spec import Count, spec
 from . import _waves
 from .base import Card, Task
@@ -53,12 +55,22 @@ class Imported(Task):
             DataError: if there are no such data.
             SpecError: if ``labels`` does not fit.
         """
-        examples = self.data().examples(split)
+        examples = self.divided(split)
         if self.rows:
             examples = _some(examples, self.rows if split == "train" else -(-self.rows // HELD))
         if self.longest:
             examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
         return budget(examples, self.labels) if split == "train" else examples
+
+    def divided(self, split: Split) -> Examples:
+        """All examples of a split."""
+        return self.data().examples(split)
+
+    def folded(self, folds: int) -> "Fold":
+        """The same data in folds by group."""
+        if self.data().whole.groups is None:
+            raise SpecError(f"{self.name} has no groups; import it again with --group COLUMN")
+        return Fold(self.name, self.labels, self.rows, self.longest, folds)
 
     def tiny(self) -> "Imported":
         """A stratified part, and of long sequences the beginning; or the made-up example."""
@@ -74,14 +86,51 @@ class Imported(Task):
         Raises:
             DataError: if there is none of that name.
         """
-        if not self.name:
-            return _made_up()
+        return _open(*self._file()) if self.name else _made_up()
+
+    def _file(self) -> tuple[Path, int]:
+        """Where the imported set is, and when it was made."""
         places = known()
         if self.name not in places:
             others = nearest(self.name, places) if places else ""
             raise DataError(f"no data called {self.name!r} have been imported (spt data import){others}")
         meta = places[self.name] / "meta.json"
-        return _open(places[self.name], meta.stat().st_mtime_ns)
+        return places[self.name], meta.stat().st_mtime_ns
+
+
+@spec
+class Fold(Imported):
+    """Imported data of which one of several folds, each of whole groups, is the test split.
+
+    Where they were divided before does not count.
+    """
+
+    folds: Annotated[int, Field(ge=3)] = 5
+    fold: Annotated[int, Field(ge=0)] = 0
+
+    def divided(self, split: Split) -> Examples:
+        """All examples of a split."""
+        rows = np.flatnonzero(_fold_splits(*self._file(), self.folds, self.fold) == SPLITS.index(split))
+        return self.data().whole.take(torch.from_numpy(rows))
+
+    def parts(self) -> tuple["Fold", ...]:
+        """All folds."""
+        return tuple(replace(self, fold=fold) for fold in range(self.folds))
+
+
+@functools.lru_cache(maxsize=64)
+def _fold_splits(place: Path, stamp: int, folds: int, fold: int) -> np.ndarray:
+    whole, equal = _open(place, stamp).whole, _equal(place, stamp)
+    real, targets = whole.targets.is_floating_point(), whole.targets.numpy()
+    strata = np.where(whole.labelled.numpy(), 0, -1) if real else targets
+    assert whole.groups is not None, "asked by Imported.folded"
+    return fold_splits(strata, whole.groups.numpy(), equal, folds, fold)
+
+
+@functools.lru_cache(maxsize=4)
+def _equal(place: Path, stamp: int) -> np.ndarray:
+    """(n,) a number that equal sequences share."""
+    return np.unique(_open(place, stamp).whole.digests(), return_inverse=True)[1]
 
 
 @functools.lru_cache(maxsize=4)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
-from .options import TargetKind
+from .kinds import TargetKind
 
 MOST_KINDS, MOST_CLASSES = 100, 10_000
 """Whole numbers of more kinds than the first are amounts; of more classes than the second nobody learns."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import DataError
-from .options import MissingPolicy
+from .kinds import MissingPolicy
 from .source import Part
 
 CHOICES = "--missing drop leaves the row out, cut ends it there, fill interpolates, mask fills and marks"

@@ -1,17 +1,7 @@
-"""How somebody's data are to be read; ``spt --help`` needs no more of an import than this file."""
-
-from typing import Literal
+"""How somebody's data are to be read."""
 
 from ...spec import Count, Seed, spec
-
-Kind = Literal["auto", "text", "tokens", "values"]
-"""What sequences hold."""
-TargetKind = Literal["auto", "classes", "reals"]
-"""What is to be predicted."""
-AudioFeatures = Literal["raw", "mel", "mfcc"]
-"""Samples, energies of 64 mel bands every 10 ms, or 20 cepstral coefficients of these."""
-MissingPolicy = Literal["refuse", "drop", "cut", "fill", "mask"]
-"""What to do about values that are not known."""
+from .kinds import AudioFeatures, Kind, MissingPolicy, TargetKind
 
 
 @spec

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
-from .options import ImportOptions, TargetKind
+from .kinds import TargetKind
+from .options import ImportOptions
 from .source import MISSING, Part, Source, lines, words
 
 AT_ONCE = 256

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import format
 from ..analysis import Difference, TaskAnalysis
+from ..cells import CellResult
 from ..record import Metric
-from ..results import CellResult, TaskResults
+from ..results import TaskResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

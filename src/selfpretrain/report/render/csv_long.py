@@ -31,7 +31,8 @@ def document(results: ExperimentResults) -> str:
         name for name in names - {*KNOWN, *PRINTED} if name.startswith(("test_", "train_", "val_"))
     )
     printed = PRINTED if names & set(PRINTED) else ()
-    writer = csv.DictWriter(text, [*KNOWN, *metrics, *printed], restval="", lineterminator="\n")
+    folds = ["fold"] if "fold" in names else []
+    writer = csv.DictWriter(text, [*KNOWN, *folds, *metrics, *printed], restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: escaped(value) for name, value in row.items()} for row in rows)
     return text.getvalue()

@@ -1,0 +1,66 @@
+"""Answers of all folds make one score, and its interval rests on all groups."""
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from selfpretrain.report.analysis import analyse_task
+from selfpretrain.report.caveats import caveats
+from selfpretrain.report.cells import CellResult, StageCost, StageResult
+from selfpretrain.report.record import CellRecord, Metric, TaskCard, TaskRecord
+from selfpretrain.report.results import TaskResults
+from selfpretrain.report.statistics import mean_error
+
+CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
+ARMS = ("SPT", "scratch, tied")
+
+
+@pytest.fixture
+def right():
+    """Whether (arm, seed, example) is answered right, of three folds of 8, 12 and 10; two groups a fold."""
+    return np.random.default_rng(0).random((2, 2, 30)) < np.array([0.9, 0.5])[:, None, None]
+
+
+FOLD = np.repeat([0, 1, 2], [8, 12, 10])
+GROUP = 2 * FOLD + np.arange(30) % 2
+
+
+def task(folder, right, lost=()):
+    cells = []
+    for (arm, seed, fold), _ in np.ndenumerate(np.empty((2, 2, 3))):
+        place, mine = folder / f"{arm}-{seed}-{fold}", fold == FOLD
+        place.mkdir(parents=True)
+        target = np.arange(30)[mine] % 4
+        answers = np.where(right[arm, seed, mine], target, (target + 1) % 4)
+        clusters = GROUP[mine] - GROUP[mine].min()  # every fold counts from 0
+        save_file(
+            {"prediction": answers, "target": target, "cluster": clusters}, place / "predictions.safetensors"
+        )
+        scores = {"test": {"score": float(right[arm, seed, mine].mean())}, "val": {"score": 0.5}}
+        stage = StageResult(place, "classify", scores, 100, 1.0, 95, "patience", StageCost(1000, 1e9, 1.0))
+        record = CellRecord("s4d", ARMS[arm], seed, (place.name,), fold=fold)
+        cells.append(CellResult(record, () if (arm, seed, fold) in lost else (stage,)))
+    metric = Metric("accuracy", "%", 100.0, 1, 0.01)
+    records = tuple(cell.record for cell in cells)
+    return TaskResults(TaskRecord("toy", CARD, metric, (ARMS,), records), tuple(cells))
+
+
+def test_a_score_is_that_of_all_answers(tmp_path, right):
+    found = task(tmp_path, right).at("s4d", "SPT")
+    assert [cell.score for cell in found.values()] == pytest.approx(right[0].mean(1))
+    assert {cell.flops for cell in found.values()} == {3e9}
+    assert [len(cell.stages) for cell in found.values()] == [3, 3]
+
+
+def test_the_interval_rests_on_the_groups_of_all_folds(tmp_path, right):
+    analysis = analyse_task(task(tmp_path, right))
+    found = analysis.headline[0].estimate
+    by_hand = mean_error((right[0].mean(0) - right[1].mean(0)).astype(float), GROUP)
+    assert found.example_error == pytest.approx(by_hand)
+    assert not any("groups" in line for line in caveats(analysis))  # six of them, enough
+
+
+def test_a_seed_counts_when_all_of_its_folds_have_finished(tmp_path, right):
+    some = task(tmp_path, right, lost=[(0, 1, 2)])
+    assert list(some.at("s4d", "SPT")) == [0] and list(some.at("s4d", "scratch, tied")) == [0, 1]
+    assert some.missing == 1
