@@ -45,6 +45,12 @@ def check_labels(labels: int | None, train: int, what: str) -> None:
         raise SpecError(f"labels={labels} of train={train} {what}; lower it, or leave it out")
 
 
+def strata_of(targets: np.ndarray) -> np.ndarray:
+    """(n,) what examples are divided by: their class; none where that is no one class."""
+    one = targets.ndim == 1 and targets.dtype.kind != "f"
+    return targets if one else np.zeros(len(targets), dtype=np.int64)
+
+
 def budget(examples: Examples, labels: int | None) -> Examples:
     """The same examples, of which only ``labels`` keep their label: stratified, and nested in larger budgets.
 
@@ -55,7 +61,7 @@ def budget(examples: Examples, labels: int | None) -> Examples:
         return examples
     known = examples.labelled.nonzero()[:, 0].numpy()
     targets = examples.targets.clone()
-    strata = np.zeros(len(known), dtype=np.int64) if targets.is_floating_point() else targets[known].numpy()
+    strata = strata_of(targets[known].numpy())
     if labels > len(known):
         raise SpecError(f"labels={labels}, but {len(known)} training examples have one; lower it")
     if labels < len(np.unique(strata)):

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ..data.examples import Examples, generator
+from ..errors import SpecError
 from ..report.figures import style
 from .base import SequenceEstimator
-from .classifier import SequenceClassifier
 
 STRETCHES, DRAWS = 48, 8
 """Stretches that a sequence is divided into, about; times that one is overwritten."""
@@ -48,7 +48,13 @@ class Explanation:
 
 
 def explain(estimator: SequenceEstimator, X: Any) -> list[Explanation]:
-    """What every position of some sequences contributed to the model's answers."""
+    """What every position of some sequences contributed to the model's answers.
+
+    Raises:
+        SpecError: if these are not about whole sequences.
+    """
+    if estimator.predictor_.what in ("vectors", "position chances"):
+        raise SpecError(f"{type(estimator).__name__} does not answer about whole sequences; ask one that does")
     found = estimator.readable(X).sound()
     data = estimator.examples(found)
     return [_one(estimator, data.take(torch.tensor([row])), found.kind == "text") for row in range(len(data))]
@@ -58,7 +64,7 @@ def explain(estimator: SequenceEstimator, X: Any) -> list[Explanation]:
 def _one(estimator: SequenceEstimator, data: Examples, text: bool) -> Explanation:
     batch = data.batch(torch.tensor([0]))
     whole = _answers(estimator, batch.inputs)
-    best = int(whole.argmax()) if isinstance(estimator, SequenceClassifier) else 0
+    best = int(whole.argmax())
     L = batch.inputs.shape[1]
     size = max(1, round(2 * L / STRETCHES))
     fallen, times = torch.zeros(L, dtype=torch.float64), torch.zeros(L)
@@ -66,7 +72,8 @@ def _one(estimator: SequenceEstimator, data: Examples, text: bool) -> Explanatio
         stretch = slice(start, start + size)
         fallen[stretch] += whole[0, best] - _without(estimator, batch.inputs, stretch)[:, best].mean()
         times[stretch] += 1
-    answer = estimator.classes_[best] if isinstance(estimator, SequenceClassifier) else float(whole[0, 0])
+    named = estimator.predictor_.what != "numbers"
+    answer = vars(estimator)["classes_"][best] if named else float(whole[0, 0])
     return Explanation(answer, data.sequence(0), (fallen / times.clamp(min=1)).numpy(), text)
 
 
@@ -93,6 +100,4 @@ def _answers(estimator: SequenceEstimator, inputs: Tensor, hidden: Tensor | None
     device = next(predictor.networks[0].parameters()).device
     asked = inputs.to(device), None, None if hidden is None else hidden.to(device)
     each = torch.stack([network.eval()(*asked) for network in predictor.networks]).double().cpu()
-    if isinstance(estimator, SequenceClassifier):
-        return (each / predictor.temperature).softmax(-1).mean(0)
-    return each.mean(0)
+    return torch.from_numpy(predictor.averaged(each.numpy()))

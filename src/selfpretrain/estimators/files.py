@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,13 @@ from ..data.importing.importer import plan_import, take_in
 from ..data.importing.options import ImportOptions
 from ..data.importing.source import chosen
 from ..data.importing.table_files import open_table
-from ..data.schema import Classes, Form, Tokens
+from ..data.schema import Form, Tokens
 from ..errors import DataError, SpecError
 from ..system import files
 from ..tasks.base import Task, load_task
-from .base import SequenceEstimator
-from .classifier import SequenceClassifier
+from .base import ESTIMATORS, SequenceEstimator
 from .given import hold
-from .regressor import SequenceRegressor
+from .saving import KINDS
 from .sequences import Sequences, complaint, read
 
 Rows = list[Any]
@@ -67,12 +66,12 @@ def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> Seq
 
 
 def _for(form: Form, settings: Mapping[str, Any]) -> SequenceEstimator:
-    if isinstance(form.target, Classes):
-        return SequenceClassifier(**settings)
-    for name, value in {"class_weight": None, "calibrate": False, "label_smoothing": 0.0}.items():
-        if settings.get(name, value) != value:
-            raise SpecError(f"{name} is for classes, but the labels are real numbers")
-    return SequenceRegressor(**{k: v for k, v in settings.items() if k not in ("class_weight", "calibrate")})
+    kind = KINDS[ESTIMATORS[form.target.kind]]
+    known = {field.name for field in fields(kind)}
+    for name, value in settings.items():
+        if name not in known and value:
+            raise SpecError(f"{name} is not for targets that are {form.target.kind}; leave it out")
+    return kind(**{name: value for name, value in settings.items() if name in known})
 
 
 def open_file(path: Path, estimator: SequenceEstimator) -> Asked:
@@ -143,7 +142,8 @@ def answer(estimator: SequenceEstimator, asked: Asked, out: Path, skip_bad: bool
     """
     found = readable(estimator, asked, skip_bad)
     columns: dict[str, list[Any]] = dict(asked.columns) or {"row": list(range(len(asked.rows)))}
-    columns |= {name: _spread(values, found) for name, values in _answers(estimator, found).items()}
+    told = estimator.table(estimator.examples(found))
+    columns |= {name: _spread(values, found) for name, values in told.items()}
     if skip_bad:
         columns["problem"] = [found.wrong.get(i, "") for i in range(found.given)]
     with files.explained(out), files.replacing(out) as temporary, temporary.open("w", newline="") as file:
@@ -167,18 +167,6 @@ def readable(estimator: SequenceEstimator, asked: Asked, skip_bad: bool) -> Sequ
         raise DataError(complaint(wrong, len(asked.rows), 1))
     found.wrong.update(asked.wrong)
     return found
-
-
-def _answers(estimator: SequenceEstimator, found: Sequences) -> dict[str, list[Any]]:
-    data: Any = estimator.examples(found)
-    if isinstance(estimator, SequenceClassifier):
-        chances = estimator.predict_proba(data)
-        names = [f"p({name})" for name in estimator.classes_]
-        best = estimator.classes_[chances.argmax(1)].tolist()
-        return {"prediction": best} | dict(zip(names, chances.T.tolist(), strict=True))
-    if isinstance(estimator, SequenceRegressor):
-        return {"prediction": estimator.predict(data).tolist()}
-    raise SpecError("this model predicts nothing: spt model embed gives the vectors of its sequences")
 
 
 def _spread(values: list[Any], found: Sequences) -> list[Any]:
