@@ -106,7 +106,9 @@ def test_every_kind_of_target_has_an_objective_and_others_say_which(target):
     assert suited.answers is type(form.target)
     for name, other in OBJECTIVES.items():
         if other.labelled and other is not suited:
-            with pytest.raises(SpecError, match=f"{name} does not suit .* are {target}; use {name_of(suited)}"):
+            with pytest.raises(
+                SpecError, match=f"{name} does not suit .* are {target}; use {name_of(suited)}"
+            ):
                 other().head(form, 8, "mean")
 
 

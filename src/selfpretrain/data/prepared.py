@@ -6,8 +6,8 @@ meta.json      format, form of the examples, what they are and where they come f
 flat.bin       all sequences end to end, (T,) or (T, C); or packed bytes, see ``pack_rows``
 starts.npy     (views, n) where each sequence starts in flat.bin
 lengths.npy    (views, n) how many positions it has
-targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled; (n, K) which classes, (n, L) the
-               class of every position, -1 where it is not known
+targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled; or (n, K) whether each class
+               belongs to it; or (n, L) the class of every position, -1 where it is not known
 split.npy      (n,) 0 train, 1 val, 2 test
 groups.npy     (n,) number of the patient, speaker, file ... that an example belongs to; optional
 

@@ -234,13 +234,36 @@ def check_splits(split: np.ndarray, targets: np.ndarray, names: tuple[str, ...])
         if np.ptp(targets[known & (split == 0)]) == 0:
             raise DataError("all training targets are equal; there is nothing to predict")
         return []
+    _all_in_train(counts, names)
+    return _rare(counts, names)
+
+
+def check_present(
+    split: np.ndarray, present: np.ndarray, labelled: np.ndarray, names: tuple[str, ...]
+) -> list[str]:
+    """What is odd about the labels in each split, where an example may have several.
+
+    Args:
+        present: (n, K) whether an example has a class.
+
+    Raises:
+        DataError: if a split cannot be used.
+    """
+    for number, name in enumerate(SPLITS):
+        if not labelled[split == number].any():
+            raise DataError(f"the {name} split has no labelled example; give more examples or another split")
+    counts = np.stack([present[split == number].sum(0) for number in range(len(SPLITS))])
+    _all_in_train(counts, names)
+    return _rare(counts, names)
+
+
+def _all_in_train(counts: np.ndarray, names: tuple[str, ...]) -> None:
     unseen = np.flatnonzero((counts[0] == 0) & (counts.sum(0) > 0))
     if len(unseen):
         raise DataError(
             f"class {names[unseen[0]]!r} is in val or test but not in train; leave it out, or give another "
             f"split or split seed"
         )
-    return _rare(counts, names)
 
 
 def _rare(counts: np.ndarray, names: tuple[str, ...]) -> list[str]:

@@ -26,7 +26,8 @@ class Annotations:
         """(n,) whether there is a label, or some."""
         if self.targets.dtype.kind == "f":
             return np.isfinite(self.targets)
-        return (self.targets.reshape(len(self.targets), -1) >= 0).any(1)
+        known: np.ndarray = self.targets.reshape(len(self.targets), -1) >= 0
+        return np.asarray(known.any(1))
 
     @property
     def counted(self) -> np.ndarray:
@@ -44,7 +45,9 @@ class Annotations:
         """With unlabelled examples at the end; each is a group of its own."""
         more = n - len(self.targets)
         nothing = np.nan if self.targets.dtype.kind == "f" else -1
-        targets = np.concatenate([self.targets, np.full((more, *self.targets.shape[1:]), nothing, dtype=self.targets.dtype)])
+        targets = np.concatenate(
+            [self.targets, np.full((more, *self.targets.shape[1:]), nothing, dtype=self.targets.dtype)]
+        )
         groups = self.groups
         if groups is not None:
             known = np.unique(np.asarray(groups), return_inverse=True)[1]

@@ -81,7 +81,7 @@ def card(said: Json) -> str:
     what = {
         "SequenceClassifier": f"It tells of which class a sequence is: {', '.join(names[:20])}{more}.",
         "SequenceRegressor": "It tells the real number that belongs to a sequence.",
-        "MultilabelClassifier": f"It tells to which classes a sequence belongs: {', '.join(names[:20])}{more}.",
+        "MultilabelClassifier": f"It tells the classes of a sequence: {', '.join(names[:20])}{more}.",
         "PositionClassifier": f"It tells the class of every position: {', '.join(names[:20])}{more}.",
         "SequencePretrainer": "It turns a sequence into a vector.",
     }[said["kind"]]

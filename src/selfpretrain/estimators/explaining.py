@@ -54,7 +54,9 @@ def explain(estimator: SequenceEstimator, X: Any) -> list[Explanation]:
         SpecError: if these are not about whole sequences.
     """
     if estimator.predictor_.what in ("vectors", "position chances"):
-        raise SpecError(f"{type(estimator).__name__} does not answer about whole sequences; ask one that does")
+        raise SpecError(
+            f"{type(estimator).__name__} does not answer about whole sequences; ask one that does"
+        )
     found = estimator.readable(X).sound()
     data = estimator.examples(found)
     return [_one(estimator, data.take(torch.tensor([row])), found.kind == "text") for row in range(len(data))]

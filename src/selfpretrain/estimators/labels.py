@@ -92,7 +92,7 @@ def positions_of(
         DataError: if a sequence has another number of labels than of positions.
     """
     padded = getattr(y, "ndim", 1) == 2
-    rows = [None if row is None else list(row) for row in _rows(y)]
+    rows = [None if row is None else list(row) for row in _rows(y, letters=True)]
     if len(rows) != len(lengths):
         raise DataError(f"y has labels for {len(rows)} sequences, but there are {len(lengths)}")
     for i, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
@@ -117,7 +117,7 @@ def codes_of(labels: Sequence[Any], classes: np.ndarray) -> np.ndarray:
     """
     number = {label: i for i, label in enumerate(classes.tolist())}
     plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    unknown = [label for label in plain if not (label in number or label is None or label != label)]
+    unknown = [label for label in plain if not (label in number or label is None or _is_nan(label))]
     if unknown:
         raise SpecError(f"label {unknown[0]!r} is none of the {len(number)} classes of training")
     return np.array([number.get(label, UNKNOWN) for label in plain], dtype=np.int64)
@@ -143,11 +143,11 @@ def weights_of(
     return tuple(float(wanted.get(label, 1.0)) for label in classes)
 
 
-def _rows(y: Any) -> list[Any]:
+def _rows(y: Any, letters: bool = False) -> list[Any]:
     rows = list(y)
-    if any(isinstance(row, str | bytes) or not (row is None or _several(row)) for row in rows):
-        odd = next(row for row in rows if isinstance(row, str | bytes) or not (row is None or _several(row)))
-        raise DataError(f"every sequence needs a list of labels, not {str(odd)[:40]!r}")
+    odd = [row for row in rows if not (_several(row) or (letters and isinstance(row, str)))]
+    if odd:
+        raise DataError(f"every sequence needs a list of labels, not {str(odd[0])[:40]!r}")
     return rows
 
 
@@ -156,7 +156,7 @@ def _several(row: Any) -> bool:
 
 
 def _missing_row(row: Any) -> bool:
-    return row is None or (isinstance(row, float) and math.isnan(row))
+    return row is None or _is_nan(row)
 
 
 def _indicated(y: Any) -> np.ndarray:
@@ -217,7 +217,11 @@ def _missing(y: np.ndarray) -> np.ndarray:
         return np.isnan(y)
     if y.dtype.kind != "O":
         return np.zeros(len(y), dtype=bool)
-    return np.array([label is None or (isinstance(label, float) and math.isnan(label)) for label in y], bool)
+    return np.array([label is None or _is_nan(label) for label in y], bool)
+
+
+def _is_nan(label: Any) -> bool:
+    return isinstance(label, float) and math.isnan(label)
 
 
 def _in_order(labels: list[Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -46,7 +46,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
         return position_measures(*self._answered(X, y))["accuracy"]
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
-        """Accuracy, plain and balanced, macro F1, MCC and log loss over positions; whole sequences are drawn."""
+        """Accuracy, plain and balanced, macro F1, MCC and log loss over positions."""
         return bootstrap(position_measures, self._answered(X, y), self._groups_of(X, groups), draws)
 
     def table(self, data: Examples) -> dict[str, list[Any]]:
@@ -58,7 +58,9 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
         """Counts (n, 3, K) of every sequence, and the sum of its losses (n,)."""
         data = self._usable(X)
         lengths = data.lengths[0].numpy()
-        right = data.targets.numpy() if isinstance(X, str | Task) else positions_of(y, lengths, self.classes_)[0]
+        right = (
+            data.targets.numpy() if isinstance(X, str | Task) else positions_of(y, lengths, self.classes_)[0]
+        )
         return position_counts(right, self.predictor_.at_positions(data))
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:

@@ -84,9 +84,7 @@ class Predictor:
 
     def positions(self, data: Examples) -> list[np.ndarray]:
         """A vector (L, D) for every position of every sequence, of the first member."""
-        return _by_sequence(
-            lambda n, b: n.features(b.inputs, b.valid), self.networks[0], self._padded(data)
-        )
+        return _by_sequence(lambda n, b: n.features(b.inputs, b.valid), self.networks[0], self._padded(data))
 
     def _padded(self, data: Examples) -> Examples:
         return replace(data, padded=self.form.length) if self.model.mixer.fixed_length else data

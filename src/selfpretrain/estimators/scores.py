@@ -83,9 +83,7 @@ def measures_of_class(right: np.ndarray, chances: np.ndarray) -> dict[str, float
     }
 
 
-def position_counts(
-    right: np.ndarray, probabilities: Sequence[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+def position_counts(right: np.ndarray, probabilities: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """(n, 3, K) positions of every class that are there, told, and told rightly; and losses (n,), in nats.
 
     Args:

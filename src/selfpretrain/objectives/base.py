@@ -106,7 +106,9 @@ class Objective(abc.ABC):
     """
 
     labelled: ClassVar[bool]  # whether only labelled examples can be used
-    answers: ClassVar[type[Target] | None] = None  # the kind of target that it tells; None: it rebuilds inputs
+    answers: ClassVar[type[Target] | None] = (
+        None  # the kind of target that it tells; None: it rebuilds inputs
+    )
     hides: ClassVar[bool] = False  # whether the network sees holes
     needs_causal: ClassVar[bool] = False  # whether a model that sees the future would cheat
 

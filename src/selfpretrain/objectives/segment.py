@@ -41,9 +41,7 @@ class Segment(Objective):
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of the cross-entropies, in nats."""
         classes = class_weights(self.weights, outputs.shape[1], outputs)
-        found = F.cross_entropy(
-            outputs, targets.answers(), classes, ignore_index=UNKNOWN, reduction="none"
-        )
+        found = F.cross_entropy(outputs, targets.answers(), classes, ignore_index=UNKNOWN, reduction="none")
         if targets.batch.weights is None or targets.rows is None:
             return found.sum()
         return (found * targets.batch.weights[targets.rows // targets.answer.shape[1]]).sum()

@@ -316,4 +316,3 @@ def _signal(form: Form) -> str:
         return f"tokens, {form.signal.vocab} symbols"
     levels = f", {form.signal.levels} levels" if form.signal.levels else ""
     return f"values, {form.signal.channels} channel{'s' * (form.signal.channels > 1)}{levels}"
-

@@ -19,7 +19,7 @@ COMMONEST = "commonest class"
 
 
 def scores_of_several(
-    form: Form, splits: Splits, described: Callable[[Form, Splits], tuple[str, Mapping[Split, Any]]]
+    form: Form, splits: Splits, described: Callable[[Form, Splits], tuple[str, dict[Split, Any]]]
 ) -> dict[str, float]:
     """Micro F1 of sets, or accuracy over positions, of the commonest answer and of logistic regression.
 
@@ -27,12 +27,12 @@ def scores_of_several(
         described: features of whole examples, and what they are called.
     """
     if isinstance(form.target, PositionClasses):
-        kind, x = f"the {AROUND} positions on either side", {s: _windows(form, e) for s, e in splits.items()}
+        kind = f"the {AROUND} positions on either side"
         y = {split: _known(examples) for split, examples in splits.items()}
-        x = {split: x[split][_at(examples)] for split, examples in splits.items()}
+        x = {split: _windows(form, examples)[_at(examples)] for split, examples in splits.items()}
     else:
-        kind, x = described(form, splits)
         y = {split: examples.targets.numpy().astype(np.int64) for split, examples in splits.items()}
+        kind, x = described(form, splits)
     chosen = np.random.RandomState(0).permutation(len(y["train"]))[:MOST]
     common = _commonest(y["train"], y["test"])
     told = _logistic(x | {"train": x["train"][chosen]}, y | {"train": y["train"][chosen]})
@@ -40,7 +40,7 @@ def scores_of_several(
 
 
 def _commonest(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """The same answer for all: of sets the classes of half of the examples or, if there are none, the first."""
+    """One answer for all: of sets the classes that half of the examples have, or else the commonest."""
     if train.ndim == 1:
         return np.full(len(test), np.bincount(train).argmax())
     shares = train.mean(0)
