@@ -98,6 +98,7 @@ def test_columns_of_a_table_are_names_of_labels():
     assert MultilabelClassifier(**TOY).fit(X, table).classes_.tolist() == ["b", "e"]
 
 
+@pytest.mark.slow
 def test_rare_labels_may_count_more():
     few = SHORT | {"epochs": 4, "objective": None}
     plain, heavy = (
@@ -110,6 +111,7 @@ def test_rare_labels_may_count_more():
         assert high > 1.5 * low
 
 
+@pytest.mark.slow
 def test_settings_of_several_labels_are_searched(tmp_path):
     grid = {"epochs": [1, 2]}
     search = GridSearchCV(MultilabelClassifier(**SHORT | {"runs": str(tmp_path)}), grid, cv=2, refit=False)
@@ -199,6 +201,7 @@ def test_unknown_labels_are_refused_when_scores_are_asked_for(multilabel, tagger
         tagger.score(NEW[:1], [["saw"] * len(NEW[0])])
 
 
+@pytest.mark.slow
 def test_a_task_goes_to_the_estimator_that_suits_it():
     import toys
 

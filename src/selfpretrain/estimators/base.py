@@ -36,7 +36,7 @@ from .sequences import Sequences
 from .settings import EstimatorSettings, halved
 
 if TYPE_CHECKING:
-    from .explaining import Explanation
+    from .explanation import Explanation
 
 E = TypeVar("E", bound="SequenceEstimator")
 ESTIMATORS = {
@@ -125,11 +125,11 @@ class SequenceEstimator(EstimatorSettings):
 
         return _checked(load(folder, device, trust), cls, folder)
 
-    def explain(self, X: Any) -> "list[Explanation]":
-        """How much every position contributed to the answers, with a picture; see ``explaining``."""
+    def explain(self, X: Any, shape: tuple[int, int] | None = None) -> "list[Explanation]":
+        """How much every position contributed to the answers, with a picture; see ``explaining.explain``."""
         from .explaining import explain
 
-        return explain(self, X)
+        return explain(self, X, shape)
 
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Write the model as ``.onnx`` or ``.pt2`` of torch.export, see ``exporting.export``."""
