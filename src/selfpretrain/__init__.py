@@ -11,8 +11,8 @@ Begin with ``compare``, which does what ``spt compare`` does and returns its res
 says how to read them), ``import_arrays`` arrays, and ``load_task`` finds a task by its name. ``Recipe``,
 ``Stage``, ``Model``, ``Budget`` and ``Optim`` say what one training is, and ``run`` carries it out in a
 ``Workspace``. ``read_results`` opens what an earlier comparison or study left, as ``ExperimentResults``.
-``SequenceClassifier``, ``SequenceRegressor`` and ``SequencePretrainer`` are models to use, with the
-conventions of scikit-learn.
+``SequenceClassifier``, ``SequenceRegressor``, ``MultilabelClassifier``, ``PositionClassifier`` and
+``SequencePretrainer`` are models to use, with the conventions of scikit-learn.
 """
 
 import importlib
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .data.importing.importer import import_arrays, import_data
     from .data.importing.options import ImportOptions
     from .estimators.classifier import SequenceClassifier
+    from .estimators.multilabel import MultilabelClassifier
+    from .estimators.positions import PositionClassifier
     from .estimators.pretrainer import SequencePretrainer
     from .estimators.regressor import SequenceRegressor
     from .report.results import ExperimentResults
@@ -41,7 +43,9 @@ __all__ = [
     "ExperimentResults",
     "ImportOptions",
     "Model",
+    "MultilabelClassifier",
     "Optim",
+    "PositionClassifier",
     "Recipe",
     "SequenceClassifier",
     "SequencePretrainer",
@@ -62,7 +66,9 @@ _WHERE = {
     "ExperimentResults": "report.results:ExperimentResults",
     "ImportOptions": "data.importing.options:ImportOptions",
     "Model": "training.model:Model",
+    "MultilabelClassifier": "estimators.multilabel:MultilabelClassifier",
     "Optim": "training.optim:Optim",
+    "PositionClassifier": "estimators.positions:PositionClassifier",
     "Recipe": "training.recipe:Recipe",
     "SequenceClassifier": "estimators.classifier:SequenceClassifier",
     "SequencePretrainer": "estimators.pretrainer:SequencePretrainer",

@@ -6,26 +6,30 @@ from dataclasses import replace
 
 import pytest
 import torch
+from sklearn.metrics import accuracy_score, f1_score
 
 import toys
 from selfpretrain import registry
 from selfpretrain.data.examples import Batch, generator
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.objectives.base import Objective
+from selfpretrain.objectives.base import Objective, answering
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.registry import name_of
 from selfpretrain.spec import describe, revive
 from selfpretrain.training.model import Model
 
 NAMES = registry.names("objectives")
 OBJECTIVES = {name: registry.find("objectives", name) for name in NAMES}
 every_objective = pytest.mark.parametrize("name", NAMES)
-TASKS = [toys.Majority(signal=s, target=t) for s in ("tokens", "values") for t in ("classes", "reals")]
+TARGETS = ("classes", "reals", "sets", "positions")
+TASKS = [toys.Majority(signal=s, target=t) for s in ("tokens", "values") for t in TARGETS]
 
 
 def suits(objective, task):
-    target = {"Classify": "classes", "Regress": "reals"}.get(type(objective).__name__)
-    return target in (None, task.target)
+    if not objective.labelled:  # what is to be told of the inputs does not depend on labels
+        return task.target == "classes"
+    return objective.answers is type(task.form.target)
 
 
 def cases():
@@ -81,6 +85,45 @@ def test_padding_is_never_asked(objective, task):
         assert targets.size == targets.counts.sum()
 
 
+def test_labels_beyond_the_end_and_unknown_ones_are_not_scored():
+    task, objective = toys.Majority(target="positions"), OBJECTIVES["segment"]()
+    data = task.load("train")
+    shorter = replace(data, lengths=data.lengths.clamp(max=10), targets=data.targets.clone())
+    shorter.targets[:, 3] = -1
+    targets = objective.make_targets(shorter.batch(torch.arange(16)), task.form, generator("test"))
+    assert targets.size == sum(min(int(n), 10) - 1 for n in data.lengths[0, :16])
+    outputs = torch.randn(int(targets.counts.sum()), 2, generator=generator("outputs"))
+    outputs[targets.answers() == -1] = 1e9
+    assert torch.isfinite(objective.loss(outputs, targets, task.form))
+    right = (outputs.argmax(1) == targets.answers()).sum()
+    assert objective.metric_sums(outputs, targets, task.form)["right"] == right
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_kind_of_target_has_an_objective_and_others_say_which(target):
+    form = toys.Majority(target=target).form
+    suited = answering(form.target)
+    assert suited.answers is type(form.target)
+    for name, other in OBJECTIVES.items():
+        if other.labelled and other is not suited:
+            with pytest.raises(
+                SpecError, match=f"{name} does not suit .* are {target}; use {name_of(suited)}"
+            ):
+                other().head(form, 8, "mean")
+
+
+def test_micro_f1_counts_all_classes_of_all_examples_together():
+    task, objective = toys.Majority(target="sets"), OBJECTIVES["multilabel"]()
+    targets = objective.make_targets(task.load("train").batch(torch.arange(40)), task.form, generator("test"))
+    outputs = torch.randn(40, 2, generator=generator("outputs"))
+    sums = {k: float(v) for k, v in objective.metric_sums(outputs, targets, task.form).items()}
+    found, right = (outputs > 0).numpy(), targets.answer.numpy()
+    assert objective.scores(sums)["score"] == pytest.approx(f1_score(right, found, average="micro"))
+    assert objective.scores(sums)["exact match"] == pytest.approx(accuracy_score(right, found))
+    nothing = dict.fromkeys(sums, 0.0) | {"examples": 40.0, "equal": 40.0}
+    assert objective.scores(nothing)["score"] == 1.0
+
+
 @every_case
 def test_tallies_add_up_over_batches(objective, task):
     data, net = task.load("train"), network(objective, task)
@@ -130,8 +173,10 @@ def test_spec_survives_json(name):
 
 @every_objective
 def test_a_uniform_guess_costs_the_logarithm_of_the_choices(name):
-    objective, task = OBJECTIVES[name](), toys.Majority()
-    if not suits(objective, task):
+    objective = OBJECTIVES[name]()
+    tasks = [task for task in TASKS if suits(objective, task)]
+    task = tasks[0]
+    if task.target == "reals":
         pytest.skip("not a choice")
     targets = objective.make_targets(task.load("train").batch(torch.arange(16)), task.form, generator("test"))
     count = int(targets.size)
@@ -148,22 +193,34 @@ def test_masking_rate_is_kept(rate):
     assert abs(int(targets.size) - rate * n) <= 4 * (rate * (1 - rate) * n) ** 0.5
 
 
-@pytest.mark.parametrize(("name", "target"), [("classify", "classes"), ("regress", "reals")])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("classify", "classes"), ("regress", "reals"), ("multilabel", "sets"), ("segment", "positions")],
+)
 def test_a_weight_of_two_is_an_example_twice(name, target):
     """In the sum of losses, whose gradient training follows."""
     task, objective = toys.Majority(target=target), OBJECTIVES[name]()
     data = task.load("train")
     rows, twice = torch.arange(4), torch.tensor([0, 1, 2, 3, 3])
-    outputs = torch.randn(4, 2 if target == "classes" else 1, generator=generator("weights"))
     asked = objective.make_targets(data.batch(rows), task.form, generator("weights"))
     weighed = replace(asked, batch=replace(asked.batch, weights=torch.tensor([1.0, 1.0, 1.0, 2.0])))
     repeated = objective.make_targets(data.batch(twice), task.form, generator("weights"))
+    answers = len(asked.answers())
+    outputs = torch.randn(answers, task.form.target.outputs, generator=generator("weights"))
+    again = outputs[answers - (1 if asked.counts is None else int(asked.counts[-1].sum())) :]
     loss = objective.loss(outputs, weighed, task.form)
-    assert loss.item() == pytest.approx(objective.loss(outputs[twice], repeated, task.form).item())
+    both = objective.loss(torch.cat([outputs, again]), repeated, task.form)
+    assert loss.item() == pytest.approx(both.item())
 
 
-def test_weights_of_classes_must_be_as_many():
-    classify = OBJECTIVES["classify"]
-    form = toys.Majority(target="classes").form
+@pytest.mark.parametrize(
+    ("name", "target"), [("classify", "classes"), ("multilabel", "sets"), ("segment", "positions")]
+)
+def test_weights_of_classes_must_be_as_many(name, target):
+    task, objective = toys.Majority(target=target), OBJECTIVES[name]
     with pytest.raises(SpecError, match="3 class weights for 2 classes"):
-        classify(weights=(1.0, 1.0, 1.0)).head(form, 8, "mean")
+        objective(weights=(1.0, 1.0, 1.0)).head(task.form, 8, "mean")
+    asked = objective().make_targets(task.load("train").batch(torch.arange(8)), task.form, generator("w"))
+    outputs = torch.zeros(len(asked.answers()), 2)
+    one, two = (float(objective(weights=w).loss(outputs, asked, task.form)) for w in ((), (1.0, 3.0)))
+    assert two > one

@@ -135,7 +135,7 @@ def _outcome(made: "PreparedSet") -> dict[str, str]:
     """Examples, lengths and labels of the set, by split."""
     import numpy as np
 
-    from ..data.schema import SPLITS, Classes, Tokens
+    from ..data.schema import SPLITS, ClassSets, Reals, Tokens
     from ..report.format import plural
 
     form, targets = made.form, made.whole.targets.numpy()
@@ -148,8 +148,9 @@ def _outcome(made: "PreparedSet") -> dict[str, str]:
         else f"values, {plural(signal.channels, 'channel')}, {signal.low:.4g} to {signal.high:.4g}",
         "lengths": f"{int(made.whole.lengths.min()):,} to {form.length:,}",
     }
-    if isinstance(form.target, Classes):
-        known = np.bincount(targets[targets >= 0], minlength=len(form.target.names))
+    if not isinstance(form.target, Reals):
+        told = np.nonzero(targets > 0)[1] if isinstance(form.target, ClassSets) else targets[targets >= 0]
+        known = np.bincount(told, minlength=len(form.target.names))
         pairs = [f"{name} {count:,}" for name, count in zip(form.target.names, known, strict=True)]
         found["classes"] = ", ".join(pairs[:SHOWN]) + (f" ... ({len(pairs)})" if len(pairs) > SHOWN else "")
     else:

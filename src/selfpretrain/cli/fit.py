@@ -15,12 +15,16 @@ app = typer.Typer()
 def fit(
     data: Annotated[str, typer.Argument(metavar="TASK|FILE", help="A task of `spt data list`, or a file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.")],
-    label: Annotated[str, typer.Option(help="Column to predict.")] = "",
+    label: Annotated[str, typer.Option(help="Column to predict; of sets also several: a,b or is_*.")] = "",
     sequence: Annotated[str, typer.Option(help="Column, or several: a,b or t*.")] = "",
     group: Annotated[str, typer.Option(help="Column of patient, speaker, file: none is in two splits.")] = "",
     split: Annotated[str, typer.Option(help="Column that says train, val or test; left out: 70/15/15.")] = "",
     kind: Annotated[Kind, typer.Option(help="What sequences hold.")] = "auto",
     target: Annotated[TargetKind, typer.Option(help="What labels are.")] = "auto",
+    id: Annotated[str, typer.Option(help="Long tables: column of the sequence.")] = "",
+    time: Annotated[str, typer.Option(help="Long tables: column of the time.")] = "",
+    value: Annotated[str, typer.Option(help="Long tables: column of the value, or several.")] = "",
+    rate: Annotated[int | None, typer.Option(min=1, help="Recordings: samples per second.")] = None,
     missing: Annotated[MissingPolicy, typer.Option(help="What to do about unknown values.")] = "refuse",
     mixer: Annotated[str, typer.Option(help="A mixer of `spt list mixers`, or auto.")] = "auto",
     objective: Annotated[str, typer.Option(help="How to pretrain; none: from scratch.")] = "masked",
@@ -43,9 +47,7 @@ def fit(
     from ..estimators import files
     from ..system.progress import showing
 
-    options = ImportOptions(
-        label=label, sequence=sequence, group=group, split=split, kind=kind, target=target, missing=missing
-    )
+    options = ImportOptions(label, sequence, group, split, kind, target, id, time, value, missing, rate=rate)
     settings = {
         "mixer": mixer,
         "objective": None if objective == "none" else objective,

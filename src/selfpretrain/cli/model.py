@@ -53,11 +53,11 @@ def embed(
     """Write one vector per row of a file, as .npy; rows that are skipped are NaN."""
     import numpy as np
 
-    from ..estimators import files, saving
+    from ..estimators import asked, files, saving
 
     estimator = saving.load(model, device, tuple(trust or ()))
-    asked = files.open_file(new, estimator)
-    found = files.readable(estimator, asked, skip_bad)
+    rows = asked.open_file(new, estimator)
+    found = files.readable(estimator, rows, skip_bad)
     vectors = np.full((found.given, estimator.predictor_.model.width), np.nan)
     vectors[found.rows] = estimator.transform(estimator.examples(found))
     with output.open("wb") as file:

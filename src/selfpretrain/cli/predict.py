@@ -10,7 +10,9 @@ from .options import Device, Trust
 app = typer.Typer()
 Longer = Literal["cut", "refuse"]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that spt fit has made.")]
-NewData = Annotated[Path, typer.Argument(metavar="NEW", help="A table like that of spt fit, or .npy.")]
+NewData = Annotated[
+    Path, typer.Argument(metavar="NEW", help="A table, folder or file like that of spt fit, or .npy.")
+]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Answer the rows that are fine; name the others.")]
 
 
@@ -25,11 +27,11 @@ def predict(
     trust: Trust = None,
 ) -> None:
     """Answer every row of a file, in its order, with probabilities and whatever else stood in the row."""
-    from ..estimators import files, saving
+    from ..estimators import asked, files, saving
 
     estimator = saving.load(model, device, tuple(trust or ()))
     estimator.longer = longer
-    asked = files.open_file(new, estimator)
-    without = files.answer(estimator, asked, output, skip_bad)
+    rows = asked.open_file(new, estimator)
+    without = files.answer(estimator, rows, output, skip_bad)
     left = f", {without:,} without an answer (see column problem)" if without else ""
-    typer.echo(f"{len(asked.rows):,} rows{left}: {output}")
+    typer.echo(f"{len(rows.rows):,} rows{left}: {output}")

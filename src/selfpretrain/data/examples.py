@@ -34,7 +34,7 @@ class Batch:
 
     inputs: Inputs
     valid: Valid
-    targets: Tensor  # (examples,), int64 classes or float32 values
+    targets: Tensor  # (examples,), int64 classes or float32 values; or (examples, ...) int16
     views: int = 1
     weights: Tensor | None = None  # (examples,) what each counts in a loss over labels; None: all the same
     lengths: Int[Tensor, "B"] | None = None  # in main memory, wherever the rest is; None: ask ``valid``
@@ -88,7 +88,7 @@ class Examples:
     flat: Tensor  # (T,) symbols or (T, C) values, or packed bytes
     starts: Int[Tensor, "views n"]
     lengths: Int[Tensor, "views n"]
-    targets: Tensor  # (n,)
+    targets: Tensor  # (n,), or (n, ...) where an example has several
     groups: Tensor | None = (
         None  # (n,) int64: examples of one group (patient, file, speaker) stay in one split
     )
@@ -126,8 +126,10 @@ class Examples:
 
     @property
     def labelled(self) -> Bool[Tensor, "n"]:
-        """Which examples have a target."""
-        return self.targets.isfinite() if self.targets.is_floating_point() else self.targets >= 0
+        """Which examples have a target, or some of theirs."""
+        if self.targets.is_floating_point():
+            return self.targets.isfinite()
+        return (self.targets >= 0).flatten(1).any(1) if self.targets.ndim > 1 else self.targets >= 0
 
     def clusters(self) -> Int[Tensor, "n"] | None:
         """One number for examples that are no independent evidence; None if all are.
@@ -215,10 +217,16 @@ def generator(*key: int | str) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
 
+def as_targets(targets: np.ndarray) -> np.ndarray:
+    """(n,) classes or real numbers, or (n, ...) several classes each, in the type that is kept."""
+    several = np.int16 if targets.ndim > 1 else np.int64
+    return targets.astype(np.float32 if targets.dtype.kind == "f" else several)
+
+
 def _targets(targets: np.ndarray) -> Tensor:
     if len(targets) and not np.issubdtype(targets.dtype, np.number):
         raise DataError(f"targets are {targets.dtype}, not numbers")
-    return torch.from_numpy(targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64))
+    return torch.from_numpy(as_targets(targets))
 
 
 def _gathered(examples: Examples, starts: Tensor, lengths: Tensor, length: int) -> Tensor:

@@ -18,11 +18,11 @@ from ..errors import DamagedData, DataError, ForeignRun
 from ..system.events import progress
 from ..system.files import Json, read_json, replacing
 from . import paths
-from .schema import SPLITS, Classes, Form, Tokens
+from .schema import SPLITS, ClassSets, Form, Reals, Tokens
 
 MEMORY = "verified.json"
 KINDS = {"starts": "i8", "lengths": "i8", "split": "i1", "groups": "i8"}
-"""How the columns of a set are stored; targets are classes, i8, or real numbers, f4."""
+"""How the columns of a set are stored; of targets their form says it."""
 SAYS: dict[str, type] = {"form": dict, "sha256": dict, "about": dict, "dtype": str}
 SAYS |= {"channels": int, "packed": bool, "rows": int}
 """What must stand in ``meta.json``."""
@@ -71,8 +71,12 @@ def _wrong_shape(form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns:
     if lacking := {"starts", "lengths", "targets", "split"} - set(columns):
         return f"there is no {min(lacking)}"
     for name, column in columns.items():
-        shape = (form.views, meta["rows"]) if name in ("starts", "lengths") else (meta["rows"],)
-        kind = KINDS.get(name, "i8" if isinstance(form.target, Classes) else "f4")
+        shape: tuple[int, ...] = (meta["rows"],)
+        if name in ("starts", "lengths"):
+            shape = form.views, meta["rows"]
+        elif name == "targets":
+            shape = form.target.shape(meta["rows"], form.length)
+        kind = KINDS.get(name, form.target.stored)
         if column.shape != shape or column.dtype.str[1:] != kind:
             return f"{name} is {column.dtype} {column.shape}, not {np.dtype(kind)} {shape}"
     channels = 0 if isinstance(form.signal, Tokens) or meta["packed"] else form.signal.channels
@@ -92,11 +96,13 @@ def _wrong_values(form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns
         yield f"sequences start or end outside of the {len(flat):,} positions that are there"
     if columns["split"].min() < 0 or columns["split"].max() >= len(SPLITS):
         yield f"split is {columns['split'].min()} to {columns['split'].max()}"
-    if isinstance(form.target, Classes):
-        if targets.min() < -1 or targets.max() >= len(form.target.names):
-            yield f"targets are {targets.min()} to {targets.max()}, of {len(form.target.names)} classes"
-    elif np.isinf(targets).any():
-        yield "targets are infinite"
+    if isinstance(form.target, Reals):
+        if np.isinf(targets).any():
+            yield "targets are infinite"
+        return
+    highest = 1 if isinstance(form.target, ClassSets) else len(form.target.names) - 1
+    if targets.size and (targets.min() < -1 or targets.max() > highest):
+        yield f"targets are {targets.min()} to {targets.max()}, of {len(form.target.names)} classes"
 
 
 def changed_files(folder: Path, meta: Mapping[str, Any], again: bool = False) -> list[str]:

@@ -6,7 +6,8 @@ meta.json      format, form of the examples, what they are and where they come f
 flat.bin       all sequences end to end, (T,) or (T, C); or packed bytes, see ``pack_rows``
 starts.npy     (views, n) where each sequence starts in flat.bin
 lengths.npy    (views, n) how many positions it has
-targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled
+targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled; or (n, K) whether each class
+               belongs to it; or (n, L) the class of every position, -1 where it is not known
 split.npy      (n,) 0 train, 1 val, 2 test
 groups.npy     (n,) number of the patient, speaker, file ... that an example belongs to; optional
 
@@ -31,7 +32,7 @@ from pydantic import TypeAdapter
 from ..errors import DamagedData, DataError
 from ..system.files import settle
 from . import integrity, paths
-from .examples import Examples
+from .examples import Examples, as_targets
 from .schema import SPLITS, Form, Split
 
 FORMAT = 1
@@ -112,7 +113,7 @@ class Writer:
             "lengths": np.atleast_2d(lengths),
             "split": split.astype(np.int8),
         }
-        columns["targets"] = targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64)
+        columns["targets"] = as_targets(targets)
         if groups is not None:
             columns["groups"] = groups.astype(np.int64)
         for name, values in columns.items():
@@ -215,7 +216,7 @@ class Writer:
             self._file.close()
 
     def _column(self, name: str) -> np.ndarray:
-        return np.concatenate(self._columns[name], axis=-1)
+        return np.concatenate(self._columns[name], axis=1 if name in ("starts", "lengths") else 0)
 
     def _restore(self) -> None:
         """Take up the last checkpoint of a folder, if there is one; what came after it is cut off."""

@@ -1,7 +1,11 @@
-"""What sequences and targets look like: symbols or values, classes or real numbers."""
+"""What sequences and targets look like: symbols or values; classes, sets of them, or real numbers.
+
+A kind of target is a spec of its own here, and an objective that ``answers`` it. It says how the targets of n
+examples are stored (``stored``, ``shape``), what a head must give (``outputs``), and what people call it.
+"""
 
 import itertools
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -49,24 +53,120 @@ class Values:
         return level.round().long().clamp(0, levels - 1)
 
 
-@spec
-class Classes:
-    """One of K classes per example; an unlabelled example has target -1."""
-
-    names: tuple[str, ...]
+TargetName = Literal["classes", "reals", "sets", "positions"]
 
 
 @spec
 class Reals:
     """One real number per example; an unlabelled example has target NaN."""
 
+    kind: ClassVar[TargetName] = "reals"
+    stored: ClassVar[str] = "f4"
+    metric: ClassVar[str] = "r2"
+    single: ClassVar[bool] = True  # whether an example's answer is one class or number
+    outputs: ClassVar[int] = 1
+    chance: ClassVar[float | None] = None
+
     name: str = "value"
     centre: float = 0.0  # mean of the training targets
     spread: Positive = 1.0  # their standard deviation
 
+    @property
+    def said(self) -> str:
+        """In words."""
+        return f"real ({self.name})"
+
+    def shape(self, rows: int, length: int) -> tuple[int, ...]:
+        """Of the targets of so many examples."""
+        return (rows,)
+
+
+@spec
+class _Named:
+    """What has to do with K classes."""
+
+    names: tuple[str, ...]
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a head must give per answer."""
+        return len(self.names)
+
+
+@spec
+class Classes(_Named):
+    """One of K classes per example; an unlabelled example has target -1."""
+
+    kind: ClassVar[TargetName] = "classes"
+    stored: ClassVar[str] = "i8"
+    metric: ClassVar[str] = "accuracy"
+    single: ClassVar[bool] = True
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        return f"{len(self.names)} classes"
+
+    @property
+    def chance(self) -> float | None:
+        """What guessing scores, where that is known."""
+        return 1 / len(self.names)
+
+    def shape(self, rows: int, length: int) -> tuple[int, ...]:
+        """Of the targets of so many examples."""
+        return (rows,)
+
+
+@spec
+class ClassSets(_Named):
+    """Any of K classes per example, each 0 or 1; an unlabelled example has -1 throughout."""
+
+    kind: ClassVar[TargetName] = "sets"
+    stored: ClassVar[str] = "i2"
+    metric: ClassVar[str] = "micro F1"
+    single: ClassVar[bool] = False
+    chance: ClassVar[float | None] = None
+
+    of: Literal["sets"] = "sets"  # tells it from classes where it is written down
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        return f"any of {len(self.names)} classes"
+
+    def shape(self, rows: int, length: int) -> tuple[int, ...]:
+        """Of the targets of so many examples."""
+        return rows, len(self.names)
+
+
+@spec
+class PositionClasses(_Named):
+    """One of K classes at every position; -1 beyond the end of a sequence and where it is not known."""
+
+    kind: ClassVar[TargetName] = "positions"
+    stored: ClassVar[str] = "i2"
+    metric: ClassVar[str] = "accuracy"
+    single: ClassVar[bool] = False
+
+    of: Literal["positions"] = "positions"
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        return f"one of {len(self.names)} classes at every position"
+
+    @property
+    def chance(self) -> float | None:
+        """What guessing scores."""
+        return 1 / len(self.names)
+
+    def shape(self, rows: int, length: int) -> tuple[int, ...]:
+        """Of the targets of so many examples."""
+        return rows, length
+
 
 Signal = Tokens | Values
-Target = Classes | Reals
+Target = Classes | Reals | ClassSets | PositionClasses
 
 
 @spec

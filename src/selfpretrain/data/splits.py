@@ -46,6 +46,12 @@ def check_labels(labels: int | None, train: int, what: str) -> None:
         raise SpecError(f"labels={labels} of train={train} {what}; lower it, or leave it out")
 
 
+def strata_of(targets: np.ndarray) -> np.ndarray:
+    """(n,) what examples are divided by: their class; none where that is no one class."""
+    one = targets.ndim == 1 and targets.dtype.kind != "f"
+    return targets if one else np.zeros(len(targets), dtype=np.int64)
+
+
 def budget(examples: Examples, labels: int | None) -> Examples:
     """The same examples, of which only ``labels`` keep their label: stratified, and nested in larger budgets.
 
@@ -56,7 +62,7 @@ def budget(examples: Examples, labels: int | None) -> Examples:
         return examples
     known = examples.labelled.nonzero()[:, 0].numpy()
     targets = examples.targets.clone()
-    strata = np.zeros(len(known), dtype=np.int64) if targets.is_floating_point() else targets[known].numpy()
+    strata = strata_of(targets[known].numpy())
     if labels > len(known):
         raise SpecError(f"labels={labels}, but {len(known)} training examples have one; lower it")
     if labels < len(np.unique(strata)):
@@ -261,13 +267,36 @@ def check_splits(split: np.ndarray, targets: np.ndarray, names: tuple[str, ...])
         if np.ptp(targets[known & (split == 0)]) == 0:
             raise DataError("all training targets are equal; there is nothing to predict")
         return []
+    _all_in_train(counts, names)
+    return _rare(counts, names)
+
+
+def check_present(
+    split: np.ndarray, present: np.ndarray, labelled: np.ndarray, names: tuple[str, ...]
+) -> list[str]:
+    """What is odd about the labels in each split, where an example may have several.
+
+    Args:
+        present: (n, K) whether an example has a class.
+
+    Raises:
+        DataError: if a split cannot be used.
+    """
+    for number, name in enumerate(SPLITS):
+        if not labelled[split == number].any():
+            raise DataError(f"the {name} split has no labelled example; give more examples or another split")
+    counts = np.stack([present[split == number].sum(0) for number in range(len(SPLITS))])
+    _all_in_train(counts, names)
+    return _rare(counts, names)
+
+
+def _all_in_train(counts: np.ndarray, names: tuple[str, ...]) -> None:
     unseen = np.flatnonzero((counts[0] == 0) & (counts.sum(0) > 0))
     if len(unseen):
         raise DataError(
             f"class {names[unseen[0]]!r} is in val or test but not in train; leave it out, or give another "
             f"split or split seed"
         )
-    return _rare(counts, names)
 
 
 def _rare(counts: np.ndarray, names: tuple[str, ...]) -> list[str]:

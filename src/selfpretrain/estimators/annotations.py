@@ -23,8 +23,11 @@ class Annotations:
 
     @property
     def labelled(self) -> np.ndarray:
-        """(n,) whether there is a label."""
-        return np.isfinite(self.targets) if self.targets.dtype.kind == "f" else self.targets >= 0
+        """(n,) whether there is a label, or some."""
+        if self.targets.dtype.kind == "f":
+            return np.isfinite(self.targets)
+        known: np.ndarray = self.targets.reshape(len(self.targets), -1) >= 0
+        return np.asarray(known.any(1))
 
     @property
     def counted(self) -> np.ndarray:
@@ -42,7 +45,9 @@ class Annotations:
         """With unlabelled examples at the end; each is a group of its own."""
         more = n - len(self.targets)
         nothing = np.nan if self.targets.dtype.kind == "f" else -1
-        targets = np.concatenate([self.targets, np.full(more, nothing, dtype=self.targets.dtype)])
+        targets = np.concatenate(
+            [self.targets, np.full((more, *self.targets.shape[1:]), nothing, dtype=self.targets.dtype)]
+        )
         groups = self.groups
         if groups is not None:
             known = np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -82,7 +87,8 @@ class Annotations:
             held = next(by_group.split(rows, groups=groups[rows]))[1]
             split[np.isin(groups, groups[rows[held]])] = 1
             return split
-        classes = self.targets[rows] if self.targets.dtype.kind == "i" else np.zeros(len(rows))
+        one = self.targets.dtype.kind == "i" and self.targets.ndim == 1
+        classes = self.targets[rows] if one else np.zeros(len(rows))
         kinds, count = np.unique(classes, return_counts=True)
         by_class = count.min() > 1 and len(rows) * share >= len(kinds)
         splitter = (StratifiedShuffleSplit if by_class else ShuffleSplit)(

@@ -36,9 +36,16 @@ from .sequences import Sequences
 from .settings import EstimatorSettings, halved
 
 if TYPE_CHECKING:
-    from .explaining import Explanation
+    from .explanation import Explanation
 
 E = TypeVar("E", bound="SequenceEstimator")
+ESTIMATORS = {
+    "classes": "SequenceClassifier",
+    "reals": "SequenceRegressor",
+    "sets": "MultilabelClassifier",
+    "positions": "PositionClassifier",
+}
+"""Which estimator suits which kind of target."""
 
 
 class SequenceEstimator(EstimatorSettings):
@@ -118,11 +125,11 @@ class SequenceEstimator(EstimatorSettings):
 
         return _checked(load(folder, device, trust), cls, folder)
 
-    def explain(self, X: Any) -> "list[Explanation]":
-        """How much every position contributed to the answers, with a picture; see ``explaining``."""
+    def explain(self, X: Any, shape: tuple[int, int] | None = None) -> "list[Explanation]":
+        """How much every position contributed to the answers, with a picture; see ``explaining.explain``."""
         from .explaining import explain
 
-        return explain(self, X)
+        return explain(self, X, shape)
 
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Write the model as ``.onnx`` or ``.pt2`` of torch.export, see ``exporting.export``."""
@@ -177,12 +184,36 @@ class SequenceEstimator(EstimatorSettings):
 
     # What differs between the estimators.
 
-    def _targets(self, y: Any, n: int) -> tuple[np.ndarray, Target]:
-        """(n,) labels as numbers, and what they are."""
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
+        """(n, ...) labels as numbers, and what they are."""
         raise NotImplementedError
 
+    def table(self, data: Examples) -> dict[str, list[Any]]:
+        """The columns that a file of answers gets, with an entry for every example.
+
+        Raises:
+            SpecError: if the model gives no answers.
+        """
+        raise SpecError("this model predicts nothing: spt model embed gives the vectors of its sequences")
+
     def _adopt(self, form: Form) -> None:
-        """Take the classes of a task for one's own."""
+        """Take the classes of a task for one's own.
+
+        Raises:
+            SpecError: if its targets are of another kind.
+        """
+        suited = ESTIMATORS[form.target.kind]
+        if suited != type(self).__name__:
+            raise SpecError(f"this task's targets are {form.target.kind}; use {suited}")
+        if not isinstance(form.target, Reals):
+            self.classes_ = np.array(form.target.names)
+
+    def _groups_of(self, X: Any, groups: Any) -> Any:
+        """Those of a task's test split, or the ones that are given."""
+        if not isinstance(X, str | Task):
+            return groups
+        known = self._usable(X).groups
+        return None if known is None else known.numpy()
 
     def _finish(self, task: Task) -> None:
         """What is left to do when the networks are trained."""
@@ -255,7 +286,7 @@ class SequenceEstimator(EstimatorSettings):
             self._adopt(task.form)
             return task
         found = self._read(X, reset=True).sound()
-        targets, target = self._targets(y, len(found.rows))
+        targets, target = self._targets(y, found)
         check_consistent_length(found.rows, targets, groups)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, targets)
         return self._given(found, target, Annotations(targets, groups, weights), X_unlabelled)

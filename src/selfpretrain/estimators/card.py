@@ -43,6 +43,14 @@ On examples held out of training, with 95 % intervals over examples:
 {% for name, s in test.items() -%}
 | {{ name }} | {{ "%.3f"|format(s.value) }} | {{ "%.3f"|format(s.low) }} to {{ "%.3f"|format(s.high) }} |
 {% endfor %}
+{%- if classes %}
+| class | F1 | AUROC | average precision |
+| --- | --- | --- | --- |
+{% for name, s in classes.items() -%}
+| {{ name }} {% for measure in ("F1", "AUROC", "average precision") -%}
+| {{ "%.3f"|format(s[measure].value) }} {% endfor %}|
+{% endfor %}
+{%- endif %}
 {%- if reliable %}
 How often it is right, by how sure it is; below the diagonal it is surer than it should be:
 
@@ -73,6 +81,8 @@ def card(said: Json) -> str:
     what = {
         "SequenceClassifier": f"It tells of which class a sequence is: {', '.join(names[:20])}{more}.",
         "SequenceRegressor": "It tells the real number that belongs to a sequence.",
+        "MultilabelClassifier": f"It tells the classes of a sequence: {', '.join(names[:20])}{more}.",
+        "PositionClassifier": f"It tells the class of every position: {', '.join(names[:20])}{more}.",
         "SequencePretrainer": "It turns a sequence into a vector.",
     }[said["kind"]]
     channels = f"values of {signal.get('channels')} channels"
@@ -87,6 +97,7 @@ def card(said: Json) -> str:
             form=form,
             data={key: printable(str(value)) for key, value in said["data"].items()},
             test=said["scores"].get("test"),
+            classes={printable(name): each for name, each in said["scores"].get("classes", {}).items()},
             reliable="reliability" in said["scores"],
             mixer=name_of(revive(said["model"]["mixer"], (said["model"]["mixer"]["is"].split(".")[0],))),
             model=said["model"],

@@ -9,16 +9,18 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.metrics import confusion_matrix
 
-from ..data.schema import Classes, Form, Target
+from ..data.examples import Examples
+from ..data.schema import Classes, Target
 from ..errors import SpecError
 from ..objectives.classify import Classify
 from ..studies.recipes.arms import Arms
 from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator, refuse_missing
-from .labels import classes_of
+from .labels import classes_of, codes_of, weights_of
 from .reliability import Reliability
 from .scores import Score, bootstrap, class_measures
+from .sequences import Sequences
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -53,11 +55,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Accuracy, plain and balanced, macro F1, MCC, AUROC, average precision, log loss and ECE."""
-        right, probabilities = self._answered(X, y)
-        if isinstance(X, str | Task):
-            known = self._usable(X).groups
-            groups = None if known is None else known.numpy()
-        return bootstrap(class_measures, (right, probabilities), groups, draws)
+        return bootstrap(class_measures, self._answered(X, y), self._groups_of(X, groups), draws)
 
     def confusion(self, X: Any, y: Any = None) -> np.ndarray:
         """(K, K) how many examples of each class (rows) were given each answer (columns)."""
@@ -68,6 +66,13 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         """How often answers are right, by how sure the model is of them; ``picture`` draws it."""
         return Reliability.of(*self._answered(X, y))
 
+    def table(self, data: Examples) -> dict[str, list[Any]]:
+        """What a file of answers says: the most probable class, and every probability."""
+        chances = self.predictor_.probabilities(data)
+        names = [f"p({name})" for name in self.classes_]
+        best = self.classes_[chances.argmax(1)].tolist()
+        return {"prediction": best} | dict(zip(names, chances.T.tolist(), strict=True))
+
     def note_scores(self, task: Task) -> None:
         """Take down what the model scores on the test split of a task, and its reliability there."""
         super().note_scores(task)
@@ -76,34 +81,16 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     def _answered(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Classes (n,) and the probabilities (n, K) that they are given; of a task, those of test."""
         data = self._usable(X)
-        right = data.targets.numpy() if isinstance(X, str | Task) else self._codes(y)
+        right = data.targets.numpy() if isinstance(X, str | Task) else codes_of(list(y), self.classes_)
         return right, self.predictor_.probabilities(data)
 
-    def _codes(self, y: Any) -> np.ndarray:
-        """(n,) the number of every label among the classes.
-
-        Raises:
-            SpecError: if one is not among them.
-        """
-        number = {label: i for i, label in enumerate(self.classes_.tolist())}
-        labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
-        unknown = [label for label in labels if label not in number]
-        if unknown:
-            raise SpecError(f"label {unknown[0]!r} is none of the {len(number)} classes of training")
-        return np.array([number[label] for label in labels], dtype=np.int64)
-
-    def _targets(self, y: Any, n: int) -> tuple[np.ndarray, Target]:
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)
         targets, self.classes_ = classes_of(y)
         if len(self.classes_) < 2:
-            found = f"one class, {self.classes_[0]!r}" if len(self.classes_) else "no label"
-            raise SpecError(f"y holds {found}; there must be two classes or more to tell apart")
+            one = f"one class, {self.classes_[0]!r}" if len(self.classes_) else "no label"
+            raise SpecError(f"y holds {one}; there must be two classes or more to tell apart")
         return targets, Classes(tuple(map(str, self.classes_)))
-
-    def _adopt(self, form: Form) -> None:
-        if not isinstance(form.target, Classes):
-            raise SpecError("this task's targets are real numbers; use SequenceRegressor")
-        self.classes_ = np.array(form.target.names)
 
     def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
         *before, last = super()._stages(arms, task)
@@ -111,16 +98,10 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         return (*before, replace(last, objective=Classify(weights=weights, smoothing=self.label_smoothing)))
 
     def _class_weights(self, task: Task) -> tuple[float, ...]:
-        if self.class_weight is None:
-            return ()
-        if isinstance(self.class_weight, Mapping):
-            unknown = [label for label in self.class_weight if label not in list(self.classes_)]
-            if unknown:
-                raise SpecError(f"class_weight names {unknown[0]!r}, which is not a class of y")
-            return tuple(float(self.class_weight.get(label, 1.0)) for label in self.classes_)
         train = task.load("train")
         counts = np.bincount(train.targets[train.labelled].numpy(), minlength=len(self.classes_))
-        return tuple((counts.sum() / (len(counts) * counts.clip(min=1))).tolist())
+        balanced = (counts.sum() / (len(counts) * counts.clip(min=1))).tolist()
+        return weights_of(self.class_weight, self.classes_, balanced)
 
     def _finish(self, task: Task) -> None:
         if not self.calibrate:

@@ -1,6 +1,7 @@
 """Models for other programs: ONNX, or torch.export, with any batch and any length up to the longest.
 
-What is exported answers like the estimator: (B, K) probabilities, (B, 1) numbers, or (B, D) vectors, from
+What is exported answers like the estimator: (B, K) probabilities, or (B, L, K) at every position, (B, 1)
+numbers, or (B, D) vectors, from
 ``inputs``, (B, L) symbols or (B, L, C) values, and ``lengths`` (B,), how many positions of each row are real.
 Kernels of convolutions are worked out once and applied term by term, in O(L^2), for there is no FFT of any
 length in these formats.
@@ -26,9 +27,7 @@ from ..registry import name_of
 from ..system.files import explained, replacing
 from ..training.model import Network
 from .base import SequenceEstimator
-from .classifier import SequenceClassifier
 from .predictor import Predictor
-from .pretrainer import SequencePretrainer
 
 TOLERANCE = 1e-5
 SHORTEST = 3
@@ -42,15 +41,14 @@ class Exported(nn.Module):
     """All members of a model as one module.
 
     Args:
-        what: it answers: chances, numbers or vectors.
         longest: positions for which kernels are kept ready; 0: they are worked out anew every time.
     """
 
-    def __init__(self, predictor: Predictor, what: str, longest: int = 0) -> None:
+    def __init__(self, predictor: Predictor, longest: int = 0) -> None:
         super().__init__()
         self.networks = nn.ModuleList(copy.deepcopy(list(predictor.networks)))
         self.first = cast(Network, self.networks[0])
-        self.what, self.temperature = what, predictor.temperature
+        self.what, self.temperature = predictor.what, predictor.temperature
         self.pooling = predictor.model.pooling
         for module in self.networks.modules():
             if longest and isinstance(module, Convolution):
@@ -63,7 +61,12 @@ class Exported(nn.Module):
         if self.what == "vectors":
             return pool(self.first.features(inputs, valid), valid, self.pooling)
         each = torch.stack([network(inputs, valid) for network in self.networks])
-        return (each / self.temperature).softmax(-1).mean(0) if self.what == "chances" else each.mean(0)
+        if self.what == "position chances":
+            each = each.unflatten(1, (inputs.shape[0], inputs.shape[1]))
+        if self.what == "numbers":
+            return each.mean(0)
+        each = each / self.temperature
+        return (each.sigmoid() if self.what == "memberships" else each.softmax(-1)).mean(0)
 
 
 def export(estimator: SequenceEstimator, path: str | Path, length: int | None = None) -> float:
@@ -82,10 +85,8 @@ def export(estimator: SequenceEstimator, path: str | Path, length: int | None = 
     form, longest = predictor.form, max(length or predictor.form.length, SHORTEST + 1)
     if longest > form.length and predictor.networks[0].embed.placed:
         raise SpecError(f"the network knows {form.length} positions, and cannot be exported for {longest}")
-    what = "chances" if isinstance(estimator, SequenceClassifier) else "numbers"
-    what = "vectors" if isinstance(estimator, SequencePretrainer) else what
     try:
-        program = _program(Exported(predictor, what, longest), form, longest)
+        program = _program(Exported(predictor, longest), form, longest)
         with explained(path), replacing(path) as temporary:
             written = _write(program, path.suffix, temporary)
     except SelfPretrainError:
@@ -94,7 +95,7 @@ def export(estimator: SequenceEstimator, path: str | Path, length: int | None = 
         said = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
         mixer = name_of(predictor.model.mixer)
         raise SpecError(f"a network with {mixer} cannot be exported: {said}") from error
-    difference = _difference(written, Exported(predictor, what), form, longest)
+    difference = _difference(written, Exported(predictor), form, longest)
     if not difference <= TOLERANCE:
         raise SpecError(f"the exported model differs by {difference:.1e} from the network; do not use {path}")
     return difference

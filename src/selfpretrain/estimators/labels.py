@@ -1,16 +1,20 @@
 """Labels as people hold them: things of any hashable kind, real numbers, and none where unknown."""
 
+import itertools
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite
 
-from ..errors import DataError
+from ..errors import DataError, SpecError
 
 UNKNOWN = -1
+MOST = np.iinfo(np.int16).max
+"""Classes of which there may be several in an example."""
 
 
 def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -46,6 +50,147 @@ def numbers_of(y: Any) -> np.ndarray:
     return found
 
 
+def sets_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(n, K) 1 where a class belongs to an example, 0 where not, -1 where unlabelled; and the classes.
+
+    Raises:
+        DataError: if y is neither a table of 0 and 1, nor sets of labels.
+    """
+    if getattr(y, "ndim", 1) == 2:
+        return _indicated(y), _columns(y)
+    rows = [None if _missing_row(row) else list(row) for row in _rows(y)]
+    classes = classes_of(list(itertools.chain.from_iterable(row or [] for row in rows)))[1]
+    return _marked(rows, classes), classes
+
+
+def indicators(y: Any, classes: np.ndarray) -> np.ndarray:
+    """(n, K) as above, of known classes.
+
+    Raises:
+        DataError: if y has other columns than there are classes.
+        SpecError: if a label is not among the classes.
+    """
+    if getattr(y, "ndim", 1) != 2:
+        return _marked([None if _missing_row(row) else list(row) for row in _rows(y)], classes)
+    found = _indicated(y)
+    if found.shape[1] != len(classes):
+        raise DataError(f"y has {found.shape[1]} columns, but training had {len(classes)} classes")
+    return found
+
+
+def positions_of(
+    y: Any, lengths: np.ndarray, classes: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n, L) the class of every position, -1 where it is not known or there is none; and the classes.
+
+    Args:
+        lengths: (n,) how many positions each sequence has. Rows of one length may have more labels, for what
+            is padding; lists of labels may not.
+        classes: those that are known; None: all that are found.
+
+    Raises:
+        DataError: if a sequence has another number of labels than of positions.
+    """
+    padded = getattr(y, "ndim", 1) == 2
+    rows = [None if row is None else list(row) for row in _rows(y, letters=True)]
+    if len(rows) != len(lengths):
+        raise DataError(f"y has labels for {len(rows)} sequences, but there are {len(lengths)}")
+    for i, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
+        if row is not None and len(row) != length and not (padded and len(row) > length):
+            raise DataError(f"row {i}: {len(row)} labels for {length} positions; there must be one for each")
+    kept = [[None] * n if row is None else row[:n] for row, n in zip(rows, lengths.tolist(), strict=True)]
+    flat = list(itertools.chain.from_iterable(kept))
+    if classes is None:
+        codes, classes = classes_of(flat)
+    else:
+        codes = codes_of(flat, classes)
+    found = np.full((len(rows), int(lengths.max(initial=0))), UNKNOWN, dtype=np.int16)
+    found[np.arange(found.shape[1]) < lengths[:, None]] = codes
+    return found, classes
+
+
+def codes_of(labels: Sequence[Any], classes: np.ndarray) -> np.ndarray:
+    """(n,) the number of every label among the classes; -1 for None and NaN.
+
+    Raises:
+        SpecError: if one is not among them.
+    """
+    number = {label: i for i, label in enumerate(classes.tolist())}
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    unknown = [label for label in plain if not (label in number or label is None or _is_nan(label))]
+    if unknown:
+        raise SpecError(f"label {unknown[0]!r} is none of the {len(number)} classes of training")
+    return np.array([number.get(label, UNKNOWN) for label in plain], dtype=np.int64)
+
+
+def weights_of(
+    wanted: Mapping[Any, int | float] | Literal["balanced"] | None,
+    classes: np.ndarray,
+    balanced: Sequence[float],
+) -> tuple[float, ...]:
+    """What each class counts; none where all count the same.
+
+    Raises:
+        SpecError: if a weight is for no class.
+    """
+    if wanted is None:
+        return ()
+    if not isinstance(wanted, Mapping):
+        return tuple(balanced)
+    unknown = [label for label in wanted if label not in list(classes)]
+    if unknown:
+        raise SpecError(f"class_weight names {unknown[0]!r}, which is not a class of y")
+    return tuple(float(wanted.get(label, 1.0)) for label in classes)
+
+
+def _rows(y: Any, letters: bool = False) -> list[Any]:
+    rows = list(y)
+    odd = [row for row in rows if not (_several(row) or (letters and isinstance(row, str)))]
+    if odd:
+        raise DataError(f"every sequence needs a list of labels, not {str(odd[0])[:40]!r}")
+    return rows
+
+
+def _several(row: Any) -> bool:
+    return isinstance(row, list | tuple | set | frozenset | np.ndarray) or _missing_row(row)
+
+
+def _missing_row(row: Any) -> bool:
+    return row is None or _is_nan(row)
+
+
+def _indicated(y: Any) -> np.ndarray:
+    """(n, K) of a table of 0 and 1, dense or sparse."""
+    dense = np.asarray(y.toarray() if callable(getattr(y, "toarray", None)) else y)
+    table = dense.astype(np.float64) if dense.dtype.kind in "biufO" else np.full(dense.shape, 2.0)
+    unknown = np.isnan(table).any(1)
+    odd = ~np.isin(table[~unknown], (0, 1))
+    if odd.any():
+        raise DataError(f"a table of labels holds 0 and 1, not {str(dense[~unknown][odd][0])[:40]!r}")
+    table[unknown] = UNKNOWN
+    return table.astype(np.int16)
+
+
+def _columns(y: Any) -> np.ndarray:
+    names = getattr(y, "columns", None)
+    return np.arange(y.shape[1]) if names is None else labels_from(list(names))
+
+
+def _marked(rows: Sequence[list[Any] | None], classes: np.ndarray) -> np.ndarray:
+    if len(classes) > MOST:
+        raise DataError(f"y holds more than {MOST:,} classes")
+    found = np.zeros((len(rows), len(classes)), dtype=np.int16)
+    for i, row in enumerate(rows):
+        if row is None:
+            found[i] = UNKNOWN
+        else:
+            codes = codes_of(row, classes)
+            if len(codes) > len(np.unique(codes)):
+                raise DataError(f"row {i}: it has a label twice; is y a table of 0 and 1? Make it an array")
+            found[i, codes] = 1
+    return found
+
+
 def labels_from(labels: list[Any]) -> np.ndarray:
     """Labels as an array; what are not all words or all numbers stay what they are."""
     if len({str if isinstance(label, str) else type(label) for label in labels}) == 1:
@@ -72,7 +217,11 @@ def _missing(y: np.ndarray) -> np.ndarray:
         return np.isnan(y)
     if y.dtype.kind != "O":
         return np.zeros(len(y), dtype=bool)
-    return np.array([label is None or (isinstance(label, float) and math.isnan(label)) for label in y], bool)
+    return np.array([label is None or _is_nan(label) for label in y], bool)
+
+
+def _is_nan(label: Any) -> bool:
+    return isinstance(label, float) and math.isnan(label)
 
 
 def _in_order(labels: list[Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
+from scipy.special import expit
 from torch import Tensor
 
 from ..data.examples import Batch, Examples
@@ -16,6 +18,14 @@ from ..training.model import Model, Network
 
 MOST_ROWS = 512
 """Sequences that are answered at once."""
+What = Literal["vectors", "numbers", "chances", "memberships", "position chances"]
+"""What a model answers: chances are of one class or another, memberships of each class by itself."""
+WHATS: dict[str, What] = {
+    "classes": "chances",
+    "reals": "numbers",
+    "sets": "memberships",
+    "positions": "position chances",
+}
 MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 
@@ -44,8 +54,25 @@ class Predictor:
         return self.averaged(self.outputs(data))
 
     def averaged(self, logits: np.ndarray) -> np.ndarray:
-        """(n, K) probabilities from the logits (members, n, K) of the members."""
-        return softmax(logits / self.temperature).mean(0)
+        """(n, K) probabilities from the logits (members, n, K) of the members; numbers as they are."""
+        if self.what == "numbers":
+            return logits.mean(0)
+        link = expit if self.what == "memberships" else softmax
+        return link(logits / self.temperature).mean(0)
+
+    @property
+    def what(self) -> What:
+        """What it answers."""
+        return WHATS[self.form.target.kind] if self.objective.labelled else "vectors"
+
+    def at_positions(self, data: Examples) -> list[np.ndarray]:
+        """The probabilities (L, K) at every position of every sequence, averaged over the members."""
+
+        def answers(network: Network, batch: Batch) -> Tensor:
+            return network(batch.inputs, batch.valid).unflatten(0, batch.inputs.shape[:2])
+
+        each = [_by_sequence(answers, network, self._padded(data)) for network in self.networks]
+        return [self.averaged(np.stack(members)) for members in zip(*each, strict=True)]
 
     def embeddings(self, data: Examples) -> np.ndarray:
         """(n, D) pooled vectors of the first member, as its head sees them."""
@@ -57,17 +84,19 @@ class Predictor:
 
     def positions(self, data: Examples) -> list[np.ndarray]:
         """A vector (L, D) for every position of every sequence, of the first member."""
-        found: dict[int, np.ndarray] = {}
-        data = self._padded(data)
-        for rows, batch in data.batches(_size(data)):
-            vectors = _asked(lambda n, b: n.features(b.inputs, b.valid), self.networks[0], batch)
-            found |= {
-                row: vectors[i, : int(data.lengths[0, row])].numpy() for i, row in enumerate(rows.tolist())
-            }
-        return [found[row] for row in range(len(data))]
+        return _by_sequence(lambda n, b: n.features(b.inputs, b.valid), self.networks[0], self._padded(data))
 
     def _padded(self, data: Examples) -> Examples:
         return replace(data, padded=self.form.length) if self.model.mixer.fixed_length else data
+
+
+def _by_sequence(ask: "Ask", network: Network, data: Examples) -> list[np.ndarray]:
+    """Of answers (B, L, K) those of the real positions of every sequence."""
+    found: dict[int, np.ndarray] = {}
+    for rows, batch in data.batches(_size(data)):
+        answers, lengths = _asked(ask, network, batch).numpy(), data.lengths[0, rows].tolist()
+        found |= {row: answers[i, : lengths[i]] for i, row in enumerate(rows.tolist())}
+    return [found[row] for row in range(len(data))]
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

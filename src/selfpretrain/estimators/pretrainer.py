@@ -6,20 +6,24 @@ from typing import Any
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from ..data.schema import Reals, Target
+from ..data.schema import Form, Reals, Target
 from ..errors import SpecError
 from ..studies.recipes.arms import Arms
 from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator
+from .sequences import Sequences
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SequencePretrainer(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
     """Self-pretraining on sequences; ``transform`` gives their vectors. Labels are not looked at."""
 
-    def _targets(self, y: Any, n: int) -> tuple[np.ndarray, Target]:
-        return np.full(n, np.nan, dtype=np.float32), Reals()
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
+        return np.full(len(found.rows), np.nan, dtype=np.float32), Reals()
+
+    def _adopt(self, form: Form) -> None:
+        """Take a task as it is; its labels are not looked at."""
 
     def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
         if not self.objective:

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin, TransformerMixin
 
-from ..data.schema import Form, Reals, Target
-from ..errors import DataError, SpecError
+from ..data.examples import Examples
+from ..data.schema import Reals, Target
+from ..errors import DataError
 from ..tasks.base import Task
 from .base import SequenceEstimator, refuse_missing
 from .labels import numbers_of
 from .scores import Score, bootstrap, real_measures
+from .sequences import Sequences
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -32,18 +34,18 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """R2, mean absolute error and root mean squared error, the latter two in the units of y."""
         data = self._usable(X)
-        if isinstance(X, str | Task):
-            y, groups = data.targets.numpy(), None if data.groups is None else data.groups.numpy()
-        given = self.predictor_.outputs(data).mean(0)[:, 0]
-        return bootstrap(real_measures, (np.asarray(y, dtype=np.float64), given), groups, draws)
+        y = data.targets.numpy() if isinstance(X, str | Task) else y
+        given = self.predict(data)
+        answers = np.asarray(y, dtype=np.float64), given
+        return bootstrap(real_measures, answers, self._groups_of(X, groups), draws)
 
-    def _targets(self, y: Any, n: int) -> tuple[np.ndarray, Target]:
+    def table(self, data: Examples) -> dict[str, list[Any]]:
+        """What a file of answers says: the number."""
+        return {"prediction": self.predict(data).tolist()}
+
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)
         targets = numbers_of(y)
         if not np.isfinite(targets).any():
             raise DataError("y holds no number; there must be some to learn from")
         return targets, Reals()
-
-    def _adopt(self, form: Form) -> None:
-        if not isinstance(form.target, Reals):
-            raise SpecError("this task's targets are classes; use SequenceClassifier")

@@ -22,17 +22,28 @@ from ..system.files import FORMAT, Json, write_text
 from ..training.model import Model
 from ..training.recipe import Recipe
 from ..training.stage_folder import WEIGHTS, Folder
-from .base import SequenceEstimator
+from .base import ESTIMATORS, SequenceEstimator
 from .card import card
 from .classifier import SequenceClassifier
 from .labels import labels_from
+from .multilabel import MultilabelClassifier
+from .positions import PositionClassifier
 from .predictor import Predictor
 from .pretrainer import SequencePretrainer
 from .regressor import SequenceRegressor
 from .reliability import Reliability
 
 FILE = "model.json"
-KINDS = {kind.__name__: kind for kind in (SequenceClassifier, SequenceRegressor, SequencePretrainer)}
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        SequenceClassifier,
+        SequenceRegressor,
+        MultilabelClassifier,
+        PositionClassifier,
+        SequencePretrainer,
+    )
+}
 ELSEWHERE = ("runs", "device", "random_state", "verbose")
 """Settings that say nothing about a model where it is loaded."""
 
@@ -141,13 +152,12 @@ def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor]) -> SequenceEst
         tensors: its weights.
     """
     task, last = recipe.task, recipe.last
-    kind = {"Classify": SequenceClassifier, "Regress": SequenceRegressor}.get(type(last.objective).__name__)
-    estimator = (kind or SequencePretrainer)(mixer=recipe.model.mixer)
+    name = ESTIMATORS[task.form.target.kind] if last.objective.labelled else SequencePretrainer.__name__
+    estimator = KINDS[name](mixer=recipe.model.mixer)
     named = {f"0.{name}": tensor for name, tensor in tensors.items()}
     network = _network(recipe.model, last.objective, task.form, named, "0.")
     estimator.predictor_ = Predictor(recipe.model, last.objective, task.form, (network,))
-    if isinstance(estimator, SequenceClassifier):
-        estimator._adopt(task.form)
+    estimator._adopt(task.form)
     estimator.recipes_, estimator.scores_, estimator.reading_, estimator.task_ = [recipe], {}, None, task
     return estimator
 

@@ -55,6 +55,68 @@ def real_measures(right: np.ndarray, given: np.ndarray) -> dict[str, float]:
     }
 
 
+def set_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    """Measures of probabilities (n, K) that each of K classes belongs to an example, where ``right`` is 1."""
+    told, chances = probabilities > 0.5, probabilities.clip(1e-15, 1 - 1e-15)
+    both, here = told.sum(0) + right.sum(0), [0 < column.sum() < len(right) for column in right.T]
+    f1 = 2 * (told & (right > 0)).sum(0) / both.clip(min=1)
+    each = [measures_of_class(right[:, k], probabilities[:, k]) for k in np.flatnonzero(here)]
+    return {
+        "micro F1": float(2 * (told & (right > 0)).sum() / both.sum()) if both.sum() else 1.0,
+        "macro F1": float(f1[both > 0].mean()) if both.any() else 1.0,
+        "exact match": float((told == (right > 0)).all(1).mean()),
+        "AUROC": float(np.mean([one["AUROC"] for one in each])) if each else np.nan,
+        "average precision": float(np.mean([one["average precision"] for one in each])) if each else np.nan,
+        "log loss": float(-np.log(np.where(right > 0, chances, 1 - chances)).mean()),
+    }
+
+
+def measures_of_class(right: np.ndarray, chances: np.ndarray) -> dict[str, float]:
+    """Measures of one class: probabilities (n,) that it belongs to an example, where ``right`` is 1."""
+    told, there = chances > 0.5, right > 0
+    both = told.sum() + there.sum()
+    several = bool(there.any()) and not there.all()
+    return {
+        "F1": float(2 * (told & there).sum() / both) if both else np.nan,
+        "AUROC": float(metrics.roc_auc_score(there, chances)) if several else np.nan,
+        "average precision": float(metrics.average_precision_score(there, chances)) if several else np.nan,
+    }
+
+
+def position_counts(right: np.ndarray, probabilities: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(n, 3, K) positions of every class that are there, told, and told rightly; and losses (n,), in nats.
+
+    Args:
+        right: (n, L) classes, -1 where not known.
+        probabilities: of every sequence (length, K).
+    """
+    K = probabilities[0].shape[1]
+    counts, losses = np.zeros((len(probabilities), 3, K), dtype=np.int64), np.zeros(len(probabilities))
+    for i, chances in enumerate(probabilities):
+        known = np.flatnonzero(right[i, : len(chances)] >= 0)
+        there, told = right[i, known].astype(np.int64), chances[known].argmax(1)
+        counts[i] = [np.bincount(found, minlength=K) for found in (there, told, there[there == told])]
+        losses[i] = -np.log(chances[known, there].clip(1e-15)).sum()
+    return counts, losses
+
+
+def position_measures(counts: np.ndarray, losses: np.ndarray) -> dict[str, float]:
+    """Measures over all positions of some sequences, from what ``position_counts`` has counted."""
+    there, told, hits = counts.sum(0).astype(np.float64)
+    n, right = there.sum(), hits.sum()
+    if not n:
+        return dict.fromkeys(("accuracy", "balanced accuracy", "macro F1", "MCC", "log loss"), np.nan)
+    spread = (n**2 - (told**2).sum()) * (n**2 - (there**2).sum())
+    some = there + told > 0
+    return {
+        "accuracy": right / n,
+        "balanced accuracy": float((hits[there > 0] / there[there > 0]).mean()),
+        "macro F1": float((2 * hits[some] / (there + told)[some]).mean()),
+        "MCC": float((right * n - there @ told) / spread**0.5) if spread > 0 else 0.0,
+        "log loss": losses.sum() / n,
+    }
+
+
 def calibration_error(right: np.ndarray, probabilities: np.ndarray) -> float:
     """Mean distance of confidence and accuracy over bins of confidence, weighted by their examples.
 

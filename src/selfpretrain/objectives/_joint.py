@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ..data.examples import Batch
-from ..data.schema import Classes, Form
+from ..data.schema import Form, PositionClasses
+from ..errors import SpecError
 from ..shapes import Answered, Valid, Vectors
 from ..spec import Positive, spec
 from ._heads import Pooling
@@ -54,7 +55,13 @@ class Joint(Objective):
         return self.denoise.needs_causal
 
     def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
-        """Both heads."""
+        """Both heads.
+
+        Raises:
+            SpecError: if the labels are of positions.
+        """
+        if isinstance(form.target, PositionClasses):
+            raise SpecError("labels of positions and denoising at once are not offered; train them in turn")
         return JointHead(self.labels.head(form, width, pooling), self.denoise.head(form, width, pooling))
 
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
@@ -95,9 +102,5 @@ class Joint(Objective):
         if targets.counts is None:
             return outputs, None, asked
         examples = len(targets.batch.targets)
-        answers, rebuilt = outputs[0].tensor_split([examples * self._outputs(form)])
+        answers, rebuilt = outputs[0].tensor_split([examples * form.target.outputs])
         return answers.view(examples, -1), rebuilt, asked
-
-    @staticmethod
-    def _outputs(form: Form) -> int:
-        return len(form.target.names) if isinstance(form.target, Classes) else 1

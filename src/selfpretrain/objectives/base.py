@@ -1,17 +1,19 @@
 """What an objective must do."""
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
 from ..data.examples import Batch, every, sent
-from ..data.schema import Form
+from ..data.schema import Form, Target
 from ..errors import SpecError
+from ..registry import find, name_of, names
 from ..shapes import Answered, Hidden, Inputs, Valid
 from . import _rebuild
 from ._heads import PerPosition, Pooling
@@ -64,6 +66,39 @@ def weighed(losses: Tensor, targets: Targets) -> Tensor:
     return losses.sum() if weights is None else (losses * weights).sum()
 
 
+def answering(target: Target) -> type["Objective"]:
+    """The objective of the shelf that tells targets of such a kind."""
+    shelf = (find("objectives", name) for name in names("objectives"))
+    return next(kind for kind in shelf if kind.answers is type(target))
+
+
+def target_of(objective: "Objective", form: Form) -> Any:
+    """A task's target, which must be of the kind that an objective tells.
+
+    Raises:
+        SpecError: if it is not.
+    """
+    if objective.answers is not type(form.target):
+        other = name_of(answering(form.target))
+        raise SpecError(
+            f"{name_of(objective)} does not suit this task, whose targets are {form.target.kind}; use {other}"
+        )
+    return form.target
+
+
+def class_weights(weights: Sequence[float], classes: int, like: Tensor | None = None) -> Tensor | None:
+    """(K,) on the device and in the precision of ``like``; None where all classes count the same.
+
+    Raises:
+        SpecError: if there is not one for each class.
+    """
+    if weights and len(weights) != classes:
+        raise SpecError(f"{len(weights)} class weights for {classes} classes; give one for each")
+    if not weights or like is None:
+        return None
+    return torch.stack([like.new_full((), weight) for weight in weights])
+
+
 class Objective(abc.ABC):
     """A spec that owns a head, a corruption, a loss and scores.
 
@@ -71,6 +106,9 @@ class Objective(abc.ABC):
     """
 
     labelled: ClassVar[bool]  # whether only labelled examples can be used
+    answers: ClassVar[type[Target] | None] = (
+        None  # the kind of target that it tells; None: it rebuilds inputs
+    )
     hides: ClassVar[bool] = False  # whether the network sees holes
     needs_causal: ClassVar[bool] = False  # whether a model that sees the future would cheat
 
@@ -95,10 +133,10 @@ class Objective(abc.ABC):
         """Named metrics; ``score`` (larger is better) is for selection and reports, ``loss`` is the mean."""
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """One class or value per example, in the user's units.
+        """One class or value per answer, in the user's units.
 
         Raises:
-            SpecError: if the objective does not answer about whole examples.
+            SpecError: if the objective rebuilds inputs.
         """
         raise SpecError(f"{type(self).__name__} does not predict targets")
 

@@ -6,10 +6,9 @@ from torch import Tensor, nn
 
 from ..data.examples import Batch
 from ..data.schema import Classes, Form
-from ..errors import SpecError
 from ..spec import Positive, Rate, spec
 from ._heads import Pooled, Pooling, Style
-from .base import Objective, Targets, weighed
+from .base import Objective, Targets, class_weights, target_of, weighed
 
 
 @spec
@@ -17,6 +16,7 @@ class Classify(Objective):
     """Cross-entropy over the classes; the score is accuracy."""
 
     labelled = True
+    answers = Classes
 
     style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
     weights: tuple[Positive, ...] = ()  # what an example of each class counts in the loss; none: all the same
@@ -24,11 +24,8 @@ class Classify(Objective):
 
     def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
         """Logits of the classes from pooled features."""
-        if not isinstance(form.target, Classes):
-            raise SpecError("classify needs classes, but this task's targets are real numbers; use regress")
-        classes = len(form.target.names)
-        if self.weights and len(self.weights) != classes:
-            raise SpecError(f"{len(self.weights)} class weights for {classes} classes; give one for each")
+        classes = target_of(self, form).outputs
+        class_weights(self.weights, classes)
         return Pooled(width, classes, pooling, self.style, form.views)
 
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
@@ -37,7 +34,7 @@ class Classify(Objective):
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of the cross-entropies, in nats; weighed and smoothed where that is asked for."""
-        classes = torch.stack([outputs.new_full((), w) for w in self.weights]) if self.weights else None
+        classes = class_weights(self.weights, outputs.shape[1], outputs)
         how = "sum" if targets.batch.weights is None else "none"
         found = F.cross_entropy(
             outputs, targets.answer, classes, reduction=how, label_smoothing=self.smoothing

@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from ..data.examples import Batch
 from ..data.schema import Form, Reals
-from ..errors import SpecError
 from ..shapes import Answered, Valid, Vectors
 from ..spec import spec
 from ._heads import Pooled, Pooling, Style
-from .base import Objective, Targets, weighed
+from .base import Objective, Targets, target_of, weighed
 
 
 @spec
@@ -20,12 +19,13 @@ class Regress(Objective):
     """Mean squared error of standardised targets; the score is R2 over the whole split."""
 
     labelled = True
+    answers = Reals
 
     style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
 
     def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
         """One number in the user's units from pooled features."""
-        target = reals(form)
+        target = target_of(self, form)
         return Rescaled(Pooled(width, 1, pooling, self.style, form.views), target)
 
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
@@ -34,12 +34,12 @@ class Regress(Objective):
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of squared errors, in squared standard deviations of the training targets."""
-        return weighed(((outputs[:, 0] - targets.answer) / reals(form).spread) ** 2, targets)
+        return weighed(((outputs[:, 0] - targets.answer) / target_of(self, form).spread) ** 2, targets)
 
     def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
         """Sums of examples, errors and centred targets, from which R2 over the whole split follows."""
         error = (outputs[:, 0] - targets.answer).double()
-        centred = (targets.answer - reals(form).centre).double()
+        centred = (targets.answer - target_of(self, form).centre).double()
         return {
             "examples": targets.size,
             "loss": self.loss(outputs, targets, form),
@@ -78,17 +78,6 @@ class Rescaled(nn.Module):
     def forward(self, x: Vectors, valid: Valid = None, counts: Answered = None) -> Tensor:
         """Answers of the examples, in the user's units."""
         return self.target.centre + self.target.spread * self.pooled(x, valid, counts)
-
-
-def reals(form: Form) -> Reals:
-    """The target of a regression task.
-
-    Raises:
-        SpecError: if its targets are classes.
-    """
-    if not isinstance(form.target, Reals):
-        raise SpecError("regress needs real numbers, but this task's targets are classes; use classify")
-    return form.target
 
 
 objective = Regress

@@ -15,7 +15,7 @@ class TaskCard:
     signal: str
     length: int
     target: str
-    kind: str  # "classes" or "reals"
+    kind: str  # "classes", "reals", "sets" or "positions"
     train: int
     val: int
     test: int

@@ -11,7 +11,7 @@ import numpy as np
 import pydantic
 
 from .. import __version__
-from ..data.schema import SPLITS, Classes, Form, Split, Tokens
+from ..data.schema import SPLITS, Form, Split, Tokens
 from ..errors import StoreError
 from ..registry import first_line, name_of
 from ..report import page, results
@@ -302,7 +302,6 @@ def _card(task: Task, folds: list[Manifest]) -> TaskCard:
     """
     form, examples = task.form, folds[0] | {"test": [one for fold in folds for one in fold["test"]]}
     pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
-    classes = isinstance(form.target, Classes)
     return TaskCard(
         name=name_of(task),
         about=first_line(task),
@@ -310,22 +309,22 @@ def _card(task: Task, folds: list[Manifest]) -> TaskCard:
         licence=task.card.licence,
         signal=_signal(form),
         length=form.length,
-        target=_target(form),
-        kind="classes" if classes else "reals",
+        target=form.target.said,
+        kind=form.target.kind,
         train=len(examples["train"]),
         val=len(examples["val"]),
         test=len(examples["test"]),
         labelled=int(task.load("train").labelled.sum()),
-        chance=1 / len(form.target.names) if isinstance(form.target, Classes) else None,
+        chance=form.target.chance,
         overlap={f"{a}/{b}": sum(len(set(fold[a]) & set(fold[b])) for fold in folds) for a, b in pairs},
     )
 
 
 def _metric(form: Form) -> Metric:
     """How scores are shown."""
-    if isinstance(form.target, Classes):
-        return Metric("accuracy", "%", 100.0, 1, TIE)
-    return Metric("r2", "", 1.0, 3, TIE)
+    if form.target.metric == "r2":
+        return Metric("r2", "", 1.0, 3, TIE)
+    return Metric(form.target.metric, "%", 100.0, 1, TIE)
 
 
 def _signal(form: Form) -> str:
@@ -333,9 +332,3 @@ def _signal(form: Form) -> str:
         return f"tokens, {form.signal.vocab} symbols"
     levels = f", {form.signal.levels} levels" if form.signal.levels else ""
     return f"values, {form.signal.channels} channel{'s' * (form.signal.channels > 1)}{levels}"
-
-
-def _target(form: Form) -> str:
-    if isinstance(form.target, Classes):
-        return f"{len(form.target.names)} classes"
-    return f"real ({form.target.name})"

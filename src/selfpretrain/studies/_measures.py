@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 
-from ..data.schema import Classes
 from ..report.paper_numbers import published
 from ..runner.experiment import Cell, Finished
 from ..system.files import Json
@@ -78,5 +77,4 @@ def _by_column(values: Mapping[Row, float], after: str) -> dict[str, Points]:
 
 
 def _chance(task: Task) -> float:
-    target = task.form.target
-    return 1 / len(target.names) if isinstance(target, Classes) else 0.0
+    return task.form.target.chance or 0.0

@@ -16,7 +16,7 @@ from ..data.importing.importer import known
 from ..data.importing.options import ImportOptions
 from ..data.prepared import PreparedSet, Writer, open_set
 from ..data.schema import SPLITS, Form, Split
-from ..data.splits import budget, fold_splits, stratified
+from ..data.splits import budget, fold_splits, strata_of, stratified
 from ..errors import DataError, SpecError, nearest
 from ..spec import Count, spec
 from . import _waves
@@ -154,7 +154,7 @@ def _some(examples: Examples, count: int) -> Examples:
     """A stratified part of the labelled examples, in their order."""
     rows = examples.labelled.nonzero()[:, 0].numpy()
     targets = examples.targets[torch.from_numpy(rows)].numpy()
-    strata = np.zeros(len(rows), dtype=np.int64) if targets.dtype.kind == "f" else targets
+    strata = strata_of(targets)
     return examples.take(torch.from_numpy(np.sort(rows[stratified(strata, 0)[:count]])))
 
 

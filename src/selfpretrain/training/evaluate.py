@@ -27,7 +27,7 @@ class Evaluation:
     """What came out on one split."""
 
     scores: dict[str, float]
-    predictions: Tensor | None  # (n,) class or value, in the order of the split; None for denoising
+    predictions: Tensor | None  # (n,) class or value, in the order of the split; None where it is not one
     targets: Tensor
     clusters: Tensor | None = None  # (n,) examples of one number are no independent evidence
 
@@ -43,6 +43,7 @@ def evaluate(
     training, device = network.training, next(network.parameters()).device
     network.eval()
     sums: dict[str, Tensor] = {}
+    kept = objective.labelled and form.target.single
     predicted = torch.zeros(len(data), dtype=torch.float64, device=device)
     size = max(1, min(MOST, POSITIONS // int(data.longest.max())))
     if device.type == "cuda" and not objective.hides and objective.labelled and len(data) > size:
@@ -54,11 +55,11 @@ def evaluate(
         with computing(precision, device):
             outputs = network(*targets.question())
         add(sums, objective.metric_sums(outputs, targets, form))
-        if objective.labelled:
+        if kept:
             predicted[sent(rows, device)] = objective.predict(outputs).double()
     network.train(training)
     scores = objective.scores(gathered(sums, device))
-    predictions = distributed.all_reduce(predicted).cpu() if objective.labelled else None
+    predictions = distributed.all_reduce(predicted).cpu() if kept else None
     return Evaluation(scores, predictions, data.targets, data.clusters())
 
 

@@ -1,7 +1,8 @@
 """NumPy arrays: rows of equal length, padded rows with lengths, or sequences end to end with offsets.
 
 x        (n, L) integers: tokens; (n, L) or (n, L, C) floats: values; or flat, (T,) or (T, C), with offsets
-y        (n,) classes or real numbers; -1 among integers, "" and NaN: unlabelled
+y        (n,) classes or real numbers; -1 among integers, "" and NaN: unlabelled; with target="sets" (n, K)
+         0 and 1; with target="positions" (n, L) the class of every position
 lengths  (n,) how many positions of each row are real; optional
 offsets  (n + 1,) where sequences start in a flat x; optional
 split    (n,) "train", "val", "test" or 0, 1, 2; optional
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from ...errors import DataError, nearest
 from .options import ImportOptions
+from .several_labels import lists_of, marked
 from .source import Part, Signal, Source, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
@@ -77,8 +79,12 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
         raise DataError("x holds no sequence")
     changed: dict[str, str] = {}
     columns = {
-        role: _words(key, arrays[key], len(starts), changed) for key, role in ROLES.items() if key in arrays
+        role: _words(key, arrays[key], len(starts), changed)
+        for key, role in ROLES.items()
+        if key in arrays and (key != "y" or arrays[key].ndim == 1)
     }
+    if "y" in arrays and arrays["y"].ndim > 1:
+        columns["label"] = _several(arrays["y"], starts, lengths, options, changed)
     numbers = flat.dtype.kind == "f" or flat.ndim == 2
     kind: Signal = "values" if options.kind == "values" or (options.kind == "auto" and numbers) else "tokens"
     if kind == "tokens" and numbers:
@@ -207,6 +213,25 @@ def _words(name: str, array: np.ndarray, n: int, changed: dict[str, str]) -> pa.
         row = int((array < -1).argmax())
         raise DataError(f"y[{row}] is {array[row]}; classes are numbered from 0, and -1 means unlabelled")
     return words(pa.array(array, mask=array == -1))
+
+
+def _several(
+    y: np.ndarray, starts: np.ndarray, lengths: np.ndarray, options: ImportOptions, changed: dict[str, str]
+) -> pa.Array:
+    """Lists of labels, of a table (n, K) of 0 and 1, or of (n, L) classes of positions; -1 is unknown."""
+    if y.ndim > 2 or len(y) != len(starts) or y.dtype.kind not in "biufUS":
+        raise DataError(f"`y` is {y.dtype} {y.shape}, but there are {len(starts)} sequences")
+    if options.target == "sets":
+        table = y.astype(np.float64)
+        table[table < 0] = np.nan
+        return marked(table, [str(k) for k in range(y.shape[1])], partial(_sequence, 0))
+    if options.target != "positions":
+        raise DataError(
+            f"`y` has shape {y.shape}; say --target sets for a table of 0 and 1, or --target positions"
+        )
+    inside = np.arange(y.shape[1]) < lengths[:, None]
+    unknown = (y == -1)[inside] if y.dtype.kind == "i" else None
+    return lists_of(words(pa.array(y[inside], mask=unknown), changed), inside.sum(1))
 
 
 def _sequence(first: int, i: int) -> str:

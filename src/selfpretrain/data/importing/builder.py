@@ -8,11 +8,12 @@ import numpy as np
 from ...errors import DataError, offered
 from ..near_duplicates import fingerprints, similar
 from ..prepared import PreparedSet, Writer
-from ..schema import SPLITS, Classes, Form, Reals, Signal, Tokens, Values
-from ..splits import ENOUGH_GROUPS, assign_splits, check_splits, split_number
+from ..schema import SPLITS, Form, Signal, Tokens, Values
+from ..splits import ENOUGH_GROUPS, assign_splits, split_number
 from .labels import EXACT, Labels
 from .missing import fill_missing
 from .options import ImportOptions
+from .several_labels import SeveralLabels
 from .source import Part, Source
 
 MOST_TOKENS = 1 << 24
@@ -27,7 +28,7 @@ class SetBuilder:
     out: Writer
     source: Source
     options: ImportOptions
-    labels: Labels = field(init=False)
+    labels: Labels | SeveralLabels = field(init=False)
     dropped: int = 0
     shortened: int = 0
     rounded: int = 0
@@ -38,7 +39,13 @@ class SetBuilder:
     _columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.labels = Labels(self.options.target, offered([self.options.label or "label"]))
+        target, column = self.options.target, offered([self.options.label or "label"])
+        if target in ("sets", "positions"):
+            self.labels = SeveralLabels(target, column)
+        else:
+            self.labels = Labels(target, column)
+        if target == "positions" and self.options.missing == "cut":
+            raise DataError("--missing cut leaves labels of positions without a place; use fill or drop")
 
     def add(self, part: Part) -> None:
         """Check and store a part.
@@ -46,11 +53,11 @@ class SetBuilder:
         Raises:
             DataError: naming the first sequence that cannot be used.
         """
-        part = self._sound(part)
+        part = self._sound(self.labels.paired(part))
         if not len(part.lengths):
             return
         flat = self._stored(part)
-        self.labels.take(part.columns["label"], part.where)
+        self.labels.add(part)
         if "group" in part.columns:
             self._keep("groups", self._numbered(part, "group", self._group))
         if "split" in part.columns:
@@ -137,15 +144,13 @@ class SetBuilder:
             raise DataError("there is no sequence to import")
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         lengths, groups = columns["lengths"], columns.get("groups")
-        targets, names = self.labels.finish()
-        strata = targets if names else np.where(np.isnan(targets), -1, 0)
+        told = self.labels.told(lengths)
+        strata = told.strata
         split, notes = assign_splits(
             strata, groups, columns.get("split"), columns["equal"], self.options.split_seed
         )
         kept = split >= 0
-        notes = (
-            self._notes(strata, columns["equal"]) + notes + check_splits(split[kept], targets[kept], names)
-        )
+        notes = self._notes(strata, columns["equal"]) + notes + told.checked(split, kept)
         notes += _few_groups(split, groups)
         notes += self._resembling(columns["sketch"], lengths, split, groups)
         signal = self._signal(lengths, split == 0)
@@ -153,14 +158,17 @@ class SetBuilder:
         if self.options.window and groups is None:
             groups = np.arange(len(kept))
         self.out.examples(
-            starts, lengths, targets[rows], split[rows], None if groups is None else groups[rows]
+            starts,
+            lengths,
+            told.targets_of(starts, lengths, rows),
+            split[rows],
+            None if groups is None else groups[rows],
         )
-        target = Classes(names) if names else _measured(targets[(split == 0) & ~np.isnan(targets)])
         facts = {
             "options": asdict(self.options),
             "notes": [*self.source.hints, *self.source.notes(), *self.labels.notes, *notes],
         }
-        return self.out.finish(Form(signal, int(lengths.max()), target), about | facts)
+        return self.out.finish(Form(signal, int(lengths.max()), told.target(split)), about | facts)
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Start, length and sequence of every example: a sequence, or one of its windows."""
@@ -280,7 +288,3 @@ def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray
         centre=tuple(centre.tolist()),
         spread=tuple(spread.tolist()),
     )
-
-
-def _measured(known: np.ndarray) -> Reals:
-    return Reals(centre=float(known.mean(dtype=np.float64)), spread=float(known.std(dtype=np.float64)))

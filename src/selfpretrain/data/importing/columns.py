@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from ...errors import DataError, offered
 from .csv_files import Piece, TableFile
 from .options import ImportOptions
-from .source import MISSING, Part, Source, chosen, words
+from .several_labels import listed, marked
+from .source import MISSING, Part, Source, chosen, is_list, words
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
 """Columns that are taken for the label when nobody says which it is."""
@@ -36,20 +37,31 @@ class TableSource(Source):
     options: ImportOptions = field(kw_only=True)
     sequence: list[str] = field(default_factory=list)
     form: str = ""  # how the sequence columns are to be read: text, lists, written or wide
+    labels: list[str] = field(default_factory=list)  # columns; several where each says 0 or 1 of one label
 
     def parts(self) -> Iterator[Part]:
         """The rows of the table."""
         options, first = self.options, 0
         names = self.table.names(options.label)
-        for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *options.roles.values()]))):
+        others = {role: column for role, column in options.roles.items() if role != "label"}
+        for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *self.labels, *others.values()]))):
             where = partial(_row, first)
             flat, lengths = self.sequences(piece, where)
-            columns = {role: words(piece[column], self.changed) for role, column in options.roles.items()}
-            if names:
+            columns = {"label": self._labels(piece, where)}
+            columns |= {role: words(piece[column], self.changed) for role, column in others.items()}
+            if names and not is_list(columns["label"].type):
                 numbers = _ids(columns["label"], len(names), where)
                 columns["label"] = pc.take(pa.array(names, pa.large_string()), numbers)
             yield Part(_by_kind(flat, self.kind), lengths, columns, where)
             first += len(lengths)
+
+    def _labels(self, piece: Piece, where: Where) -> pa.Array:
+        """(n,) words, or lists of them."""
+        if len(self.labels) > 1:
+            table = [read_numbers(piece[column], where, column) for column in self.labels]
+            return marked(np.stack(table, axis=1).astype(np.float64), self.labels, where)
+        array = piece[self.labels[0]]
+        return listed(array, self.changed) if is_list(array.type) else words(array, self.changed)
 
     def spot(self, position: int, channel: int) -> str:
         """The column of a wide table; column and position elsewhere."""
@@ -80,7 +92,8 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
         DataError: if that is not clear; the message says which flag makes it clear.
     """
     options = with_label(table, options)
-    taken = options.roles.values()
+    labels = label_columns(table, options)
+    taken = [*labels, *(column for role, column in options.roles.items() if role != "label")]
     aside = [c for c in table.columns if c not in taken]
     asked = matching(options.sequence, table.columns) if options.sequence else aside
     sample = next(table.pieces(asked), {}) if asked else {}
@@ -92,6 +105,7 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
     kind = _kind(sample, form, sequence, options)
     vocab = 256 if form == "text" else 0
     source = TableSource(kind, vocab, table.rows, table=table, options=options, sequence=sequence, form=form)
+    source.labels = labels
     unused = [c for c in aside if c not in sequence]
     source.facts = facts_of(table, _listed(sequence, form), options)
     source.facts["not used"] = offered(unused) or "nothing"
@@ -122,9 +136,11 @@ def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     """
     if table.divided and not options.split:
         options = replace(options, split="split")
-    for column in options.roles.values():
-        chosen(column, table.columns)
+    for role, column in options.roles.items():
+        if role != "label":
+            chosen(column, table.columns)
     if options.label:
+        label_columns(table, options)
         return options
     found = [c for c in table.columns if c.lower() in LABELS]
     if not options.header and "c1" in table.columns:
@@ -132,6 +148,17 @@ def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     if len(found) != 1:
         raise DataError(f"which column holds the labels? Give --label; columns: {offered(table.columns)}")
     return replace(options, label=found[0])
+
+
+def label_columns(table: TableFile, options: ImportOptions) -> list[str]:
+    """The column of the labels; of sets several, where each tells of one label.
+
+    Raises:
+        DataError: if one is not there.
+    """
+    if options.target == "sets":
+        return matching(options.label, table.columns)
+    return [chosen(options.label, table.columns)]
 
 
 def matching(pattern: str, columns: Sequence[str]) -> list[str]:
@@ -269,11 +296,6 @@ def is_text(kind: pa.DataType) -> bool:
 def is_bytes(kind: pa.DataType) -> bool:
     """Whether cells hold raw bytes."""
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether cells hold lists, of whatever storage."""
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def is_number(kind: pa.DataType) -> bool:

@@ -22,7 +22,7 @@ from .hub import hub_table
 from .long_tables import long_source
 from .media_files import SOUNDS, media_source
 from .options import ImportOptions
-from .source import Part, Source, readable
+from .source import Part, Source, is_list, readable
 from .table_files import SUFFIXES, open_table
 
 FOLDER = "own"
@@ -58,7 +58,8 @@ class ImportPlan:
         first = next(self.parts(), None)
         if first is None:
             raise DataError(f"{self.origin} holds no sequence")
-        lengths, labels = first.lengths, first.columns["label"].drop_null().unique().to_pylist()
+        lengths, labels = first.lengths, first.columns["label"]
+        labels = (labels.flatten() if is_list(labels.type) else labels).drop_null().unique().to_pylist()
         found = {"signal": self.source.kind, "first sequences": f"{len(lengths):,}"}
         if self.source.kind == "values":
             found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"

@@ -6,12 +6,16 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
+from ..schema import Classes, ClassSets, PositionClasses, Reals, Target, TargetName
+from ..splits import check_present, check_splits
 from .kinds import TargetKind
+from .source import Part, is_list
 
 MOST_KINDS, MOST_CLASSES = 100, 10_000
 """Whole numbers of more kinds than the first are amounts; of more classes than the second nobody learns."""
@@ -22,6 +26,70 @@ PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]{1,4})?")
 LARGEST = float(np.finfo(np.float32).max)
 EXACT = 1 << 24
 """Whole numbers up to this are all kept as float32."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """All labels that were read, and what is to be predicted."""
+
+    targets: np.ndarray  # (n,) classes or real numbers, or (n, K) sets, or (T,) the classes of all positions
+    names: tuple[str, ...]  # of classes; none: they are real numbers
+    lengths: np.ndarray  # (n,) of the sequences
+    kind: TargetName
+
+    @cached_property
+    def present(self) -> np.ndarray:
+        """(n, K) whether a sequence has a class, anywhere."""
+        if self.kind == "sets":
+            return self.targets > 0
+        found = np.zeros((len(self.lengths), len(self.names)), dtype=bool)
+        known, owner = self.targets >= 0, np.repeat(np.arange(len(self.lengths)), self.lengths)
+        found[owner[known], self.targets[known]] = True
+        return found
+
+    @property
+    def strata(self) -> np.ndarray:
+        """(n,) what sequences are divided by: their class, if they have one; -1 where they are unlabelled."""
+        if self.kind == "classes":
+            return self.targets
+        if self.kind == "reals":
+            return np.where(np.isnan(self.targets), -1, 0)
+        if self.kind == "sets":
+            return np.where((self.targets >= 0).all(1), 0, -1)
+        return np.where(self.present.any(1), 0, -1)
+
+    def checked(self, split: np.ndarray, kept: np.ndarray) -> list[str]:
+        """What is odd about the labels in each split, of the sequences that are ``kept`` (n,).
+
+        Raises:
+            DataError: if a split cannot be used.
+        """
+        if self.kind in ("classes", "reals"):
+            return check_splits(split[kept], self.targets[kept], self.names)
+        return check_present(split[kept], self.present[kept], self.strata[kept] >= 0, self.names)
+
+    def targets_of(self, starts: np.ndarray, lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Those of examples: whole sequences, or stretches of them.
+
+        Args:
+            starts, lengths: where they lie among all positions.
+            rows: the sequence that each is of.
+        """
+        if self.kind != "positions":
+            return self.targets[rows]
+        found = np.full((len(starts), int(lengths.max(initial=0))), -1, dtype=np.int16)
+        for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+            found[row, :length] = self.targets[start : start + length]
+        return found
+
+    def target(self, split: np.ndarray) -> Target:
+        """What is to be predicted; real numbers as measured on the training split."""
+        if self.kind != "reals":
+            return {"classes": Classes, "sets": ClassSets, "positions": PositionClasses}[self.kind](
+                self.names
+            )
+        known = self.targets[(split == 0) & ~np.isnan(self.targets)]
+        return Reals(centre=float(known.mean(dtype=np.float64)), spread=float(known.std(dtype=np.float64)))
 
 
 @dataclass
@@ -47,6 +115,10 @@ class Labels:
         Raises:
             DataError: if there are too many classes, or words among real numbers.
         """
+        if is_list(labels.type):
+            raise DataError(
+                f"{self.column} holds lists; say --target sets, or --target positions for one label each"
+            )
         encoded = labels.dictionary_encode()
         kinds = encoded.dictionary.to_pylist()
         index = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -93,6 +165,19 @@ class Labels:
         rank[[self._known[name] for name in order]] = np.arange(len(order))
         rank[-1] = -1
         return rank[np.concatenate(self._numbers)], tuple(order)
+
+    def paired(self, part: Part) -> Part:
+        """A part as it is: there is one label for each of its sequences."""
+        return part
+
+    def add(self, part: Part) -> None:
+        """Take down the labels of one part; see ``take``."""
+        self.take(part.columns["label"], part.where)
+
+    def told(self, lengths: np.ndarray) -> Told:
+        """All of them; see ``finish``."""
+        targets, names = self.finish()
+        return Told(targets, names, lengths, "classes" if names else "reals")
 
     def _look_real(self) -> bool:
         """Whether labels are numbers, but for a few, that can be no classes."""

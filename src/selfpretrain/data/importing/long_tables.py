@@ -13,6 +13,7 @@ from ...system.events import progress
 from .columns import facts_of, is_text, matching, read_numbers, with_label
 from .csv_files import TableFile
 from .options import ImportOptions
+from .several_labels import lists_of
 from .source import Part, Signal, Source, chosen, whole, words
 
 AT_ONCE = 1 << 20
@@ -33,11 +34,16 @@ class LongSource(Source):
         """The sequences, in the order of their ids."""
         ends = np.append(self.starts[1:], len(self.flat))
         ids = self.rows["id"].take(pa.array(self.starts)).to_pylist()
+        each = ("label",) if self.options.target == "positions" else ()
         first = 0
         while first < len(ends):
             last = max(int(np.searchsorted(ends, self.starts[first] + AT_ONCE)), first + 1)
             names = ids[first:last]
-            columns = {role: self._constant(role, slice(first, last), names) for role in self.options.roles}
+            some = slice(first, last)
+            columns = {
+                role: self._constant(role, some, names) for role in self.options.roles if role not in each
+            }
+            columns |= {role: self._every(role, some) for role in each}
             flat = self.flat[self.starts[first] : ends[last - 1]]
             yield Part(flat, (ends - self.starts)[first:last], columns, partial(_id, names))
             first = last
@@ -45,6 +51,14 @@ class LongSource(Source):
     def spot(self, position: int, channel: int) -> str:
         """The column and the position."""
         return f"column {self.values[min(channel, len(self.values) - 1)]!r}, position {position}"
+
+    def _every(self, role: str, sequences: slice) -> pa.Array:
+        """What is said of every position of some sequences, as lists."""
+        ends = np.append(self.starts[1:], len(self.flat))[sequences]
+        first = int(self.starts[sequences][0])
+        return lists_of(
+            whole(self.rows[role].slice(first, int(ends[-1]) - first)), ends - self.starts[sequences]
+        )
 
     def _constant(self, role: str, sequences: slice, names: list[str]) -> pa.Array:
         """What is said of every sequence, once; empty cells do not count.

@@ -28,11 +28,12 @@ class MediaSource(Source):
     files: list[Path] = field(kw_only=True)
     named: dict[str, list[str | None]] = field(kw_only=True)  # label, group, split: one word per file
     options: ImportOptions = field(kw_only=True)
-    _rate: int = 0
+    rate: int = 0  # samples per second of the files so far
+    dtype: str = ""  # of their samples
 
     def parts(self) -> Iterator[Part]:
         """The files, in the order of their names."""
-        self._rate, bad = 0, 0
+        self.rate, bad = 0, 0
         for at in range(0, len(self.files), AT_ONCE):
             some = range(at, min(at + AT_ONCE, len(self.files)))
             read = [self._read(self.files[i]) for i in some]
@@ -52,6 +53,7 @@ class MediaSource(Source):
         odd = next((i for i, s in enumerate(sequences) if _shape(s) != _shape(sequences[0])), None)
         if odd is not None:
             raise DataError(f"{self._name(rows[odd])}: other channels or sample format than the files before")
+        self.dtype = str(sequences[0].dtype)
         lengths = np.array([len(s) for s in sequences])
         where = [self._name(i) for i in rows].__getitem__
         return Part(np.concatenate(sequences), lengths, columns, where)
@@ -60,26 +62,36 @@ class MediaSource(Source):
         return str(self.files[row].relative_to(self.folder))
 
     def _read(self, file: Path) -> np.ndarray | None:
-        name = str(file.relative_to(self.folder))
         try:
-            with readable(name):
-                if file.suffix.lower() in TEXTS:
-                    return np.frombuffer(file.read_bytes(), np.uint8)
-                rate, samples = _sound(file)
-                if not len(samples):
-                    raise DataError(f"{name} holds no samples")
-                if self.options.rate or self.options.features != "raw":
-                    return _as_asked(rate, samples, self.options)
+            rate, sequence = self.opened(file)
         except DataError as error:
             if self.options.skip_bad:
                 return None
             raise DataError(f"{error}; --skip-bad leaves such files out") from error
-        if self._rate and rate != self._rate:
+        if self.rate and rate != self.rate:
+            name = str(file.relative_to(self.folder))
             raise DataError(
-                f"{name} has {rate} samples per second, others {self._rate}; --rate {self._rate} resamples"
+                f"{name} has {rate} samples per second, others {self.rate}; --rate {self.rate} resamples"
             )
-        self._rate = rate
-        return samples
+        self.rate = rate
+        return sequence
+
+    def opened(self, file: Path) -> tuple[int, np.ndarray]:
+        """What is taken of a file, after its samples per second where all files must have the same, else 0.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        name = str(file.relative_to(self.folder))
+        with readable(name):
+            if file.suffix.lower() in TEXTS:
+                return 0, np.frombuffer(file.read_bytes(), np.uint8)
+            rate, samples = _sound(file)
+            if not len(samples):
+                raise DataError(f"{name} holds no samples")
+            if self.options.rate or self.options.features != "raw":
+                return 0, _as_asked(rate, samples, self.options)
+            return rate, samples
 
 
 def media_source(folder: Path, options: ImportOptions) -> MediaSource:
@@ -91,10 +103,7 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
     Raises:
         DataError: if no label is to be found.
     """
-    found = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SOUNDS + TEXTS and f.is_file())
-    files = [f for f in found if f.suffix.lower() in SOUNDS] or found
-    if not files:
-        raise DataError(f"{folder} holds no {', '.join(SOUNDS + TEXTS)} files")
+    files = media_in(folder)
     names = [f.relative_to(folder).as_posix() for f in files]
     parts = [name.split("/") for name in names]
     by_split = (
@@ -122,6 +131,18 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
         kind, 256 if texts else 0, len(files), facts, folder=folder, files=files, named=named, options=options
     )
     return source
+
+
+def media_in(folder: Path) -> list[Path]:
+    """The recordings under a folder or, where there are none, the texts.
+
+    Raises:
+        DataError: if there is neither.
+    """
+    found = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SOUNDS + TEXTS and f.is_file())
+    if not found:
+        raise DataError(f"{folder} holds no {', '.join(SOUNDS + TEXTS)} files")
+    return [f for f in found if f.suffix.lower() in SOUNDS] or found
 
 
 def _found(role: str, pattern: str, name: str) -> str:

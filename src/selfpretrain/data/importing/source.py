@@ -141,6 +141,11 @@ def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
     return bare
 
 
+def is_list(kind: pa.DataType) -> bool:
+    """Whether cells hold lists, of whatever storage."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
 def _digits(array: pa.Array) -> pa.Array:
     """The numbers of a column as words: whole ones by their digits, "1" rather than "1.0" or "1e15"."""
     values = array.cast(pa.float64())

@@ -4,14 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Literal
 
-from ...data.schema import Classes
 from ...errors import SpecError
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer
 from ...objectives._joint import Joint
-from ...objectives.base import Denoise, Objective
-from ...objectives.classify import Classify
-from ...objectives.regress import Regress
+from ...objectives.base import Denoise, Objective, answering
 from ...registry import name_of
 from ...spec import amend, spec
 from ...tasks.base import Task
@@ -91,7 +88,7 @@ def tied(task: Task, arms: Arms) -> Stage:
 
 def supervised(task: Task) -> Objective:
     """The objective that a task's labels ask for."""
-    return Classify() if isinstance(task.form.target, Classes) else Regress()
+    return answering(task.form.target)()
 
 
 def usual_arms(task: Task, arms: Arms, seed: int = 0) -> dict[str, Recipe]:

@@ -1,7 +1,7 @@
 """Simple methods worth knowing before a network is believed, and what they score on a task's test split.
 
 They are fitted on labelled training examples, tuned on val and scored on test, in one thread and always with
-the same outcome: accuracy in [0, 1] for classes, R2 for real numbers.
+the same outcome: accuracy in [0, 1] for classes, R2 for real numbers; see ``several`` for several answers.
 """
 
 import warnings
@@ -17,6 +17,7 @@ from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
 from ...errors import DataError
 from ..base import Task
 from . import kernels
+from .several import COMMONEST, scores_of_several
 
 GRAMS = 4
 """Tokens in the longest run that is counted."""
@@ -34,7 +35,7 @@ TREES = 50_000
 """Examples times classes up to which trees are boosted on what is known of any values."""
 BOOSTED = (100, 300)
 """Numbers of boosted trees that are tried."""
-COMMONEST, MEAN, COPY = "commonest class", "mean", "copy of an overlapping training example"
+MEAN, COPY = "mean", "copy of an overlapping training example"
 GUESSES = (COMMONEST, MEAN, COPY)
 """Methods that learn nothing of what sequences hold."""
 KERNELS = "ridge regression on kernels (MiniRocket)"
@@ -68,6 +69,8 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fit cut short by its iteration limit is still a baseline
         splits = {split: _labelled(task, split, limit) for split in SPLITS}
+        if not task.form.target.single:
+            return scores_of_several(task.form, splits, _features)
         scores = _scores(task, task.form, splits)
         if isinstance(task.form.target, Classes):
             scores |= _quick(task, {split: _labelled(task, split, max(limit, QUICK)) for split in SPLITS})

@@ -251,7 +251,7 @@ def _near_copies(splits: Splits, profiles: Profiles) -> Iterator[Finding]:
 
 def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
     progress(f"{name_of(task)}: simple methods", 0)
-    metric = "accuracy" if isinstance(task.form.target, Classes) else "R2"
+    metric = task.form.target.metric.replace("r2", "R2")
     try:
         scores = baseline_scores(task, limit)
     except DataError as error:

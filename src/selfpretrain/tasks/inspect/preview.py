@@ -10,7 +10,7 @@ import torch
 from ...data import paths
 from ...data.examples import Examples, generator
 from ...data.importing import importer
-from ...data.schema import SPLITS, Classes, Form, Split, Tokens
+from ...data.schema import SPLITS, Classes, ClassSets, Form, PositionClasses, Reals, Split, Tokens
 from ...errors import DataError, printable
 from ...registry import find, name_of, names
 from .._prepared import Prepared
@@ -49,7 +49,7 @@ def _summary(name: str, task: Task) -> TaskSummary:
     if now not in ("embedded", "imported", "prepared"):
         return TaskSummary(name, now, UNKNOWN, UNKNOWN, UNKNOWN, _counts(task) or UNKNOWN)
     form = task.form
-    asks = f"{len(form.target.names)} classes" if isinstance(form.target, Classes) else "number"
+    asks = "number" if isinstance(form.target, Reals) else form.target.said
     told = _counts(task) if now == "embedded" else ""  # which may be generated, and that takes time
     counts = told or "/".join(f"{len(task.load(split)):,}" for split in SPLITS)
     return TaskSummary(name, now, signal(form), f"{form.length:,}", asks, counts)
@@ -94,9 +94,9 @@ def preview(task: Task, split: Split, number: int) -> Preview:
     return Preview(
         title=f"{name_of(task)}, {split}: {signal(form)}, {form.length:,} positions at most",
         shown=tuple(shown),
-        targets={split: e.targets[e.labelled].numpy() for split, e in splits.items()},
+        targets={split: _shares_of(e, form) for split, e in splits.items()},
         lengths={split: e.longest.numpy() for split, e in splits.items()},
-        names=tuple(map(printable, target.names)) if isinstance(target, Classes) else (),
+        names=() if isinstance(target, Reals) else tuple(map(printable, target.names)),
         symbols=task.symbols() if values is None else None,
         levels=LEVELS if drawn else values.levels if values else None,
         low=values.low if values else 0.0,
@@ -112,13 +112,29 @@ def signal(form: Form) -> str:
 
 
 def _shown(examples: Examples, row: int, form: Form) -> list[PreviewItem]:
-    label = _answer(float(examples.targets[row]), form)
+    label = _answer(examples.targets[row].numpy(), form)
     views = [""] if form.views == 1 else [f", sequence {v + 1} of {form.views}" for v in range(form.views)]
     return [PreviewItem(label + view, examples.sequence(row, v)) for v, view in enumerate(views)]
 
 
-def _answer(target: float, form: Form) -> str:
-    """The label in words."""
+def _shares_of(examples: Examples, form: Form) -> np.ndarray:
+    """The labels of a split, one after the other, however many an example has."""
+    targets = examples.targets[examples.labelled].numpy()
+    if isinstance(form.target, ClassSets):
+        return np.nonzero(targets > 0)[1]
+    return targets[targets >= 0] if isinstance(form.target, PositionClasses) else targets
+
+
+def _answer(target: np.ndarray, form: Form) -> str:
+    """The label in words; of positions how many are of which class."""
+    if isinstance(form.target, Reals):
+        return "unlabelled" if np.isnan(target) else f"{form.target.name} {float(target):.4g}"
+    names = [printable(name) for name in form.target.names]
+    if (target < 0).all():
+        return "unlabelled"
     if isinstance(form.target, Classes):
-        return printable(form.target.names[int(target)]) if target >= 0 else "unlabelled"
-    return "unlabelled" if np.isnan(target) else f"{form.target.name} {target:.4g}"
+        return names[int(target)]
+    if isinstance(form.target, ClassSets):
+        return ", ".join(names[k] for k in np.flatnonzero(target > 0)) or "no label"
+    counts = np.bincount(target[target >= 0], minlength=len(names))
+    return ", ".join(f"{counts[k]:,} {names[k]}" for k in np.argsort(-counts, kind="stable") if counts[k])

@@ -1,0 +1,79 @@
+"""A classifier of positions: tagging, segmentation, finding genes or events in a recording."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import TransformerMixin
+
+from ..data.examples import Examples
+from ..data.schema import PositionClasses, Target
+from ..errors import SpecError
+from ..objectives.segment import Segment
+from ..studies.recipes.arms import Arms
+from ..tasks.base import Task
+from ..training.recipe import Stage
+from .base import SequenceEstimator, refuse_missing
+from .labels import positions_of, weights_of
+from .scores import Score, bootstrap, position_counts, position_measures
+from .sequences import Sequences
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
+    """Self-pretraining on all sequences, then one of K classes at every position; see ``SequenceEstimator``.
+
+    y has, for every sequence, as many labels as it has positions; of text these are its bytes. None among
+    them, or instead of all of them, is unknown.
+
+    Args:
+        class_weight: "balanced", or what a position of each class counts in finetuning.
+    """
+
+    class_weight: Mapping[Any, int | float] | Literal["balanced"] | None = None
+
+    def predict_proba(self, X: Any) -> list[np.ndarray]:
+        """For every sequence (length, K) the probability of every class, in the order of ``classes_``."""
+        return self.predictor_.at_positions(self._usable(X))
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """For every sequence (length,) the most probable class of every position."""
+        return [self.classes_[chances.argmax(1)] for chances in self.predict_proba(X)]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Accuracy over all positions; of a task, by its name, on its test split."""
+        return position_measures(*self._answered(X, y))["accuracy"]
+
+    def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
+        """Accuracy, plain and balanced, macro F1, MCC and log loss over positions."""
+        return bootstrap(position_measures, self._answered(X, y), self._groups_of(X, groups), draws)
+
+    def table(self, data: Examples) -> dict[str, list[Any]]:
+        """What a file of answers says: the class of every position, separated by spaces."""
+        each = (self.classes_[chances.argmax(1)] for chances in self.predictor_.at_positions(data))
+        return {"prediction": [" ".join(map(str, row)) for row in each]}
+
+    def _answered(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Counts (n, 3, K) of every sequence, and the sum of its losses (n,)."""
+        data = self._usable(X)
+        lengths = data.lengths[0].numpy()
+        right = (
+            data.targets.numpy() if isinstance(X, str | Task) else positions_of(y, lengths, self.classes_)[0]
+        )
+        return position_counts(right, self.predictor_.at_positions(data))
+
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
+        refuse_missing(y, type(self).__name__)
+        targets, self.classes_ = positions_of(y, found.lengths)
+        if len(self.classes_) < 2:
+            raise SpecError(f"y holds {len(self.classes_)} classes; there must be two or more to tell apart")
+        return targets, PositionClasses(tuple(map(str, self.classes_)))
+
+    def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
+        *before, last = super()._stages(arms, task)
+        known = task.load("train").targets.numpy()
+        counts = np.bincount(known[known >= 0], minlength=len(self.classes_)).clip(min=1)
+        balanced = (counts.sum() / (len(counts) * counts)).tolist()
+        weights = weights_of(self.class_weight, self.classes_, balanced)
+        return (*before, replace(last, objective=Segment(weights=weights)))

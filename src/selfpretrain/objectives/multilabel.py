@@ -1,0 +1,68 @@
+"""Several labels at once: tell of every class whether it belongs to the example."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..data.examples import Batch
+from ..data.schema import ClassSets, Form
+from ..spec import Positive, spec
+from ._heads import Pooled, Pooling, Style
+from .base import Objective, Targets, class_weights, target_of, weighed
+
+
+@spec
+class Multilabel(Objective):
+    """Binary cross-entropy, averaged over the classes; the score is micro F1."""
+
+    labelled = True
+    answers = ClassSets
+
+    style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
+    weights: tuple[Positive, ...] = ()  # what a yes to each class counts in the loss; none: as much as a no
+
+    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+        """Logits of a yes to every class, from pooled features."""
+        classes = target_of(self, form).outputs
+        class_weights(self.weights, classes)
+        return Pooled(width, classes, pooling, self.style, form.views)
+
+    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
+        """The sequences as they are."""
+        return Targets(batch, batch.targets, torch.tensor(len(batch.targets)))
+
+    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
+        """Sum over examples of the mean cross-entropy of their classes, in nats."""
+        found = F.binary_cross_entropy_with_logits(
+            outputs,
+            targets.answer.to(outputs.dtype),
+            reduction="none",
+            pos_weight=class_weights(self.weights, outputs.shape[1], outputs),
+        )
+        return weighed(found.mean(1), targets)
+
+    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
+        """Sums of examples and losses; of classes that were told, that are there, and both; of equal sets."""
+        told, there = self.predict(outputs) > 0, targets.answer > 0
+        return {
+            "examples": targets.size,
+            "loss": self.loss(outputs, targets, form),
+            "told": told.sum(),
+            "there": there.sum(),
+            "right": (told & there).sum(),
+            "equal": (told == there).all(1).sum(),
+        }
+
+    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
+        """Micro F1, the share of examples whose set is told exactly, and mean loss."""
+        n, both = metric_sums["examples"], metric_sums["told"] + metric_sums["there"]
+        f1 = 2 * metric_sums["right"] / both if both else 1.0
+        exact = metric_sums["equal"] / n
+        return {"score": f1, "micro F1": f1, "exact match": exact, "loss": metric_sums["loss"] / n}
+
+    def predict(self, outputs: Tensor) -> Tensor:
+        """(n, K) 1 where a class is more probable than not."""
+        return (outputs > 0).long()
+
+
+objective = Multilabel

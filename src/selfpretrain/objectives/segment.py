@@ -1,0 +1,66 @@
+"""Segmentation: name the class of every position, as in tagging words, marking genes or finding events."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..data.examples import Batch
+from ..data.schema import Form, PositionClasses
+from ..errors import SpecError
+from ..spec import Positive, spec
+from ._heads import PerPosition, Pooling
+from .base import Objective, Targets, class_weights, target_of
+
+UNKNOWN = -1
+
+
+@spec
+class Segment(Objective):
+    """Cross-entropy over the classes at every position whose class is known; the score is accuracy."""
+
+    labelled = True
+    answers = PositionClasses
+
+    weights: tuple[Positive, ...] = ()  # what a position of each class counts in the loss; none: all the same
+
+    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+        """Logits of the classes, at every position."""
+        classes = target_of(self, form).outputs
+        class_weights(self.weights, classes)
+        if form.views > 1:
+            raise SpecError("segment tells the positions of one sequence; these examples have several")
+        return PerPosition(width, classes)
+
+    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
+        """Ask every real position; which of their classes are known is not waited for."""
+        L = batch.inputs.shape[1]
+        known = F.pad(batch.targets.long(), (0, max(0, L - batch.targets.shape[1])), value=UNKNOWN)[:, :L]
+        known = known if batch.valid is None else known.masked_fill(~batch.valid, UNKNOWN)
+        return Targets(batch, known, (known != UNKNOWN).sum(), counts=batch.real())
+
+    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
+        """Sum of the cross-entropies, in nats."""
+        classes = class_weights(self.weights, outputs.shape[1], outputs)
+        found = F.cross_entropy(outputs, targets.answers(), classes, ignore_index=UNKNOWN, reduction="none")
+        if targets.batch.weights is None or targets.rows is None:
+            return found.sum()
+        return (found * targets.batch.weights[targets.rows // targets.answer.shape[1]]).sum()
+
+    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
+        """Sums of positions, losses and right answers."""
+        answers = targets.answers()
+        right, known = (self.predict(outputs) == answers).sum(), (answers != UNKNOWN).sum()
+        return {"positions": known, "loss": self.loss(outputs, targets, form), "right": right}
+
+    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
+        """Accuracy over positions, in [0, 1], and mean loss."""
+        n = max(metric_sums["positions"], 1.0)
+        accuracy = metric_sums["right"] / n
+        return {"score": accuracy, "accuracy": accuracy, "loss": metric_sums["loss"] / n}
+
+    def predict(self, outputs: Tensor) -> Tensor:
+        """The most probable class of every position that was asked."""
+        return outputs.argmax(-1)
+
+
+objective = Segment

@@ -1,0 +1,225 @@
+"""Sets of labels, and a label per position: what is learned, refused, kept and scored."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.model_selection import GridSearchCV
+
+from selfpretrain import MultilabelClassifier, PositionClassifier, SequenceClassifier
+from selfpretrain.errors import DataError, SpecError
+from selfpretrain.estimators import labels
+from selfpretrain.estimators.scores import position_counts, position_measures, set_measures
+
+SHORT = {"width": 16, "depth": 1, "epochs": 10, "pretrain_epochs": 1, "batch_size": 8, "mixer": "s4d"}
+TOY = {"scale": "smoke"}
+random = np.random.RandomState(0)
+
+
+def bursts(number):
+    """Noise with a burst in two of three: where it is, and whether there is one and it is early."""
+    rows, positions, sets = [], [], []
+    for i in range(number):
+        length = random.randint(24, 40)
+        row, marks, told = random.randn(length) * 0.3, ["calm"] * length, []
+        if i % 3:
+            at = random.randint(0, length - 8)
+            row[at : at + 8] += 2
+            marks[at : at + 8] = ["burst"] * 8
+            told = ["burst", "early"] if at < length // 3 else ["burst"]
+        rows.append(row)
+        positions.append(marks)
+        sets.append(told)
+    return rows, positions, sets
+
+
+X, MARKS, SETS = bursts(75)
+NEW, NEW_MARKS, NEW_SETS = bursts(40)
+
+
+@pytest.fixture(scope="module")
+def multilabel():
+    return MultilabelClassifier(**SHORT).fit(X, SETS)
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    some = [None if i == 5 else row for i, row in enumerate(MARKS)]
+    some[6] = [None, *MARKS[6][1:]]
+    return PositionClassifier(**SHORT, n_members=2).fit(X, some)
+
+
+def test_sets_of_labels_are_learned(multilabel):
+    assert multilabel.classes_.tolist() == ["burst", "early"]
+    chances = multilabel.predict_proba(NEW)
+    assert chances.shape == (40, 2) and not np.allclose(chances.sum(1), 1)
+    assert (multilabel.predict(NEW) == (chances > 0.5)).all()
+    assert multilabel.predict_sets(NEW) == [multilabel.classes_[row > 0.5].tolist() for row in chances]
+    assert [] in multilabel.predict_sets(NEW)
+    assert multilabel.score(NEW, NEW_SETS) > 0.85
+    assert multilabel.explain(NEW[1:2])[0].answer == "burst"
+
+
+def test_measures_of_sets_are_those_of_scikit_learn(multilabel):
+    found = multilabel.evaluate(NEW, NEW_SETS, draws=20)
+    right = labels.indicators(NEW_SETS, multilabel.classes_)
+    told, chances = multilabel.predict(NEW), multilabel.predict_proba(NEW)
+    for measure, expected in {
+        "micro F1": metrics.f1_score(right, told, average="micro"),
+        "macro F1": metrics.f1_score(right, told, average="macro"),
+        "exact match": metrics.accuracy_score(right, told),
+        "average precision": metrics.average_precision_score(right, chances),
+        "AUROC": metrics.roc_auc_score(right, chances),
+    }.items():
+        assert found[measure].value == pytest.approx(expected), measure
+        assert found[measure].low <= expected <= found[measure].high
+    assert found["micro F1"].value == multilabel.score(NEW, NEW_SETS)
+    each = multilabel.by_class(NEW, NEW_SETS, draws=20)
+    assert list(each) == ["burst", "early"]
+    mean = np.mean([scores["average precision"].value for scores in each.values()])
+    assert mean == pytest.approx(found["average precision"].value)
+    nothing = set_measures(np.zeros((3, 2)), np.zeros((3, 2)))
+    assert nothing["micro F1"] == 1.0 and np.isnan(nothing["AUROC"])
+
+
+def test_a_table_of_zeros_and_ones_says_the_same_as_sets():
+    table = labels.indicators(SETS, np.array(["burst", "early"]))
+    again = MultilabelClassifier(**TOY).fit(X, table)
+    assert (again.predict_proba(NEW) == MultilabelClassifier(**TOY).fit(X, SETS).predict_proba(NEW)).all()
+    assert again.classes_.tolist() == [0, 1]
+    some = table.astype(float)
+    some[:30] = np.nan
+    few = MultilabelClassifier(**TOY).fit(X, some)
+    assert int(few.task_.load("train").labelled.sum()) + len(few.task_.load("val")) == 45
+
+
+def test_columns_of_a_table_are_names_of_labels():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pandas.DataFrame(labels.indicators(SETS, np.array(["burst", "early"])), columns=["b", "e"])
+    assert MultilabelClassifier(**TOY).fit(X, table).classes_.tolist() == ["b", "e"]
+
+
+@pytest.mark.slow
+def test_rare_labels_may_count_more():
+    few = SHORT | {"epochs": 4, "objective": None}
+    plain, heavy = (
+        MultilabelClassifier(**few, class_weight=how).fit(X, SETS).predict_proba(NEW)
+        for how in (None, {"early": 30})
+    )
+    assert heavy[:, 1].mean() > plain[:, 1].mean() + 0.1
+    for kind, y in ((MultilabelClassifier, SETS), (PositionClassifier, MARKS)):
+        low, high = sorted(kind(**TOY, class_weight="balanced").fit(X, y).predictor_.objective.weights)
+        assert high > 1.5 * low
+
+
+@pytest.mark.slow
+def test_settings_of_several_labels_are_searched(tmp_path):
+    grid = {"epochs": [1, 2]}
+    search = GridSearchCV(MultilabelClassifier(**SHORT | {"runs": str(tmp_path)}), grid, cv=2, refit=False)
+    search.fit(X, labels.indicators(SETS, np.array(["burst", "early"])))
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    stages = [path.name.split("-")[2] for path in (tmp_path / "stages").iterdir()]
+    assert stages.count("multilabel") == 4 and stages.count("masked") == 2
+
+
+def test_classes_of_positions_are_learned(tagger):
+    found, chances = tagger.predict(NEW), tagger.predict_proba(NEW)
+    assert [len(row) for row in found] == [len(row) for row in NEW]
+    assert all((row == tagger.classes_[p.argmax(1)]).all() for row, p in zip(found, chances, strict=True))
+    assert np.allclose(np.concatenate(chances).sum(1), 1)
+    assert tagger.score(NEW, NEW_MARKS) > 0.9
+    assert tagger.transform(NEW).shape == (40, 16)
+    with pytest.raises(SpecError, match="PositionClassifier does not answer about whole sequences"):
+        tagger.explain(NEW)
+
+
+def test_measures_of_positions_are_those_of_scikit_learn(tagger):
+    found = tagger.evaluate(NEW, NEW_MARKS, draws=20)
+    right, told = np.concatenate(NEW_MARKS), np.concatenate(tagger.predict(NEW))
+    for measure, expected in {
+        "accuracy": metrics.accuracy_score(right, told),
+        "balanced accuracy": metrics.balanced_accuracy_score(right, told),
+        "macro F1": metrics.f1_score(right, told, average="macro"),
+        "MCC": metrics.matthews_corrcoef(right, told),
+        "log loss": metrics.log_loss(right, np.concatenate(tagger.predict_proba(NEW))),
+    }.items():
+        assert found[measure].value == pytest.approx(expected), measure
+        assert found[measure].low <= expected <= found[measure].high
+    unknown = position_counts(np.full((1, 2), -1), [np.array([[0.3, 0.7], [0.2, 0.8]])])
+    assert np.isnan(position_measures(*unknown)["accuracy"])
+
+
+def test_what_is_not_known_is_not_learned_from(tagger):
+    whole = tagger.task_.data().whole
+    assert whole.labelled.tolist() == [i != 5 for i in range(75)]
+    assert whole.targets[6, :2].tolist() == [-1, tagger.classes_.tolist().index(MARKS[6][1])]
+    assert (whole.targets[7, len(X[7]) :] == -1).all()
+
+
+def test_letters_and_padded_tables_have_labels_at_positions():
+    words = PositionClassifier(**SHORT | {"epochs": 25}).fit(["abcab", "aabbc"] * 20, ["XYZXY", "XXYYZ"] * 20)
+    assert "".join(words.predict(["cabba"])[0]) == "ZXYYX"
+    padded = np.array([[1.0, 2.0, 3.0, np.nan]] * 30)
+    table = PositionClassifier(**TOY).fit(
+        padded, np.array([[0, 1, 0, 1]] * 30), X_unlabelled=[np.ones(6)] * 5
+    )
+    assert table.task_.data().whole.targets[0].tolist() == [0, 1, 0]
+    assert len(table.predict([np.ones(6)])[0]) == 6
+
+
+@pytest.mark.parametrize("kind", [MultilabelClassifier, PositionClassifier])
+def test_saved_and_loaded_they_answer_the_same_to_the_bit(kind, multilabel, tagger, tmp_path):
+    model = {MultilabelClassifier: multilabel, PositionClassifier: tagger}[kind]
+    again = kind.load(model.save(tmp_path / "model"))
+    pairs = zip(again.predict_proba(NEW), model.predict_proba(NEW), strict=True)
+    assert all((one == other).all() for one, other in pairs)
+    assert again.classes_.tolist() == model.classes_.tolist()
+    assert "burst" in (tmp_path / "model" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "said"),
+    [
+        (MultilabelClassifier, ["burst"] * 75, "every sequence needs a list of labels, not 'burst'"),
+        (MultilabelClassifier, np.full((75, 2), 3), "a table of labels holds 0 and 1, not '3'"),
+        (MultilabelClassifier, [[0, 1, 1]] * 75, "row 0: it has a label twice; is y a table of 0 and 1?"),
+        (MultilabelClassifier, [[]] * 75, "y holds no label"),
+        (PositionClassifier, [["calm"]] * 75, "labels for .* positions; there must be one for each"),
+        (PositionClassifier, MARKS[:3], "labels for 3 sequences, but there are 75"),
+        (PositionClassifier, [1] * 75, "every sequence needs a list of labels, not '1'"),
+        (PositionClassifier, [["calm"] * len(x) for x in X], "y holds 1 classes; there must be two"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_named(kind, y, said):
+    with pytest.raises((DataError, SpecError), match=said):
+        kind(**TOY).fit(X, y)
+
+
+def test_unknown_labels_are_refused_when_scores_are_asked_for(multilabel, tagger):
+    with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
+        multilabel.evaluate(NEW, [["saw"]] * 40)
+    with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
+        tagger.score(NEW[:1], [["saw"] * len(NEW[0])])
+
+
+@pytest.mark.slow
+def test_a_task_goes_to_the_estimator_that_suits_it():
+    import toys
+
+    for target, kind in {"sets": MultilabelClassifier, "positions": PositionClassifier}.items():
+        task = toys.Majority(target=target)
+        with pytest.raises(SpecError, match=f"targets are {target}; use {kind.__name__}"):
+            SequenceClassifier(**TOY).fit(task)
+        assert 0 <= kind(**TOY).fit(task).score(task) <= 1
+
+
+@pytest.mark.slow
+def test_comparisons_have_simple_methods_beside_them(tmp_path):
+    import toys
+    from selfpretrain.tasks.inspect.baselines import baseline_scores
+
+    model = MultilabelClassifier(**TOY | {"runs": str(tmp_path)}).fit(X, SETS)
+    rows = model.compare(seeds=1).to_rows()
+    assert {row["column"] for row in rows} == {"scratch", "scratch, tied", "SPT"}
+    assert all(row["score"] == row["test_micro F1"] for row in rows)
+    told = baseline_scores(toys.Majority(target="positions"))
+    assert told["logistic regression on the 4 positions on either side"] >= told["commonest class"]
