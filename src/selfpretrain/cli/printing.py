@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..report.results import ExperimentResults
     from ..runner.plan import Forecast
 
-    Outcome = Forecast | ExperimentResults | tuple[Path, int]
+    Outcome = Forecast | ExperimentResults | tuple[Path, int, str]
 
 
 PIPED = 240
@@ -33,7 +33,8 @@ def content_of(outcome: "Outcome") -> dict[str, Any]:
         stages = [dict(zip(outcome.headings, row, strict=True)) for row in outcome.rows]
         return {"stages": stages, "total": outcome.total, "seconds": outcome.seconds}
     if isinstance(outcome, tuple):
-        return {"plan": str(outcome[0]), "stages": outcome[1]}
+        plan, stages, how = outcome
+        return {"plan": str(plan), "stages": stages, "run by": how or "workers"}
     return {"report": str(outcome.folder / "report.html"), "rows": outcome.to_rows()}
 
 

@@ -121,8 +121,7 @@ class Fold(Imported):
 @functools.lru_cache(maxsize=64)
 def _fold_splits(place: Path, stamp: int, folds: int, fold: int) -> np.ndarray:
     whole, equal = _open(place, stamp).whole, _equal(place, stamp)
-    real, targets = whole.targets.is_floating_point(), whole.targets.numpy()
-    strata = np.where(whole.labelled.numpy(), 0, -1) if real else targets
+    strata = np.where(whole.labelled.numpy(), strata_of(whole.targets.numpy()), -1)
     assert whole.groups is not None, "asked by Imported.folded"
     return fold_splits(strata, whole.groups.numpy(), equal, folds, fold)
 
