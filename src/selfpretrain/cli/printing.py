@@ -33,8 +33,8 @@ def content_of(outcome: "Outcome") -> dict[str, Any]:
         stages = [dict(zip(outcome.headings, row, strict=True)) for row in outcome.rows]
         return {"stages": stages, "total": outcome.total, "seconds": outcome.seconds}
     if isinstance(outcome, tuple):
-        plan, stages, how = outcome
-        return {"plan": str(plan), "stages": stages, "run by": how or "workers"}
+        plan, count, how = outcome
+        return {"plan": str(plan), "stages": count, "run by": how or "workers"}
     return {"report": str(outcome.folder / "report.html"), "rows": outcome.to_rows()}
 
 
