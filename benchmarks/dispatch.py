@@ -30,7 +30,6 @@ from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.compare import prepare
 from selfpretrain.training.stage_folder import Folder
 
-
 FEW = 20
 
 
