@@ -1,7 +1,7 @@
 """Many workers that fail, by simulation: what workers do and how they own stages is the code that runs.
 
     python benchmarks/cluster.py [--stages 10000] [--workers 1000] [--failures 0.05]
-    python benchmarks/cluster.py --gpu a100
+    python benchmarks/cluster.py --gpu a100 [--gpus 8 64 512]
 
 Simulated are the clock, how long a stage takes (lognormal, half an hour on average; what a plan says of it
 is wrong by a third), listings (20 ms for 1,000 names) and failures of workers, which take their stage with
@@ -42,6 +42,9 @@ from selfpretrain.training import cost
 MEAN, SPREAD, WRONG = 1800.0, 0.7, 0.33
 REQUEST, PAGE = 0.02, 1000
 REPLACED, LOST = 300.0, 20.0
+PAUSES, READ = worker.LONGEST, survey._read
+PATIENT = 240.0
+"""Times that leases and pauses are longer where stages take days: a simulated month is not to take one."""
 FILES = ("recipe.json", "environment.json", "log.jsonl", "weights.safetensors", "predictions.safetensors")
 
 
@@ -164,7 +167,7 @@ class Cluster:
         self.jobs, self.left, self.luck, self.rate = jobs, dict(durations), luck, failures / 3600
         self.costs = {name: size * luck.lognormvariate(0.0, WRONG) for name, size in durations.items()}
         self.done: Counter = Counter()
-        self.lost, self.failed, self.last = 0.0, 0, 0.0
+        self.lost, self.failed, self.last, self.lease = 0.0, 0, 0.0, leases.SECONDS
 
     def live(self) -> None:
         dies = self.clock.now + (self.luck.expovariate(self.rate) if self.rate else float("inf"))
@@ -185,7 +188,7 @@ class Cluster:
         if worker.why_failed(store, leases.lease_records(store), 0.0, 1000):
             return "failed"
         try:
-            lease = Lease(store)
+            lease = Lease(store, self.lease)
         except Taken:
             return "busy"
         began, needs = self.clock.now, self.left[job.name]
@@ -242,14 +245,22 @@ class Instant(Executor):
     def close(self) -> None: ...
 
 
-def workers_alone(stages: int, workers: int, failures: float) -> dict[str, Any]:
-    luck = random.Random(0)
-    jobs, durations = planned(stages, luck)
-    chains = (durations[j.name] + (durations[j.after] if j.after else 0.0) for j in jobs)
-    ideal = max(sum(durations.values()) / workers, *chains)
+def least(jobs: list[Job], durations: dict[str, float], workers: int) -> float:
+    """Seconds; no schedule could be shorter than its longest chain, or than all work shared evenly."""
+    return max(sum(durations.values()) / workers, *worker.chains(jobs, durations).values())
+
+
+def workers_alone(
+    jobs: list[Job], durations: dict[str, float], workers: int, failures: float, patience: float = 1.0
+) -> dict[str, Any]:
+    """What became of stages and workers; leases and pauses are so many times as long as usual."""
+    luck, stages = random.Random(0), len(jobs)
+    ideal = least(jobs, durations, workers)
     cluster = Cluster(jobs, durations, luck, failures)
     worker.time = leases.time = survey.time = cluster.clock
-    worker.random, survey._read = luck, functools.lru_cache(4)(survey._read)
+    worker.random, survey._read = luck, functools.lru_cache(4)(READ)
+    worker.LONGEST, cluster.lease = PAUSES * patience, leases.SECONDS * patience
+    survey.SECONDS = cluster.lease
     leases._place = lambda: ""  # nothing is a process of this machine
     threading.stack_size(256 * 1024)
     cpu = real_time.process_time()
@@ -276,9 +287,9 @@ def driver(stages: int) -> dict[str, Any]:
     }
 
 
-def paper(gpu: str) -> dict[str, Any]:
-    """Days that all studies at the papers' scale would take on so many GPUs, longest chains first."""
-    hours, after = dict[str, float](), dict[str, str | None]()
+def paper(gpu: str, counts: list[int], failures: float) -> None:
+    """All studies at the papers' scale on so many GPUs."""
+    found = dict[str, Job]()
     workspace = Workspace(Path("runs"), quiet=True)
     with planning(workspace, "paper"):
         for name in names("studies"):
@@ -286,26 +297,14 @@ def paper(gpu: str) -> dict[str, Any]:
                 cells = find("studies", name).at("paper", 3).experiment("paper", 0).cells
             except (SpecError, DataError):  # it has no such scale
                 continue
-            for job in plan_jobs((cell.recipe for cell in cells), workspace):
-                hours[job.name] = cost.gpu_seconds(estimate(job).flops, gpu) / 3600
-                after[job.name] = job.after
-    chain = dict(hours)
-    for name in reversed(list(hours)):
-        if (before := after[name]) is not None:
-            chain[before] = max(chain[before], hours[before] + chain[name])
-    days = {}
-    for count in (1, 8, 64, 512):
-        ends, free, ready = dict[str, float](), [0.0] * count, [(0.0, n) for n in hours if after[n] is None]
-        while ready:
-            now = max(free[0], min(when for when, _ in ready))
-            when, name = max((one for one in ready if one[0] <= now), key=lambda one: chain[one[1]])
-            ready.remove((when, name))
-            ends[name] = now + hours[name]
-            heapq.heapreplace(free, ends[name])
-            ready += [(ends[name], n) for n in hours if after[n] == name]
-        days[f"days on {count}"] = round(max(ends.values()) / 24, 1)
-    total = {"stages": len(hours), "GPU hours": round(sum(hours.values()))}
-    return total | {"longest chain, days": round(max(chain.values()) / 24, 1)} | days
+            found |= {job.name: job for job in plan_jobs((cell.recipe for cell in cells), workspace)}
+        jobs = list(found.values())
+        durations = {job.name: cost.gpu_seconds(estimate(job).flops, gpu) for job in jobs}
+    chain = max(worker.chains(jobs, durations).values())
+    total = {"stages": len(jobs), "GPU hours": round(sum(durations.values()) / 3600)}
+    print(json.dumps(total | {"longest chain, days": round(chain / 86400, 1)}), flush=True)
+    for count in counts:
+        print(json.dumps(workers_alone(jobs, durations, count, failures, PATIENT), indent=1), flush=True)
 
 
 if __name__ == "__main__":
@@ -316,9 +315,11 @@ if __name__ == "__main__":
     parser.add_argument(
         "--gpu", default="", help="instead: what all studies would take on this kind, e.g. a100"
     )
+    parser.add_argument("--gpus", type=int, nargs="+", default=[8, 64, 512], help="for --gpu: how many")
     asked = parser.parse_args()
     if asked.gpu:
-        print(json.dumps(paper(asked.gpu), indent=1))
+        paper(asked.gpu, asked.gpus, asked.failures)
         raise SystemExit
     print(json.dumps(driver(asked.stages)), flush=True)
-    print(json.dumps(workers_alone(asked.stages, asked.workers, asked.failures), indent=1))
+    stages = planned(asked.stages, random.Random(0))
+    print(json.dumps(workers_alone(*stages, asked.workers, asked.failures), indent=1))

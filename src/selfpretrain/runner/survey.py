@@ -25,6 +25,7 @@ class Survey:
     finished: list[str]
     untested: list[str]  # of those, without predictions
     busy: list[str]  # whose owners were heard of
+    when: float  # by the clock of whoever keeps the files
     took: float = 0.0  # seconds
 
     def done(self, tested: set[str]) -> set[str]:
@@ -70,7 +71,7 @@ def surveyed(store: Store) -> Survey:
     for entry in store.entries():
         stage, _, name = entry.name.rpartition("/")
         files.setdefault(stage, {})[name] = entry.changed
-    fresh = store.clock() - SECONDS
+    now = store.clock()
 
     def those(fit: Callable[[dict[str, float]], bool]) -> list[str]:
         return [stage for stage, there in files.items() if fit(there)]
@@ -78,7 +79,8 @@ def surveyed(store: Store) -> Survey:
     return Survey(
         those(lambda there: RESULT in there),
         those(lambda there: RESULT in there and PREDICTIONS not in there),
-        those(lambda there: any(name.startswith(PREFIX) and there[name] > fresh for name in there)),
+        those(lambda there: any(name.startswith(PREFIX) and there[name] > now - SECONDS for name in there)),
+        now,
     )
 
 

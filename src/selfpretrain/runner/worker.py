@@ -67,24 +67,27 @@ def take_all(
 ) -> None:
     """Take ready stages until none is left that could become ready.
 
-    The longest chains come first, and every worker has another order of those that are about as long.
+    They are drawn: long chains of stages come early, and workers that look at once take different ones.
 
     Args:
         take: runs a stage, and tells what came of it.
     """
-    names, tested = {job.name for job in jobs}, {job.name for job in jobs if job.tested}
-    done, failed, idle, longest = set[str](), set[str](), 0, chains(jobs, costs)
+    tested, known = {job.name for job in jobs if job.tested}, {None, *(job.name for job in jobs)}
+    done, failed, missed = set[str | None](), set[str | None](), set[str]()
+    idle, when, longest = 0, 0.0, chains(jobs, costs)
     while standing():
         survey = surveys.latest()
+        if survey.when != when:
+            when, missed = survey.when, set()
         done |= survey.done(tested)
         jobs = [job for job in jobs if job.name not in done]
         left = {job.name for job in jobs}
         ready = [job for job in jobs if job.name not in failed and job.after not in left]
-        ready = [job for job in ready if job.after in done or job.after in {None} | names]
+        ready = [job for job in ready if job.after in done or job.after in known]
         if not ready:
             return
-        ready.sort(key=lambda job: -longest[job.name] * random.uniform(0.5, 1.0))
-        busy = set(survey.busy)
+        ready.sort(key=lambda job: random.expovariate(1 + longest[job.name] ** 2))
+        busy = missed.union(survey.busy)
         free = [job for job in ready if job.name not in busy]
         idle += 1
         for job in free[:MISSES] or (ready[:1] if idle <= MISSES else []):  # one may be free again, too
@@ -92,6 +95,7 @@ def take_all(
                 {"done": done, "failed": failed}.get(how, set()).add(job.name)
                 idle = 0
                 break
+            missed.add(job.name)
         if idle:
             time.sleep(min(PAUSE * 2 ** min(idle - 1, 9), LONGEST))
 
