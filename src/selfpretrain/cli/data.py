@@ -15,7 +15,7 @@ from rich.text import Text
 from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest
 from ..registry import resolve
 from ..system.progress import showing
-from .data_import import app as import_app
+from .data_import import import_data
 from .options import DataRoot, Json, Quiet, Set, assignments
 from .printing import print_json
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..tasks.inspect.checks import Finding
 
 app = typer.Typer(help="Get, prepare, import, show and check data.", no_args_is_help=True)
-app.add_typer(import_app)
+app.command("import")(import_data)
 
 TaskName = Annotated[
     str, typer.Argument(help="A task of `spt data list`, or package.module:Class.", metavar="TASK")

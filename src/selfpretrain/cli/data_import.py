@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 SHOWN = 40
 """Classes whose counts are shown, at most."""
 
-app = typer.Typer()
 Origin = Annotated[
     str,
     typer.Argument(
@@ -40,7 +39,6 @@ Header = Annotated[
 ]
 
 
-@app.command("import")
 def import_data(
     origin: Origin,
     name: Annotated[

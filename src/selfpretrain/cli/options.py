@@ -97,7 +97,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", "-s", help="Change a setting: task.train=500, pretrain.optim.lr=3e-3, s4d.mixer.states=32."
+        "--set", "-s", help="Change a setting: task.train=500, pretrain.batch=64, s4d.mixer.states=32."
     ),
 ]
 
