@@ -120,16 +120,9 @@ def workspace_of(
 
     from ..runner.workspace import Workspace
 
-    workspace = Workspace.of(runs, device, jobs, _share(settings or {}))
-    command, trackers = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ())
-    return replace(
-        workspace,
-        quiet=quiet,
-        command=command,
-        executor=executor,
-        executor_settings=settings or {},
-        trackers=trackers,
-    )
+    command, trackers, told = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ()), settings or {}
+    here = replace(Workspace.of(runs, device, jobs, _share(told)), quiet=quiet, command=command)
+    return replace(here, executor=executor, executor_settings=told, trackers=trackers)
 
 
 def _share(settings: dict[str, str]) -> float:

@@ -120,17 +120,12 @@ class Fold(Imported):
 
 @functools.lru_cache(maxsize=64)
 def _fold_splits(place: Path, stamp: int, folds: int, fold: int) -> np.ndarray:
-    whole, equal = _open(place, stamp).whole, _equal(place, stamp)
+    whole = _open(place, stamp).whole
+    equal = np.unique(whole.digests(), return_inverse=True)[1]
     real, targets = whole.targets.is_floating_point(), whole.targets.numpy()
     strata = np.where(whole.labelled.numpy(), 0, -1) if real else targets
     assert whole.groups is not None, "asked by Imported.folded"
     return fold_splits(strata, whole.groups.numpy(), equal, folds, fold)
-
-
-@functools.lru_cache(maxsize=4)
-def _equal(place: Path, stamp: int) -> np.ndarray:
-    """(n,) a number that equal sequences share."""
-    return np.unique(_open(place, stamp).whole.digests(), return_inverse=True)[1]
 
 
 @functools.lru_cache(maxsize=4)
