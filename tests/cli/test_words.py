@@ -40,6 +40,23 @@ def test_every_verb_has_an_example_that_it_understands(verb, capsys):
     assert all(flag in text for flag in flags) and app.EXAMPLES[verb].startswith(f"spt {verb} ")
 
 
+@pytest.mark.parametrize("columns", ["60", "80"])
+def test_help_cuts_no_word(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERMINAL_WIDTH", columns)
+    for words in (
+        [],
+        *([verb] for verb in app.VERBS),
+        ["data", "import"],
+        ["runs", "worker"],
+        ["model", "take"],
+    ):
+        assert app.run([*words, "--help"]) == 0
+        told = capsys.readouterr().out
+        assert "…" not in told and "..." not in told.replace("s3://...", "").replace("[ARGS]...", ""), words
+        assert max(map(len, told.splitlines())) <= int(columns)
+
+
 def test_verbs_are_shown_in_panels(capsys):
     text = said(capsys, "--help")
     assert text.index("compare") < text.index("Groups of further commands") < text.index("Look after folders")

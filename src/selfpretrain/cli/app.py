@@ -3,6 +3,7 @@
 import importlib
 import os
 import shlex
+import shutil
 import traceback
 from typing import Annotated
 
@@ -33,6 +34,8 @@ VERBS = {
 """The verbs in the order of ``spt --help``, and the module of each: only what is asked for is imported."""
 GROUPS = {"data", "model", "runs"}
 """Verbs that are groups of others."""
+PANELLED = 80
+"""Columns from which on panels have room for every flag and word; below, help is plain text."""
 PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(
     ("show", "run", "schema"), "Single runs"
 )
@@ -54,23 +57,28 @@ EXAMPLES = {
 }
 
 
-def command_line(*verbs: str) -> typer.Typer:
-    """The command with these verbs, or with all of them."""
+def command_line(*verbs: str, panels: bool = True) -> typer.Typer:
+    """The command with these verbs, or with all of them; help in panels, or as plain text."""
     app = typer.Typer(
         name="spt",
         help="Self-pretraining against training from scratch: fair comparisons of sequence models.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode="rich" if panels else None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(options)
     for verb in verbs or VERBS:
         module = importlib.import_module(f".{VERBS[verb]}", __package__)
-        for command in module.app.registered_commands if verb in EXAMPLES else []:
-            command.rich_help_panel = PANELS.get(verb)
-            command.epilog = f"Example: {EXAMPLES[verb]}"
+        for command in module.app.registered_commands:
+            command.short_help = (command.callback.__doc__ or "").partition("\n")[0]  # whole, never cut
+            if verb in EXAMPLES:
+                command.rich_help_panel = PANELS.get(verb)
+                command.epilog = f"Example: {EXAMPLES[verb]}"
         if verb in GROUPS:
-            app.add_typer(module.app, name=verb, rich_help_panel=PANELS[verb])
+            app.add_typer(
+                module.app, name=verb, short_help=module.app.info.help, rich_help_panel=PANELS[verb]
+            )
         else:
             app.add_typer(module.app)
     return app
@@ -80,7 +88,8 @@ def run(arguments: list[str]) -> int:
     """Run a command line; its exit code. Mistakes get one line, tracebacks with SPT_DEBUG=1 only."""
     try:
         known = [verb for verb in arguments[:1] if verb in VERBS]
-        command_line(*known)(arguments or ["--help"], prog_name="spt")
+        panels = shutil.get_terminal_size().columns >= PANELLED
+        command_line(*known, panels=panels)(arguments or ["--help"], prog_name="spt")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except KeyboardInterrupt:

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from ..registry import resolve
 from .options import Device, Json, assignments, workspace_of
+from .printing import say
 
 app = typer.Typer()
 
@@ -25,8 +25,7 @@ def bench(
     depth: Annotated[int, typer.Option(min=1, help="Layers on top of each other.")] = 1,
     causal: Annotated[bool, typer.Option("--causal", help="No position sees later ones.")] = False,
     match: Annotated[
-        str,
-        typer.Option(help="width: the same for all; params: as many parameters as attention or LSSL."),
+        str, typer.Option(help="width: the same for all; params: as many parameters as attention or LSSL.")
     ] = "width",
     repeats: Annotated[int, typer.Option(min=1, help="Rounds over everything; medians are shown.")] = 3,
     limit: Annotated[float, typer.Option(min=1, help="Seconds that one reading may take.")] = 60,
@@ -49,4 +48,4 @@ def bench(
         print((out / "bench.json").read_text(encoding="utf-8"))
         return
     Console().print(table(report))
-    Console().print(Text(f"figure: {out / 'bench.svg'}"), soft_wrap=True)
+    say(f"figure: {out / 'bench.svg'}")

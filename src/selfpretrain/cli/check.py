@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..errors import SpecError
 from ..registry import find, resolve
 from .options import Json
-from .printing import print_json
+from .printing import print_json, say, show_facts
 
 if TYPE_CHECKING:
     from ..mixers.base import Mixer
@@ -88,21 +87,17 @@ def _measured(mixer: "Mixer", lengths: str, width: int, causal: bool) -> "Report
 def _show(mixer: "Mixer", checks: "list[Check]", measured: "Report") -> None:
     from ..report.figures.scaling import table
 
-    console = Console()
     for check in checks:
         flops = "" if check.flops is None else f", {check.flops:.3g} FLOPs forward and backward"
         form = "causal" if check.place.causal else "bidirectional"
         size = (
             f"width {check.place.width}, length {check.place.length}, {check.parameters:,} parameters{flops}"
         )
-        console.print(Text(f"{check.mixer}, {form}: {size}", style="bold"), soft_wrap=True)
-        lines = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for probe in check.probes:
-            lines.add_row(probe.name, Text(probe.result, style=COLOURS[probe.result]), Text(probe.said))
-        console.print(lines)
+        say(f"{check.mixer}, {form}: {size}", style="bold")
+        show_facts(((p.name, Text(p.result, COLOURS[p.result]), p.said) for p in check.probes), "")
         no = "no" if check.denoises else "no, it answers once per sequence; from scratch: classify, regress"
-        console.print(f"can be pretrained: {', '.join(check.objectives) or no}\n", soft_wrap=True)
+        say(f"can be pretrained: {', '.join(check.objectives) or no}\n")
     if mixer.published:
-        console.print(Text(f"note: {mixer.published}"), soft_wrap=True)
+        say(f"note: {mixer.published}")
     if measured.readings:
-        console.print(table(measured))
+        Console().print(table(measured))

@@ -17,15 +17,14 @@ from ..registry import resolve
 from ..system.progress import showing
 from .data_import import app as import_app
 from .options import DataRoot, Json, Quiet, Set, assignments
-from .printing import print_json
+from .printing import print_json, say, show_facts, wide
 
 if TYPE_CHECKING:
     from ..data.schema import Split
     from ..tasks.base import Task
-    from ..tasks.inspect.checks import Finding
 
 app = typer.Typer(help="Get, prepare, import, show and check data.", no_args_is_help=True)
-app.add_typer(import_app)
+app.registered_commands += import_app.registered_commands
 
 TaskName = Annotated[
     str, typer.Argument(help="A task of `spt data list`, or package.module:Class.", metavar="TASK")
@@ -46,8 +45,8 @@ def list_tasks(as_json: Json = False, data_root: DataRoot = None) -> None:
     table = Table(*found[0], box=None, padding=(0, 1, 0, 0), header_style="bold")
     for line in found:
         table.add_row(*map(Text, line.values()))
-    Console().print(table)
-    Console().print(Text(f"data folders: {', '.join(map(str, paths.folders()))}"), soft_wrap=True)
+    wide().print(table)
+    say(f"data folders: {', '.join(map(str, paths.folders()))}")
 
 
 @app.command()
@@ -68,16 +67,16 @@ def get(
 
     wanted = _task(task, None)
     if there := paths.find(*wanted.places):
-        _say(f"{there} is there already; next: spt data make {task}")
+        say(f"{there} is there already; next: spt data make {task}")
         return
     if wanted.downloads and not release and vars(wanted).get("source") == "generated":
-        _say(f"{task} is generated here, nothing is downloaded; next: spt data make {task}")
-        _say(f"--release gets {wanted.downloads[0].url} all the same (8 GB, 19 GB unpacked)")
+        say(f"{task} is generated here, nothing is downloaded; next: spt data make {task}")
+        say(f"--release gets {wanted.downloads[0].url} all the same (8 GB, 19 GB unpacked)")
         return
     if not wanted.downloads:
         if wanted.card.get:
             raise DataError(f"{task} has no download; {wanted.card.get}")
-        _say(f"{task}: nothing to get, it is {state(wanted)}")
+        say(f"{task}: nothing to get, it is {state(wanted)}")
         return
     with resumable(), showing(quiet):
         for wish in wanted.downloads:
@@ -85,27 +84,28 @@ def get(
                 place = download.get(wish, wait)
             except DataError as error:
                 raise DataError("; ".join(filter(None, [str(error), wanted.card.get]))) from error
-            _say(str(place))
-    _say(f"next: spt data make {task}{' -s source=lra' if release else ''}")
+            say(str(place))
+    say(f"next: spt data make {task}{' -s source=lra' if release else ''}")
 
 
 @app.command()
 def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet: Quiet = False) -> None:
     """Prepare a task's examples now rather than when they are first used."""
+    from ..data.schema import SPLITS
     from ..report.format import quantity
     from ..system.events import duration
     from ..tasks._prepared import Prepared
 
     wanted, begin = _task(task, settings), time.monotonic()
     if not isinstance(wanted, Prepared):
-        _say(f"{task}: nothing to prepare, its examples are made or read when they are used")
+        say(f"{task}: nothing to prepare, its examples are made or read when they are used")
         return
     there = wanted.place.exists()
     with resumable(), showing(quiet):
-        counts = [f"{len(wanted.load(split)):,} {split}" for split in _splits()]
+        counts = [f"{len(wanted.load(split)):,} {split}" for split in SPLITS]
     size = sum(file.stat().st_size for file in wanted.place.rglob("*") if file.is_file())
     took = "was there already" if there else f"took {duration(time.monotonic() - begin)}"
-    _say(f"{wanted.place}: {', '.join(counts)}; {quantity(float(size))}B; {took}")
+    say(f"{wanted.place}: {', '.join(counts)}; {quantity(float(size))}B; {took}")
 
 
 @app.command()
@@ -129,7 +129,7 @@ def show(
         Console().print(preview_terminal.render(view))
     else:
         preview_figure.save_figure(view, out)
-        _say(f"figure: {out}")
+        say(f"figure: {out}")
 
 
 @app.command()
@@ -152,7 +152,7 @@ def check(
         report = {"task": task, "fine": not wrong, "findings": [dataclasses.asdict(f) for f in found]}
         print_json(report)
     else:
-        Console().print(_findings(found))
+        show_facts((Text(f.level, COLOURS[f.level]), Text(f.what, "bold"), f.said) for f in found)
     raise typer.Exit(int(wrong))
 
 
@@ -174,10 +174,10 @@ def verify(
         for place in places:
             try:
                 open_set(place, again=True)
-                _say(f"fine   {place}")
+                say(f"fine   {place}")
             except DamagedData as error:
                 wrong += 1
-                _say(f"wrong  {error}")
+                say(f"wrong  {error}")
     raise typer.Exit(int(wrong > 0))
 
 
@@ -198,29 +198,10 @@ def _task(name: str, settings: list[str] | None) -> "Task":
     return amended(resolve("tasks", name), changes)
 
 
-def _splits() -> "tuple[Split, ...]":
+def _split(name: str) -> "Split":
     from ..data.schema import SPLITS
 
-    return SPLITS
-
-
-def _split(name: str) -> "Split":
-    for split in _splits():
+    for split in SPLITS:
         if split == name:
             return split
-    raise SpecError(f"--split {name}: there is no such split{nearest(name, _splits())}")
-
-
-def _findings(found: "list[Finding]") -> Table:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for finding in found:
-        table.add_row(
-            Text(finding.level, style=COLOURS[finding.level]),
-            Text(finding.what, style="bold"),
-            Text(finding.said),
-        )
-    return table
-
-
-def _say(line: str) -> None:
-    Console().print(Text(line), soft_wrap=True)
+    raise SpecError(f"--split {name}: there is no such split{nearest(name, SPLITS)}")

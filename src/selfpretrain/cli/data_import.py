@@ -5,14 +5,12 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ..data.importing.kinds import AudioFeatures, Kind, MissingPolicy, TargetKind
 from ..errors import DataError, printable
 from ..system.progress import showing
 from .options import DataRoot
+from .printing import say, show_facts
 
 if TYPE_CHECKING:
     from ..data.prepared import PreparedSet
@@ -100,7 +98,7 @@ def import_data(
     if quiet:
         return
     _show(f"{name} is imported", _outcome(made), made.meta["about"]["notes"])
-    Console().print(Text(f"next: spt data check {name}, then spt compare --task {name}"), soft_wrap=True)
+    say(f"next: spt data check {name}, then spt compare --task {name}")
 
 
 def _agree(name: str, there: bool, yes: bool) -> None:
@@ -121,14 +119,10 @@ def _agree(name: str, there: bool, yes: bool) -> None:
 
 
 def _show(title: str, facts: dict[str, str], notes: list[str]) -> None:
-    console = Console()
-    console.print(Text(printable(title), style="bold"))
-    table = Table(box=None, show_header=False, padding=(0, 2))
-    for what, value in facts.items():
-        table.add_row(what, Text(printable(value)))
-    console.print(table)
+    say(printable(title), style="bold")
+    show_facts(((f"  {what}", printable(value)) for what, value in facts.items()), "")
     for note in notes:
-        console.print(Text(printable(f"note: {note}")), soft_wrap=True)
+        say(printable(f"note: {note}"))
 
 
 def _outcome(made: "PreparedSet") -> dict[str, str]:

@@ -6,13 +6,11 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ..errors import SpecError, nearest
 from ..registry import SHELVES, about, find, names
 from .options import DataRoot, Json
-from .printing import print_json, wide
+from .printing import print_json, show_facts
 
 app = typer.Typer()
 SETTINGS = "settings"
@@ -37,10 +35,7 @@ def list_shelf(
     if as_json:
         print_json(rows)
         return
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for known, said in rows.items():
-        table.add_row(Text(known, style="bold"), Text(str(said)))
-    wide().print(table)
+    show_facts((known, str(said)) for known, said in rows.items())
 
 
 def _offered(shelf: str) -> dict[str, str]:

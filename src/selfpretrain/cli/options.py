@@ -105,7 +105,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", "-s", help="Change a setting: task.train=500, pretrain.optim.lr=3e-3, s4d.mixer.states=32."
+        "--set", "-s", help="Change a setting: task.train=500, pretrain.batch=64, s4d.mixer.states=32."
     ),
 ]
 
@@ -128,16 +128,9 @@ def workspace_of(
 
     from ..runner.workspace import Workspace
 
-    workspace = Workspace.of(runs, device, jobs, _share(settings or {}))
-    command, trackers = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ())
-    return replace(
-        workspace,
-        quiet=quiet,
-        command=command,
-        executor=executor,
-        executor_settings=settings or {},
-        trackers=trackers,
-    )
+    command, trackers, told = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ()), settings or {}
+    here = replace(Workspace.of(runs, device, jobs, _share(told)), quiet=quiet, command=command)
+    return replace(here, executor=executor, executor_settings=told, trackers=trackers)
 
 
 def _share(settings: dict[str, str]) -> float:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def show_forecast(forecast: "Forecast") -> None:
         table.add_row(*map(Text, row))
     wide().print(Text(title, style="bold"))
     wide().print(table)
-    Console().print(Text(forecast.total), soft_wrap=True)
+    say(forecast.total)
 
 
 def show_plan(plan: Path, stages: int, how: str) -> None:
@@ -78,6 +79,20 @@ def show_plan(plan: Path, stages: int, how: str) -> None:
         "the same command without --detach makes the page",
         soft_wrap=True,
     )
+
+
+def say(line: str, style: str = "") -> None:
+    """Print a line that is broken where the terminal ends, or not at all where nobody looks."""
+    Console().print(Text(line, style=style), soft_wrap=True)
+
+
+def show_facts(rows: Iterable[tuple[str | Text, ...]], style: str = "bold") -> None:
+    """Print facts, one a line: what, in a style, and what to say of it."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for what, *said in rows:
+        shown = (Text(each) if isinstance(each, str) else each for each in said)
+        table.add_row(Text(what, style) if isinstance(what, str) else what, *shown)
+    wide().print(table)
 
 
 def wide() -> Console:
@@ -106,6 +121,5 @@ def show_report(folder: Path, analysis: "Analysis | None" = None) -> None:
     """Print what an experiment's folder holds, and where its report is."""
     from ..report import page
 
-    console = Console()
-    console.print(page.show(folder, analysis))
-    console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)
+    Console().print(page.show(folder, analysis))
+    say(f"report: {folder / 'report.html'}")

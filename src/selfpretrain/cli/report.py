@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from .options import Json
-from .printing import content_of, print_json, show_report
+from .printing import content_of, print_json, say, show_report
 
 app = typer.Typer()
 
@@ -30,12 +28,10 @@ def report(
         page.write(folder, found)
         if pdf:
             page.write_pdf(folder, found)
-        made.append(found.results)
-        if as_json:
-            continue
-        if len(folders) == 1:
+        made.append(content_of(found.results))
+        if len(folders) == 1 and not as_json:
             show_report(folder, found)
-        else:
-            Console().print(Text(f"{found.results.record.title}: {folder / 'report.html'}"), soft_wrap=True)
+        elif not as_json:
+            say(f"{found.results.record.title}: {folder / 'report.html'}")
     if as_json:
-        print_json([content_of(each) for each in made])
+        print_json(made)

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from ..errors import SpecError
 from . import options as flags
+from .printing import say
 
 Folder = Annotated[
     Path,
@@ -35,7 +35,7 @@ def verify(folder: Folder) -> None:
         bad = sum(finding.level == "wrong" for finding in found)
         fine, wrong = fine + (not bad), wrong + bad
         for finding in found:
-            console.print(Text(f"{finding.level}  {finding.said}"), soft_wrap=True)
+            say(f"{finding.level}  {finding.said}")
     console.print(f"{fine} stages, studies and caches are fine, {wrong} files are not")
     raise typer.Exit(int(wrong > 0))
 
@@ -62,25 +62,22 @@ def worker(
         done = work(replace(workspace, lease=lease), tuple(trust or ()), attempts)
     console = Console()
     for reason, stages in done.refused.items():
-        console.print(
-            Text(f"refused  {len(stages)} stages on {socket.gethostname()}: {reason}"), soft_wrap=True
-        )
+        say(f"refused  {len(stages)} stages on {socket.gethostname()}: {reason}")
     for stage, reason in done.failed.items():
-        console.print(Text(f"failed  {stage}: {reason}"), soft_wrap=True)
+        say(f"failed  {stage}: {reason}")
     console.print(f"{len(done.finished)} stages run here, {len(done.failed)} failed")
     raise typer.Exit(2 if done.refused else int(bool(done.failed)))
 
 
 @app.command()
 def cancel(
-    folder: Folder,
-    plan: Annotated[str, typer.Argument(help="A plan by its name; default: all.")] = "",
+    folder: Folder, plan: Annotated[str, typer.Argument(help="A plan by its name; default: all.")] = ""
 ) -> None:
     """Take plans back: workers save a checkpoint within seconds and end; what has finished stays."""
     from ..runner.detached import cancel
 
     taken = cancel(folder, plan)
-    Console().print(Text(f"cancelled: {', '.join(taken) or 'there was no such plan'}"), soft_wrap=True)
+    say(f"cancelled: {', '.join(taken) or 'there was no such plan'}")
 
 
 @app.command()
@@ -93,7 +90,7 @@ def status(folder: Folder) -> None:
     for each in found:
         if each.standing not in ("done", "waiting"):
             told = f", attempt {each.attempts}: {each.told}" if each.told else ""
-            console.print(Text(f"{each.standing}  {each.stage}{told}"), soft_wrap=True)
+            say(f"{each.standing}  {each.stage}{told}")
     counts = {state: sum(each.standing == state for each in found) for state in STATES}
     console.print(", ".join(f"{count} {state}" for state, count in counts.items()))
     lost, again = sum(each.lost for each in found), sum(max(0, each.attempts - 1) for each in found)
@@ -134,7 +131,7 @@ def why(
     from ..runner.upkeep import why
 
     for line in why(fingerprint, runs):
-        Console().print(Text(line), soft_wrap=True)
+        say(line)
 
 
 @app.command()
@@ -148,7 +145,7 @@ def gc(
     gone = upkeep.delete(found) if delete else found
     console, size, count = Console(), 0, 0
     for each in gone:
-        console.print(Text(f"{each.size / 1e6:9.1f} MB  {each.folder.name}"), soft_wrap=True)
+        say(f"{each.size / 1e6:9.1f} MB  {each.folder.name}")
         size, count = size + each.size, count + 1
     console.print(
         f"{count} stages, {size / 1e6:.1f} MB " + ("deleted" if delete else "; --delete deletes them")
@@ -163,7 +160,7 @@ def copy(
     """Copy all runs from a folder to a bucket or back, byte by byte."""
     from ..system import mirror
 
-    Console().print(Text(f"{mirror.copy(source, target)} files are in {target}"), soft_wrap=True)
+    say(f"{mirror.copy(source, target)} files are in {target}")
 
 
 @app.command()

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import SpecError, StoreError
-from .options import DataRoot, Json
-from .printing import print_json
+from .options import DataRoot, Json, Trust
+from .printing import print_json, say, show_facts
 
 if TYPE_CHECKING:
     from ..report.paper_numbers import PaperNumber
@@ -43,10 +43,7 @@ def show(
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Hash the examples anew, where the data are at hand.")
     ] = True,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(help="A package from outside whose specs may be loaded for that; can be repeated."),
-    ] = None,
+    trust: Trust = None,
     data_root: DataRoot = None,
 ) -> None:
     """Trace a printed number: recipe, stages, code, data, cost, and what training saw of val and test.
@@ -74,20 +71,14 @@ def show(
 
 
 def _show(provenance: "Provenance") -> None:
-    console = Console()
-    console.print(Text(provenance.stage, style="bold"), soft_wrap=True)
+    say(provenance.stage, style="bold")
     for title, facts in _chapters(provenance):
-        lines = list(facts)
-        if not lines:
-            continue
-        console.print(Text(f"\n{title}", style="bold"))
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for what, value in lines:
-            table.add_row(Text(what, style="dim"), Text(value))
-        console.print(table)
-    console.print(Text(f"\nfolder: {provenance.folder}"), soft_wrap=True)
+        if lines := list(facts):
+            say(f"\n{title}", style="bold")
+            show_facts(lines, "dim")
+    say(f"\nfolder: {provenance.folder}")
     if provenance.unreadable:
-        console.print(Text(f"note: not readable: {', '.join(provenance.unreadable)}", style="yellow"))
+        say(f"note: not readable: {', '.join(provenance.unreadable)}", style="yellow")
 
 
 def _chapters(provenance: "Provenance") -> "Iterator[tuple[str, Iterator[tuple[str, str]]]]":
@@ -186,21 +177,19 @@ def _show_cells(folder: Path, as_json: bool) -> None:
 
     results = read(folder)
     if as_json:
-        keys = ("study", "task", "row", "column", "seed", "score", "stage")
-        rows = [{key: row[key] for key in keys} for row in results.to_rows()]
-        named = [row | {"stage": Path(row["stage"]).name} for row in rows]
-        print_json(named)
+        keys = ("study", "task", "row", "column", "seed", "fold", "score")
+        rows = results.to_rows()
+        print_json([{k: r[k] for k in keys if k in r} | {"stage": Path(r["stage"]).name} for r in rows])
         return
-    console = Console()
-    console.print(Text(f"{folder.name}: {results.record.title}", style="bold"), soft_wrap=True)
+    say(f"{folder.name}: {results.record.title}", style="bold")
     table = Table("task", "row", "column", "seed", "test", "stage", box=None, padding=(0, 2, 0, 0))
     for task in results.tasks:
         for cell in task.cells:
             score = "missing" if cell.score is None else f"{cell.score:.4f}"
             stage = Text(Path(cell.record.stages[-1]).name, no_wrap=True)
-            table.add_row(task.label, cell.row, cell.column, str(cell.seed), score, stage)
-    console.print(table, soft_wrap=True)
-    console.print("next: spt show STAGE")
+            table.add_row(task.label, cell.row, cell.column, task.repetition(cell), score, stage)
+    Console().print(table, soft_wrap=True)
+    say("next: spt show STAGE")
 
 
 def sparkline(values: list[float], width: int = WIDTH) -> str:

@@ -100,10 +100,10 @@ def _every(
     request: "Callable[[str], Request]",
     one: "Callable[[Request], Outcome]",
     workspace: "Workspace",
-    as_json: bool,
+    json: bool,
 ) -> None:
     asked, different, found = 0, set[str](), dict[str, Any]()
-    console = Console(quiet=as_json)
+    console = Console(quiet=json)
     for each in names("studies"):
         try:
             wanted = request(each)
@@ -113,7 +113,7 @@ def _every(
             console.print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             found[each] = {"left_out": str(error)}
             continue
-        if as_json:
+        if json:
             found[each] = content_of(outcome)
         else:
             show(outcome)
@@ -121,7 +121,7 @@ def _every(
         asked += sum(len(cell.recipe.stages) for cell in cells)
         different |= {workspace.stage(p).name for cell in cells for p in cell.recipe.prefixes()}
     console.print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
-    if as_json:
+    if json:
         print_json({"asked": asked, "different": len(different), "studies": found})
 
 

@@ -141,6 +141,8 @@ def pooled(folds: Sequence[CellResult]) -> CellResult:
 
     Scores are means over folds; on test, that of all answers together where they are there.
     """
+    if len(folds) == 1:
+        return folds[0]
     parts = tuple(fold.scored for fold in folds)
     answers = joined([part.predictions for part in parts])
     scores = {

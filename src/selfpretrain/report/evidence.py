@@ -49,14 +49,13 @@ def joined(parts: Sequence[Predictions | None]) -> Predictions | None:
     found = [part for part in parts if part is not None]
     if not found or len(found) < len(parts):
         return None
-    clusters, first = list[NDArray[Any]](), 0
-    for part in found:
-        own = np.arange(len(part.target)) if part.cluster is None else part.cluster
-        clusters.append(own + first)
-        first = int(clusters[-1].max()) + 1
-    prediction = np.concatenate([part.prediction for part in found])
-    target = np.concatenate([part.target for part in found])
-    return Predictions(prediction, target, None if first == len(target) else np.concatenate(clusters))
+    own = [np.arange(len(part.target)) if part.cluster is None else part.cluster for part in found]
+    named = np.concatenate([np.stack([np.full_like(each, at), each]) for at, each in enumerate(own)], axis=1)
+    clusters = np.unique(named, axis=1, return_inverse=True)[1].ravel()
+    prediction, target = (
+        np.concatenate([vars(part)[name] for part in found]) for name in ("prediction", "target")
+    )
+    return Predictions(prediction, target, None if clusters.max() + 1 == len(target) else clusters)
 
 
 def read_predictions(path: Path, known: str = "") -> Predictions | None:

@@ -54,6 +54,10 @@ class TaskResults:
         """Into how many parts the data are divided, each of which is the test split once."""
         return 1 + max(cell.record.fold for cell in self.cells)
 
+    def repetition(self, cell: CellResult) -> str:
+        """The seed of a cell, and of several folds which."""
+        return f"{cell.seed}, fold {cell.record.fold + 1}" if self.folds > 1 else str(cell.seed)
+
     @property
     def headline(self) -> tuple[str, str]:
         """The treatment and the control that the verdict compares."""
@@ -75,18 +79,14 @@ class TaskResults:
 
     @cached_property
     def _placed(self) -> dict[tuple[str, str], dict[int, CellResult]]:
-        parts: dict[tuple[str, str], dict[int, dict[int, CellResult]]] = {}
+        parts: dict[tuple[str, str, int], dict[int, CellResult]] = {}
         for cell in sorted((c for c in self.cells if c.score is not None), key=lambda cell: cell.seed):
-            place = parts.setdefault((cell.row, cell.column), {})
-            place.setdefault(cell.seed, {})[cell.record.fold] = cell
-        return {
-            place: {
-                seed: pooled(list(folds.values())) if self.folds > 1 else folds[0]
-                for seed, folds in seeds.items()
-                if len(folds) == self.folds
-            }
-            for place, seeds in parts.items()
-        }
+            parts.setdefault((cell.row, cell.column, cell.seed), {})[cell.record.fold] = cell
+        found: dict[tuple[str, str], dict[int, CellResult]] = {}
+        for (row, column, seed), folds in parts.items():
+            if len(folds) == self.folds:
+                found.setdefault((row, column), {})[seed] = pooled(list(folds.values()))
+        return found
 
     def printed(self, row: str, column: str) -> PaperNumber | None:
         """What the paper prints for a row and a column, whatever the seed."""

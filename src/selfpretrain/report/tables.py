@@ -338,8 +338,7 @@ def _counted(metric: Metric) -> str:
 
 
 def _run(cell: CellResult, task: TaskAnalysis) -> tuple[Entry, ...]:
-    fold = f", fold {cell.record.fold + 1}" if task.task.folds > 1 else ""
-    known, metric = (Entry(cell.row), Entry(cell.column), Entry(f"{cell.seed}{fold}")), task.metric
+    known, metric = tuple(map(Entry, (cell.row, cell.column, task.task.repetition(cell)))), task.metric
     if not cell.finished:
         return (*known, MISSING, *([BLANK] * 6))
     scored = cell.scored

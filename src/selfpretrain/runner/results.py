@@ -263,15 +263,10 @@ def hashes(task: Task) -> Manifest:
 
 
 def _pooled_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    """What simple methods score on a task: of several folds, the mean over all test examples."""
+    """What simple methods score on a task: of several folds, which are about equally large, the mean."""
     found = [_baselines(part, workspace) for part in task.parts()]
-    if len(found) == 1:
-        return found[0]
-    counts = [len(manifest(part, workspace)["test"]) for part in task.parts()]
     everywhere = [name for name in found[0] if all(name in scores for scores in found)]
-    return {
-        name: float(np.average([scores[name] for scores in found], weights=counts)) for name in everywhere
-    }
+    return {name: float(np.mean([scores[name] for scores in found])) for name in everywhere}
 
 
 def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:

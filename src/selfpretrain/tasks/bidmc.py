@@ -52,10 +52,7 @@ class Bidmc(Prepared):
         get="PhysioNet's folder bidmc_csv; or BIDMC32HR_TRAIN.ts and so on, which know no patients",
     )
     downloads = (
-        Download(
-            f"https://physionet.org/static/published-projects/bidmc/{ARCHIVE}.zip",
-            into=ARCHIVE,
-        ),
+        Download(f"https://physionet.org/static/published-projects/bidmc/{ARCHIVE}.zip", into=ARCHIVE),
     )
     places = (*PLACES, *(f"BIDMC32{name}_TRAIN.ts" for name in ("HR", "RR", "SpO2")))
 

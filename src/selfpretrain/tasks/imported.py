@@ -120,16 +120,11 @@ class Fold(Imported):
 
 @functools.lru_cache(maxsize=64)
 def _fold_splits(place: Path, stamp: int, folds: int, fold: int) -> np.ndarray:
-    whole, equal = _open(place, stamp).whole, _equal(place, stamp)
+    whole = _open(place, stamp).whole
+    equal = np.unique(whole.digests(), return_inverse=True)[1]
     strata = np.where(whole.labelled.numpy(), strata_of(whole.targets.numpy()), -1)
     assert whole.groups is not None, "asked by Imported.folded"
     return fold_splits(strata, whole.groups.numpy(), equal, folds, fold)
-
-
-@functools.lru_cache(maxsize=4)
-def _equal(place: Path, stamp: int) -> np.ndarray:
-    """(n,) a number that equal sequences share."""
-    return np.unique(_open(place, stamp).whole.digests(), return_inverse=True)[1]
 
 
 @functools.lru_cache(maxsize=4)

@@ -12,19 +12,7 @@ from .. import format
 from ..analysis import TaskAnalysis
 from ..record import Measure, Metric
 from ..statistics import Estimate, Ranks
-from .style import (
-    COLOURS,
-    INK,
-    MARKERS,
-    PAPER,
-    STYLES,
-    canvas,
-    drawn,
-    inked,
-    legend_above,
-    possible,
-    thin,
-)
+from .style import COLOURS, INK, MARKERS, PAPER, STYLES, canvas, drawn, inked, legend_above, possible, thin
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
