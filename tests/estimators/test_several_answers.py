@@ -194,6 +194,12 @@ def test_labels_that_cannot_be_used_are_named(kind, y, said):
         kind(**TOY).fit(X, y)
 
 
+@pytest.mark.parametrize("y", [SETS, MARKS, np.zeros((75, 2), int)])
+def test_a_classifier_of_one_label_says_who_takes_several(y):
+    with pytest.raises(DataError, match="MultilabelClassifier takes a set for each, PositionClassifier one"):
+        SequenceClassifier(**TOY).fit(X, y)
+
+
 def test_unknown_labels_are_refused_when_scores_are_asked_for(multilabel, tagger):
     with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
         multilabel.evaluate(NEW, [["saw"]] * 40)
