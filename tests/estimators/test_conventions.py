@@ -1,9 +1,16 @@
 """The conventions of scikit-learn, by its own checks; each exception has a reason."""
 
+import pickle
+
+import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from selfpretrain.estimators.classifier import SequenceClassifier
+from selfpretrain.estimators.multilabel import MultilabelClassifier
+from selfpretrain.estimators.positions import PositionClassifier
 from selfpretrain.estimators.pretrainer import SequencePretrainer
 from selfpretrain.estimators.regressor import SequenceRegressor
 
@@ -30,3 +37,40 @@ EXCEPTIONS = {
 @pytest.mark.filterwarnings("ignore")
 def test_check(estimator, check):
     check(estimator)
+
+
+WITHOUT_LABELS = (
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_set_params",
+)
+"""Checks that hold for several labels, too; the others fit one label for each row, which these refuse."""
+
+
+@pytest.mark.parametrize("kind", [MultilabelClassifier, PositionClassifier])
+@pytest.mark.parametrize("name", WITHOUT_LABELS)
+def test_check_of_several_labels(kind, name):
+    getattr(estimator_checks, name)(kind.__name__, kind(**SMALL))
+
+
+@pytest.mark.parametrize("kind", [MultilabelClassifier, PositionClassifier])
+def test_what_checks_of_fitted_estimators_ask_holds_for_several_labels(kind):
+    random = np.random.RandomState(0)
+    x, y = random.randn(30, 6), np.array([[1, 0, 1, 0, 0, 1], [0, 1, 0, 1, 1, 0]] * 15)
+    model = kind(scale="smoke")
+    with pytest.raises(NotFittedError):
+        model.predict(x)
+    before = model.get_params()
+    assert model.fit(x, y) is model and model.get_params() == before
+    assert model.n_features_in_ == 6
+    with pytest.raises(ValueError, match="X has 5 features, but"):
+        model.predict(x[:, :5])
+    again = pickle.loads(pickle.dumps(model))  # as programs that search settings in parallel do
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    np.testing.assert_array_equal(kind(scale="smoke").fit(x, y).predict(x), model.predict(x))
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        kind(scale="smoke").fit(x)

@@ -154,6 +154,27 @@ def test_a_time_limit_takes_steps_away():
     assert first.budget.hours + last.budget.hours == pytest.approx(0.02 / 60)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "mixer", "longest", "size"),
+    [
+        pytest.param(1e-6, "s4d", 1000, (192, 6), marks=pytest.mark.slow),
+        (1e-6, "s4d", 30, (64, 2)),  # fewer positions than the next network has parameters
+        (1e-6, "attention", 100, (96, 3)),
+        (10.0, "s4d", 1000, (64, 2)),
+    ],
+)
+def test_a_time_limit_may_leave_room_for_a_larger_network(monkeypatch, seconds, mixer, longest, size):
+    monkeypatch.setattr(settings.cost, "seconds_per_step", lambda recipe: seconds)
+    rows = list(np.random.RandomState(0).randn(3000, longest).astype(np.float32))
+    model = SequenceClassifier(mixer=mixer, time_limit=60)
+    (recipe,) = model._recipes(model._taken_in(rows, [0, 1] * 1500, None, None, None))
+    assert (recipe.model.width, recipe.model.depth) == size
+    assert recipe.last.optim.lr == pytest.approx((4e-3 if mixer == "s4d" else 2e-3) * 64 / size[0])
+    fixed = SequenceClassifier(mixer=mixer, time_limit=60, width=64)
+    fixed._adopt(recipe.task.form)
+    assert fixed._recipes(recipe.task)[0].model.width == 64
+
+
 def test_half_a_batch_is_tried_once_where_memory_ends(monkeypatch):
     from selfpretrain.estimators import base
 

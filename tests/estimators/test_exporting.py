@@ -25,7 +25,11 @@ warnings.simplefilter("ignore")
 X, y = waves(24, seed=0)
 kind, mixer, objective, members, path, length = sys.argv[1:]
 settings = dict(scale="smoke", mixer=mixer, objective=objective, n_members=int(members))
-model = getattr(selfpretrain, kind)(**settings).fit(X, [len(x) % 2 for x in X])
+y = [len(x) % 2 for x in X]
+if kind == "MultilabelClassifier":
+    y = [["odd"] * odd + ["long"] * (len(x) > 30) for odd, x in zip(y, X)]
+y = [np.arange(len(x)) % 3 for x in X] if kind == "PositionClassifier" else y
+model = getattr(selfpretrain, kind)(**settings).fit(X, y)
 assert model.export(path, int(length) or None) < 1e-5
 if path.endswith(".onnx"):
     import onnxruntime
@@ -39,8 +43,13 @@ for rows in (X[:1], X[:7], [x[:9] for x in X[:3]]):
     inputs = np.zeros((len(rows), lengths.max(), 2), dtype=np.float32)
     for i, row in enumerate(rows):
         inputs[i, : len(row)] = row
+    if kind == "PositionClassifier":
+        for row, answer in zip(model.predict_proba(rows), ask(inputs, lengths), strict=True):
+            assert np.abs(answer[: len(row)] - row).max() < 1e-5
+        continue
     ours = {
         "SequenceClassifier": lambda: model.predict_proba(rows),
+        "MultilabelClassifier": lambda: model.predict_proba(rows),
         "SequenceRegressor": lambda: model.predict(rows)[:, None],
         "SequencePretrainer": lambda: model.transform(rows),
     }[kind]()
@@ -60,8 +69,15 @@ def test_torch_export_equals_the_network_at_other_lengths(mixer, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["MultilabelClassifier", "PositionClassifier"])
+def test_several_answers_are_exported_too(kind, tmp_path):
+    exported(kind, "s4d", "masked", 2, tmp_path / "model.pt2", 90)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "objective"), [("SequenceRegressor", "masked"), ("SequencePretrainer", "causal")]
+    ("kind", "objective"),
+    [("SequenceRegressor", "masked"), ("SequencePretrainer", "causal"), ("PositionClassifier", "masked")],
 )
 def test_onnx_equals_the_network_at_lengths_never_exported(kind, objective, tmp_path):
     for name in ("onnx", "onnxscript", "onnxruntime"):

@@ -194,6 +194,12 @@ def test_labels_that_cannot_be_used_are_named(kind, y, said):
         kind(**TOY).fit(X, y)
 
 
+@pytest.mark.parametrize("y", [SETS, MARKS, np.zeros((75, 2), int)])
+def test_a_classifier_of_one_label_says_who_takes_several(y):
+    with pytest.raises(DataError, match="MultilabelClassifier takes a set for each, PositionClassifier one"):
+        SequenceClassifier(**TOY).fit(X, y)
+
+
 def test_unknown_labels_are_refused_when_scores_are_asked_for(multilabel, tagger):
     with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
         multilabel.evaluate(NEW, [["saw"]] * 40)
@@ -215,10 +221,14 @@ def test_a_task_goes_to_the_estimator_that_suits_it():
 @pytest.mark.slow
 def test_comparisons_have_simple_methods_beside_them(tmp_path):
     import toys
+    from selfpretrain.report.analysis import example_error
     from selfpretrain.tasks.inspect.baselines import baseline_scores
 
     model = MultilabelClassifier(**TOY | {"runs": str(tmp_path)}).fit(X, SETS)
-    rows = model.compare(seeds=1).to_rows()
+    results = model.compare(seeds=2)
+    rows, (task,) = results.to_rows(), results.tasks
+    control, treatment = (list(task.at("attention", column).values()) for column in ("scratch", "SPT"))
+    assert example_error(task, treatment, control) > 0  # predictions were kept, and give the scores again
     assert {row["column"] for row in rows} == {"scratch", "scratch, tied", "SPT"}
     assert all(row["score"] == row["test_micro F1"] for row in rows)
     told = baseline_scores(toys.Majority(target="positions"))

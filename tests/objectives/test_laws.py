@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, f1_score
@@ -16,7 +17,11 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Objective, answering
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import name_of
+from selfpretrain.report.analysis import _correct
+from selfpretrain.report.evidence import Predictions
+from selfpretrain.report.statistics import mean_error
 from selfpretrain.spec import describe, revive
+from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
 
 NAMES = registry.names("objectives")
@@ -182,6 +187,23 @@ def test_a_uniform_guess_costs_the_logarithm_of_the_choices(name):
     count = int(targets.size)
     loss = objective.loss(torch.zeros(count, 2), targets, task.form) / count
     assert float(loss) == pytest.approx(math.log(2), rel=1e-5)
+
+
+@pytest.mark.parametrize("target", ["sets", "positions"])
+def test_what_examples_add_gives_the_score_again(target):
+    """And to first order the same where some examples are drawn again, as its standard error assumes."""
+    task = toys.Majority(target=target)
+    objective = answering(task.form.target)()
+    net = network(objective, task)
+    found = evaluate(net, objective, task.load("train"), task.form)
+    right, asked, labels = found.shares.long().T.numpy()
+    kept = Predictions(right, labels, asked=asked)
+    assert kept.score() == pytest.approx(found.scores["score"])
+    assert _correct(kept).mean() == pytest.approx(found.scores["score"])
+    rows = np.random.default_rng(0).integers(len(right), size=(200, len(right)))
+    resampled = right[rows].sum(1) / asked[rows].sum(1)
+    assert mean_error(_correct(kept)) == pytest.approx(resampled.std(), rel=0.2)
+    assert found.predictions is None
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])

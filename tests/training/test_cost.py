@@ -18,6 +18,7 @@ from selfpretrain.mixers.lstm import LSTM
 from selfpretrain.mixers.nystromformer import Nystromformer
 from selfpretrain.mixers.ops.longconv import fast_length
 from selfpretrain.mixers.s4d import S4D
+from selfpretrain.objectives.base import answering
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, names
@@ -181,3 +182,13 @@ def test_flops_of_long_sequences_are_told_from_short_ones(mixer):
     cost.known[fingerprint(r)] = exact
     with cost.drafting("fitted"):
         assert cost.plan(r) is exact  # what is known is not told anew
+
+
+@pytest.mark.parametrize("target", ["sets", "positions"])
+def test_several_answers_of_long_sequences_are_told_from_short_ones(target):
+    task = toys.Majority(length=600, shortest=600, examples=16, target=target)
+    objective = answering(task.form.target)()
+    one = Recipe(task, Model(Attention(), width=16, depth=1), (Stage(objective, Budget(steps=2), batch=4),))
+    data = training_data(one)
+    padded = BatchSampler(data.longest, 4, 0).padded().numpy()
+    assert cost._fitted(one, padded, 4) == pytest.approx(cost.plan(one).flops_per_step, rel=0.02)

@@ -29,7 +29,7 @@ class Explanation:
     shape: tuple[int, int] | None = None  # rows and columns of the image that the positions are, row by row
 
     def picture(self) -> str:
-        """The sequence and the importance of its positions, as SVG; blue is for the answer, red against it."""
+        """The sequence and the importance of its positions as SVG; blue is for the answer, red against."""
         height, draw = self._drawing()
         with style.inked("explanation"):
             figure, axes = style.canvas(height, 7.2)

@@ -21,8 +21,15 @@ def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """(n,) the class of every example, -1 where the label is None or NaN; and the classes in order.
 
     Raises:
+        DataError: if sequences have several labels.
         ValueError: if these are no labels, as scikit-learn says it.
     """
+    wide = getattr(y, "ndim", 1) == 2 and y.shape[1] > 1
+    if wide or (isinstance(y, list) and any(isinstance(row, list | set | np.ndarray) for row in y)):
+        raise DataError(
+            "y has several labels for a sequence; MultilabelClassifier takes a set for each, "
+            "PositionClassifier one at every position"
+        )
     y = _flat(y)
     known = ~_missing(y)
     if y.dtype.kind in "biufUS":

@@ -36,7 +36,8 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, K) how probable every class is, each by itself, in the order of ``classes_``."""
-        return self.predictor_.probabilities(self._usable(X))
+        data = self._usable(X)
+        return self.predictor_.probabilities(data)
 
     def predict(self, X: Any) -> np.ndarray:
         """(n, K) 1 where a class is more probable than not, else 0."""

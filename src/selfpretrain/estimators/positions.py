@@ -35,7 +35,8 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
 
     def predict_proba(self, X: Any) -> list[np.ndarray]:
         """For every sequence (length, K) the probability of every class, in the order of ``classes_``."""
-        return self.predictor_.at_positions(self._usable(X))
+        data = self._usable(X)
+        return self.predictor_.at_positions(data)
 
     def predict(self, X: Any) -> list[np.ndarray]:
         """For every sequence (length,) the most probable class of every position."""

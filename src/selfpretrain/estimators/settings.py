@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from ..errors import DataError
+from ..errors import DataError, SelfPretrainError
 from ..mixers.base import Mixer
 from ..registry import resolve
 from ..runner.workspace import Workspace
@@ -28,6 +28,8 @@ BATCH_POSITIONS = 1 << 16
 """Positions of a training batch, at most, where nobody says how large it is to be."""
 USED, OVERHEAD = 0.8, 1.3
 """Share of a time limit that is planned for; what optimizer and validation add to both passes."""
+LADDER = ((96, 3), (128, 4), (192, 6), (256, 8))
+"""Width and depth of networks larger than the usual one, which a time limit may leave room for."""
 CHECKS = 20
 """Validations where training may stop early."""
 
@@ -39,7 +41,9 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     Args:
         mixer: a name of `spt list mixers`; auto: attention for short sequences, s4d for long ones.
         objective: how to pretrain, of `spt list objectives`; None: training from scratch.
-        scale: auto, or smoke for a few steps that prove nothing.
+        scale: auto, or smoke for a few steps that prove nothing. Auto is a width of 64 and a depth of 2; with
+            a time limit the largest network, up to 256 and 8, whose training still fits into it and which has
+            no more parameters than there are positions to learn from.
         width, depth, lr, epochs, pretrain_epochs: of network and stages; None: what the scale says.
         batch_size: examples per step; auto: by their length, and once half of it where memory ends.
         validation_fraction: share of the labelled examples, whole groups together, that weights are chosen
@@ -88,7 +92,9 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         model = arms.model if self.objective else arms.scratch_model
         first = Recipe(task, model, stages, self._seed())
         if self.time_limit:
-            first = _within(first, 60 * self.time_limit / self.n_members)
+            seconds = 60 * self.time_limit / self.n_members
+            free = self.scale == "auto" and self.width is None and self.depth is None
+            first = _within(_grown(first, seconds) if free else first, seconds)
         return [replace(first, seed=first.seed + member) for member in range(self.n_members)]
 
     def _arms(self, task: Task) -> Arms:
@@ -149,10 +155,40 @@ def halved(recipe: Recipe) -> Recipe:
     return replace(recipe, stages=tuple(replace(s, batch=max(1, s.batch // 2)) for s in recipe.stages))
 
 
+def _grown(recipe: Recipe, seconds: float) -> Recipe:
+    """The same with the largest network that the data and so many seconds allow.
+
+    What a larger one takes is told from its FLOPs. Learning rates fall as the width grows, as Yang et al.
+    (2021, Tensor Programs V) found for Adam.
+    """
+    positions = int(recipe.task.load("train").lengths.sum())
+    now = sum(cost.plan(prefix).flops for prefix in recipe.prefixes())
+    rate, grown, model = sum(_takes(recipe)) / now, recipe, recipe.model
+    for width, depth in LADDER if not model.mixer.whole else ():
+        less = model.width / width
+        if rate * now * depth / (model.depth * less) > USED * seconds:  # it takes longer than that for sure
+            break
+        stages = tuple(replace(s, optim=replace(s.optim, lr=s.optim.lr * less)) for s in recipe.stages)
+        larger = replace(recipe, model=replace(model, width=width, depth=depth), stages=stages)
+        try:
+            plans = [cost.plan(prefix) for prefix in larger.prefixes()]
+        except SelfPretrainError:  # a mixer that takes no such width
+            break
+        if plans[-1].parameters > positions or rate * sum(plan.flops for plan in plans) > USED * seconds:
+            break
+        grown = larger
+    return grown
+
+
+def _takes(recipe: Recipe) -> list[float]:
+    """Seconds that each stage would take on this machine."""
+    steps = [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()]
+    return [OVERHEAD * n * cost.seconds_per_step(p) for n, p in zip(steps, recipe.prefixes(), strict=True)]
+
+
 def _within(recipe: Recipe, seconds: float) -> Recipe:
     """The same recipe with fewer steps where it would take longer on this machine; each stage has a limit."""
-    steps = [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()]
-    takes = [OVERHEAD * n * cost.seconds_per_step(p) for n, p in zip(steps, recipe.prefixes(), strict=True)]
+    steps, takes = [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()], _takes(recipe)
     share = min(1.0, USED * seconds / sum(takes))
     stages = []
     for stage, count, long in zip(recipe.stages, steps, takes, strict=True):

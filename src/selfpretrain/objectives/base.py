@@ -132,6 +132,16 @@ class Objective(abc.ABC):
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Named metrics; ``score`` (larger is better) is for selection and reports, ``loss`` is the mean."""
 
+    def shares(self, outputs: Tensor, targets: Targets) -> Tensor:
+        """(examples, 3) right answers and all answers, whose sums' ratio is the score; and labels.
+
+        Asked for where an example has several answers.
+
+        Raises:
+            SpecError: if the objective gives one answer per example, or none.
+        """
+        raise SpecError(f"{type(self).__name__} does not give several answers")
+
     def predict(self, outputs: Tensor) -> Tensor:
         """One class or value per answer, in the user's units.
 

@@ -60,6 +60,12 @@ class Multilabel(Objective):
         exact = metric_sums["equal"] / n
         return {"score": f1, "micro F1": f1, "exact match": exact, "loss": metric_sums["loss"] / n}
 
+    def shares(self, outputs: Tensor, targets: Targets) -> Tensor:
+        """(examples, 3) twice the labels told rightly, those told and those there, and the latter."""
+        told, there = self.predict(outputs) > 0, targets.answer > 0
+        right, labels = (told & there).sum(1), there.sum(1)
+        return torch.stack([2 * right, told.sum(1) + labels, labels], dim=1)
+
     def predict(self, outputs: Tensor) -> Tensor:
         """(n, K) 1 where a class is more probable than not."""
         return (outputs > 0).long()

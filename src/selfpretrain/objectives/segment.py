@@ -58,6 +58,13 @@ class Segment(Objective):
         accuracy = metric_sums["right"] / n
         return {"score": accuracy, "accuracy": accuracy, "loss": metric_sums["loss"] / n}
 
+    def shares(self, outputs: Tensor, targets: Targets) -> Tensor:
+        """(examples, 3) positions that are told rightly, those whose class is known, and the latter again."""
+        right = torch.zeros_like(targets.answer, dtype=torch.bool).flatten()
+        right[targets.rows] = self.predict(outputs) == targets.answers()
+        known = (targets.answer != UNKNOWN).sum(1)
+        return torch.stack([right.view_as(targets.answer).sum(1), known, known], dim=1)
+
     def predict(self, outputs: Tensor) -> Tensor:
         """The most probable class of every position that was asked."""
         return outputs.argmax(-1)

@@ -259,7 +259,7 @@ def example_error(
             f"older one, and run again"
         )
     clusters = next((answers.cluster for answers in a + b if answers.cluster is not None), None)
-    if kind == "classes":
+    if kind != "reals":
         return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]), clusters)
     target = a[0].target.astype(np.float64)
     return r2_error(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]), clusters)
@@ -314,7 +314,11 @@ def _answers(cells: Sequence[CellResult]) -> list[Predictions] | None:
 
 
 def _correct(kept: Predictions) -> NDArray[np.float64]:
-    return (kept.prediction == kept.target).astype(np.float64)
+    """(n,) what each example adds to the score, which is their mean; of a ratio of sums to first order."""
+    if kept.asked is None:
+        return (kept.prediction == kept.target).astype(np.float64)
+    score = kept.score()
+    return score + (kept.prediction - score * kept.asked) / max(float(kept.asked.mean()), 1e-12)
 
 
 def _squared(kept: Predictions) -> NDArray[np.float64]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ..errors import StoreError
 from ..system.files import damaged, digest_of, explained, sha256_of
 
-OURS = ("classify", "regress")
-"""Objectives whose score is accuracy or R2; those of others may be scored as they like."""
+OURS = ("classify", "regress", "multilabel", "segment")
+"""Objectives whose score is accuracy, F1 or R2; those of others may be scored as they like."""
 CLOSE = 1e-4
 """Difference of two scores, relative where they are large, that the order of summation may make."""
 MEND = "delete this one file, {}, and run again"
@@ -20,19 +20,27 @@ MEND = "delete this one file, {}, and run again"
 
 @dataclass(frozen=True)
 class Predictions:
-    """Answers on the test split, in the same order for every run of a task."""
+    """Answers on the test split, in the same order for every run of a task.
+
+    Where an example has several answers, these are numbers of them: of right ones, of labels, and ``asked``.
+    """
 
     prediction: NDArray[Any]
     target: NDArray[Any]
     cluster: NDArray[Any] | None = None  # (n,) examples of one number are not independent of each other
+    asked: NDArray[Any] | None = None  # (n,) of which the right ones are a share
 
     @property
     def metric(self) -> str:
         """What they can be scored by."""
+        if self.asked is not None:
+            return "score"
         return "accuracy" if self.target.dtype.kind in "iu" else "r2"
 
     def score(self) -> float:
-        """Accuracy in [0, 1], or R2; NaN where all targets are equal."""
+        """Accuracy in [0, 1], F1, or R2; NaN where all targets are equal."""
+        if self.asked is not None:
+            return float(self.prediction.sum() / self.asked.sum()) if self.asked.any() else 1.0
         if self.metric == "accuracy":
             return float((self.prediction == self.target).mean())
         target = self.target.astype(np.float64)
@@ -80,7 +88,9 @@ def read_predictions(path: Path, known: str = "") -> Predictions | None:
             raise ValueError("its content is not what was written")
         if known and sealed != known:
             raise ValueError("it is of another training than the result beside it")
-        found = Predictions(arrays["prediction"], arrays["target"], arrays.get("cluster"))
+        found = Predictions(
+            arrays["prediction"], arrays["target"], arrays.get("cluster"), arrays.get("asked")
+        )
         if {it.shape for it in arrays.values()} != {(len(found.target),)}:
             raise ValueError("its arrays differ in shape")
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
@@ -116,7 +126,7 @@ def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | Non
         return ""
     again = kept.score()
     ours = result.get("objective") in OURS
-    for name in (kept.metric, *(["score"] if ours else [])):
+    for name in dict.fromkeys((kept.metric, *(["score"] if ours else []))):
         if name in test and not np.isclose(test[name], again, CLOSE, CLOSE, equal_nan=True):
             return f"it says {name} {test[name]:.6g}, its predictions give {again:.6g}"
     return ""

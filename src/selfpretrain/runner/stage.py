@@ -134,9 +134,15 @@ def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) ->
     tested = evaluate.test(network.to(workspace.device), recipe)
     result["scores"] |= {"train": evaluate.fitted(network, recipe).scores, "test": tested.scores}
     if distributed.is_main():
+        answers: dict[str, torch.Tensor] = {}
         if tested.predictions is not None:
-            kind = tested.targets.dtype
-            answers = {"prediction": tested.predictions.to(kind), "target": tested.targets}
+            answers = {"prediction": tested.predictions.to(tested.targets.dtype), "target": tested.targets}
+        elif tested.shares is not None:
+            counts = tested.shares.long().unbind(1)
+            answers = dict(
+                zip(("prediction", "asked", "target"), map(torch.Tensor.contiguous, counts), strict=True)
+            )
+        if answers:
             answers |= {} if tested.clusters is None else {"cluster": tested.clusters}
             result.setdefault("files", {})[PREDICTIONS] = folder.save(PREDICTIONS, answers)
         folder.check(surely=True)

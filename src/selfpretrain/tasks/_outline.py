@@ -40,8 +40,11 @@ class Outline:
         flat = torch.zeros(shape, dtype=torch.uint8)
         lengths = torch.full((self.form.views, number), self.form.length)
         targets = torch.arange(number) % 2
-        real = isinstance(self.form.target, Reals)
-        return Examples(flat, lengths * 0, lengths, targets.float() if real else targets)
+        if isinstance(self.form.target, Reals):
+            targets = targets.float()
+        elif not self.form.target.single:
+            targets = torch.zeros(self.form.target.shape(number, self.form.length), dtype=torch.int16)
+        return Examples(flat, lengths * 0, lengths, targets)
 
 
 def _classes(number: int) -> Classes:

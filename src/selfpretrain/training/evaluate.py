@@ -29,6 +29,7 @@ class Evaluation:
     scores: dict[str, float]
     predictions: Tensor | None  # (n,) class or value, in the order of the split; None where it is not one
     targets: Tensor
+    shares: Tensor | None = None  # (n, 3) what each example adds to the score; where it has several answers
     clusters: Tensor | None = None  # (n,) examples of one number are no independent evidence
 
 
@@ -43,8 +44,8 @@ def evaluate(
     training, device = network.training, next(network.parameters()).device
     network.eval()
     sums: dict[str, Tensor] = {}
-    kept = objective.labelled and form.target.single
-    predicted = torch.zeros(len(data), dtype=torch.float64, device=device)
+    single = form.target.single
+    predicted = torch.zeros((len(data),) if single else (len(data), 3), dtype=torch.float64, device=device)
     size = max(1, min(MOST, POSITIONS // int(data.longest.max())))
     if device.type == "cuda" and not objective.hides and objective.labelled and len(data) > size:
         size = roomier(size, *_memory(network, data, size, device))
@@ -55,12 +56,16 @@ def evaluate(
         with computing(precision, device):
             outputs = network(*targets.question())
         add(sums, objective.metric_sums(outputs, targets, form))
-        if kept:
-            predicted[sent(rows, device)] = objective.predict(outputs).double()
+        if objective.labelled:
+            answers = objective.predict(outputs) if single else objective.shares(outputs, targets)
+            predicted[sent(rows, device)] = answers.double()
     network.train(training)
     scores = objective.scores(gathered(sums, device))
-    predictions = distributed.all_reduce(predicted).cpu() if kept else None
-    return Evaluation(scores, predictions, data.targets, data.clusters())
+    if not objective.labelled:
+        return Evaluation(scores, None, data.targets, None, data.clusters())
+    found = distributed.all_reduce(predicted).cpu()
+    one, several = (found, None) if single else (None, found)
+    return Evaluation(scores, one, data.targets, several, data.clusters())
 
 
 def roomier(size: int, taken: int, free: int) -> int:
