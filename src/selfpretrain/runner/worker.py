@@ -78,8 +78,7 @@ def take_all(
     while standing():
         survey = surveys.latest()
         if survey.when != when:
-            when, missed = survey.when, set()
-        done |= survey.done(tested)
+            when, missed, done = survey.when, set(), done | survey.done(tested)
         jobs = [job for job in jobs if job.name not in done]
         left = {job.name for job in jobs}
         ready = [job for job in jobs if job.name not in failed and job.after not in left]
