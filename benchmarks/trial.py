@@ -174,7 +174,8 @@ TRIAL = {
             watch,
             "watch.csv --label exercise --group subject --id id --time t --value ax,ay,az,wx,wy,wz "
             "--window 200 --stride 100",
-            "--mixers s4d --seeds 1 --group-folds 5 --time-limit 6m",
+            "--mixers s4d --seeds 1 --group-folds 5 -s pretrain.budget.steps=200 -s finetune.budget.steps=100 "
+            "-s scratch.budget.steps=100",
         ),
         Visit(
             "packages",

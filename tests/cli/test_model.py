@@ -140,6 +140,7 @@ def test_an_arm_of_a_comparison_becomes_a_model(spt, tmp_path):
         ),
         (("predict", "{model}", "none.csv", "-o", "o.csv"), 2, "there is no none.csv"),
         (("fit", "digit", "-o", "m"), 2, "did you mean 'digits'?"),
+        (("fit", "none.csv", "-o", "m"), 2, "there is no none.csv"),
         (("model", "export", "{model}", "-o", "m.pb"), 2, "m.pb: a model is exported to .onnx, or to .pt2"),
     ],
 )

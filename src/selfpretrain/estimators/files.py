@@ -25,7 +25,8 @@ def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> Seq
     Raises:
         DataError: if the data cannot be used.
     """
-    if Path(origin).expanduser().exists() or origin.startswith("hf:"):
+    there = origin.startswith("hf:") or Path(origin).expanduser().exists()
+    if there or ("." in origin and ":" not in origin):  # no task is called so: it is a file that is missing
         if options.missing == "mask":
             raise SpecError("--missing mask adds channels that new data would lack; use fill")
         plan = plan_import(origin, options)
@@ -37,8 +38,7 @@ def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> Seq
         estimator.reading_ = reading_of(plan.source, plan.options)
     else:
         task = load_task(origin)
-        estimator = _for(task.form, settings)
-        estimator.fit(task)
+        estimator = _for(task.form, settings).fit(task)
     estimator.note_scores(task)
     return estimator
 
