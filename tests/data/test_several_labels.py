@@ -66,6 +66,10 @@ def test_labels_of_positions_may_be_letters_words_lists_or_a_column_of_a_long_ta
         path = table(tmp_path / "letters.csv", [*TIMES, "marks"], cells)
         found = taken(path, label="marks", target="positions")
         assert rows_of(found) == expected and found.form.target == PositionClasses(("C", "E", "H"))
+    greek = str.maketrans("CEH", "βδψ")
+    cells = [[*row, "".join(marks).translate(greek)] for row, marks in zip(ROWS, MARKS, strict=True)]
+    found = taken(table(tmp_path / "greek.csv", [*TIMES, "marks"], cells), label="marks", target="positions")
+    assert rows_of(found) == expected and found.form.target.names == ("β", "δ", "ψ")
     objects = [{"x": row, "marks": marks} for row, marks in zip(ROWS, MARKS, strict=True)]
     objects[3]["marks"] = None
     objects[4]["marks"] = [None, *MARKS[4][1:]]
@@ -79,6 +83,8 @@ def test_labels_of_positions_may_be_letters_words_lists_or_a_column_of_a_long_ta
     ]
     path = table(tmp_path / "long.csv", ["who", "when", "what", "mark"], long)
     told = {"id": "who", "time": "when", "value": "what", "label": "mark", "target": "positions"}
+    with pytest.raises(DataError, match=r"there is no column 'ma.'"):
+        taken(path, **told | {"label": "ma*", "target": "sets"})
     found = taken(path, **told)
     order = sorted(range(40), key=str)  # as ids are sorted
     assert rows_of(found) == [expected[i][: 9 + i % 4] + [-1] * (3 - i % 4) for i in order]

@@ -206,6 +206,22 @@ def test_what_examples_add_gives_the_score_again(target):
     assert found.predictions is None
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_confidence_is_the_probability_of_the_answer(target):
+    task = toys.Majority(target=target)
+    objective = answering(task.form.target)()
+    net, data = network(objective, task), task.load("train")
+    found = evaluate(net, objective, data, task.form)
+    if target != "classes":
+        assert found.confidence is None
+        return
+    batch = data.batch(torch.arange(len(data)))
+    with torch.no_grad():
+        chances = net(batch.inputs, batch.valid).softmax(1)
+    assert (found.predictions == chances.argmax(1)).all()
+    torch.testing.assert_close(found.confidence, chances.amax(1).double(), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])
 def test_masking_rate_is_kept(rate):
     task = toys.Majority(length=200, shortest=100, examples=64)

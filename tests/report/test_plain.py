@@ -97,6 +97,22 @@ def test_classes_add_up(read: Callable) -> None:
         assert row[6].key == pytest.approx(2 * row[4].key * row[5].key / (row[4].key + row[5].key))
 
 
+def test_arms_that_are_surer_than_right_are_told(read: Callable) -> None:
+    found = read(seeds=2)
+    assert classes.reliability(found).rows == ()  # nothing was kept of it
+    (task,) = found.tasks
+    for cell in task.task.cells:
+        kept = cell.scored.predictions
+        sure = np.where(kept.prediction == kept.target, 255, 204).astype(np.uint8)
+        vars(cell.scored)["predictions"] = replace(kept, confidence=sure)
+    rows = classes.reliability(found).rows
+    assert [(row[0].text, row[1].text) for row in rows] == list(task.means)
+    for row in rows:
+        assert row[3].key == pytest.approx(row[2].key + 0.8 * (1 - row[2].key))
+        assert row[4].key == pytest.approx(0.8 * (1 - row[2].key))
+    assert any(table.name == "reliability" for table in page._classes(found).tables)
+
+
 @pytest.mark.parametrize("odd", [{"kind": "reals"}, {"predictions": False}])
 def test_real_targets_and_lost_predictions_have_no_classes(read: Callable, odd: dict) -> None:
     found = read(**odd)

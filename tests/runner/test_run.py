@@ -16,6 +16,7 @@ import toys
 from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.report.evidence import read_predictions
 from selfpretrain.runner import run, tuning
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.plan import Job, jobs, remember_costs, remembered_costs, waiting
@@ -104,6 +105,13 @@ def test_kept_results_make_the_same_page_without_training(experiment, done, tmp_
     assert len(pages[1]) == len(pages[0]) + 1
     assert pages[0] == [line for line in pages[1] if "not trained here but taken from" not in line]
     assert (there.path / "results.csv").read_text() == (here.path / "results.csv").read_text()
+
+
+def test_how_sure_answers_are_is_kept_with_them(experiment, done):
+    for recipe in recipes(experiment):
+        kept = read_predictions(done.stage(recipe).path / "predictions.safetensors")
+        assert kept.confidence.dtype == np.uint8 and len(kept.confidence) == len(kept.target)
+        assert kept.confidence.min() >= 255 // 10 - 1  # of ten classes the most probable one
 
 
 def test_a_new_stage_on_kept_pretraining_trains_that_again(experiment, workspace):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
-BINS = 15
-"""Of confidence, for the expected calibration error."""
+from ..report import statistics
+
 LEVEL = (2.5, 97.5)
 """Percentiles between which 95 % of the resamples lie."""
 Measures = Callable[[np.ndarray, np.ndarray], dict[str, float]]
@@ -127,10 +127,7 @@ def calibration_error(right: np.ndarray, probabilities: np.ndarray) -> float:
 
 def calibration(right: np.ndarray, probabilities: np.ndarray) -> list[tuple[float, float, float]]:
     """Mean confidence, accuracy and share of the examples of every bin of confidence that has some."""
-    sure, hit = probabilities.max(1), probabilities.argmax(1) == right
-    place = np.minimum((sure * BINS).astype(int), BINS - 1)
-    held = [place == bin for bin in range(BINS)]
-    return [(float(sure[b].mean()), float(hit[b].mean()), float(b.mean())) for b in held if b.any()]
+    return statistics.calibration(probabilities.max(1), probabilities.argmax(1) == right)
 
 
 def bootstrap(

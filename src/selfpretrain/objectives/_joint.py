@@ -91,6 +91,10 @@ class Joint(Objective):
         """Those of the labels."""
         return self.labels.scores(metric_sums)
 
+    def confidence(self, outputs: Tensor) -> Tensor | None:
+        """That of the labels' head."""
+        return self.labels.confidence(outputs)
+
     def predict(self, outputs: Tensor) -> Tensor:
         """The answer of the labels' head."""
         return self.labels.predict(outputs)

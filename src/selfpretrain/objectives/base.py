@@ -142,6 +142,10 @@ class Objective(abc.ABC):
         """
         raise SpecError(f"{type(self).__name__} does not give several answers")
 
+    def confidence(self, outputs: Tensor) -> Tensor | None:
+        """(answers,) how probable each answer is by its own account, in [0, 1]; None where none is given."""
+        return None
+
     def predict(self, outputs: Tensor) -> Tensor:
         """One class or value per answer, in the user's units.
 

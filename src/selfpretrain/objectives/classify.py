@@ -55,6 +55,10 @@ class Classify(Objective):
             "loss": metric_sums["loss"] / metric_sums["examples"],
         }
 
+    def confidence(self, outputs: Tensor) -> Tensor:
+        """The probability of the most probable class."""
+        return outputs.float().softmax(-1).amax(-1)
+
     def predict(self, outputs: Tensor) -> Tensor:
         """The most probable class."""
         return outputs.argmax(-1)

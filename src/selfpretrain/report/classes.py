@@ -9,9 +9,14 @@ from numpy.typing import NDArray
 from . import format
 from .analysis import Analysis, RowColumn, TaskAnalysis
 from .layout import Entry, ReportTable
+from .statistics import calibration
 
 MOST = 20
 """Classes up to which tables are made."""
+SURE = (
+    "Over the test split, all seeds together. Confidence is the probability that a network gives to its "
+    "answer; the error is its mean distance from accuracy, over 15 bins of confidence."
+)
 CAPTION = "Over the test split, all seeds together. Classes are numbered as in the data."
 
 
@@ -51,6 +56,25 @@ def confusions(analysis: Analysis) -> list[ReportTable]:
             headings = ("right class", *(f"as {at}" for at in range(len(counts))))
             tables.append(ReportTable(f"confusion-{number}", title, headings, body, CAPTION))
     return tables
+
+
+def reliability(analysis: Analysis) -> ReportTable:
+    """How sure every arm is and how often it is right, of one task whose runs kept that."""
+    rows = []
+    for task in analysis.tasks[: len(analysis.tasks) == 1]:
+        for row, column in task.means:
+            kept = [cell.scored.predictions for cell in task.task.at(row, column).values()]
+            told = [
+                (k.confidence / 255, k.prediction == k.target) for k in kept if k and k.confidence is not None
+            ]
+            if told and len(told) == len(kept):
+                sure, hit = (np.concatenate(each) for each in zip(*told, strict=True))
+                error = sum(share * abs(one - other) for one, other, share in calibration(sure, hit))
+                numbers = map(_share, (float(hit.mean()), float(sure.mean()), error))
+                rows.append((Entry(row), Entry(column), *numbers))
+    headings = ("model", "arm", "accuracy", "mean confidence", "calibration error")
+    title = "How sure the arms are of their answers, in %"
+    return ReportTable("reliability", title, headings, tuple(rows), SURE, 2, sortable=True)
 
 
 def _best(task: TaskAnalysis, row: str) -> tuple[RowColumn, NDArray[np.int64]] | None:

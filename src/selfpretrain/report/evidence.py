@@ -29,6 +29,9 @@ class Predictions:
     target: NDArray[Any]
     cluster: NDArray[Any] | None = None  # (n,) examples of one number are not independent of each other
     asked: NDArray[Any] | None = None  # (n,) of which the right ones are a share
+    confidence: NDArray[Any] | None = (
+        None  # (n,) how probable answers of one class were said to be, in 255ths
+    )
 
     @property
     def metric(self) -> str:
@@ -88,9 +91,8 @@ def read_predictions(path: Path, known: str = "") -> Predictions | None:
             raise ValueError("its content is not what was written")
         if known and sealed != known:
             raise ValueError("it is of another training than the result beside it")
-        found = Predictions(
-            arrays["prediction"], arrays["target"], arrays.get("cluster"), arrays.get("asked")
-        )
+        more = (arrays.get(name) for name in ("cluster", "asked", "confidence"))
+        found = Predictions(arrays["prediction"], arrays["target"], *more)
         if {it.shape for it in arrays.values()} != {(len(found.target),)}:
             raise ValueError("its arrays differ in shape")
     except (SafetensorError, ValueError, KeyError, TypeError) as error:

@@ -216,7 +216,10 @@ def _next(analysis: Analysis) -> Section:
 
 
 def _classes(analysis: Analysis) -> Section:
-    return Section("Class by class", tables=(classes.by_class(analysis), *classes.confusions(analysis)))
+    return Section(
+        "Class by class",
+        tables=(classes.by_class(analysis), classes.reliability(analysis), *classes.confusions(analysis)),
+    )
 
 
 def _gains(analysis: Analysis) -> Section:

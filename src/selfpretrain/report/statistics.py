@@ -26,6 +26,8 @@ MOST_SEEDS = 1000
 """Nobody is told to run more."""
 PAIRS = 1 << 22
 """Of runs that are compared at once."""
+BINS = 15
+"""Of confidence, for the expected calibration error."""
 FAR = 30.0
 """Centres of a noncentral t beyond this are found for certain, and are hard on its series."""
 
@@ -280,6 +282,16 @@ def r2_error(
     spread = sums[:, 2] - sums[:, 1] ** 2 / (n if clusters is None else sums[:, 3])
     usable = spread > 1e-12 * max(float(sums[:, 2].max()), 1e-300)
     return float(np.std(sums[usable, 0] / spread[usable], ddof=1)) if usable.sum() > 1 else None
+
+
+def calibration(sure: Vector, hit: NDArray[np.bool_]) -> list[tuple[float, float, float]]:
+    """Mean confidence, accuracy and share of the examples of every bin of confidence that has some.
+
+    Source: Guo et al. (2017), On Calibration of Modern Neural Networks, section 2.
+    """
+    place = np.minimum((sure * BINS).astype(int), BINS - 1)
+    held = [place == at for at in range(BINS)]
+    return [(float(sure[b].mean()), float(hit[b].mean()), float(b.mean())) for b in held if b.any()]
 
 
 def _wins(ours: Vector, theirs: Vector) -> Vector:

@@ -137,6 +137,8 @@ def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) ->
         answers: dict[str, torch.Tensor] = {}
         if tested.predictions is not None:
             answers = {"prediction": tested.predictions.to(tested.targets.dtype), "target": tested.targets}
+            if tested.confidence is not None:  # as coarse as a curve of reliability needs it
+                answers["confidence"] = (255 * tested.confidence).round().to(torch.uint8)
         elif tested.shares is not None:
             counts = tested.shares.long().unbind(1)
             answers = dict(

@@ -31,6 +31,7 @@ class Evaluation:
     targets: Tensor
     shares: Tensor | None = None  # (n, 3) what each example adds to the score; where it has several answers
     clusters: Tensor | None = None  # (n,) examples of one number are no independent evidence
+    confidence: Tensor | None = None  # (n,) how probable the answers are said to be, where that is said
 
 
 @torch.no_grad()
@@ -45,7 +46,7 @@ def evaluate(
     network.eval()
     sums: dict[str, Tensor] = {}
     single = form.target.single
-    predicted = torch.zeros((len(data),) if single else (len(data), 3), dtype=torch.float64, device=device)
+    predicted = torch.zeros(len(data), 2 if single else 3, dtype=torch.float64, device=device)
     size = max(1, min(MOST, POSITIONS // int(data.longest.max())))
     if device.type == "cuda" and not objective.hides and objective.labelled and len(data) > size:
         size = roomier(size, *_memory(network, data, size, device))
@@ -57,15 +58,25 @@ def evaluate(
             outputs = network(*targets.question())
         add(sums, objective.metric_sums(outputs, targets, form))
         if objective.labelled:
-            answers = objective.predict(outputs) if single else objective.shares(outputs, targets)
+            answers = _answered(objective, outputs) if single else objective.shares(outputs, targets)
             predicted[sent(rows, device)] = answers.double()
     network.train(training)
     scores = objective.scores(gathered(sums, device))
     if not objective.labelled:
         return Evaluation(scores, None, data.targets, None, data.clusters())
     found = distributed.all_reduce(predicted).cpu()
-    one, several = (found, None) if single else (None, found)
-    return Evaluation(scores, one, data.targets, several, data.clusters())
+    if not single:
+        return Evaluation(scores, None, data.targets, found, data.clusters())
+    one, sure = found.unbind(1)
+    confidence = sure if (sure >= 0).all() else None
+    return Evaluation(scores, one, data.targets, None, data.clusters(), confidence)
+
+
+def _answered(objective: Objective, outputs: Tensor) -> Tensor:
+    """(examples, 2) answers, and how probable they are said to be; -1 where that is not said."""
+    answers = objective.predict(outputs).double()
+    sure = objective.confidence(outputs)
+    return torch.stack([answers, torch.full_like(answers, -1) if sure is None else sure.double()], dim=1)
 
 
 def roomier(size: int, taken: int, free: int) -> int:

@@ -89,7 +89,7 @@ def long_source(table: TableFile, options: ImportOptions) -> LongSource:
         raise DataError("a long table needs --id, --time and --value")
     options = with_label(table, options)
     values = matching(options.value, table.columns)
-    for column in (options.id, options.time):
+    for column in (options.id, options.time, options.label):
         chosen(column, table.columns)
     changed: dict[str, str] = {}
     rows = _read(table, options, values, changed)

@@ -121,9 +121,9 @@ class SeveralLabels:
             return _split(labels, SEPARATORS)
         if pc.any(pc.match_substring_regex(labels, BETWEEN)).as_py():
             return _split(labels, BETWEEN)
-        letters = "".join(labels.drop_null().to_pylist()).encode("latin-1", "replace")
-        names = pa.array([chr(code) for code in range(256)], pa.large_string())
-        values = names.take(pa.array(np.frombuffer(letters, np.uint8)))
+        letters = "".join(labels.drop_null().to_pylist()).encode("utf-32-le")
+        codes, place = np.unique(np.frombuffer(letters, np.uint32), return_inverse=True)
+        values = pa.array(list(map(chr, codes.tolist())), pa.large_string()).take(pa.array(place))
         return lists_of(values, pc.utf8_length(labels).fill_null(0).to_numpy(), known)
 
 
