@@ -72,7 +72,9 @@ def test_the_conda_recipe_asks_for_what_the_package_asks_for() -> None:
     assert there == asked
     (script,) = project["scripts"].items()
     assert f"- {' = '.join(script)}" in recipe
-    assert re.search(r'__version__ = "(.*)"', (ROOT / "src/selfpretrain/__init__.py").read_text())[1] in recipe
+    assert (
+        re.search(r'__version__ = "(.*)"', (ROOT / "src/selfpretrain/__init__.py").read_text())[1] in recipe
+    )
 
 
 def test_links_of_llms_txt_lead_somewhere() -> None:
