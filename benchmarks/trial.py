@@ -157,7 +157,7 @@ TRIAL = {
             "Two vowels as cepstra: which of nine men speaks?",
             "aeon, as it ships",
             lambda: archive("JapaneseVowels"),
-            "JapaneseVowels",
+            "JapaneseVowels/JapaneseVowels_TRAIN.ts --test JapaneseVowels/JapaneseVowels_TEST.ts",
         ),
         Visit(
             "splice",
@@ -174,8 +174,8 @@ TRIAL = {
             watch,
             "watch.csv --label exercise --group subject --id id --time t --value ax,ay,az,wx,wy,wz "
             "--window 200 --stride 100",
-            "--mixers s4d --seeds 1 --group-folds 5 -s pretrain.budget.steps=200 -s finetune.budget.steps=100 "
-            "-s scratch.budget.steps=100",
+            "--mixers s4d --seeds 1 --group-folds 5 -s pretrain.budget.steps=200 "
+            "-s finetune.budget.steps=100 -s scratch.budget.steps=100",
         ),
         Visit(
             "packages",
@@ -183,6 +183,7 @@ TRIAL = {
             "apt-cache, as CSV with empty labels",
             packages,
             "packages.csv --label section --sequence description --split part",
+            "--mixers s4d --seeds 1 --time-limit 3m",
             predict="new.csv",
         ),
         Visit(
@@ -191,6 +192,7 @@ TRIAL = {
             "Debian's asterisk-core-sounds, as folders of WAV",
             prompts,
             "prompts --features mfcc --length 300",
+            "--mixers s4d --seeds 1 --time-limit 3m",
         ),
     )
 }
