@@ -182,6 +182,21 @@ def test_what_was_measured_on_weights_is_kept_without_them(workspace, tmp_path):
     assert other.measures() == []  # of other cells
 
 
+def test_a_page_and_what_was_measured_follow_a_result_that_changed(workspace):
+    """A stage may be trained again under its name: by another version, or after its folder was removed."""
+    experiment = Kernels("smoke", 1).experiment("smoke")
+    here = run_experiment(experiment, workspace)
+    before = here.measures()
+    assert here.current
+    pretraining = workspace.stage(experiment.cells[-1].recipe.upto(0))
+    result = pretraining.read("result.json")
+    weights, _ = pretraining.load(WEIGHTS, result["weights"])
+    other = pretraining.save(WEIGHTS, {name: 2 * value for name, value in weights.items()})
+    pretraining.write("result.json", result | {"weights": other})
+    assert not here.current
+    assert here.measures() != before
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_distance_of_attention_to_all_alike_is_the_mean_distance(causal):
     task = Digits(train=20)

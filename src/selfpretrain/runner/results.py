@@ -17,12 +17,12 @@ from ..registry import first_line, name_of
 from ..report import page, results
 from ..report.record import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
 from ..spec import describe
-from ..system.files import FORMAT, Json, explained, sweep
+from ..system.files import FORMAT, Json, explained, sha256_of, sweep
 from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
 from ..training.recipe import Recipe
-from ..training.stage_folder import LOG, WEIGHTS, Folder
+from ..training.stage_folder import LOG, RESULT, WEIGHTS, Folder
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
 from .plan import Job, jobs, waiting
@@ -75,7 +75,8 @@ class ExperimentFolder:
         plain = {job.name: json.loads(json.dumps(describe(job.recipe))) for job in self._jobs()}
         found, measures = self.archive.restore(self.stages(), plain)
         if self._measured in measures and not self.folder.has(self._measured):
-            self.folder.write(self._measured, {"format": FORMAT, "measures": measures[self._measured]})
+            alone = found == len(self.stages())  # else weights are here that these may not be measured on
+            self._write_measures(measures[self._measured], self._results_digest() if alone else "")
         return found
 
     @property
@@ -135,16 +136,27 @@ class ExperimentFolder:
         return jobs((cell.recipe for cell in self.experiment.cells), self.workspace)
 
     def measures(self) -> list[Measure]:
-        """Measured once; what was kept counts where the weights are gone."""
-        if self.folder.has(self._measured):
-            return _measures(self.folder.read(self._measured)["measures"])
+        """Measured once on these results; what was kept counts where the weights are gone."""
+        known = self.folder.read(self._measured) if self.folder.has(self._measured) else {"measures": []}
+        digest = self._results_digest()
+        if known.get("of") == digest:
+            return _measures(known["measures"])
         try:
             found = self.experiment.measure(InFolders(self.workspace))
         except StoreError:  # not trained here, or not yet
-            return []
+            return _measures(known["measures"])
         if found:
-            self.folder.write(self._measured, {"format": FORMAT, "measures": found})
+            self._write_measures(found, digest)
         return _measures(found)
+
+    def _write_measures(self, measures: list[Json], digest: str) -> None:
+        self.folder.write(self._measured, {"format": FORMAT, "measures": measures, "of": digest})
+
+    def _results_digest(self) -> str:
+        """Changes with the result of any stage."""
+        finished = sorted((name, folder) for name, folder in self.stages().items() if folder.finished)
+        found = {name: (folder.path / RESULT).read_bytes() for name, folder in finished}
+        return sha256_of("", found)[:10]
 
     @property
     def _name(self) -> str:
@@ -165,14 +177,13 @@ class ExperimentFolder:
         """Changes when the report would."""
         experiment = self.experiment
         cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in experiment.cells]
-        finished = sorted(name for name, folder in self.stages().items() if folder.finished)
         decides = [
             __version__,
             dict(experiment.about),
             self._interpretation(),
             experiment.notes,
             cells,
-            finished,
+            self._results_digest(),
         ]
         return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:10]
 
