@@ -42,7 +42,7 @@ from selfpretrain.training import cost
 MEAN, SPREAD, WRONG = 1800.0, 0.7, 0.33
 REQUEST, PAGE = 0.02, 1000
 REPLACED, LOST = 300.0, 20.0
-PAUSES, READ = worker.LONGEST, survey._read
+PAUSES, READ = (worker.PAUSE, worker.LONGEST), survey._read
 PATIENT = 240.0
 """Times that leases and pauses are longer where stages take days: a simulated month is not to take one."""
 FILES = ("recipe.json", "environment.json", "log.jsonl", "weights.safetensors", "predictions.safetensors")
@@ -259,7 +259,8 @@ def workers_alone(
     cluster = Cluster(jobs, durations, luck, failures)
     worker.time = leases.time = survey.time = cluster.clock
     worker.random, survey._read = luck, functools.lru_cache(4)(READ)
-    worker.LONGEST, cluster.lease = PAUSES * patience, leases.SECONDS * patience
+    worker.PAUSE, worker.LONGEST = (usual * patience for usual in PAUSES)
+    cluster.lease = leases.SECONDS * patience
     survey.SECONDS = cluster.lease
     leases._place = lambda: ""  # nothing is a process of this machine
     threading.stack_size(256 * 1024)
