@@ -108,6 +108,7 @@ def test_what_is_cut_or_fails_is_noticed(served: tuple[Path, str], tmp_path: Pat
     bad += "<script>nothing()</script>"
     (site / "bad.html").write_text(page.replace("</h1>", f"</h1>{bad}", 1))
     found, complaints = probed(served, "bad", 390, tmp_path)
+    (site / "bad.html").unlink()
     assert found["cut"] == ["cut off"] and len(found["lost"]) == 1
     assert any("nothing is not defined" in line for line in complaints)
 
