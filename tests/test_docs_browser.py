@@ -38,7 +38,11 @@ frame.onload = () => {{
   const boxes = [...page.querySelectorAll("article img")].filter(shown);
   const lost = boxes.filter(box => !box.complete || !box.naturalWidth || box.getBoundingClientRect().left < 0
     || box.getBoundingClientRect().right > {width}).map(box => box.src);
-  const found = {{wide: page.documentElement.scrollWidth, cut, lost, words: page.body.innerText.length}};
+  const squeezed = [...page.querySelectorAll("article th")]
+    .filter(cell => shown(cell) && cell.clientWidth < 40 && cell.textContent.trim().length > 4)
+    .map(cell => cell.textContent);
+  const wide = page.documentElement.scrollWidth, words = page.body.innerText.length;
+  const found = {{squeezed, wide, cut, lost, words}};
   const note = document.createElement("output");
   note.textContent = JSON.stringify(found);
   document.body.append(note);
@@ -93,6 +97,7 @@ def test_nothing_is_cut_and_nothing_fails(
 ) -> None:
     found, complaints = probed(served, page, width, tmp_path)
     assert found["words"] > 500
+    assert found["squeezed"] == [], "tables scroll rather than break words"
     assert found["wide"] <= width and found["cut"] == [] and found["lost"] == [] and complaints == []
 
 
@@ -103,6 +108,7 @@ def test_what_is_cut_or_fails_is_noticed(served: tuple[Path, str], tmp_path: Pat
     bad += "<script>nothing()</script>"
     (site / "bad.html").write_text(page.replace("</h1>", f"</h1>{bad}", 1))
     found, complaints = probed(served, "bad", 390, tmp_path)
+    (site / "bad.html").unlink()
     assert found["cut"] == ["cut off"] and len(found["lost"]) == 1
     assert any("nothing is not defined" in line for line in complaints)
 
