@@ -20,7 +20,7 @@ MOST_ROWS = 512
 """Sequences that are answered at once."""
 What = Literal["vectors", "numbers", "chances", "memberships", "position chances"]
 """What a model answers: chances are of one class or another, memberships of each class by itself."""
-WHATS: dict[str, What] = {
+ANSWERS: dict[str, What] = {
     "classes": "chances",
     "reals": "numbers",
     "sets": "memberships",
@@ -63,7 +63,7 @@ class Predictor:
     @property
     def what(self) -> What:
         """What it answers."""
-        return WHATS[self.form.target.kind] if self.objective.labelled else "vectors"
+        return ANSWERS[self.form.target.kind] if self.objective.labelled else "vectors"
 
     def at_positions(self, data: Examples) -> list[np.ndarray]:
         """The probabilities (L, K) at every position of every sequence, averaged over the members."""
