@@ -138,7 +138,7 @@ def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, arguments, s
 
 
 def test_what_nobody_has_thought_of_is_one_line(monkeypatch, capsys):
-    def fail(*verbs):
+    def fail(*verbs, **how):
         raise ZeroDivisionError("no\nreason")
 
     monkeypatch.setattr(app, "command_line", fail)
