@@ -85,6 +85,7 @@ def probed(
     (site / "probe.html").write_text(PROBE.format(page=page, width=width))
     command = [str(BROWSER), *FLAGS, f"--user-data-dir={profile}", "--dump-dom", f"{address}/probe.html"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=True)
+    (site / "probe.html").unlink()
     note = re.search(r"<output>(.*?)</output>", done.stdout, re.DOTALL)
     assert note, "the page did not load"
     return json.loads(html.unescape(note[1])), re.findall(r"CONSOLE[^\n]*", done.stderr)
