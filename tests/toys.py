@@ -7,17 +7,7 @@ import torch
 from torch import nn
 
 from selfpretrain.data.examples import Examples
-from selfpretrain.data.schema import (
-    SPLITS,
-    Classes,
-    ClassSets,
-    Form,
-    PositionClasses,
-    Reals,
-    Split,
-    Tokens,
-    Values,
-)
+from selfpretrain.data.schema import SPLITS, Classes, Form, Reals, Split, Tokens, Values
 from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.shapes import Valid, Vectors
 from selfpretrain.spec import Count, spec
@@ -34,7 +24,7 @@ class Majority(Task):
     examples: Count = 96
     shortest: Count = 9
     signal: Literal["tokens", "values"] = "tokens"
-    target: Literal["classes", "reals", "sets", "positions"] = "classes"
+    target: Literal["classes", "reals"] = "classes"
 
     @property
     def form(self) -> Form:
@@ -42,12 +32,7 @@ class Majority(Task):
         signal = (
             Tokens(vocab=2) if self.signal == "tokens" else Values(levels=2, centre=(0.5,), spread=(0.5,))
         )
-        target = {
-            "classes": Classes(("zeros", "ones")),
-            "reals": Reals("share", 0.5, 0.2),
-            "sets": ClassSets(("ones", "long")),
-            "positions": PositionClasses(("same", "changed")),
-        }[self.target]
+        target = Classes(("zeros", "ones")) if self.target == "classes" else Reals("share", 0.5, 0.2)
         return Form(signal, self.length, target)
 
     def load(self, split: Split) -> Examples:
@@ -56,21 +41,9 @@ class Majority(Task):
         lengths = random.integers(self.shortest, self.length + 1, self.examples)
         rows = [(random.random(n) < random.random()).astype(np.uint8) for n in lengths]
         share = np.array([row.mean() for row in rows], dtype=np.float32)
-        y = {
-            "classes": (share > 0.5).astype(np.int64),
-            "reals": share,
-            "sets": np.stack([share > 0.5, lengths > self.length * 2 / 3], axis=1).astype(np.int16),
-            "positions": np.stack([changes(row, self.length) for row in rows]),
-        }[self.target]
+        y = (share > 0.5).astype(np.int64) if self.target == "classes" else share
         sequences = rows if self.signal == "tokens" else [row[:, None].astype(np.float32) for row in rows]
         return Examples.ragged(sequences, y)
-
-
-def changes(row: np.ndarray, length: int) -> np.ndarray:
-    """(length,) whether a symbol is another than the one before; -1 beyond the end."""
-    found = np.full(length, -1, dtype=np.int16)
-    found[: len(row)] = np.diff(row.astype(np.int16), prepend=row[:1]) != 0
-    return found
 
 
 @spec

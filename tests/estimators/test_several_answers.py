@@ -209,10 +209,10 @@ def test_unknown_labels_are_refused_when_scores_are_asked_for(multilabel, tagger
 
 @pytest.mark.slow
 def test_a_task_goes_to_the_estimator_that_suits_it():
-    import toys
+    import several
 
     for target, kind in {"sets": MultilabelClassifier, "positions": PositionClassifier}.items():
-        task = toys.Majority(target=target)
+        task = several.majority(target)
         with pytest.raises(SpecError, match=f"targets are {target}; use {kind.__name__}"):
             SequenceClassifier(**TOY).fit(task)
         assert 0 <= kind(**TOY).fit(task).score(task) <= 1
@@ -220,7 +220,7 @@ def test_a_task_goes_to_the_estimator_that_suits_it():
 
 @pytest.mark.slow
 def test_comparisons_have_simple_methods_beside_them(tmp_path):
-    import toys
+    import several
     from selfpretrain.report.analysis import example_error
     from selfpretrain.tasks.inspect.baselines import baseline_scores
 
@@ -231,5 +231,5 @@ def test_comparisons_have_simple_methods_beside_them(tmp_path):
     assert example_error(task, treatment, control) > 0  # predictions were kept, and give the scores again
     assert {row["column"] for row in rows} == {"scratch", "scratch, tied", "SPT"}
     assert all(row["score"] == row["test_micro F1"] for row in rows)
-    told = baseline_scores(toys.Majority(target="positions"))
+    told = baseline_scores(several.Several(target="positions"))
     assert told["logistic regression on the 4 positions on either side"] >= told["commonest class"]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, f1_score
 
+import several
 import toys
 from selfpretrain import registry
 from selfpretrain.data.examples import Batch, generator
@@ -28,7 +29,7 @@ NAMES = registry.names("objectives")
 OBJECTIVES = {name: registry.find("objectives", name) for name in NAMES}
 every_objective = pytest.mark.parametrize("name", NAMES)
 TARGETS = ("classes", "reals", "sets", "positions")
-TASKS = [toys.Majority(signal=s, target=t) for s in ("tokens", "values") for t in TARGETS]
+TASKS = [several.majority(t, signal=s) for s in ("tokens", "values") for t in TARGETS]
 
 
 def suits(objective, task):
@@ -91,7 +92,7 @@ def test_padding_is_never_asked(objective, task):
 
 
 def test_labels_beyond_the_end_and_unknown_ones_are_not_scored():
-    task, objective = toys.Majority(target="positions"), OBJECTIVES["segment"]()
+    task, objective = several.Several(target="positions"), OBJECTIVES["segment"]()
     data = task.load("train")
     shorter = replace(data, lengths=data.lengths.clamp(max=10), targets=data.targets.clone())
     shorter.targets[:, 3] = -1
@@ -106,7 +107,7 @@ def test_labels_beyond_the_end_and_unknown_ones_are_not_scored():
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_kind_of_target_has_an_objective_and_others_say_which(target):
-    form = toys.Majority(target=target).form
+    form = several.majority(target).form
     suited = answering(form.target)
     assert suited.answers is type(form.target)
     for name, other in OBJECTIVES.items():
@@ -118,7 +119,7 @@ def test_every_kind_of_target_has_an_objective_and_others_say_which(target):
 
 
 def test_micro_f1_counts_all_classes_of_all_examples_together():
-    task, objective = toys.Majority(target="sets"), OBJECTIVES["multilabel"]()
+    task, objective = several.Several(), OBJECTIVES["multilabel"]()
     targets = objective.make_targets(task.load("train").batch(torch.arange(40)), task.form, generator("test"))
     outputs = torch.randn(40, 2, generator=generator("outputs"))
     sums = {k: float(v) for k, v in objective.metric_sums(outputs, targets, task.form).items()}
@@ -192,7 +193,7 @@ def test_a_uniform_guess_costs_the_logarithm_of_the_choices(name):
 @pytest.mark.parametrize("target", ["sets", "positions"])
 def test_what_examples_add_gives_the_score_again(target):
     """And to first order the same where some examples are drawn again, as its standard error assumes."""
-    task = toys.Majority(target=target)
+    task = several.majority(target)
     objective = answering(task.form.target)()
     net = network(objective, task)
     found = evaluate(net, objective, task.load("train"), task.form)
@@ -208,7 +209,7 @@ def test_what_examples_add_gives_the_score_again(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_confidence_is_the_probability_of_the_answer(target):
-    task = toys.Majority(target=target)
+    task = several.majority(target)
     objective = answering(task.form.target)()
     net, data = network(objective, task), task.load("train")
     found = evaluate(net, objective, data, task.form)
@@ -237,7 +238,7 @@ def test_masking_rate_is_kept(rate):
 )
 def test_a_weight_of_two_is_an_example_twice(name, target):
     """In the sum of losses, whose gradient training follows."""
-    task, objective = toys.Majority(target=target), OBJECTIVES[name]()
+    task, objective = several.majority(target), OBJECTIVES[name]()
     data = task.load("train")
     rows, twice = torch.arange(4), torch.tensor([0, 1, 2, 3, 3])
     asked = objective.make_targets(data.batch(rows), task.form, generator("weights"))
@@ -255,7 +256,7 @@ def test_a_weight_of_two_is_an_example_twice(name, target):
     ("name", "target"), [("classify", "classes"), ("multilabel", "sets"), ("segment", "positions")]
 )
 def test_weights_of_classes_must_be_as_many(name, target):
-    task, objective = toys.Majority(target=target), OBJECTIVES[name]
+    task, objective = several.majority(target), OBJECTIVES[name]
     with pytest.raises(SpecError, match="3 class weights for 2 classes"):
         objective(weights=(1.0, 1.0, 1.0)).head(task.form, 8, "mean")
     asked = objective().make_targets(task.load("train").batch(torch.arange(8)), task.form, generator("w"))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+import several
 import toys
 from selfpretrain.data.examples import generator
 from selfpretrain.data.sampler import BatchSampler
@@ -186,7 +187,7 @@ def test_flops_of_long_sequences_are_told_from_short_ones(mixer):
 
 @pytest.mark.parametrize("target", ["sets", "positions"])
 def test_several_answers_of_long_sequences_are_told_from_short_ones(target):
-    task = toys.Majority(length=600, shortest=600, examples=16, target=target)
+    task = several.majority(target, length=600, shortest=600, examples=16)
     objective = answering(task.form.target)()
     one = Recipe(task, Model(Attention(), width=16, depth=1), (Stage(objective, Budget(steps=2), batch=4),))
     data = training_data(one)

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..mixers.ops._exact import exact
 from ..shapes import Answered, Valid, Vectors
 
 Pooling = Literal["mean", "max", "last"]
@@ -55,7 +56,8 @@ class Pooled(nn.Module):
         if self.views == 2:
             a, b = views
             views = (a, b, a - b, a * b)
-        return self.linear(self.before(torch.cat(views, dim=-1)))
+        with exact(x.device):  # a few numbers per example, which bfloat16 would round to one in 256
+            return self.linear(self.before(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
 
 
 def pool(x: Vectors, valid: Valid, how: Pooling) -> Float[Tensor, "B D"]:
