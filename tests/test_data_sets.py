@@ -1,13 +1,12 @@
 """The page of real data sets: its tables are those of what was measured, and its rules hold in them."""
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scripts import script
 from selfpretrain.tasks.inspect.advice import ENOUGH
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,13 +15,8 @@ KEPT = json.loads((ROOT / "benchmarks" / "data_sets.json").read_text())
 
 @pytest.fixture
 def bench(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    before = set(sys.modules)
-    yield importlib.import_module("data_sets")
-    for name in set(sys.modules) - before:
-        if str(ROOT / "benchmarks") in str(vars(sys.modules[name]).get("__file__")):
-            del sys.modules[name]
+    return script("data_sets")
 
 
 def test_tables_are_those_of_what_was_measured(bench, tmp_path):

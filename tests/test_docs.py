@@ -8,7 +8,6 @@ notebooks of ``examples/`` run, and the names that the package offers are those 
 """
 
 import importlib
-import importlib.util
 import json
 import pydoc
 import re
@@ -23,6 +22,7 @@ import typer.core
 import typer.main
 
 import selfpretrain
+from scripts import script
 from selfpretrain import registry
 from selfpretrain.cli import app
 
@@ -123,10 +123,7 @@ NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
 def test_notebook_runs_and_was_run(path: Path, sandbox: Path) -> None:
-    where = importlib.util.spec_from_file_location("notebooks", ROOT / "tools" / "notebooks.py")
-    assert where and where.loader
-    tool = importlib.util.module_from_spec(where)
-    where.loader.exec_module(tool)
+    tool = script("notebooks")
     kept = json.loads(path.read_text(encoding="utf-8"))
     done = tool.executed(kept)
     assert [len(cell.get("outputs", [])) for cell in done["cells"]] == [
@@ -228,9 +225,8 @@ def test_every_guarantee_names_tests_that_there_are() -> None:
     assert set(re.findall(r"`(test_\w+)`", page)) <= there
 
 
-def test_the_picture_of_the_readme_shows_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "tools")
-    effect = importlib.import_module("effect_picture")
+def test_the_picture_of_the_readme_shows_its_table() -> None:
+    effect = script("effect_picture")
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     found = effect.scores(page)
     assert found["attention"] == (51.0, 62.4, 90.4) and len(found) == 2

@@ -1,10 +1,6 @@
 """Built pages in a real browser, as wide as a phone, a tablet and a desk: nothing is cut, no link is dead."""
 
 import functools
-import html
-import json
-import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,16 +11,9 @@ from typing import Any
 
 import pytest
 
+from browser import look, needs_browser, noted
+
 ROOT = Path(__file__).resolve().parents[1]
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
-    None,
-)
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--window-size=1500,900", "--enable-logging=stderr", "--virtual-time-budget=8000",
-]  # fmt: skip
 PAGES = ["index", "studies/index", "studies/amos-table-1-small/report", "trial", "own_data", "api"]
 PROBE = """<!DOCTYPE html><body>
 <iframe style="width:{width}px;height:800px;border:0" src="/{page}.html"></iframe><script>
@@ -55,7 +44,7 @@ class Quiet(SimpleHTTPRequestHandler):
         """Say nothing of every file."""
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="needs a Chromium-like browser")]
+pytestmark = [pytest.mark.slow, needs_browser]
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +72,9 @@ def probed(
     """What a browser finds on a page, and what it complains of."""
     site, address = served
     (site / "probe.html").write_text(PROBE.format(page=page, width=width))
-    command = [str(BROWSER), *FLAGS, f"--user-data-dir={profile}", "--dump-dom", f"{address}/probe.html"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=True)
+    shown, complaints = look(f"{address}/probe.html", profile, "--virtual-time-budget=8000")
     (site / "probe.html").unlink()
-    note = re.search(r"<output>(.*?)</output>", done.stdout, re.DOTALL)
-    assert note, "the page did not load"
-    return json.loads(html.unescape(note[1])), re.findall(r"CONSOLE[^\n]*", done.stderr)
+    return noted(shown), complaints
 
 
 @pytest.mark.parametrize("width", [390, 768, 1440])

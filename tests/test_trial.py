@@ -1,27 +1,21 @@
 """The page of a newcomer's day: it shows what was typed and what came out, with today's commands."""
 
-import importlib
 import json
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 
+from scripts import script
 from selfpretrain.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = json.loads((ROOT / "benchmarks" / "trial.json").read_text())
 
 
-@pytest.fixture
-def trial(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    before = set(sys.modules)
-    yield importlib.import_module("trial")
-    for name in set(sys.modules) - before:
-        if str(ROOT / "benchmarks") in str(vars(sys.modules[name]).get("__file__")):
-            del sys.modules[name]
+@pytest.fixture(scope="module")
+def trial():
+    return script("trial")
 
 
 def test_tables_are_those_of_what_was_tried(trial, tmp_path):

@@ -1,6 +1,5 @@
 """``spt data`` as people use it: answers, exit codes, files; mistakes get one line."""
 
-import functools
 import http.server
 import io
 import json
@@ -11,6 +10,7 @@ import sys
 import tarfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,14 +37,8 @@ def data(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def spt(capsys):
-    def call(*arguments):
-        code = app.run(["data", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, " ".join(err.split())
-
-    return call
+def spt(spt):
+    return partial(spt, "data")
 
 
 def listed(spt):
@@ -172,9 +166,7 @@ def served(tmp_path):
         def log_message(self, *_):
             """Nothing."""
 
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
-    )
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield folder, f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()

@@ -13,17 +13,6 @@ from selfpretrain.tasks._waves import waves
 POSITIONS = 24
 
 
-@pytest.fixture
-def spt(capsys):
-    def call(*arguments):
-        code = app.run(list(map(str, arguments)))
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, " ".join(err.split())
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A table to learn from, one to be asked about with two bad rows, and a model of the first."""

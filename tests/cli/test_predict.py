@@ -7,20 +7,8 @@ import pytest
 from scipy.io import wavfile
 
 from selfpretrain import SequenceClassifier
-from selfpretrain.cli import app
 
 WORDS = {"cats": "a cat sat on a mat ", "dogs": "the dog dug up the log "}
-
-
-@pytest.fixture
-def spt(capsys):
-    def call(*arguments):
-        code = app.run(list(map(str, arguments)))
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, " ".join(err.split())
-
-    return call
 
 
 def fit(spt, data, *more):

@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -54,14 +55,8 @@ def here(made, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def spt(capsys):
-    def call(*arguments):
-        code = app.run(["show", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, " ".join(err.split())
-
-    return call
+def spt(spt):
+    return partial(spt, "show")
 
 
 @pytest.fixture

@@ -1,27 +1,15 @@
 """The page in a real browser: fits phone, tablet and desk, cuts no text, sorts its table, draws figures."""
 
 import html
-import json
-import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from browser import look, needs_browser, noted
 from selfpretrain.report.page import write
 
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
-    None,
-)
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--window-size=1500,900",
-]  # fmt: skip
 LISTEN = """<script>
 window.troubles = [];
 addEventListener("error", event => troubles.push(String(event.message)));
@@ -66,14 +54,10 @@ def probed(page: str, width: int, folder: Path) -> dict[str, Any]:
     probe = folder / "probe.html"
     page = page.replace("<head>", f"<head>{LISTEN}", 1)
     probe.write_text("<!DOCTYPE html><body>" + PROBE.format(page=html.escape(page), width=width))
-    command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", probe.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    note = re.search(r"<output>(.*?)</output>", done.stdout, re.DOTALL)
-    assert note, "the page's script did not run"
-    return json.loads(html.unescape(note[1]))
+    return noted(look(probe.as_uri(), folder / "profile")[0])
 
 
-@pytest.mark.skipif(BROWSER is None, reason="needs a Chromium-like browser")
+@needs_browser
 @pytest.mark.parametrize("width", [390, 768, 1440])
 def test_page_at_the_width_of_a_phone_a_tablet_and_a_desk(
     width: int, make: Callable, scene: type, tmp_path: Path
@@ -89,7 +73,7 @@ def test_page_at_the_width_of_a_phone_a_tablet_and_a_desk(
     assert found["down"] == found["up"][::-1]
 
 
-@pytest.mark.skipif(BROWSER is None, reason="needs a Chromium-like browser")
+@needs_browser
 def test_cut_text_and_errors_are_noticed(make: Callable, scene: type, tmp_path: Path) -> None:
     page = write(make(scene()))["html"].read_text()
     page = page.replace("<h1>", "<h1 style='width:2rem;overflow:hidden;overflow-wrap:normal'>", 1)

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 import threading
 import urllib.error
 import urllib.request
@@ -11,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from browser import look, needs_browser
 from selfpretrain.cli.app import run
 from selfpretrain.registry import resolve
 from selfpretrain.runner.detached import leave_plan
@@ -19,12 +18,6 @@ from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.watch import curve, server
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.compare import prepare
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 
 
 @pytest.fixture
@@ -85,7 +78,7 @@ def test_a_line_that_is_being_written_is_left_out(tmp_path):
     assert curve(tmp_path / "log") == "0.0,0.0 80.0,20.0 160.0,40.0"
 
 
-@pytest.mark.skipif(BROWSER is None, reason="needs a Chromium-like browser")
+@needs_browser
 def test_a_browser_sees_it_change(runs, tmp_path):
     """Stages are run between the first answer and the second: what the page shows then has come by itself."""
     looks = []
@@ -97,12 +90,9 @@ def test_a_browser_sees_it_change(runs, tmp_path):
 
     pages = server(runs[0].runs, refresh=refresh)
     threading.Thread(target=pages.serve_forever, daemon=True).start()
-    command = [str(BROWSER), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=9000"]
     address = f"http://127.0.0.1:{pages.server_port}"
-    done = subprocess.run(
-        [*command, "--dump-dom", address], capture_output=True, text=True, timeout=90, check=True
-    )
+    shown, _ = look(address, tmp_path / "profile", "--virtual-time-budget=9000")
     pages.shutdown()
     assert len(looks) > 1
-    assert "0 waiting" in done.stdout
-    assert "<polyline" in done.stdout
+    assert "0 waiting" in shown
+    assert "<polyline" in shown

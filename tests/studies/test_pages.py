@@ -1,6 +1,5 @@
 """The pages of the documentation are what the results that ship give."""
 
-import importlib.util
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +7,7 @@ from types import ModuleType
 import pytest
 
 import toys
+from scripts import script
 from selfpretrain import registry
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
@@ -20,11 +20,7 @@ NAMES = [name for name in registry.names("studies") if name != "compare"]
 def tool() -> ModuleType:
     """tools/studies.py."""
     toys.settle()
-    spec = importlib.util.spec_from_file_location("studies_pages", ROOT / "tools" / "studies.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("studies")
 
 
 def agree(tool, name, folder):

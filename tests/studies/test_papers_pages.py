@@ -1,11 +1,10 @@
 """Pages that stand between the papers and our results: made from typed tables, the code and what ships."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
+from scripts import script
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.report.analysis import Standing
@@ -25,18 +24,7 @@ KNOWN = {
     "optim": optim,
     "recipe": recipe,
 }
-
-
-def tool(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-DEVIATIONS, CLAIMS = tool("deviations_page"), tool("claims_page")
+DEVIATIONS, CLAIMS = script("deviations_page"), script("claims_page")
 
 
 def test_deviations_are_those_of_the_code():

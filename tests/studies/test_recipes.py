@@ -1,7 +1,6 @@
 """Printed recipes are those of the papers, can be run, and say where every number stands."""
 
 import dataclasses
-import importlib.util
 import json
 import os
 import re
@@ -11,6 +10,7 @@ import pytest
 from torch import nn
 
 import toys
+from scripts import script
 from selfpretrain import registry
 from selfpretrain.errors import SpecError, UnknownName
 from selfpretrain.mixers.attention import Attention
@@ -437,8 +437,5 @@ def test_what_the_paper_does_not_print_is_refused(task, mixer, objective, said):
 
 
 def test_the_page_is_that_of_the_recipes():
-    tool = ROOT / "tools" / "recipes_page.py"
-    spec = importlib.util.spec_from_file_location("recipes_page", tool)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert (ROOT / "docs" / "recipes.md").read_text() == module.page(), f"run python {tool.name}"
+    made = script("recipes_page").page()
+    assert (ROOT / "docs" / "recipes.md").read_text() == made, "run python tools/recipes_page.py"

@@ -56,16 +56,29 @@ class Values:
 TargetName = Literal["classes", "reals", "sets", "positions"]
 
 
+class _Target:
+    """What targets share: unless a kind says otherwise, one number per example, and no score of guessing."""
+
+    single: ClassVar[bool] = True  # whether an example's answer is one class or number
+
+    @property
+    def chance(self) -> float | None:
+        """What guessing scores, where that is known."""
+        return None
+
+    def shape(self, rows: int, length: int) -> tuple[int, ...]:
+        """Of the targets of so many examples."""
+        return (rows,)
+
+
 @spec
-class Reals:
+class Reals(_Target):
     """One real number per example; an unlabelled example has target NaN."""
 
     kind: ClassVar[TargetName] = "reals"
     stored: ClassVar[str] = "f4"
     metric: ClassVar[str] = "r2"
-    single: ClassVar[bool] = True  # whether an example's answer is one class or number
     outputs: ClassVar[int] = 1
-    chance: ClassVar[float | None] = None
 
     name: str = "value"
     centre: float = 0.0  # mean of the training targets
@@ -76,13 +89,9 @@ class Reals:
         """In words."""
         return f"real ({self.name})"
 
-    def shape(self, rows: int, length: int) -> tuple[int, ...]:
-        """Of the targets of so many examples."""
-        return (rows,)
-
 
 @spec
-class _Named:
+class _Named(_Target):
     """What has to do with K classes."""
 
     names: tuple[str, ...]
@@ -92,6 +101,11 @@ class _Named:
         """How many numbers a head must give per answer."""
         return len(self.names)
 
+    @property
+    def chance(self) -> float | None:
+        """One in K."""
+        return 1 / len(self.names)
+
 
 @spec
 class Classes(_Named):
@@ -100,21 +114,11 @@ class Classes(_Named):
     kind: ClassVar[TargetName] = "classes"
     stored: ClassVar[str] = "i8"
     metric: ClassVar[str] = "accuracy"
-    single: ClassVar[bool] = True
 
     @property
     def said(self) -> str:
         """In words."""
         return f"{len(self.names)} classes"
-
-    @property
-    def chance(self) -> float | None:
-        """What guessing scores, where that is known."""
-        return 1 / len(self.names)
-
-    def shape(self, rows: int, length: int) -> tuple[int, ...]:
-        """Of the targets of so many examples."""
-        return (rows,)
 
 
 @spec
@@ -125,7 +129,6 @@ class ClassSets(_Named):
     stored: ClassVar[str] = "i2"
     metric: ClassVar[str] = "micro F1"
     single: ClassVar[bool] = False
-    chance: ClassVar[float | None] = None
 
     of: Literal["sets"] = "sets"  # tells it from classes where it is written down
 
@@ -133,6 +136,11 @@ class ClassSets(_Named):
     def said(self) -> str:
         """In words."""
         return f"any of {len(self.names)} classes"
+
+    @property
+    def chance(self) -> None:
+        """It depends on how often each class is there."""
+        return None
 
     def shape(self, rows: int, length: int) -> tuple[int, ...]:
         """Of the targets of so many examples."""
@@ -154,11 +162,6 @@ class PositionClasses(_Named):
     def said(self) -> str:
         """In words."""
         return f"one of {len(self.names)} classes at every position"
-
-    @property
-    def chance(self) -> float | None:
-        """What guessing scores."""
-        return 1 / len(self.names)
 
     def shape(self, rows: int, length: int) -> tuple[int, ...]:
         """Of the targets of so many examples."""

@@ -16,7 +16,7 @@ from ..errors import SpecError
 from ..registry import find, name_of, names
 from ..shapes import Answered, Hidden, Inputs, Valid
 from . import _rebuild
-from ._heads import PerPosition, Pooling
+from ._heads import PerPosition, Pooled, Pooling, Style
 from ._rebuild import Distance
 
 
@@ -153,6 +153,29 @@ class Objective(abc.ABC):
             SpecError: if the objective rebuilds inputs.
         """
         raise SpecError(f"{type(self).__name__} does not predict targets")
+
+
+class Supervised(Objective):
+    """An objective with one answer per example, from features pooled over its positions."""
+
+    labelled = True
+
+    style: Style  # of the head: linear, linear after a layer norm, or an mlp
+    weights: tuple[float, ...] = ()  # what each class counts in the loss, where there are classes
+
+    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+        """As many numbers as the target wants: logits of the classes, or one value.
+
+        Raises:
+            SpecError: if the task has targets of another kind, or not one weight for each class.
+        """
+        outputs = target_of(self, form).outputs
+        class_weights(self.weights, outputs)
+        return Pooled(width, outputs, pooling, self.style, form.views)
+
+    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
+        """The sequences as they are."""
+        return Targets(batch, batch.targets, torch.tensor(len(batch.targets)))
 
 
 class Denoise(Objective):

@@ -1,36 +1,23 @@
 """Classification: name the class of the whole example. Training from scratch is this objective alone."""
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..data.examples import Batch
 from ..data.schema import Classes, Form
 from ..spec import Positive, Rate, spec
-from ._heads import Pooled, Pooling, Style
-from .base import Objective, Targets, class_weights, target_of, weighed
+from ._heads import Style
+from .base import Supervised, Targets, class_weights, weighed
 
 
 @spec
-class Classify(Objective):
+class Classify(Supervised):
     """Cross-entropy over the classes; the score is accuracy."""
 
-    labelled = True
     answers = Classes
 
     style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
     weights: tuple[Positive, ...] = ()  # what an example of each class counts in the loss; none: all the same
     smoothing: Rate = 0.0  # share of every label that is spread evenly over all classes in the loss
-
-    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
-        """Logits of the classes from pooled features."""
-        classes = target_of(self, form).outputs
-        class_weights(self.weights, classes)
-        return Pooled(width, classes, pooling, self.style, form.views)
-
-    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
-        """The sequences as they are."""
-        return Targets(batch, batch.targets, torch.tensor(len(batch.targets)))
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of the cross-entropies, in nats; weighed and smoothed where that is asked for."""

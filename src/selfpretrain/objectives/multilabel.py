@@ -2,34 +2,22 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..data.examples import Batch
 from ..data.schema import ClassSets, Form
 from ..spec import Positive, spec
-from ._heads import Pooled, Pooling, Style
-from .base import Objective, Targets, class_weights, target_of, weighed
+from ._heads import Style
+from .base import Supervised, Targets, class_weights, weighed
 
 
 @spec
-class Multilabel(Objective):
+class Multilabel(Supervised):
     """Binary cross-entropy, averaged over the classes; the score is micro F1."""
 
-    labelled = True
     answers = ClassSets
 
     style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
     weights: tuple[Positive, ...] = ()  # what a yes to each class counts in the loss; none: as much as a no
-
-    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
-        """Logits of a yes to every class, from pooled features."""
-        classes = target_of(self, form).outputs
-        class_weights(self.weights, classes)
-        return Pooled(width, classes, pooling, self.style, form.views)
-
-    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
-        """The sequences as they are."""
-        return Targets(batch, batch.targets, torch.tensor(len(batch.targets)))
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum over examples of the mean cross-entropy of their classes, in nats."""

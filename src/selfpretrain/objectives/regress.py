@@ -3,34 +3,26 @@
 Targets are standardised by the training labels inside; scores are in the user's units.
 """
 
-import torch
 from torch import Tensor, nn
 
-from ..data.examples import Batch
 from ..data.schema import Form, Reals
 from ..shapes import Answered, Valid, Vectors
 from ..spec import spec
-from ._heads import Pooled, Pooling, Style
-from .base import Objective, Targets, target_of, weighed
+from ._heads import Pooling, Style
+from .base import Supervised, Targets, target_of, weighed
 
 
 @spec
-class Regress(Objective):
+class Regress(Supervised):
     """Mean squared error of standardised targets; the score is R2 over the whole split."""
 
-    labelled = True
     answers = Reals
 
     style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
 
     def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
         """One number in the user's units from pooled features."""
-        target = target_of(self, form)
-        return Rescaled(Pooled(width, 1, pooling, self.style, form.views), target)
-
-    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
-        """The sequences as they are."""
-        return Targets(batch, batch.targets, torch.tensor(len(batch.targets)))
+        return Rescaled(super().head(form, width, pooling), target_of(self, form))
 
     def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
         """Sum of squared errors, in squared standard deviations of the training targets."""

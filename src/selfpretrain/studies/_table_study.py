@@ -228,7 +228,10 @@ class TableStudy(Study):
         return [
             *(f"{name_of(task)} stands in for {label}" for label, task in there.items()),
             *([f"left out at this scale: {', '.join(without)}"] if without else []),
-            *(f"{label} is left out: its data are not here (spt data get)" for label in absent),
+            *(
+                f"{label} is left out: its data are not prepared (spt data get, spt data make)"
+                for label in absent
+            ),
         ]
 
     def measures(self, finished: Finished) -> list[Json]:
