@@ -6,8 +6,8 @@
 Simulated are the clock, how long a stage takes (lognormal, half an hour on average; what a plan says of it
 is wrong by a third), listings (20 ms for 1,000 names) and failures of workers, which take their stage with
 them and are replaced after five minutes. One stage in three is a pretraining that two others start from. A
-stage goes on from its last checkpoint, 20 s old at most. The first line is of the same stages in the
-scheduler of a driver, with an executor that takes no time.
+stage goes on from its last checkpoint, 20 s old at most. The first line is of the same stages, handed out by
+the scheduler of a driver; so are all studies at the papers' scale, with ``--gpu``.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from selfpretrain.registry import find, names
 from selfpretrain.runner import scheduler as scheduling
 from selfpretrain.runner import survey, worker
 from selfpretrain.runner.executors.base import Ended, Executor
-from selfpretrain.runner.plan import Job, estimate
+from selfpretrain.runner.plan import Job, chains, estimate
 from selfpretrain.runner.plan import jobs as plan_jobs
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies._running import planning
@@ -42,9 +42,7 @@ from selfpretrain.training import cost
 MEAN, SPREAD, WRONG = 1800.0, 0.7, 0.33
 REQUEST, PAGE = 0.02, 1000
 REPLACED, LOST = 300.0, 20.0
-PAUSES, READ = (worker.PAUSE, worker.LONGEST), survey._read
-PATIENT = 240.0
-"""Times that leases and pauses are longer where stages take days: a simulated month is not to take one."""
+READ = survey._read
 FILES = ("recipe.json", "environment.json", "log.jsonl", "weights.safetensors", "predictions.safetensors")
 
 
@@ -167,7 +165,7 @@ class Cluster:
         self.jobs, self.left, self.luck, self.rate = jobs, dict(durations), luck, failures / 3600
         self.costs = {name: size * luck.lognormvariate(0.0, WRONG) for name, size in durations.items()}
         self.done: Counter = Counter()
-        self.lost, self.failed, self.last, self.lease = 0.0, 0, 0.0, leases.SECONDS
+        self.lost, self.failed, self.last = 0.0, 0, 0.0
 
     def live(self) -> None:
         dies = self.clock.now + (self.luck.expovariate(self.rate) if self.rate else float("inf"))
@@ -188,7 +186,7 @@ class Cluster:
         if worker.why_failed(store, leases.lease_records(store), 0.0, 1000):
             return "failed"
         try:
-            lease = Lease(store, self.lease)
+            lease = Lease(store)
         except Taken:
             return "busy"
         began, needs = self.clock.now, self.left[job.name]
@@ -225,20 +223,38 @@ class Cluster:
         self.clock.run()
 
 
-class Instant(Executor):
-    """Stages that end as soon as they have begun."""
+class Simulated(Executor):
+    """Machines of a driver, whose stages take no real time; one that fails is replaced."""
 
-    slots = 1000
+    attempts = 1_000_000
 
-    def __init__(self) -> None:
-        self.running: list[Job] = []
+    def __init__(self, machines: int, durations: dict[str, float], failures: float = 0.0) -> None:
+        self.machines, self.left, self.rate = machines, dict(durations), failures / 3600
+        self.luck, self.running = random.Random(0), list[tuple[float, str, Job, bool]]()
+        self.now, self.lost, self.failed, self.away = 0.0, 0.0, 0, list[float]()
+
+    @property
+    def slots(self) -> int:
+        return self.machines - len(self.away)
 
     def start(self, job: Job) -> None:
-        self.running.append(job)
+        needs = self.left[job.name]
+        lives = self.luck.expovariate(self.rate) if self.rate else needs
+        if lives < needs:
+            self.left[job.name] -= lives // LOST * LOST
+            self.lost += lives % LOST
+        heapq.heappush(self.running, (self.now + min(lives, needs), job.name, job, lives < needs))
 
     def ended(self, timeout: float) -> list[Ended]:
-        job, self.running = self.running[0], self.running[1:]
-        return [Ended(job, "done")]
+        """What ends next, or a machine that comes back before."""
+        if self.away and (not self.running or self.away[0] <= self.running[0][0]):
+            self.now = heapq.heappop(self.away)
+            return []
+        self.now, _, job, lost = heapq.heappop(self.running)
+        if lost:
+            self.failed += 1
+            heapq.heappush(self.away, self.now + REPLACED)
+        return [Ended(job, "lost" if lost else "done")]
 
     def stop(self) -> None: ...
 
@@ -247,21 +263,18 @@ class Instant(Executor):
 
 def least(jobs: list[Job], durations: dict[str, float], workers: int) -> float:
     """Seconds; no schedule could be shorter than its longest chain, or than all work shared evenly."""
-    return max(sum(durations.values()) / workers, *worker.chains(jobs, durations).values())
+    return max(sum(durations.values()) / workers, *chains(jobs, durations).values())
 
 
 def workers_alone(
-    jobs: list[Job], durations: dict[str, float], workers: int, failures: float, patience: float = 1.0
+    jobs: list[Job], durations: dict[str, float], workers: int, failures: float
 ) -> dict[str, Any]:
-    """What became of stages and workers; leases and pauses are so many times as long as usual."""
+    """What became of stages and workers."""
     luck, stages = random.Random(0), len(jobs)
     ideal = least(jobs, durations, workers)
     cluster = Cluster(jobs, durations, luck, failures)
     worker.time = leases.time = survey.time = cluster.clock
     worker.random, survey._read = luck, functools.lru_cache(4)(READ)
-    worker.PAUSE, worker.LONGEST = (usual * patience for usual in PAUSES)
-    cluster.lease = leases.SECONDS * patience
-    survey.SECONDS = cluster.lease
     leases._place = lambda: ""  # nothing is a process of this machine
     threading.stack_size(256 * 1024)
     cpu = real_time.process_time()
@@ -278,14 +291,20 @@ def workers_alone(
     }  # fmt: skip
 
 
-def driver(stages: int) -> dict[str, Any]:
-    jobs, _ = planned(stages, random.Random(0))
-    cpu = real_time.process_time()
-    scheduling.Scheduler(jobs, Instant(), lambda: False).run()
+def driver(
+    jobs: list[Job], durations: dict[str, float], machines: int, failures: float = 0.0
+) -> dict[str, Any]:
+    """What became of stages that a driver hands out."""
+    executor, cpu = Simulated(machines, durations, failures), real_time.process_time()
+    scheduling.Scheduler(jobs, executor, lambda: False, costs=durations).run()
     return {
-        "driver, CPU ms per stage": round((real_time.process_time() - cpu) / stages * 1e3, 3),
+        "stages": len(jobs), "machines": machines, "failures per hour": failures, "failed": executor.failed,
+        "hours": round(executor.now / 3600, 2),
+        "ideal hours": round(least(jobs, durations, machines) / 3600, 2),
+        "lost hours of work": round(executor.lost / 3600, 2),
+        "CPU ms per stage": round((real_time.process_time() - cpu) / len(jobs) * 1e3, 3),
         "largest MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-    }
+    }  # fmt: skip
 
 
 def paper(gpu: str, counts: list[int], failures: float) -> None:
@@ -301,11 +320,11 @@ def paper(gpu: str, counts: list[int], failures: float) -> None:
             found |= {job.name: job for job in plan_jobs((cell.recipe for cell in cells), workspace)}
         jobs = list(found.values())
         durations = {job.name: cost.gpu_seconds(estimate(job).flops, gpu) for job in jobs}
-    chain = max(worker.chains(jobs, durations).values())
+    chain = max(chains(jobs, durations).values())
     total = {"stages": len(jobs), "GPU hours": round(sum(durations.values()) / 3600)}
     print(json.dumps(total | {"longest chain, days": round(chain / 86400, 1)}), flush=True)
     for count in counts:
-        print(json.dumps(workers_alone(jobs, durations, count, failures, PATIENT), indent=1), flush=True)
+        print(json.dumps(driver(jobs, durations, count, failures)), flush=True)
 
 
 if __name__ == "__main__":
@@ -321,6 +340,6 @@ if __name__ == "__main__":
     if asked.gpu:
         paper(asked.gpu, asked.gpus, asked.failures)
         raise SystemExit
-    print(json.dumps(driver(asked.stages)), flush=True)
     stages = planned(asked.stages, random.Random(0))
+    print(json.dumps(driver(*stages, asked.workers, asked.failures)), flush=True)
     print(json.dumps(workers_alone(*stages, asked.workers, asked.failures), indent=1))

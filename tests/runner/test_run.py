@@ -336,6 +336,17 @@ def test_a_stage_waits_for_the_one_it_starts_from():
     assert executor.started == ["a", "c", "b", "d"] and executor.closed
 
 
+def test_what_would_hold_up_the_end_comes_first():
+    jobs = chain("a", "b", "c", "first", "then<first", "d")
+    costs = {"a": 1.0, "b": 1.0, "c": 1.0, "first": 1.0, "then": 3.0, "d": 1.0}
+    executor = Scripted({})  # two at once: a chain of half of all that is left takes as long as the rest
+    Scheduler(jobs, executor, never, costs=costs).run()
+    assert executor.started == ["first", "a", "b", "then", "c", "d"]
+    executor = Scripted({})
+    Scheduler(jobs, executor, never, costs=costs | {"then": 1.0}).run()
+    assert executor.started == ["a", "b", "c", "first", "d", "then"]
+
+
 def test_what_is_lost_is_tried_again_and_what_failed_is_not():
     executor, heard = Scripted({"a": ["lost", "lost", "done"]}), []
     with listening(heard.append):

@@ -8,7 +8,7 @@ import pytest
 
 from engines import recipes
 from selfpretrain.runner import survey, worker
-from selfpretrain.runner.plan import Job
+from selfpretrain.runner.plan import Job, chains
 from selfpretrain.runner.survey import Surveys
 from selfpretrain.system.store import FolderStore
 
@@ -74,7 +74,7 @@ def test_the_longest_chains_come_first(folders):
     after = {"short": None, "begins": None, "goes on": "begins", "ends": "goes on", "long": None}
     jobs = [Job(recipes(4)[0], name, before, False) for name, before in after.items()]
     costs = {"short": 1.0, "begins": 1.0, "goes on": 1.0, "ends": 1e9, "long": 1e4}
-    found = worker.chains(jobs, costs)
+    found = chains(jobs, costs)
     assert found == {"short": 1, "begins": 1e9 + 2, "goes on": 1e9 + 1, "ends": 1e9, "long": 1e4}
     taken = []
 

@@ -98,6 +98,15 @@ def estimate(job: Job) -> cost.Plan:
     return cost.plan(replace(job.recipe, seed=0))
 
 
+def chains(jobs: list[Job], costs: dict[str, float]) -> dict[str, float]:
+    """What every stage costs together with the longest chain of stages that start from it."""
+    found = dict(costs)
+    for job in reversed(jobs):  # a stage comes after the one it starts from
+        if job.after in costs:
+            found[job.after] = max(found[job.after], costs[job.after] + found[job.name])
+    return found
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What would be run: a row per stage that differs by more than seed or fold, and the total in words."""

@@ -76,7 +76,7 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
     executor = find("executors", name)(workspace)
     titles = {job.name: job.title for job in left}
     with showing_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
-        Scheduler(left, executor, workspace.stop, lambda job: workspace.named(job.name).held).run()
+        Scheduler(left, executor, workspace.stop, lambda job: workspace.named(job.name).held, costs).run()
 
 
 def _forget_results_without_weights(left: list[Job], workspace: Workspace) -> None:

@@ -1,4 +1,4 @@
-"""Which stage is run next: those whose earlier stage is done, as many as there is room for."""
+"""Which stage is run next: of those whose earlier stage is done, as many as there is room for."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -7,7 +7,7 @@ from ..errors import Interrupted, SelfPretrainError
 from ..system.events import Event, emit
 from ..training.loop import Stop
 from .executors.base import Ended, Executor
-from .plan import Job
+from .plan import Job, chains
 
 PAUSE = 0.1
 """Seconds between looks at what has ended."""
@@ -17,15 +17,24 @@ RESUMABLE = "stopped; the same command goes on from here"
 class Scheduler:
     """Takes jobs through an executor, each after the one it starts from.
 
-    A stage that another process works on waits until there is nothing else to do.
+    They come in their order, but what would hold up the end comes first: a chain of stages that costs more
+    than an even share of all that is left. A stage that another process works on waits until there is nothing
+    else to do.
     A stage that is lost is tried again, as often as the executor allows; one that failed is not. After a
     failure, or when asked to stop, nothing new is started, and what is running may end.
     """
 
     def __init__(
-        self, jobs: list[Job], executor: Executor, stop: Stop, held: Callable[[Job], bool] = lambda job: False
+        self,
+        jobs: list[Job],
+        executor: Executor,
+        stop: Stop,
+        held: Callable[[Job], bool] = lambda job: False,
+        costs: dict[str, float] | None = None,
     ) -> None:
         self.executor, self.stop, self.held = executor, stop, held
+        self.costs = costs or dict.fromkeys((job.name for job in jobs), 0.0)
+        self.chains, self.left = chains(jobs, self.costs), sum(self.costs.values())
         self.waiting, self.open = list(jobs), {job.name for job in jobs}
         self.running: set[str] = set()
         self.lost: dict[str, int] = {}
@@ -62,7 +71,9 @@ class Scheduler:
 
     def _start(self) -> None:
         ready = [] if self.closing else [job for job in self.waiting if job.after not in self.open]
-        room = self.executor.slots - len(self.running)
+        slots = self.executor.slots
+        share, room = self.left / max(slots, 1), slots - len(self.running)
+        ready.sort(key=lambda job: self.chains[job.name] < share)
         free = list(islice((job for job in ready if not self.held(job)), max(room, 0)))
         for job in free or (ready[:1] if not self.running else []):
             self.waiting.remove(job)
@@ -75,6 +86,7 @@ class Scheduler:
         match ended.how:
             case "done":
                 self.open.discard(job.name)
+                self.left -= self.costs[job.name]
             case "stopped":
                 self.waiting.append(job)
                 self.stopping = True

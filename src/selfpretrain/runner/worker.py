@@ -13,7 +13,7 @@ from ..system.progress import showing_stages
 from ..system.store import Store
 from ..training.stage_folder import Folder
 from .detached import PLANS, DetachedPlan, accepted, plans
-from .plan import Job, estimate
+from .plan import Job, chains, estimate
 from .stage import complete, run_stage
 from .survey import Surveys
 from .workspace import Workspace
@@ -97,15 +97,6 @@ def take_all(
             missed.add(job.name)
         if idle:
             time.sleep(min(PAUSE * 2 ** min(idle - 1, 9), LONGEST))
-
-
-def chains(jobs: list[Job], costs: dict[str, float]) -> dict[str, float]:
-    """What every stage costs together with the longest chain of stages that start from it."""
-    found = dict(costs)
-    for job in reversed(jobs):  # a stage comes after the one it starts from
-        if job.after in costs:
-            found[job.after] = max(found[job.after], costs[job.after] + found[job.name])
-    return found
 
 
 class _Shift:
