@@ -27,6 +27,7 @@ from .recipes.printed import TASKS
 
 EPOCHS = (0, 1, 10, 50, 100, 150, 200)
 SMALL_EPOCHS = (0, 1, 5, 10, 20, 40)
+SMALL_EPOCHS_OF = {PATHFINDER: (0, 1, 2, 5, 10)}  # an epoch of theirs is of 60,000 pictures, not of 500
 TRANSFORMER = Architecture("Transformer", Attention(), "transformer")
 
 
@@ -40,6 +41,7 @@ class Ladder(TableStudy):
     contrasts = (
         ("10 epochs", "0 epochs"),
         ("1 epoch", "0 epochs"),
+        ("10 epochs", TIED),
         ("40 epochs", TIED),
         ("200 epochs", TIED),
     )
@@ -59,7 +61,8 @@ class Ladder(TableStudy):
     def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
         """The lengths of pretraining, and the arm from scratch that costs as much as the longest."""
         arms, found = self.arms(label, task, architecture), {}
-        for epochs in EPOCHS if self.scale == "paper" else SMALL_EPOCHS:
+        small = SMALL_EPOCHS_OF.get(label, SMALL_EPOCHS)
+        for epochs in EPOCHS if self.scale == "paper" else small:
             pretrain = lasting(arms.pretrain, float(max(epochs, 1)))
             if epochs == 1 and self.scale == "paper":
                 pretrain = self._warmed(pretrain, task)
