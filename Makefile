@@ -61,7 +61,7 @@ test: $(VENV)/.test  ## run the tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TEST_FLAGS)
 
 torture: $(VENV)/.test  ## kill, refuse and harm everything, for up to half an hour; ends with a table
-	$(ONE_THREAD) SPT_TORTURE=1 $(BIN)/python -m pytest -q -s tests/test_torture.py
+	$(ONE_THREAD) SPT_TORTURE=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/test_torture.py
 
 test-oldest: pyproject.toml | $(BIN)/python  ## run the smoke demo and some tests on the oldest supported dependencies
 	$(BIN)/python tools/oldest.py > build/oldest.txt

@@ -35,6 +35,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"needs {', '.join(missing) or 'data'} in {data_folder()}; set SPT_TEST_DATA")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests tell of themselves, as their property ``told``."""
+    reports = [report for kind in terminalreporter.stats.values() for report in kind]
+    told = (each for report in reports for each in getattr(report, "user_properties", ()))
+    for line in dict.fromkeys(text for name, text in told if name == "told"):
+        terminalreporter.write_line(str(line))
+
+
 @pytest.fixture(scope="session")
 def needs_data(request: pytest.FixtureRequest) -> Path:
     """The folder of real data; the test is skipped where there is none."""

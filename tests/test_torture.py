@@ -1,7 +1,7 @@
 """A sample of what ``make torture`` goes through: whatever happens, numbers are right or refused.
 
-With ``SPT_TORTURE=1`` it tries every operation and hundreds of flips, with ``SPT_TORTURE=0.1`` a tenth;
-each line of ``TABLE`` is printed.
+With ``SPT_TORTURE=1`` it tries every operation and hundreds of flips, with ``SPT_TORTURE=0.1`` a tenth; what
+was tried, how often, and how often it failed is printed at the end.
 """
 
 import importlib
@@ -59,7 +59,7 @@ from torture import (
 
 SHARE = float(os.environ.get("SPT_TORTURE", "0"))
 TABLE: list[tuple[str, int, int]] = []
-"""What was tried, how often, and how often it failed."""
+"""What a test tried, how often, and how often it failed."""
 NEEDED = (
     "torch._dynamo",
     "matplotlib.figure",
@@ -89,8 +89,14 @@ def swift() -> Iterator[None]:
         patch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
         patch.setattr(os, "fsync", lambda handle: None)  # no power is lost here
         yield
-    for line in TABLE:
-        print(*line, sep=" | ")
+
+
+@pytest.fixture(autouse=True)
+def told(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What is asked for at length ends with a table."""
+    TABLE.clear()
+    yield
+    request.node.user_properties += [("told", " | ".join(map(str, line))) for line in TABLE if SHARE]
 
 
 @pytest.fixture(scope="module")
