@@ -36,7 +36,12 @@ def content_of(outcome: "Outcome") -> dict[str, Any]:
     if isinstance(outcome, tuple):
         plan, count, how = outcome
         return {"plan": str(plan), "stages": count, "run by": how or "workers"}
-    return {"report": str(outcome.folder / "report.html"), "rows": outcome.to_rows()}
+    return measured(outcome)
+
+
+def measured(results: "ExperimentResults") -> dict[str, Any]:
+    """What was measured, for programs; without what plans need, which takes a second to import."""
+    return {"report": str(results.folder / "report.html"), "rows": results.to_rows()}
 
 
 def show(outcome: "Outcome") -> None:

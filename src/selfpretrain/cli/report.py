@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .options import Json
-from .printing import content_of, print_json, say, show_report
+from .printing import measured, print_json, say, show_report
 
 app = typer.Typer()
 
@@ -28,10 +28,11 @@ def report(
         page.write(folder, found)
         if pdf:
             page.write_pdf(folder, found)
-        made.append(content_of(found.results))
-        if len(folders) == 1 and not as_json:
+        if as_json:
+            made.append(measured(found.results))
+        elif len(folders) == 1:
             show_report(folder, found)
-        elif not as_json:
+        else:
             say(f"{found.results.record.title}: {folder / 'report.html'}")
     if as_json:
         print_json(made)

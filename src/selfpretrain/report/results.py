@@ -49,7 +49,7 @@ class TaskResults:
         """Columns in the order of the plan."""
         return list(dict.fromkeys(cell.column for cell in self.cells))
 
-    @property
+    @cached_property
     def folds(self) -> int:
         """Into how many parts the data are divided, each of which is the test split once."""
         return 1 + max(cell.record.fold for cell in self.cells)
