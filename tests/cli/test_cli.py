@@ -229,9 +229,9 @@ def finished_twice(folder):
     return twice
 
 
-@pytest.mark.parametrize(("kills", "jobs"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
-def test_killed_at_random_moments_is_as_undisturbed(tmp_path, undisturbed, kills, jobs):
-    kill_and_finish(kills, jobs, tmp_path)
+@pytest.mark.slow
+def test_killed_at_random_moments_is_as_undisturbed(tmp_path, undisturbed):
+    kill_and_finish(10, 2, tmp_path)
     assert scores(tmp_path / "runs") == scores(undisturbed)
     assert same(weights(tmp_path / "runs"), weights(undisturbed))
     assert not finished_twice(tmp_path)

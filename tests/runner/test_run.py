@@ -21,7 +21,7 @@ from selfpretrain.runner import run, tuning
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.plan import Job, jobs, remember_costs, remembered_costs, waiting
 from selfpretrain.runner.results import ExperimentFolder
-from selfpretrain.runner.run import run_experiment, run_recipes
+from selfpretrain.runner.run import _where, run_experiment, run_recipes
 from selfpretrain.runner.scheduler import Scheduler
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies._running import Request, carry_out, comparison
@@ -334,6 +334,17 @@ def test_a_stage_waits_for_the_one_it_starts_from():
     executor = Scripted({})
     Scheduler(chain("a", "b<a", "c", "d<elsewhere"), executor, never).run()
     assert executor.started == ["a", "c", "b", "d"] and executor.closed
+
+
+def test_processes_are_started_where_they_gain_time(tmp_path):
+    def where(costs, workers="auto", executor="auto"):
+        here = replace(Workspace.of(tmp_path, "cpu", workers), executor=executor)
+        here = here if workers == "1" else replace(here, workers=2)
+        return _where(chain("a", "b", "c"), dict.fromkeys("abc", costs), here)
+
+    assert [where(1e8), where(1e12), where(1e12, "1")] == ["serial", "processes", "serial"]
+    assert where(1e8, executor="ray") == "ray"
+    assert Workspace.of(tmp_path, "cpu", "2").executor == "processes"
 
 
 def test_what_would_hold_up_the_end_comes_first():

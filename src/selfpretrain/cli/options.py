@@ -130,7 +130,8 @@ def workspace_of(
 
     command, trackers, told = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ()), settings or {}
     here = replace(Workspace.of(runs, device, jobs, _share(told)), quiet=quiet, command=command)
-    return replace(here, executor=executor, executor_settings=told, trackers=trackers)
+    chosen = here.executor if executor == "auto" else executor
+    return replace(here, executor=chosen, executor_settings=told, trackers=trackers)
 
 
 def _share(settings: dict[str, str]) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 from ..registry import find
 from ..system import distributed
 from ..system.progress import showing_stages
+from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
 from ..training.stage_folder import WEIGHTS
@@ -17,6 +18,9 @@ from .results import ExperimentFolder
 from .scheduler import Scheduler
 from .trackers.base import tracking
 from .workspace import Workspace
+
+START, STAGE = 3.0, 0.3
+"""Seconds: what it takes to start a process of ours, and, besides training, to begin and end a stage."""
 
 
 def run_experiment(
@@ -70,13 +74,18 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
     check_recipes(job.recipe for job in left)
     _forget_results_without_weights(left, workspace)
     costs = {job.name: estimate(job).flops for job in left}
-    name = workspace.executor
-    if name == "auto":
-        name = "serial" if workspace.workers == 1 else "processes"
-    executor = find("executors", name)(workspace)
+    executor = find("executors", _where(left, costs, workspace))(workspace)
     titles = {job.name: job.title for job in left}
     with showing_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
         Scheduler(left, executor, workspace.stop, lambda job: workspace.named(job.name).held, costs).run()
+
+
+def _where(left: list[Job], costs: dict[str, float], workspace: Workspace) -> str:
+    """The executor that is asked for; of auto, processes where they gain more than their start takes."""
+    if workspace.executor != "auto":
+        return workspace.executor
+    takes = sum(STAGE + (job.recipe.last.budget.seconds or costs[job.name] / cost.SPEED) for job in left)
+    return "processes" if workspace.workers > 1 and takes > START * workspace.workers else "serial"
 
 
 def _forget_results_without_weights(left: list[Job], workspace: Workspace) -> None:

@@ -32,7 +32,7 @@ class Workspace:
     workers: int = 1  # stages at once
     together: int = 1  # processes that train a stage, one per GPU
     threads: int = 1  # of each, for large models on the CPU; small ones get one
-    executor: str = "auto"  # of the shelf of executors; auto: processes where there are several workers
+    executor: str = "auto"  # of the shelf of executors; auto: processes where they are worth it
     executor_settings: Mapping[str, str] = field(default_factory=dict)
     trackers: tuple[str, ...] = ()  # of the shelf of trackers; they hear every event
     quiet: bool = False
@@ -53,7 +53,9 @@ class Workspace:
         """
         device = _device(device)
         count, together = _workers(workers, device, share), max(1, int(share))
-        return cls(runs, device, count, together, max(1, usable_cores() // (count * together)))
+        executor = "auto" if workers == "auto" or count == 1 else "processes"
+        threads = max(1, usable_cores() // (count * together))
+        return cls(runs, device, count, together, threads, executor)
 
     def stage(self, recipe: Recipe) -> Folder:
         """Where the last stage of a recipe leaves its results."""
@@ -69,9 +71,10 @@ class Workspace:
 def at_work(workspace: Workspace) -> Iterator[Workspace]:
     """The workspace with the processes that torchrun started, listening to Ctrl-C."""
     with distributed.process_group(workspace.device) as device, interruptible() as stop:
-        workers = 1 if distributed.world_size() > 1 else workspace.workers
+        if distributed.world_size() > 1:  # they take every stage together
+            workspace = replace(workspace, workers=1, executor="serial")
         quiet = workspace.quiet or not distributed.is_main()
-        yield replace(workspace, device=device, workers=workers, quiet=quiet, stop=stop)
+        yield replace(workspace, device=device, quiet=quiet, stop=stop)
 
 
 def _device(name: str) -> str:
