@@ -9,6 +9,7 @@ from selfpretrain.registry import name_of
 from selfpretrain.tasks._shuffled import Shuffled
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
+from selfpretrain.tasks.paths import Paths
 
 
 @pytest.mark.parametrize("block", [1, 8, 64])
@@ -32,3 +33,12 @@ def test_refuses_what_it_cannot_shuffle():
         Shuffled(Digits(), 7).load("val")
     with pytest.raises(SpecError, match="one length"):
         Shuffled(ListOps().tiny(), 1).load("val")
+
+
+def test_is_trained_as_its_task():
+    plain, moved = Paths(), Shuffled(Paths(), 4)
+    assert moved.small and (moved.small, moved.masking, moved.denoising) == (
+        plain.small,
+        plain.masking,
+        plain.denoising,
+    )

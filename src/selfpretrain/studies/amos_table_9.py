@@ -9,7 +9,8 @@ masked objective.
 Expected: a gain at every size.
 
 What differs: the paper does not print how its sizes were made; widths and depths here are ones that fit its
-labels, with 64 states throughout, where a footnote says that S4's grew with its size.
+labels, with 64 states throughout, where a footnote says that S4's grew with its size. At the small scale
+pictures of paths are asked about, too.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from dataclasses import replace
 from ..mixers.attention import Attention
 from ..mixers.s4 import S4
 from ..spec import spec
-from ._table_study import IMAGE, Architecture, Place, TableStudy
+from ._table_study import IMAGE, PATHFINDER, Architecture, Place, TableStudy
 from .recipes.arms import SCRATCH, SPT, TIED, resized
 
 Sizes = dict[str, tuple[int, int]]
@@ -43,6 +44,7 @@ class Sizing(TableStudy):
     figure = "lines"
     paper = "amos2024"
     tasks = (IMAGE,)
+    small_tasks = (IMAGE, PATHFINDER)
     columns = (SCRATCH, TIED, SPT)
 
     def rows(self, label: str) -> Iterator[Architecture]:

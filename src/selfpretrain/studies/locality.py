@@ -3,13 +3,14 @@
 Source: our question; Coser et al. (2026), arXiv 2605.21070, say that pretrained attention is near; we know
 that paper by its summary alone.
 
-Protocol: attention to all positions, and to 4 or 16 on either side; on the images as they are, and with
-their positions in another order, the same for all, in blocks of 1 and of 8 positions.
+Protocol: attention to all positions, and to a few on either side; on the images as they are, and with their
+positions in another order, the same for all, one by one and in blocks.
 
 Expected: if nearness is all that is learnt, a window does from scratch what pretraining does, and nothing is
 gained on scattered positions.
 
-What differs: no paper asked.
+What differs: no paper asked. At the small scale pictures of paths of four by four positions, blocks of a row,
+and windows of one row on either side or of one position.
 """
 
 from collections.abc import Iterator
@@ -20,10 +21,10 @@ from ..runner.experiment import Cell
 from ..spec import spec
 from ..tasks._shuffled import Shuffled
 from ..tasks.base import Task
-from ._table_study import IMAGE, Architecture, TableStudy
+from ._table_study import IMAGE, PATHFINDER, Architecture, TableStudy
 from .recipes.arms import SPT, TIED
 
-EVERYWHERE = "attention to all"
+EVERYWHERE, FAMILY = "attention to all", "like:transformer-dagger"
 
 
 @spec
@@ -33,17 +34,19 @@ class Locality(TableStudy):
     contrasts = ((SPT, TIED),)
     figure = "bars"
     tasks = (IMAGE,)
-    architectures = (
-        Architecture(EVERYWHERE, Attention(), "like:transformer-dagger"),
-        Architecture("to 16 on either side", Window(reach=16), "like:transformer-dagger"),
-        Architecture("to 4 on either side", Window(reach=4), "like:transformer-dagger"),
-    )
+    small_tasks = (PATHFINDER,)
+
+    def rows(self, label: str) -> Iterator[Architecture]:
+        """All, a wide and a narrow window."""
+        yield Architecture(EVERYWHERE, Attention(), FAMILY)
+        for reach in (16, 4) if label == IMAGE else (4, 1):
+            yield Architecture(f"to {reach} on either side", Window(reach=reach), FAMILY)
 
     def row(self, label: str, task: Task, architecture: Architecture) -> Iterator[Cell]:
         """Windows on the images as they are; full attention on all orders."""
         yield from super().row(label, task, architecture)
         if architecture.name == EVERYWHERE:
-            for block in (8, 1):
+            for block in (8, 1) if label == IMAGE else (4, 1):
                 yield from super().row(label, Shuffled(task, block), architecture)
 
 

@@ -5,7 +5,7 @@ stays the same. For the question whether self-pretraining finds more than nearne
 """
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -39,6 +39,21 @@ class Shuffled(Task):
     def card(self) -> object:  # type: ignore[override]  # the card of the task inside
         """Where the data come from."""
         return self.task.card
+
+    @property
+    def small(self) -> tuple[str, ...]:  # type: ignore[override]  # like the two below
+        """What suits the task inside suits it in any order."""
+        return self.task.small
+
+    @property
+    def denoising(self) -> Literal["masked", "causal"]:  # type: ignore[override]
+        """How the task inside is pretrained."""
+        return self.task.denoising
+
+    @property
+    def masking(self) -> float | None:  # type: ignore[override]
+        """The share that the task inside hides."""
+        return self.task.masking
 
     @property
     def form(self) -> Form:
