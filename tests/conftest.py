@@ -9,6 +9,8 @@ for _variable, _value in {
 }.items():
     os.environ.setdefault(_variable, _value)
 
+import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +51,22 @@ def needs_data(request: pytest.FixtureRequest) -> Path:
     if not data_folder().is_dir():
         pytest.skip(f"needs data in {data_folder()}; set SPT_TEST_DATA")
     return data_folder()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def simple_methods_once() -> Iterator[None]:
+    """What needs no file and asks for no other data is scored without a network once, not in every test."""
+    from selfpretrain.tasks.digits import Digits
+    from selfpretrain.tasks.inspect import baselines
+    from selfpretrain.tasks.stdlib import Stdlib
+
+    scores, known = baselines.baseline_scores, functools.cache(baselines.baseline_scores)
+    with pytest.MonkeyPatch.context() as patch:
+        same = (Digits, Stdlib)
+        patch.setattr(
+            baselines, "baseline_scores", lambda task: dict((known if type(task) in same else scores)(task))
+        )
+        yield
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ EXCEPTIONS = {
 @parametrize_with_checks(
     [
         SequenceClassifier(epochs=12, **SMALL),
-        SequenceRegressor(epochs=80, **SMALL),
+        SequenceRegressor(epochs=40, **SMALL),
         SequencePretrainer(**SMALL),
     ],
     expected_failed_checks=lambda estimator: EXCEPTIONS,

@@ -65,9 +65,12 @@ def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(
 
 
 @pytest.mark.parametrize("kind", ["gain", "bars", "lines", "curves", "ranks"])
-def test_every_kind_is_drawn_in_every_style(kind: str, several: Path, capsys) -> None:
+def test_every_kind_is_drawn_in_every_style(
+    kind: str, make: Callable, scene: type, several: Path, capsys
+) -> None:
+    folder = several if kind == "ranks" else make(scene())
     for look, width in {"neurips": 5.5, "icml": 3.25}.items():
-        assert app.run(["plot", str(several), "--kind", kind, "--style", look]) == 0
+        assert app.run(["plot", str(folder), "--kind", kind, "--style", look]) == 0
         made = [Path(line) for line in capsys.readouterr().out.split()]
         assert {path.suffix for path in made} == {".svg", ".pdf"}
         for path in made:
@@ -99,11 +102,12 @@ def test_what_cannot_be_drawn_is_said(make: Callable, scene: type, tmp_path: Pat
         pictures.save(alone, "ranks", "icml", tmp_path)
 
 
-def test_pdf_beside_every_svg_on_request(several: Path, capsys) -> None:
-    assert app.run(["report", str(several)]) == 0
-    assert not list(several.glob("*.pdf"))
-    assert app.run(["report", str(several), "--pdf"]) == 0
-    assert {path.stem for path in several.glob("*.pdf")} == {path.stem for path in several.glob("*.svg")}
+def test_pdf_beside_every_svg_on_request(make: Callable, scene: type, capsys) -> None:
+    folder = make(scene())
+    assert app.run(["report", str(folder)]) == 0
+    assert not list(folder.glob("*.pdf"))
+    assert app.run(["report", str(folder), "--pdf"]) == 0
+    assert {path.stem for path in folder.glob("*.pdf")} == {path.stem for path in folder.glob("*.svg")}
     capsys.readouterr()
 
 
