@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import signal
 import threading
 import time
@@ -17,6 +18,7 @@ from selfpretrain.runner import launch
 from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.stage import run_stage
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system.events import Event
 from selfpretrain.system.lease import lease_records
 from selfpretrain.system.store import FolderStore
 
@@ -117,6 +119,13 @@ def test_asked_to_stop_it_leaves_a_checkpoint(tmp_path):
     assert lease_records(FolderStore(folder(workspace, recipe)))[-1].how == "stopped"
     run_stage(recipe, workspace, False)
     assert workspace.stage(recipe).finished
+
+
+def test_who_is_told_a_lot_still_says_that_they_are_to_stop():
+    told, asked = queue.Queue(), threading.Event()
+    for name in "abc":
+        told.put(Event("train", name))
+    assert launch._attend(told, asked, lambda: True) and asked.is_set() and told.qsize() == 2
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def launch(run: Run, recipe: Recipe, workspace: Workspace, tested: bool) -> None
 
 
 def _launched(
-    args: tuple[Any, ...], count: int, attend: Callable[[], None]
+    args: tuple[Any, ...], count: int, attend: Callable[[], bool]
 ) -> list[Outcome] | ChildFailedError:
     """What every process returns, or that they did not; meanwhile, this one attends to them."""
     config = LaunchConfig(
@@ -81,22 +81,23 @@ def _launched(
 
     thread = threading.Thread(target=start)  # the launcher would take the signals of a main thread
     thread.start()
-    while thread.is_alive():
-        attend()
-    attend()
+    while attend() or thread.is_alive():
+        pass
     (found,) = box
     if isinstance(found, Exception) and not isinstance(found, ChildFailedError):
         raise found
     return found
 
 
-def _attend(told: Any, asked: Any, stop: Stop) -> None:
-    """Pass on what they tell, and ask them to stop, if so."""
-    with contextlib.suppress(queue.Empty):
-        while True:
-            emit(told.get(timeout=PAUSE))
+def _attend(told: Any, asked: Any, stop: Stop) -> bool:
+    """Ask them to stop, if so, and pass on what they tell next, if they soon do."""
     if stop():
         asked.set()
+    try:
+        emit(told.get(timeout=PAUSE))
+    except queue.Empty:
+        return False
+    return True
 
 
 def _work(run: Run, recipe: Recipe, workspace: Workspace, tested: bool, told: Any, asked: Any) -> Outcome:
