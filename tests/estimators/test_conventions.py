@@ -17,6 +17,8 @@ from selfpretrain.estimators.regressor import SequenceRegressor
 SMALL = {"width": 16, "depth": 1, "pretrain_epochs": 0.2, "lr": 1e-2, "mixer": "attention"}
 
 EXCEPTIONS = {
+    "check_do_not_raise_errors_in_init_or_set_params": "the tests of this package check every argument's "
+    "type on entry, which its users' programs do not",
     "check_sample_weight_equivalence_on_dense_data": "an example of weight two is drawn once per epoch and "
     "counts twice, its copies are drawn in two batches: equal on average, not to the digit",
     "check_methods_subset_invariance": "networks answer in single precision; with another batch around a "
