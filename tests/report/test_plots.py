@@ -1,5 +1,6 @@
 """Pictures and LaTeX for papers: distinct things differ, nothing is impossible, fonts are embedded."""
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -136,3 +137,15 @@ def test_a_table_and_a_claim_for_a_paper(several: Path) -> None:
 
 def test_smoke_claims_nothing(make: Callable, scene: type) -> None:
     assert claim(read(make(scene(), scale="smoke"))) == "Nothing can be claimed yet."
+
+
+def test_names_below_an_axis_do_not_run_into_one_another(make: Callable, scene: type) -> None:
+    shares = {f"{share} of labels": (0.60, 0.61, 0.72) for share in ("1%", "5%", "10%", "30%", "100%")}
+    (panel,) = charts.panels(read(make(scene(rows=shares))).tasks[0], grouped=True)
+    with style.inked("x"):
+        figure, axes = style.canvas(3.1)
+        axes.set_xticks(range(5), charts._apart(panel.places))
+        style.drawn(figure)
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+    assert charts._apart(("10K", "35K")) == ["10K", "35K"]

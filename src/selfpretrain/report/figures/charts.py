@@ -23,6 +23,8 @@ NEAR = 0.6
 """Share of the longest bar from which on the shortest hides the differences: scores are points then."""
 POINTS = 400
 """Of a curve at most."""
+ACROSS = 45
+"""Letters that stand beside one another below an axis."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[P
     ]
 
 
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names below an axis; where they would run into one another, every word on a line of its own."""
+    return [name.replace(" ", "\n") for name in names] if len(" ".join(names)) > ACROSS else list(names)
+
+
 def lines(panel: Panel) -> str:
     """Score against x, evenly spaced: one line per column, its interval a band, the paper's points hollow."""
     with inked(f"lines {panel.title}"):
@@ -85,7 +92,7 @@ def lines(panel: Panel) -> str:
         axes.grid(axis="y")
         for line in panel.lines:
             _curve(axes, line)
-        axes.set_xticks(range(len(panel.places)), panel.places)
+        axes.set_xticks(range(len(panel.places)), _apart(panel.places))
         axes.set_xlim(-0.3, len(panel.places) - 0.7)
         axes.set_ylim(*panel.limits)
         axes.set_ylabel(f"test {panel.unit}")
@@ -127,7 +134,7 @@ def curves(measure: Measure) -> str:
             pen = _pen(at) | ({"linestyle": ""} if names else {})  # nothing lies between two names
             axes.plot(*_unzipped(points), **pen, markersize=4, markevery=every, label=series.label)
         if names:
-            axes.set_xticks(range(len(names)), names)
+            axes.set_xticks(range(len(names)), _apart(names))
             axes.set_ylim(bottom=min(0.0, *(y for series in measure.series for y in series.y)))
         else:
             axes.locator_params(
