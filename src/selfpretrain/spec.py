@@ -131,19 +131,21 @@ def is_ours(module: str) -> bool:
 
 
 def describe(thing: Any) -> Any:
-    """A recipe or part of one as plain JSON values; specs are marked by ``"is": id``, see ``id_of``."""
-    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        name = id_of(type(thing))
-        return {"is": name} | {
-            f.name: describe(getattr(thing, f.name))
-            for f in dataclasses.fields(thing)
-            if f.name not in LATER.get(name, ()) or getattr(thing, f.name) != f.default
-        }
-    if isinstance(thing, tuple | list):
-        return [describe(x) for x in thing]
-    if isinstance(thing, dict):
-        return {key: describe(value) for key, value in thing.items()}
-    return thing
+    """A recipe or part of one as plain JSON values; specs are marked by ``"is": id``, see ``id_of``.
+
+    Raises:
+        TypeError: if there is something in it that JSON has no form for.
+    """
+    return json.loads(json.dumps(thing, default=_fields))
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+        raise TypeError(f"{thing!r} has no form in JSON")
+    name = id_of(type(thing))
+    values = ((field, getattr(thing, field.name)) for field in dataclasses.fields(thing))
+    late = LATER.get(name, ())
+    return {"is": name} | {f.name: x for f, x in values if f.name not in late or x != f.default}
 
 
 def revive(plain: Any, trusted: tuple[str, ...] = ()) -> Any:

@@ -180,6 +180,11 @@ class Examples:
         inputs = _gathered(self, starts, lengths, length)
         return inputs[0].to(torch.uint8).numpy()
 
+    def stacked(self) -> Tensor:
+        """(n, L) symbols or (n, L, C) values of all first views, as they are stored; they have one length."""
+        whole = self.unpacked("cpu") if self.packed else self
+        return whole.flat[whole.starts[0][:, None] + torch.arange(int(self.lengths[0, 0]))]
+
     def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
         """All examples once, shortest first, with the rows they come from; nothing is dropped."""
         for rows in self.longest.argsort(stable=True).split(size):

@@ -1,6 +1,5 @@
 """What is to be run: cells become jobs, those on disk are left out, and the rest has a price."""
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -87,7 +86,7 @@ def stored(recipe: Recipe, folder: Folder) -> Json:
     result = folder.read("result.json")
     folder.fetch(LOG, *result.get("files", {}))
     read_stage(folder.path)
-    if result.get("recipe") != json.loads(json.dumps(describe(recipe))):
+    if result.get("recipe") != describe(recipe):
         file = folder.path / "result.json"
         raise StoreError(f"{file} is the result of another stage; delete this one file, and run again")
     return result

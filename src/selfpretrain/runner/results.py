@@ -72,7 +72,7 @@ class ExperimentFolder:
         """
         if self.archive is None:
             return 0
-        plain = {job.name: json.loads(json.dumps(describe(job.recipe))) for job in self._jobs()}
+        plain = {job.name: describe(job.recipe) for job in self._jobs()}
         found, measures = self.archive.restore(self.stages(), plain)
         if self._measured in measures and not self.folder.has(self._measured):
             alone = found == len(self.stages())  # else weights are here that these may not be measured on

@@ -72,8 +72,7 @@ class Shuffled(Task):
             return data
         blocks = torch.arange(length).unflatten(0, (-1, self.block))
         order = blocks[torch.randperm(len(blocks), generator=torch.Generator().manual_seed(self.seed))]
-        rows = torch.stack([torch.as_tensor(data.sequence(i)) for i in range(len(data))])
-        even = Examples.even(rows[:, order.flatten()].numpy(), data.targets.numpy())
+        even = Examples.even(data.stacked()[:, order.flatten()].numpy(), data.targets.numpy())
         return replace(even, groups=data.groups)
 
     def tiny(self) -> "Shuffled":

@@ -96,8 +96,7 @@ def _images(task: Prepared, split: Split) -> tuple[np.ndarray, np.ndarray]:
     """(n, side, side) halved pictures, and their labels."""
     examples = task.load(split)
     side, width = round(task.form.length**0.5), _width(task.form.length)
-    rows = np.stack([examples.sequence(row) for row in range(len(examples))])
-    times = side // width
+    rows, times = examples.stacked().numpy(), side // width
     pictures = rows.reshape(len(rows), width, times, width, times).mean((2, 4), dtype=np.float32)
     return pictures, examples.targets.numpy()
 

@@ -129,14 +129,7 @@ def identity(recipe: Recipe) -> dict[str, Any]:
 
 def foreign_modules(recipe: Recipe) -> list[str]:
     """Modules of classes from outside this package, and what they import, see ``source.own_modules``."""
-    return sorted({each for name in _foreign(describe(recipe)) for each in source.own_modules(name)})
-
-
-def _foreign(plain: Any) -> set[str]:
-    if isinstance(plain, list):
-        return set().union(*map(_foreign, plain)) if plain else set()
-    if not isinstance(plain, dict):
-        return set()
-    inside = set().union(*map(_foreign, plain.values())) if plain else set()
-    module = str(plain.get("is", "")).partition(":")[0]
-    return inside | ({module} if module and not is_ours(module) else set())
+    found: list[dict[str, Any]] = []
+    json.loads(json.dumps(describe(recipe)), object_hook=found.append)  # all objects, inner ones first
+    names = {str(each.get("is", "")).partition(":")[0] for each in found} - {""}
+    return sorted({each for name in names if not is_ours(name) for each in source.own_modules(name)})
