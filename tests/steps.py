@@ -1,6 +1,7 @@
 """One step of every mixer on the shelf, for tests of it; as a program, beside the same one compiled.
 
-python tests/steps.py BACKEND MIXER ...    a line of JSON for each: mixer, loss and gradient apart, relatively
+python tests/steps.py BACKEND MIXER ...   a line of JSON for each: mixer, loss and gradient apart, relatively,
+                                           whether its blocks are a graph each
 """
 
 import json
@@ -63,8 +64,11 @@ def main():
     torch.nn.Module.compile = lambda block: whole(block, backend=backend)
     for name in names or MIXERS:
         torch._dynamo.reset()
+        breaks = torch._dynamo.utils.counters["graph_break"]
+        breaks.clear()
         (loss, gradient), (fast, of_fast) = (gradients(*asked(name), compile=c) for c in (False, True))
         found = {"mixer": name, "loss": abs(fast / loss - 1), "gradient": apart(of_fast, gradient)}
+        found["whole"] = not breaks
         print(json.dumps(found), flush=True)
 
 

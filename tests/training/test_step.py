@@ -30,6 +30,12 @@ from selfpretrain.training.step import computing, prepare, usual_precision
 from steps import MIXERS, TOKENS, apart, asked, data, gradients
 
 SAMPLE = ("s4d",)
+IN_PARTS = {
+    *("bigbird", "local", "longformer", "spade", "sparse", "window"),  # which blocks see which is worked out
+    *("exprnn", "lipschitz", "gru", "lstm"),  # position by position
+    *("dlr", "linear", "performer"),
+}
+"""Mixers that compiled blocks of are several graphs on a CPU."""
 every_mixer = pytest.mark.parametrize("name", MIXERS)
 LOSS, GRADIENT = 2e-3, 0.15
 """How far bfloat16 may take a loss and a gradient from those in single precision, relatively."""
@@ -130,13 +136,17 @@ def are_close(found, names):
     assert [line for line in found if max(line["loss"], line["gradient"]) > COMPILED] == []
 
 
-def test_blocks_of_a_sample_are_close_when_they_are_traced():
-    are_close(compiled("aot_eager", *SAMPLE), SAMPLE)
+def test_blocks_of_a_sample_are_close_and_one_graph_when_they_are_traced():
+    found = compiled("aot_eager", *SAMPLE)
+    are_close(found, SAMPLE)
+    assert all(line["whole"] for line in found)
 
 
 @pytest.mark.slow
 def test_blocks_are_close_when_they_are_traced():
-    are_close(compiled("aot_eager"), MIXERS)
+    found = compiled("aot_eager")
+    are_close(found, MIXERS)
+    assert {line["mixer"] for line in found if not line["whole"]} == IN_PARTS
 
 
 @pytest.mark.slow
@@ -174,6 +184,8 @@ def test_says_what_a_stage_cannot_have():
     network = Model(Attention(), 16).build(TOKENS, stage.objective.head(TOKENS, 16, "mean"))
     with pytest.raises(SpecError, match="tf32 is for GPUs"):
         prepare(network, replace(stage, precision="tf32"), cpu)
+    with pytest.raises(SpecError, match="not for compiled blocks"):
+        prepare(network, replace(stage, precision="tf32", compile=True), torch.device("cuda"))
     with pytest.raises(SpecError, match="does not divide among 1 processes in 3 parts each"):
         prepare(network, replace(stage, accumulate=3), cpu)
     with pytest.raises(ValueError, match="leave out accumulate"):

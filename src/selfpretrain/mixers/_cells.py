@@ -11,6 +11,9 @@ from ..errors import SpecError
 from ..shapes import Valid, Vectors
 from .base import LayerContext, Recurrence, Recurrent, State
 
+CHUNK = 32
+"""Positions of a graph where cells are compiled: compiling takes half a second for each."""
+
 
 class RecurrentCell(nn.Module, abc.ABC):
     """A causal layer from one vector per position, and the state before them, to the same."""
@@ -22,6 +25,27 @@ class RecurrentCell(nn.Module, abc.ABC):
     @abc.abstractmethod
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """The answers, and the state behind the last position."""
+
+
+Step = Callable[[Float[Tensor, "B N"], Float[Tensor, "B N"]], Float[Tensor, "B N"]]
+
+
+@torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]
+def along(step: Step, u: Vectors, h: Float[Tensor, "B N"]) -> tuple[Vectors, Float[Tensor, "B N"]]:
+    """h[t] = step(u[t], h[t-1]) at every position, and the last one."""
+    chunks = []
+    for part in u.split(CHUNK, dim=1):
+        states, h = _chunk(step, part, h)
+        chunks.append(states)
+    return torch.cat(chunks, dim=1), h
+
+
+def _chunk(step: Step, u: Vectors, h: Float[Tensor, "B N"]) -> tuple[Vectors, Float[Tensor, "B N"]]:
+    states = []
+    for now in u.unbind(1):
+        h = step(now, h)
+        states.append(h)
+    return torch.stack(states, dim=1), h
 
 
 class Directions(nn.Module, Recurrent):

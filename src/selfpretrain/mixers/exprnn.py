@@ -11,11 +11,11 @@ import math
 from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..shapes import Vectors
 from ..spec import Count, spec
-from ._cells import Directions, RecurrentCell
+from ._cells import Directions, RecurrentCell, along
 from .base import LayerContext, Mixer, State
 from .ops._exact import exact
 
@@ -57,15 +57,17 @@ class ExpCell(RecurrentCell):
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Along the sequence."""
-        u, (h,), states = self.enter(x), state, []
+        u, (h,) = self.enter(x), state
         with exact(x.device):
             upper = self.A.triu(1)
             turn = torch.matrix_exp(upper.T - upper)  # rows are states: this is R transposed
-            for now in u.to(h.dtype).unbind(1):
+
+            def step(now: Tensor, h: Tensor) -> Tensor:
                 z = torch.addmm(now, h, turn)
-                h = z.sign() * torch.relu(z.abs() + self.bias)
-                states.append(h)
-        return self.out(torch.stack(states, dim=1)), (h,)
+                return z.sign() * torch.relu(z.abs() + self.bias)
+
+            states, h = along(step, u.to(h.dtype), h)
+        return self.out(states), (h,)
 
 
 mixer = ExpRNN

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..shapes import Vectors
 from ..spec import Count, Positive, Share, spec
-from ._cells import Directions, RecurrentCell
+from ._cells import Directions, RecurrentCell, along
 from .base import LayerContext, Mixer, State
 from .ops._exact import exact
 
@@ -49,14 +49,16 @@ class LipschitzCell(RecurrentCell):
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Along the sequence."""
-        u, (h,), states, step = self.enter(x), state, [], self.settings.step
+        u, (h,), size = self.enter(x), state, self.settings.step
         with exact(x.device):
-            keep = torch.eye(len(self.A), dtype=h.dtype, device=x.device) + step * self._bounded(self.A).T
+            keep = torch.eye(len(self.A), dtype=h.dtype, device=x.device) + size * self._bounded(self.A).T
             feed = self._bounded(self.V).T
-            for now in u.to(h.dtype).unbind(1):
-                h = torch.addmm(torch.addmm(now, h, feed).tanh(), h, keep, beta=step)
-                states.append(h)
-        return self.out(torch.stack(states, dim=1)), (h,)
+
+            def step(now: Tensor, h: Tensor) -> Tensor:
+                return torch.addmm(torch.addmm(now, h, feed).tanh(), h, keep, beta=size)
+
+            states, h = along(step, u.to(h.dtype), h)
+        return self.out(states), (h,)
 
     def _bounded(self, M: Tensor) -> Tensor:
         skew, damping = self.settings.skew, self.settings.damping

@@ -37,10 +37,10 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
     """Let a network work as a stage wants it: compiled, with activations kept or worked out again.
 
     Raises:
-        SpecError: if the device has no such precision, or a batch cannot be taken in so many parts.
+        SpecError: if there is no such precision, or a batch cannot be taken in so many parts.
     """
-    if stage.precision == "tf32" and device.type != "cuda":
-        raise SpecError("precision=tf32 is for GPUs; use fp32, or bf16")
+    if stage.precision == "tf32" and (device.type != "cuda" or stage.compile):
+        raise SpecError("precision=tf32 is for GPUs, and not for compiled blocks; use fp32, or bf16")
     parts = distributed.world_size() * stage.accumulate
     if stage.batch % parts:
         raise SpecError(

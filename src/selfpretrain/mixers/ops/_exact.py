@@ -17,7 +17,13 @@ def exact(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def products(device: torch.device, precision: Literal["ieee", "tf32"]) -> Iterator[None]:
-    """Products of single precision, whole or shortened; what was asked for before comes back."""
+    """Products of single precision, whole or shortened; what was asked for before comes back.
+
+    Nothing where blocks are traced, so that graphs go through: compiled stages shorten no products.
+    """
+    if torch.compiler.is_compiling():
+        yield
+        return
     cuda: list[Any] = [torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn]  # type: ignore[attr-defined]
     parts = cuda if device.type == "cuda" else [torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
     before = [part.fp32_precision for part in parts]

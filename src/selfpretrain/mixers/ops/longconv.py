@@ -1,6 +1,5 @@
 """Convolution with kernels as long as the sequence, by FFT in O(L log L)."""
 
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,7 +47,6 @@ def _direct(u: Sequences, kernel: Taps, ahead: int) -> Sequences:
     return F.conv1d(padded, kernel.flip(-1)[:, None].to(u.dtype), groups=u.shape[2]).transpose(1, 2)
 
 
-@functools.cache
 def fast_length(n: int) -> int:
     """The smallest number from ``n`` on with no prime factors but 2, 3 and 5: FFTs of that size are fast."""
     while not _smooth(n):
