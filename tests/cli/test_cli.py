@@ -305,3 +305,11 @@ def test_a_list_waits_for_nothing_that_it_does_not_show(tmp_path):
         f"assert not {heavy} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, check=True)
+
+
+def test_no_mixer_waits_for_the_compiler():
+    code = (
+        "import sys; from selfpretrain.registry import find, names;"
+        "[find('mixers', name) for name in names('mixers')]; assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment(), check=True)

@@ -30,11 +30,12 @@ class RecurrentCell(nn.Module, abc.ABC):
 Step = Callable[[Float[Tensor, "B N"], Float[Tensor, "B N"]], Float[Tensor, "B N"]]
 
 
-@torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]
 def along(step: Step, u: Vectors, h: Float[Tensor, "B N"]) -> tuple[Vectors, Float[Tensor, "B N"]]:
     """h[t] = step(u[t], h[t-1]) at every position, and the last one."""
     chunks = []
     for part in u.split(CHUNK, dim=1):
+        if torch.compiler.is_compiling():
+            torch._dynamo.graph_break()  # whole sequences would take minutes to compile
         states, h = _chunk(step, part, h)
         chunks.append(states)
     return torch.cat(chunks, dim=1), h
