@@ -1,12 +1,12 @@
 """Forty minutes of a lent GPU, spent in order of worth; each result is kept as soon as it is there.
 
-    python tools/gpu_hour.py gpu-hour [--minutes 40] [--s4 CHECKOUT] [--parts check,steps,scans,papers,cells]
+    python tools/gpu_hour.py gpu-hour [--minutes 40] [--s4 CHECKOUT] [--parts check,steps,kernels,papers,cells]
     python tools/gpu_hour.py rehearsal --toy          the same on a CPU at toy sizes, to find typos
 
 check    tests marked ``cuda``; golden values of published code, on the device
 steps    times, memory and syncs of a training step: mixers at growing length, in single and half precision,
          compiled or not, beside the published S4 layer and a plain Transformer
-scans    a scan in chunks, plain, compiled and in Triton, beside the FFT: is it worth a kernel?
+kernels  long convolutions term by term, by products of matrices and by scans in chunks, beside the FFT
 papers   networks of Amos et al. (2024) on sequences like those of their tasks: hours and money of a cell
 cells    comparisons on tasks that are drawn here, with budgets of minutes
 
@@ -46,14 +46,17 @@ from selfpretrain.training.step import backward, prepare
 ROOT = Path(__file__).resolve().parents[1]
 Result = dict[str, Any]
 GOLDEN = ROOT / "tests" / "mixers" / "golden"
-SHARES = {"check": 0.2, "steps": 0.4, "scans": 0.05, "papers": 0.15, "cells": 1.0}
+SHARES = {"check": 0.2, "steps": 0.4, "kernels": 0.05, "papers": 0.15, "cells": 1.0}
 """Of the minutes; the last part takes what is left."""
 WAYS: dict[str, Result] = {
     "fp32": {},
     "bf16": {"precision": "bf16"},
     "bf16, compiled": {"precision": "bf16", "compile": True},
+    "bf16, graphs": {"precision": "bf16"},
     "bf16, recomputed": {"precision": "bf16", "recompute": True},
 }
+GRAPHS = "bf16, graphs"
+"""The way whose blocks are compiled and then replayed as CUDA graphs: is it worth a setting of a stage?"""
 POSITIONS, WIDTH, WARM, TIMED = 65_536, 256, 3, 10
 """Positions of a batch, width of the networks, steps before the clock starts and after."""
 
@@ -104,11 +107,15 @@ def made_up(look: Look, batch: int) -> Examples:
     return Examples.ragged(rows, answers)
 
 
-def step_of(model: Model, stage: Stage, look: Look, device: torch.device) -> Callable[[], None]:
+def step_of(
+    model: Model, stage: Stage, look: Look, device: torch.device, graphs: bool = False
+) -> Callable[[], None]:
     """A training step on one batch, with everything but the log."""
     torch.manual_seed(0)
     network = model.build(look.form, stage.objective.head(look.form, model.width, model.pooling)).to(device)
     prepare(network, stage, device)
+    for block in network.blocks if graphs else ():
+        block.compile(mode="reduce-overhead")
     optimizer = stage.optim.build(network, model.mixer.slow())
     data = made_up(look, stage.batch).resident(device)
     rows = torch.arange(stage.batch)
@@ -198,7 +205,7 @@ def steps(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
         yield f"plain transformer, {length}", lambda length=length: transformer(plan, length)
         if plan.s4:
             yield f"published s4, {length}", lambda length=length: published_s4(plan, length)
-        for way in WAYS if not plan.toy else ("fp32", "bf16"):
+        for way in ("fp32", "bf16") if plan.toy else WAYS:
             for mixer in dict.fromkeys(mixers):
                 yield f"{mixer}, {length}, {way}", lambda m=mixer, n=length, w=way: one(plan, m, n, w)
 
@@ -212,7 +219,8 @@ def one(plan: Plan, name: str, length: int, way: str) -> Result:
     look = Look(Form(Tokens(256), length, Classes(("0", "1"))), batch, length)
     stage = Stage(Classify(), Budget(steps=1), batch=batch, **WAYS[way])
     device = torch.device(plan.device)
-    return measured(step_of(Model(find("mixers", name)(), width), stage, look, device), device, plan.toy)
+    step = step_of(Model(find("mixers", name)(), width), stage, look, device, way == GRAPHS)
+    return measured(step, device, plan.toy)
 
 
 def transformer(plan: Plan, length: int) -> Result:
@@ -258,19 +266,21 @@ def layered(network: nn.Module, x: Tensor, device: torch.device, toy: bool) -> R
     return measured(step, device, toy)
 
 
-def scans(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
+def kernels(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
     for length in (64,) if plan.toy else (1024, 4096, 16_384):
         for states in (16,) if plan.toy else (16, 64):
-            yield f"{length} positions, {states} states", lambda n=length, s=states: scan(plan, n, s)
+            yield f"{length} positions, {states} states", lambda n=length, s=states: convolution(plan, n, s)
 
 
-def scan(plan: Plan, length: int, states: int) -> Result:
+def convolution(plan: Plan, length: int, states: int) -> Result:
     sys.path.insert(0, str(ROOT / "benchmarks"))
-    import scans
+    import convolutions
 
     width, batch = sizes(plan, length)
-    only = ("fft", "chunks") if plan.toy else ()  # compiling for a CPU takes minutes and tells nothing
-    return scans.compared(length, states, width, batch, plan.device, only)
+    only = (
+        ("fft", "direct", "products", "chunks") if plan.toy else ()
+    )  # compiling for a CPU takes minutes and tells nothing
+    return convolutions.compared(length, states, width, batch, plan.device, only)
 
 
 def papers(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
@@ -313,7 +323,7 @@ def trained(plan: Plan, task: str, mixer: str) -> Result:
     return {"rows": [{k: row[k] for k in ("row", "column", "score")} for row in results.to_rows()]}
 
 
-PARTS = {"check": check, "steps": steps, "scans": scans, "papers": papers, "cells": cells}
+PARTS = {"check": check, "steps": steps, "kernels": kernels, "papers": papers, "cells": cells}
 
 
 def kept(path: Path) -> set[tuple[str, str]]:

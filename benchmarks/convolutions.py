@@ -1,11 +1,13 @@
-"""A scan in chunks instead of an FFT: is it worth a kernel of its own?
+"""Other ways to a long convolution than the FFT: is one worth a kernel of its own?
 
-    python benchmarks/scans.py [--lengths 1024,4096,16384] [--states 16,64] [--device cuda] [--out FILE]
+    python benchmarks/convolutions.py [--lengths 1024,4096,16384] [--states 16,64] [--device cuda] [--out FILE]
 
 y[t] = Re sum_n w_n sum_{j <= t} exp(r_n j) u[t - j] for every channel, what S4D, DLR, LRU and EMA compute,
 forward and backward with the gradients of u, w and r:
 
 fft       the package: the kernel by two small tables, then a convolution by FFT
+direct    the kernel in the same way, then a convolution term by term; up to 1,024 positions
+products  the kernel in the same way, then an FFT in two levels, each a product of matrices
 chunks    chunks of T positions, products of matrices alone: what lies in the same chunk, and a state of all
           that came before, carried from chunk to chunk
 compiled  ``chunks`` by torch.compile
@@ -44,6 +46,36 @@ Scan = Callable[[Tensor, Tensor, Tensor], Tensor]
 def fft(u: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
     """As the package does it."""
     return causal_conv(u, modal_kernel(weight[None], rate, u.shape[1])[0])
+
+
+def direct(u: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
+    """Term by term."""
+    taps = modal_kernel(weight[None], rate, u.shape[1])[0]
+    return F.conv1d(F.pad(u.mT, (u.shape[1] - 1, 0)), taps.flip(-1)[:, None], groups=u.shape[2]).mT
+
+
+def products(u: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
+    """By transforms whose answers are in another order, which the way back undoes."""
+    taps = modal_kernel(weight[None], rate, u.shape[1])[0]
+    bits = (2 * u.shape[1] - 1).bit_length()
+    first, second = 1 << bits // 2, 1 << bits - bits // 2
+    a, b = torch.arange(first, device=u.device), torch.arange(second, device=u.device)
+    outer, inner = (_turns(x[:, None] * x, len(x)).to(taps.dtype.to_complex()) for x in (a, b))
+    between = _turns(a[:, None] * b, first * second).to(outer)
+
+    def forth(x: Tensor) -> Tensor:
+        parts = F.pad(x, (0, first * second - x.shape[-1])).unflatten(-1, (first, second))
+        return ((outer @ parts.to(outer)) * between) @ inner
+
+    spectrum = forth(u.mT) * forth(taps)
+    back = outer.conj() @ ((spectrum @ inner.conj()) * between.conj()) / (first * second)
+    return back.real.flatten(-2)[..., : u.shape[1]].mT
+
+
+def _turns(product: Tensor, n: int) -> Tensor:
+    """exp(-2 pi i product / n), in double precision."""
+    angle = -2 * torch.pi * (product % n).double() / n
+    return torch.complex(angle.cos(), angle.sin())
 
 
 def tables(
@@ -141,13 +173,23 @@ def launched(
     return y, states
 
 
-FORMS: dict[str, Scan] = {"fft": fft, "chunks": chunks, "compiled": torch.compile(chunks), "triton": fused}
+FORMS: dict[str, Scan] = {
+    "fft": fft,
+    "direct": direct,
+    "products": products,
+    "chunks": chunks,
+    "compiled": torch.compile(chunks),
+    "triton": fused,
+}
+DIRECT = 1024
+"""Positions up to which the square of them is tried."""
 
 
-def timed(device: str) -> list[str]:
+def timed(device: str, length: int) -> list[str]:
     """The forms whose times say something here."""
     has_triton = device == "cuda" and importlib.util.find_spec("triton") is not None
-    return [name for name in FORMS if name != "triton" or has_triton]
+    possible = {"triton": has_triton, "direct": length <= DIRECT}
+    return [name for name in FORMS if possible.get(name, True)]
 
 
 def drawn(length: int, states: int, width: int, batch: int, device: str) -> list[Tensor]:
@@ -197,7 +239,7 @@ def compared(
 ) -> dict[str, Any]:
     """Milliseconds and errors of forms, all unless told, at one size."""
     found: dict[str, Any] = {"length": length, "states": states, "width": width, "batch": batch}
-    for form in only or timed(device):
+    for form in only or timed(device, length):
         given = drawn(length, states, width, batch, device)
         small = drawn(length, states, 16, 2, device)
         found[form] = {"milliseconds": milliseconds(form, given), "error": error(form, small)}
