@@ -1,4 +1,4 @@
-"""The scan of convolutions.py in Triton: one pass over a channel's chunks, the state stays in the processor."""
+"""The scan of convolutions.py in Triton: one pass over a channel, the state stays in the processor."""
 
 # ruff: noqa: ANN001, PLR0913, PLR0917 - what a kernel is given are pointers and numbers, one by one
 import triton

@@ -1,6 +1,6 @@
 """Other ways to a long convolution than the FFT: is one worth a kernel of its own?
 
-    python benchmarks/convolutions.py [--lengths 1024,4096,16384] [--states 16,64] [--device cuda] [--out FILE]
+    python benchmarks/convolutions.py [--lengths 1024,4096] [--states 16,64] [--device cuda] [--out FILE]
 
 y[t] = Re sum_n w_n sum_{j <= t} exp(r_n j) u[t - j] for every channel, what S4D, DLR, LRU and EMA compute,
 forward and backward with the gradients of u, w and r:

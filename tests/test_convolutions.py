@@ -26,7 +26,7 @@ def test_every_form_is_the_same(form, length, states, batch):
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 @pytest.mark.parametrize(("length", "states"), SIZES)
 def test_triton(length, states):
-    code = f"import convolutions; print(convolutions.error('triton', convolutions.drawn({length}, {states}, 3, 3, 'cpu')))"
+    code = f"import convolutions as c; print(c.error('triton', c.drawn({length}, {states}, 3, 3, 'cpu')))"
     env = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([FOLDERS[0], *sys.path])}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """Forty minutes of a lent GPU, spent in order of worth; each result is kept as soon as it is there.
 
-    python tools/gpu_hour.py gpu-hour [--minutes 40] [--s4 CHECKOUT] [--parts check,steps,kernels,papers,cells]
+    python tools/gpu_hour.py gpu-hour [--minutes 40] [--s4 CHECKOUT] [--parts check,steps,...]
     python tools/gpu_hour.py rehearsal --toy          the same on a CPU at toy sizes, to find typos
 
 check    tests marked ``cuda``; golden values of published code, on the device
