@@ -16,8 +16,6 @@ from ...training import cost
 from ...training.model import Model
 from ...training.recipe import Budget, Recipe, Stage
 
-UNITS = ("steps", "epochs", "flops", "seconds", "hours")
-"""What a budget is given in."""
 SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
 """The columns of the usual arms."""
 
@@ -55,16 +53,8 @@ class Arms:
 
     def shortened(self, share: float) -> "Arms":
         """The same with every stage trained for a share of its budget."""
-
-        def cut(stage: Stage) -> Stage:
-            left = {
-                unit: round(value * share) or 1 if unit == "steps" else value * share
-                for unit, value in vars(stage.budget).items()
-                if unit in UNITS and value is not None
-            }
-            return replace(stage, budget=replace(stage.budget, **left))
-
-        pretrain, finetune, scratch = map(cut, (self.pretrain, self.finetune, self.scratch))
+        stages = (self.pretrain, self.finetune, self.scratch)
+        pretrain, finetune, scratch = (lengthened(stage, share) for stage in stages)
         return replace(self, pretrain=pretrain, finetune=finetune, scratch=scratch)
 
 
@@ -146,14 +136,19 @@ def at_once(arms: Arms) -> Arms:
 
 def shorter(arms: Arms, share: float) -> Arms:
     """The same arms with a share of every budget in steps."""
+    pretrain, finetune, scratch = (
+        stage if stage.budget.steps is None else lengthened(stage, share)
+        for stage in (arms.pretrain, arms.finetune, arms.scratch)
+    )
+    return replace(arms, pretrain=pretrain, finetune=finetune, scratch=scratch)
 
-    def cut(stage: Stage) -> Stage:
-        if stage.budget.steps is None:
-            return stage
-        steps = max(1, round(stage.budget.steps * share))
-        return replace(stage, budget=replace(stage.budget, steps=steps))
 
-    return replace(arms, pretrain=cut(arms.pretrain), finetune=cut(arms.finetune), scratch=cut(arms.scratch))
+def lengthened(stage: Stage, times: float) -> Stage:
+    """The same stage with its budget, whatever the unit, and its limit in hours so many times as long."""
+    left = {unit: times * value for unit, value in vars(stage.budget).items() if value}
+    if "steps" in left:
+        left["steps"] = max(1, round(left["steps"]))
+    return replace(stage, budget=Budget(**left))
 
 
 def lasting(stage: Stage, epochs: float) -> Stage:

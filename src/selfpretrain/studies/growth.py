@@ -1,0 +1,80 @@
+"""How long may sequences be before training from scratch falls to chance, and what does each length need?
+
+Source: our question, after Amos et al. (2024), Table 1: Pathfinder has 1,024 positions and PathX 16,384.
+
+Protocol: the question of Pathfinder on pictures of growing size; from scratch with the compute of pretraining
+and finetuning together, and self-pretrained, for as long as usual and for a third of that, then finetuned
+alike.
+
+Expected: scratch falls to chance as sequences grow, sooner for attention than for a state space model; longer
+ones need more pretraining.
+
+What differs: no paper asked. At the small scale pictures of paths of 8, 12 and 16 cells a side, read two by
+two cells, with curves that grow with them; every size has the training steps that were chosen for the
+smallest.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..mixers.attention import Attention
+from ..mixers.s4 import S4
+from ..mixers.s4d import S4D
+from ..runner.experiment import Cell, Finished
+from ..spec import spec
+from ..system.files import Json
+from ..tasks.base import Task
+from ..tasks.paths import Paths
+from ..training.recipe import Recipe
+from ._measures import Points, panel, scores
+from ._table_study import PATHFINDER, PATHX, Architecture, TableStudy
+from .recipes.arms import SPT, TIED, lengthened
+
+LITTLE = "SPT, a third"
+SIZES = (8, 12, 16)
+
+
+@spec
+class Growth(TableStudy):
+    """Three arms per length."""
+
+    contrasts = ((SPT, TIED), (LITTLE, TIED), (SPT, LITTLE))
+    figure = "bars"
+    tasks = (PATHFINDER, PATHX)
+
+    def rows(self, label: str) -> Iterator[Architecture]:
+        """A network that finds nothing near without being shown, and one that looks near from its start."""
+        yield Architecture("Transformer", Attention(), "transformer-rotary")
+        if self.scale == "paper":
+            yield Architecture("S4", S4(), "s4")
+        else:
+            yield Architecture("S4D", S4D(), "like:transformer-rotary")
+
+    def row(self, label: str, task: Task, architecture: Architecture) -> Iterator[Cell]:
+        """The cells of an architecture at every length of a task that has several."""
+        sizes = (replace(task, size=size) for size in SIZES) if isinstance(task, Paths) else (task,)
+        for grown in sizes:
+            name = f"{label}, {grown.form.length:,} positions"
+            yield from (replace(cell, label=name) for cell in super().row(label, grown, architecture))
+
+    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+        """The usual arms, and one that is pretrained for a third of the time."""
+        arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
+        if SPT in made:
+            short = lengthened(arms.pretrain, 1 / 3)
+            made[LITTLE] = Recipe(task, arms.model, (short, arms.finetune))
+        return made
+
+    def measures(self, finished: Finished) -> list[Json]:
+        """Accuracy over the length, a curve for every architecture and arm."""
+        curves: dict[str, Points] = {}
+        for label, task in self.at_hand().items():
+            for cell in self.part(label, task):
+                name = f"{cell.row}, {cell.column}"
+                mean = 100 * sum(scores(finished, cell.recipe, self.seeds)) / self.seeds
+                xs, ys = curves.get(name, ((), ()))
+                curves[name] = (*xs, cell.recipe.task.form.length), (*ys, mean)
+        return [panel("Accuracy over length", "positions", "test accuracy in %", curves)] if curves else []
+
+
+study = Growth
