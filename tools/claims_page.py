@@ -118,7 +118,7 @@ def findings(line: Line, analysis: Analysis) -> Iterator[Finding]:
                 yield from _on_training(line, task, compared)
             elif compared.estimate is not None:
                 standing = compared.standing
-                rule = {"=": _equal, ">": _larger}[line["relation"]]
+                rule = {"=": _equal, ">": _larger, ">=": _no_smaller}[line["relation"]]
                 yield rule(standing), _words(task, compared)
 
 
@@ -139,6 +139,12 @@ def _equal(standing: Standing) -> str:
     if standing is Standing.EQUAL:
         return SUPPORTED
     return CONTRADICTED if standing in {Standing.BETTER, Standing.WORSE} else OPEN
+
+
+def _no_smaller(standing: Standing) -> str:
+    if standing in GAINS | {Standing.EQUAL}:
+        return SUPPORTED
+    return CONTRADICTED if standing in LOSSES else OPEN
 
 
 def _on_training(line: Line, task: TaskAnalysis, compared: Difference) -> Iterator[Finding]:

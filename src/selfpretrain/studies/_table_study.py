@@ -27,7 +27,7 @@ from ..tasks.stdlib import Stdlib
 from ..training.recipe import Budget, Precision, Recipe, Stage
 from ._measures import averages
 from .base import Scale, Study
-from .recipes.arms import SPT, TIED, Arms, lasting, row_names, shorter, usual_arms, with_mixer
+from .recipes.arms import SPT, TIED, Arms, lasting, row_names, usual_arms, with_mixer
 from .recipes.defaults import denoiser, small, toys
 from .recipes.lookup import recipe, task_name
 from .recipes.printed import Denoising
@@ -201,7 +201,7 @@ class TableStudy(Study):
             made = self._printed_arms(task, architecture, objective)
         else:
             made = small(task, architecture.small or architecture.mixer, denoiser(task, objective))
-            made = toys(made) if self.scale == "smoke" else shorter(made, self.share)
+            made = toys(made) if self.scale == "smoke" else made.shortened(self.share)
         made = architecture.change(made).amended("stage.precision", self.precision)
         for whole, text in self.settings:
             place, path = _split(whole)

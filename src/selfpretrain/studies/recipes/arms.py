@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 from ...errors import SpecError
 from ...mixers.attention import Attention
@@ -53,9 +53,9 @@ class Arms:
 
     def shortened(self, share: float) -> "Arms":
         """The same with every stage trained for a share of its budget."""
-        stages = (self.pretrain, self.finetune, self.scratch)
-        pretrain, finetune, scratch = (lengthened(stage, share) for stage in stages)
-        return replace(self, pretrain=pretrain, finetune=finetune, scratch=scratch)
+        names = ("pretrain", "finetune", "scratch")
+        changed: dict[str, Any] = {name: lengthened(getattr(self, name), share) for name in names}
+        return replace(self, **changed)
 
 
 def tied(task: Task, arms: Arms) -> Stage:
@@ -132,15 +132,6 @@ def at_once(arms: Arms) -> Arms:
     denoise = arms.pretrain.objective
     assert isinstance(denoise, Denoise), "pretraining denoises"
     return replace(arms, scratch=replace(arms.scratch, objective=Joint(arms.scratch.objective, denoise)))
-
-
-def shorter(arms: Arms, share: float) -> Arms:
-    """The same arms with a share of every budget in steps."""
-    pretrain, finetune, scratch = (
-        stage if stage.budget.steps is None else lengthened(stage, share)
-        for stage in (arms.pretrain, arms.finetune, arms.scratch)
-    )
-    return replace(arms, pretrain=pretrain, finetune=finetune, scratch=scratch)
 
 
 def lengthened(stage: Stage, times: float) -> Stage:
