@@ -21,6 +21,7 @@ already.
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import statistics
@@ -35,7 +36,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from selfpretrain.mixers.ops._modes import as_real, powers
-from selfpretrain.mixers.ops.longconv import causal_conv
+from selfpretrain.mixers.ops.longconv import _direct, causal_conv
 from selfpretrain.mixers.ops.vandermonde import modal_kernel
 
 CHUNK, BATCH, WIDTH, WARM, PASSES = 64, 8, 256, 2, 9
@@ -50,8 +51,7 @@ def fft(u: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
 
 def direct(u: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
     """Term by term."""
-    taps = modal_kernel(weight[None], rate, u.shape[1])[0]
-    return F.conv1d(F.pad(u.mT, (u.shape[1] - 1, 0)), taps.flip(-1)[:, None], groups=u.shape[2]).mT
+    return _direct(u, modal_kernel(weight[None], rate, u.shape[1])[0], 0)
 
 
 def products(u: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
@@ -98,6 +98,16 @@ def chunks(u: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
     fresh = torch.view_as_complex((takes.mT @ parts).mT.unflatten(-1, (-1, 2)).contiguous())  # (H, C B, N)
     state = carried(fresh.unflatten(1, (-1, len(u))), turn)
     return joined(near @ parts + gives @ as_real(state).flatten(1, 2).mT, u)
+
+
+def compiled(u: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
+    """``chunks``, compiled when it is first asked for."""
+    return _compiler()(u, weight, rate)
+
+
+@functools.cache
+def _compiler() -> Scan:
+    return torch.compile(chunks)
 
 
 def carried(fresh: Complex[Tensor, "H C B N"], turn: Complex[Tensor, "H N"]) -> Complex[Tensor, "H C B N"]:
@@ -178,7 +188,7 @@ FORMS: dict[str, Scan] = {
     "direct": direct,
     "products": products,
     "chunks": chunks,
-    "compiled": torch.compile(chunks),
+    "compiled": compiled,
     "triton": fused,
 }
 DIRECT = 1024

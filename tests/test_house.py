@@ -16,7 +16,7 @@ from selfpretrain.registry import INSIDE, SHELVES
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
 FILES = sorted(PACKAGE.rglob("*.py"))
 GLOSSARY = PACKAGE.parents[1] / "docs" / "glossary.md"
-LARGEST_PACKAGE, LARGEST_STUDIES = 23_700, 2_780
+LARGEST_PACKAGE, LARGEST_STUDIES = 23_700, 2_760
 """Lines of code: of everything but studies, which are tables that nobody imports; of studies."""
 LARGEST_FILE, LONGEST_FUNCTION, MOST_ARGUMENTS = 400, 60, 7
 MEDIAN_FUNCTION, LONG_FUNCTION = 7, 20

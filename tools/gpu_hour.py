@@ -48,15 +48,15 @@ Result = dict[str, Any]
 GOLDEN = ROOT / "tests" / "mixers" / "golden"
 SHARES = {"check": 0.2, "steps": 0.4, "kernels": 0.05, "papers": 0.15, "cells": 1.0}
 """Of the minutes; the last part takes what is left."""
+GRAPHS = "bf16, graphs"
+"""The way whose blocks are compiled and then replayed as CUDA graphs: is it worth a setting of a stage?"""
 WAYS: dict[str, Result] = {
     "fp32": {},
     "bf16": {"precision": "bf16"},
     "bf16, compiled": {"precision": "bf16", "compile": True},
-    "bf16, graphs": {"precision": "bf16"},
+    GRAPHS: {"precision": "bf16"},
     "bf16, recomputed": {"precision": "bf16", "recompute": True},
 }
-GRAPHS = "bf16, graphs"
-"""The way whose blocks are compiled and then replayed as CUDA graphs: is it worth a setting of a stage?"""
 POSITIONS, WIDTH, WARM, TIMED = 65_536, 256, 3, 10
 """Positions of a batch, width of the networks, steps before the clock starts and after."""
 

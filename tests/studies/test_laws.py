@@ -100,8 +100,9 @@ def test_studies_share_their_stages(tmp_path):
     assert len(set().union(*each)) < 0.9 * sum(map(len, each))
 
 
-def test_smoke_runs_and_reports(tmp_path):
-    study = STUDIES["compare"].at("smoke", seeds=1)
+@pytest.mark.parametrize("name", ["compare", "coser-table-4"])
+def test_smoke_runs_and_reports(name, tmp_path):
+    study = STUDIES[name].at("smoke", seeds=1)
     folder = run_experiment(study.experiment("smoke"), Workspace.of(tmp_path, "cpu", "1")).path
     text = (folder / "report.md").read_text()
     assert all(cell.row in text for cell in study.cells())

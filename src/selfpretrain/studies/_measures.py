@@ -27,6 +27,12 @@ def panel(title: str, x: str, y: str, curves: Mapping[str, Points]) -> Json:
     return {"title": title, "x": x, "y": y, "series": series}
 
 
+def append(curves: dict[str, Points], label: str, x: object, y: float) -> None:
+    """A further point of a curve."""
+    xs, ys = curves.get(label, ((), ()))
+    curves[label] = (*xs, x), (*ys, y)
+
+
 def scores(
     finished: Finished, recipe: Recipe, seeds: int, split: Literal["train", "test"] = "test"
 ) -> list[float]:

@@ -24,7 +24,7 @@ from ..runner.tuning import SearchSpace
 from ..spec import spec
 from ..system.files import Json
 from ..training.recipe import Stage
-from ._measures import Points, panel, scores
+from ._measures import Points, append, panel, scores
 from ._table_study import IMAGE, PATHFINDER, TEXT, Architecture, TableStudy
 from .recipes.arms import SCRATCH, SPT, TIED, Arms
 
@@ -67,9 +67,7 @@ class DataScale(TableStudy):
             curves: dict[str, Points] = {}
             for row, by_column in means.items():
                 name, _, part = row.partition(" · ")
-                xs, ys = curves.get(name, ((), ()))
-                gain = 100 * (by_column[SPT] / by_column[SCRATCH] - 1)
-                curves[name] = (*xs, part), (*ys, gain)
+                append(curves, name, part, 100 * (by_column[SPT] / by_column[SCRATCH] - 1))
             found.append(panel(f"{label}: gain relative to scratch", "part of the data", "%", curves))
         return found
 

@@ -47,10 +47,8 @@ class AttentionDistance(TableStudy):
                 "pretrained": finished.network(cells[SPT].upto(0)),
                 "finetuned": finished.network(cells[SPT]),
             }
-            series = []
-            for name, network in networks.items():
-                distances = attention_distance(network, task)
-                series.append({"label": name, "x": list(range(1, len(distances) + 1)), "y": distances})
+            apart = {name: attention_distance(network, task) for name, network in networks.items()}
+            series = [{"label": k, "x": list(range(1, len(y) + 1)), "y": y} for k, y in apart.items()]
             found.append({"title": label, "x": "layer", "y": "mean distance in positions", "series": series})
         return found
 

@@ -23,7 +23,7 @@ from ..system.files import Json
 from ..tasks.base import Task
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
-from ._measures import Points, panel, scores
+from ._measures import Points, append, panel, scores
 from ._table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Architecture, Place, TableStudy
 from .recipes.arms import SCRATCH, SPT, TIED, resized, usual_arms
 
@@ -79,18 +79,13 @@ class DepthAndSource(TableStudy):
             for cell in self.part(label, task):
                 layers = cell.row.partition(" · ")[2]
                 ours = sum(scores(finished, cell.recipe, self.seeds, "train")) / self.seeds
-                _append(curves, cell.column, layers, 100 * ours)
+                append(curves, cell.column, layers, 100 * ours)
                 if cell.printed:
                     table, row, column = cell.printed
                     printed = look_up(self.paper, (table, row.replace(", test", ", train"), column)).value
-                    _append(curves, f"{cell.column}, printed", layers, 100 * (printed or 0.0))
+                    append(curves, f"{cell.column}, printed", layers, 100 * (printed or 0.0))
             found.append(panel(f"{label}: accuracy on training data", "", "%", curves))
         return found
-
-
-def _append(curves: dict[str, Points], label: str, x: str, y: float) -> None:
-    xs, ys = curves.get(label, ((), ()))
-    curves[label] = (*xs, x), (*ys, y)
 
 
 study = DepthAndSource

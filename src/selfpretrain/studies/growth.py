@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..mixers.attention import Attention
-from ..mixers.s4 import S4
 from ..mixers.s4d import S4D
 from ..runner.experiment import Cell, Finished
 from ..spec import spec
@@ -26,7 +25,7 @@ from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.paths import Paths
 from ..training.recipe import Recipe
-from ._measures import Points, panel, scores
+from ._measures import Points, append, panel, scores
 from ._table_study import PATHFINDER, PATHX, Architecture, TableStudy
 from .recipes.arms import SPT, TIED, lengthened
 
@@ -41,14 +40,10 @@ class Growth(TableStudy):
     contrasts = ((SPT, TIED), (LITTLE, TIED), (SPT, LITTLE))
     figure = "bars"
     tasks = (PATHFINDER, PATHX)
-
-    def rows(self, label: str) -> Iterator[Architecture]:
-        """A network that finds nothing near without being shown, and one that looks near from its start."""
-        yield Architecture("Transformer", Attention(), "transformer-rotary")
-        if self.scale == "paper":
-            yield Architecture("S4", S4(), "s4")
-        else:
-            yield Architecture("S4D", S4D(), "like:transformer-rotary")
+    architectures = (
+        Architecture("Transformer", Attention(), "transformer-rotary"),
+        Architecture("S4D", S4D(), "like:transformer-rotary"),
+    )
 
     def row(self, label: str, task: Task, architecture: Architecture) -> Iterator[Cell]:
         """The cells of an architecture at every length of a task that has several."""
@@ -61,8 +56,7 @@ class Growth(TableStudy):
         """The usual arms, and one that is pretrained for a third of the time."""
         arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
         if SPT in made:
-            short = lengthened(arms.pretrain, 1 / 3)
-            made[LITTLE] = Recipe(task, arms.model, (short, arms.finetune))
+            made[LITTLE] = Recipe(task, arms.model, (lengthened(arms.pretrain, 1 / 3), arms.finetune))
         return made
 
     def measures(self, finished: Finished) -> list[Json]:
@@ -70,10 +64,8 @@ class Growth(TableStudy):
         curves: dict[str, Points] = {}
         for label, task in self.at_hand().items():
             for cell in self.part(label, task):
-                name = f"{cell.row}, {cell.column}"
                 mean = 100 * sum(scores(finished, cell.recipe, self.seeds)) / self.seeds
-                xs, ys = curves.get(name, ((), ()))
-                curves[name] = (*xs, cell.recipe.task.form.length), (*ys, mean)
+                append(curves, f"{cell.row}, {cell.column}", cell.recipe.task.form.length, mean)
         return [panel("Accuracy over length", "positions", "test accuracy in %", curves)] if curves else []
 
 

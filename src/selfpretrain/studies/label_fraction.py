@@ -74,9 +74,7 @@ class LabelFraction(Study):
         for task, arms in zip(self.tasks, self.arms, strict=True):
             counts = [round(share * task.train) for share in SHARES]
             known = [baseline_scores(replace(task, labels=max(n, COUNTED))) for n in counts]
-            curves: dict[str, Points] = {
-                name: (counts, [100 * each[name] for each in known]) for name in known[0]
-            }
+            curves: dict[str, Points] = {name: (counts, [100 * s[name] for s in known]) for name in known[0]}
             for column in (SCRATCH, TIED, SPT):
                 recipes = [cell.recipe for cell in self._of(task, arms, 0) if cell.column == column]
                 means = [100 * statistics.fmean(scores(finished, recipe, self.seeds)) for recipe in recipes]

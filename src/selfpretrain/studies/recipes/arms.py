@@ -137,9 +137,8 @@ def at_once(arms: Arms) -> Arms:
 def lengthened(stage: Stage, times: float) -> Stage:
     """The same stage with its budget, whatever the unit, and its limit in hours so many times as long."""
     left = {unit: times * value for unit, value in vars(stage.budget).items() if value}
-    if "steps" in left:
-        left["steps"] = max(1, round(left["steps"]))
-    return replace(stage, budget=Budget(**left))
+    steps = {"steps": max(1, round(left["steps"]))} if "steps" in left else {}
+    return replace(stage, budget=Budget(**left | steps))
 
 
 def lasting(stage: Stage, epochs: float) -> Stage:
