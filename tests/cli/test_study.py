@@ -81,7 +81,7 @@ def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, more, messag
 def test_a_study_without_data_says_what_is_missing(home, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert app.run(["study", "amos-table-8", "--scale", "paper"]) == 2
-    assert "Image is left out: its data are not here" in said(capsys)
+    assert "Image is left out: its data are not prepared" in said(capsys)
 
 
 def test_damaged_results_are_named(tmp_path, monkeypatch, capsys):

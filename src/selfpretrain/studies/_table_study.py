@@ -110,6 +110,7 @@ class TableStudy(Study):
 
     tasks: ClassVar[tuple[str, ...]] = ()  # the paper's names, in its order
     small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all that something stands in for
+    stand_ins: ClassVar[dict[str, Task]] = STAND_INS  # at the smaller scales
     paper_recipes: ClassVar[str] = "amos"  # whose recipes the paper's scale takes
     architectures: ClassVar[tuple[Architecture, ...]] = ()
     columns: ClassVar[tuple[str, ...]] = (TIED, SPT)  # of the usual arms
@@ -219,19 +220,16 @@ class TableStudy(Study):
 
     def notes(self) -> list[str]:
         """What stands in for what, and what is left out."""
-        shown = self.at_hand()
-        absent = [label for label in self._wanted() if label not in shown]
+        shown, wanted = self.at_hand(), self._wanted()
+        advice = "is left out: its data are not prepared (spt data get, spt data make)"
+        absent = [f"{label} {advice}" for label in wanted if label not in shown]
         if self.scale == "paper":
-            return [f"{label} is left out: its data are not here" for label in absent]
-        there = {label: task for label, task in STAND_INS.items() if label in shown}
-        without = [label for label in self.tasks if label not in shown and label not in absent]
+            return absent
+        without = [label for label in self.tasks if label not in wanted]
         return [
-            *(f"{name_of(task)} stands in for {label}" for label, task in there.items()),
+            *(f"{name_of(task)} stands in for {label}" for label, task in shown.items()),
             *([f"left out at this scale: {', '.join(without)}"] if without else []),
-            *(
-                f"{label} is left out: its data are not prepared (spt data get, spt data make)"
-                for label in absent
-            ),
+            *absent,
         ]
 
     def measures(self, finished: Finished) -> list[Json]:
@@ -283,7 +281,7 @@ class TableStudy(Study):
         if self.scale == "paper":
             return {label: PAPER_TASKS.get(label) or find("tasks", label.lower())() for label in self.tasks}
         labels = self.tasks if self.small_tasks is None else self.small_tasks
-        found = {label: STAND_INS[label] for label in labels if label in STAND_INS}
+        found = {label: self.stand_ins[label] for label in labels if label in self.stand_ins}
         return {label: task.tiny() if self.scale == "smoke" else task for label, task in found.items()}
 
 
