@@ -1,6 +1,7 @@
 """Rules of the house that a reader can count on, checked on the syntax tree of every file."""
 
 import ast
+import functools
 import graphlib
 import re
 import statistics
@@ -59,7 +60,7 @@ def no_open_signature(tree: ast.Module, path: Path) -> Iterator[str]:
 
 
 def no_bare_except(tree: ast.Module, path: Path) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ExceptHandler) and node.type is None:
             yield f"bare except in line {node.lineno}"
 
@@ -72,7 +73,7 @@ def nothing_loads_silently(tree: ast.Module, path: Path) -> Iterator[str]:
 
 
 def nothing_is_unpickled(tree: ast.Module, path: Path) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             found = [name for name in names if name.split(".")[0] in PICKLING]
@@ -140,7 +141,7 @@ def shelf_files_do_not_know_each_other(tree: ast.Module, path: Path) -> Iterator
     shelf = path.parent.name
     if shelf not in SHELVES:
         return
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             near = [node.module] if node.module else [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and f"{shelf}." in (node.module or ""):
@@ -189,7 +190,7 @@ SINS = {
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_kept(rule: Rule) -> None:
-    found = {str(path.relative_to(PACKAGE)): list(rule(ast.parse(path.read_text()), path)) for path in FILES}
+    found = {str(path.relative_to(PACKAGE)): list(rule(parsed(path), path)) for path in FILES}
     assert {path: said for path, said in found.items() if said} == {}
 
 
@@ -210,7 +211,7 @@ def test_sizes() -> None:
 
 
 def test_functions_are_short() -> None:
-    sizes = sorted(lines(node) for path in FILES for node in functions(ast.parse(path.read_text())))
+    sizes = sorted(lines(node) for path in FILES for node in functions(parsed(path)))
     assert statistics.median(sizes) <= MEDIAN_FUNCTION
     assert sizes[9 * len(sizes) // 10] <= LONG_FUNCTION
 
@@ -291,7 +292,7 @@ def module_name(path: Path) -> str:
 
 
 def public_classes(path: Path) -> list[str]:
-    body = ast.parse(path.read_text()).body
+    body = parsed(path).body
     return [node.name for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
 
 
@@ -307,10 +308,10 @@ def imports_of_rooms() -> dict[str, set[str]]:
     found = {path.relative_to(PACKAGE).with_suffix("").parts[0]: set[str]() for path in FILES}
     found = {room: others for room, others in found.items() if not room.startswith("__")}
     for path in FILES:
-        parts, tree = path.relative_to(PACKAGE).with_suffix("").parts, ast.parse(path.read_text())
-        idle = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+        parts, tree = path.relative_to(PACKAGE).with_suffix("").parts, parsed(path)
+        idle = [n for n in nodes(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
         skipped = {id(node) for block in idle for node in ast.walk(block)}
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ImportFrom) and node.level and id(node) not in skipped:
                 start = [*parts[: len(parts) - node.level], *filter(None, (node.module or "").split("."))]
                 rooms = start[:1] or [alias.name for alias in node.names]
@@ -318,12 +319,22 @@ def imports_of_rooms() -> dict[str, set[str]]:
     return found
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
 def functions(tree: ast.Module) -> Iterator[Function]:
-    yield from (node for node in ast.walk(tree) if isinstance(node, Function))
+    yield from (node for node in nodes(tree) if isinstance(node, Function))
 
 
 def calls(tree: ast.Module) -> Iterator[ast.Call]:
-    yield from (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    yield from (node for node in nodes(tree) if isinstance(node, ast.Call))
 
 
 def lines(node: Function) -> int:
@@ -333,7 +344,7 @@ def lines(node: Function) -> int:
 def lines_of_code(path: Path) -> int:
     """Lines that are neither blank, nor comments, nor docstrings."""
     text, said = path.read_text(), set()
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(parsed(path)):
         if isinstance(node, ast.Module | ast.ClassDef | Function) and ast.get_docstring(node):
             said.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     stripped = ((i, line.strip()) for i, line in enumerate(text.splitlines(), 1))
@@ -384,7 +395,7 @@ def wrapped(words: list[str]) -> list[str]:
 
 
 def purpose(path: Path) -> str:
-    return (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
+    return (ast.get_docstring(parsed(path)) or "").splitlines()[0]
 
 
 if __name__ == "__main__":
