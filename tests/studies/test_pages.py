@@ -39,7 +39,7 @@ def test_a_page_is_what_its_results_give(tool, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.needs_data("fsdd")
+@pytest.mark.needs_data("fsdd", "cifar10_jpeg")
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "amos-table-8"])
 def test_every_page_is_what_its_results_give(tool, name, tmp_path, monkeypatch, needs_data):
     monkeypatch.setenv("SPT_DATA", str(needs_data))
