@@ -28,6 +28,8 @@ class ImagePatches(Task):
         source="image-jpeg or fashion-mnist, made smaller and coarser here",
         licence="that of the source",
         counts="20,000 / 2,000 / 4,000 of the source's, classes in equal parts, drawn once",
+        baselines="of image-jpeg with train=5000: logistic regression on patches at their places 33 %, on "
+        "1-4-grams 30 %; chance 10 %",
         leaks="those of the source",
         get="what the source needs: spt data show image-jpeg, spt data get fashion-mnist",
     )
