@@ -179,6 +179,18 @@ def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:
     assert "9 stages, 7 of them different" in tables.costs(before).caption
 
 
+def test_an_arm_that_a_task_does_not_have_is_not_missing(small: Callable, edit: Callable) -> None:
+    folder = small({"attention": ROWS["attention"]}, seeds=1, tasks=2)
+
+    def drop(content: dict[str, Any]) -> None:
+        del content["tasks"][1]["cells"][1]
+
+    edit(folder / "study.json", drop)
+    rows = {row[0]: row for row in texts(tables.costs(analysis(folder)))}
+    assert rows["scratch, tied"][2] == format.NONE
+    assert "FLOP" in rows["scratch, tied"][1] and "FLOP" in rows["SPT"][2]
+
+
 def test_rows_are_ranked_over_tasks_or_seeds(small: Callable, tmp_path: Path) -> None:
     found = analysis(small(ROWS, tasks=3))
     ranks = certainty.rankings(found)

@@ -113,10 +113,11 @@ def costs(analysis: Analysis) -> ReportTable:
     rows = []
     for column in dict.fromkeys(column for _, column in places(analysis)):
         cells = [[c for c in task.task.finished if c.column == column] for task in analysis.tasks]
-        rows.append((Entry(column), *map(_cost, cells), _spent(list(chain.from_iterable(cells)))))
+        planned = [column in task.task.columns for task in analysis.tasks]
+        rows.append((Entry(column), *map(_cost, cells, planned), _spent(list(chain.from_iterable(cells)))))
     once = {stage.folder: stage.cost for cell in analysis.results.cells for stage in cell.stages}
-    spent = _spent(list(once.values()))
-    rows.append((Entry("spent, each stage once"), *(Entry("") for _ in analysis.tasks), spent))
+    blank = [Entry("")] * len(analysis.tasks)
+    rows.append((Entry("spent, each stage once"), *blank, _spent(list(once.values()))))
     record = analysis.results.record
     asked = f" The cells ask for {record.asked} stages, {record.different} of them different."
     return ReportTable(
@@ -321,9 +322,9 @@ def _parameters(task: TaskAnalysis, row: str) -> Entry:
     return Entry(" to ".join(texts) or format.NONE, key=float(counts[0]) if counts else None)
 
 
-def _cost(cells: Sequence[CellResult]) -> Entry:
+def _cost(cells: Sequence[CellResult], planned: bool = True) -> Entry:
     """Compute and time of one run, mean over finished cells."""
-    return _spent(cells, len(cells)) if cells else MISSING
+    return _spent(cells, len(cells)) if cells else MISSING if planned else BLANK
 
 
 def _spent(cells: Sequence[CellResult | StageCost], among: int = 1) -> Entry:
