@@ -3,8 +3,8 @@
 Source: our question, after Amos et al. (2024), Table 1: Pathfinder has 1,024 positions and PathX 16,384.
 
 Protocol: the question of Pathfinder on pictures of growing size; from scratch with the compute of pretraining
-and finetuning together, and self-pretrained, for as long as usual and for a third of that, then finetuned
-alike.
+and finetuning together, and self-pretrained, for as long as usual, a third of that and three times that, then
+finetuned alike.
 
 Expected: scratch falls to chance as sequences grow, sooner for attention than for a state space model; longer
 ones need more pretraining.
@@ -29,15 +29,15 @@ from ._measures import Points, append, panel, scores
 from ._table_study import PATHFINDER, PATHX, Architecture, TableStudy
 from .recipes.arms import SPT, TIED, lengthened
 
-LITTLE = "SPT, a third"
+LITTLE, MUCH = "SPT, a third", "SPT, three times"
 SIZES = (8, 12, 16)
 
 
 @spec
 class Growth(TableStudy):
-    """Three arms per length."""
+    """Four arms per length."""
 
-    contrasts = ((SPT, TIED), (LITTLE, TIED), (SPT, LITTLE))
+    contrasts = ((SPT, TIED), (MUCH, TIED), (SPT, LITTLE), (MUCH, SPT))
     figure = "bars"
     tasks = (PATHFINDER, PATHX)
     architectures = (
@@ -53,10 +53,11 @@ class Growth(TableStudy):
             yield from (replace(cell, label=name) for cell in super().row(label, grown, architecture))
 
     def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
-        """The usual arms, and one that is pretrained for a third of the time."""
+        """The usual arms, and two pretrained for a third of the time and for three times."""
         arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
         if SPT in made:
-            made[LITTLE] = Recipe(task, arms.model, (lengthened(arms.pretrain, 1 / 3), arms.finetune))
+            for name, times in ((LITTLE, 1 / 3), (MUCH, 3)):
+                made[name] = Recipe(task, arms.model, (lengthened(arms.pretrain, times), arms.finetune))
         return made
 
     def measures(self, finished: Finished) -> list[Json]:
