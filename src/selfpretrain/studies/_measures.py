@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -33,12 +34,12 @@ def append(curves: dict[str, Points], label: str, x: object, y: float) -> None:
     curves[label] = (*xs, x), (*ys, y)
 
 
-def scores(
+def mean_score(
     finished: Finished, recipe: Recipe, seeds: int, split: Literal["train", "test"] = "test"
-) -> list[float]:
-    """The scores of a recipe's seeds."""
+) -> float:
+    """The mean score of a recipe's seeds, times 100."""
     runs = [replace(recipe, seed=seed) for seed in range(seeds)]
-    return [float(finished.result(run)["scores"][split]["score"]) for run in runs]
+    return 100 * fmean(finished.result(run)["scores"][split]["score"] for run in runs)
 
 
 def averages(cells: Sequence[Cell], tasks: Mapping[str, Task], finished: Finished, paper: str) -> list[Json]:

@@ -23,8 +23,7 @@ from ..runner.experiment import Finished
 from ..runner.tuning import SearchSpace
 from ..spec import spec
 from ..system.files import Json
-from ..training.recipe import Stage
-from ._measures import Points, append, panel, scores
+from ._measures import Points, append, mean_score, panel
 from ._table_study import IMAGE, PATHFINDER, TEXT, Architecture, TableStudy
 from .recipes.arms import SCRATCH, SPT, TIED, Arms
 
@@ -62,8 +61,7 @@ class DataScale(TableStudy):
         for label, task in self.at_hand().items():
             means: dict[str, dict[str, float]] = {}
             for cell in self.part(label, task):
-                mean = sum(scores(finished, cell.recipe, self.seeds)) / self.seeds
-                means.setdefault(cell.row, {})[cell.column] = mean
+                means.setdefault(cell.row, {})[cell.column] = mean_score(finished, cell.recipe, self.seeds)
             curves: dict[str, Points] = {}
             for row, by_column in means.items():
                 name, _, part = row.partition(" · ")
@@ -75,12 +73,8 @@ class DataScale(TableStudy):
 def _on(part: float) -> Callable[[Arms], Arms]:
     """Train on a part of the data."""
 
-    def on(stage: Stage) -> Stage:
-        return replace(stage, fraction=part)
-
     def change(arms: Arms) -> Arms:
-        pretrain, finetune = on(arms.pretrain), on(arms.finetune)
-        return replace(arms, pretrain=pretrain, finetune=finetune, scratch=on(arms.scratch))
+        return arms.amended("stage.fraction", str(part))
 
     return change
 

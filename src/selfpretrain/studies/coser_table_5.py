@@ -9,7 +9,8 @@ starts afresh.
 Expected: gains at every depth and more in deeper networks; other data give part of the gain.
 
 What differs: the paper swaps CIFAR-10 and Pathfinder, whose pixels are alike. At the small scale ListOps and
-text are swapped, whose vocabularies differ, with the causal objective.
+text are swapped, whose vocabularies differ, with the causal objective; and paths are pretrained on pictures
+of shorter curves and more of them, made of the same symbols.
 """
 
 from collections.abc import Iterator
@@ -21,15 +22,15 @@ from ..runner.experiment import Finished
 from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
+from ..tasks.paths import Paths
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
-from ._measures import Points, append, panel, scores
+from ._measures import Points, append, mean_score, panel
 from ._table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Architecture, Place, TableStudy
 from .recipes.arms import SCRATCH, SPT, TIED, resized, usual_arms
 
 OWN, OTHER = "SPT, own data", "SPT, other data"
 DEPTHS = {PATHFINDER: (1, 2, 4)}
-USUAL_DEPTHS = (1, 2, 3)
 SWAP = {LISTOPS: TEXT, TEXT: LISTOPS, IMAGE: PATHFINDER, PATHFINDER: IMAGE}
 BODY = Transfer(fresh=("head.*", "embed.*"))
 TRANSFORMER = Architecture("Transformer", Attention(), "transformer")
@@ -50,18 +51,25 @@ class DepthAndSource(TableStudy):
 
     def rows(self, label: str) -> Iterator[Architecture]:
         """One row per depth."""
-        for depth in DEPTHS.get(label, USUAL_DEPTHS) if SWAP[label] in self.at_hand() else ():
+        for depth in DEPTHS.get(label, (1, 2, 3)):
             variant = f" · {depth} layer{'s' * (depth > 1)}"
             yield replace(TRANSFORMER, variant=variant, change=resized(depth=depth))
 
     def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
-        """Pretrained on its own data, and on those of the other task."""
-        arms, other = self.arms(label, task, architecture), self.at_hand()[SWAP[label]]
+        """Pretrained on its own data, and on other ones."""
+        arms, other = self.arms(label, task, architecture), self.other(label, task)
+        if other is None:
+            return {}
         made = usual_arms(task, arms)
-        elsewhere = replace(self.arms(SWAP[label], other, architecture).pretrain, source=other)
+        elsewhere = replace(self.arms(label, other, architecture).pretrain, source=other)
         rule = EVERYTHING_BUT_THE_HEAD if task.form.signal == other.form.signal else BODY
         swapped = Recipe(task, arms.model, (elsewhere, replace(arms.finetune, transfer=rule)))
         return {SCRATCH: made[SCRATCH], TIED: made[TIED], OWN: made[SPT], OTHER: swapped}
+
+    def other(self, label: str, task: Task) -> Task | None:
+        """What else networks are pretrained on: for paths other curves, or else the other task."""
+        curves = replace(task, shortest=4, longest=5, distractors=2) if isinstance(task, Paths) else None
+        return curves or self.at_hand().get(SWAP[label])
 
     def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
         """Depths are columns there, and arms are rows."""
@@ -78,8 +86,7 @@ class DepthAndSource(TableStudy):
             curves: dict[str, Points] = {}
             for cell in self.part(label, task):
                 layers = cell.row.partition(" · ")[2]
-                ours = sum(scores(finished, cell.recipe, self.seeds, "train")) / self.seeds
-                append(curves, cell.column, layers, 100 * ours)
+                append(curves, cell.column, layers, mean_score(finished, cell.recipe, self.seeds, "train"))
                 if cell.printed:
                     table, row, column = cell.printed
                     printed = look_up(self.paper, (table, row.replace(", test", ", train"), column)).value

@@ -25,7 +25,7 @@ from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.paths import Paths
 from ..training.recipe import Recipe
-from ._measures import Points, append, panel, scores
+from ._measures import Points, append, mean_score, panel
 from ._table_study import PATHFINDER, PATHX, Architecture, TableStudy
 from .recipes.arms import SPT, TIED, lengthened
 
@@ -37,7 +37,7 @@ SIZES = (8, 12, 16)
 class Growth(TableStudy):
     """Four arms per length."""
 
-    contrasts = ((SPT, TIED), (MUCH, TIED), (SPT, LITTLE), (MUCH, SPT))
+    contrasts = ((SPT, TIED), (SPT, LITTLE), (MUCH, SPT))
     figure = "bars"
     tasks = (PATHFINDER, PATHX)
     architectures = (
@@ -65,8 +65,8 @@ class Growth(TableStudy):
         curves: dict[str, Points] = {}
         for label, task in self.at_hand().items():
             for cell in self.part(label, task):
-                mean = 100 * sum(scores(finished, cell.recipe, self.seeds)) / self.seeds
-                append(curves, f"{cell.row}, {cell.column}", cell.recipe.task.form.length, mean)
+                length, mean = cell.recipe.task.form.length, mean_score(finished, cell.recipe, self.seeds)
+                append(curves, f"{cell.row}, {cell.column}", length, mean)
         return [panel("Accuracy over length", "positions", "test accuracy in %", curves)] if curves else []
 
 

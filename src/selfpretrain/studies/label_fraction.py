@@ -13,7 +13,6 @@ Expected: the fewer labels, the more self-pretraining is worth.
 What differs: pictures, not genomes; weights are chosen on a validation split whose labels are not counted.
 """
 
-import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -26,7 +25,7 @@ from ..system.files import Json
 from ..tasks.digits import Digits
 from ..tasks.paths import Paths
 from ..training.recipe import Stage
-from ._measures import Points, panel, scores
+from ._measures import Points, mean_score, panel
 from .base import Scale, Study
 from .recipes.arms import SCRATCH, SPT, TIED, Arms, usual_arms
 from .recipes.defaults import denoiser, small, toys
@@ -77,8 +76,7 @@ class LabelFraction(Study):
             curves: dict[str, Points] = {name: (counts, [100 * s[name] for s in known]) for name in known[0]}
             for column in (SCRATCH, TIED, SPT):
                 recipes = [cell.recipe for cell in self._of(task, arms, 0) if cell.column == column]
-                means = [100 * statistics.fmean(scores(finished, recipe, self.seeds)) for recipe in recipes]
-                curves[column] = counts, means
+                curves[column] = counts, [mean_score(finished, recipe, self.seeds) for recipe in recipes]
             found.append(panel(name_of(task), "labels", "accuracy in %", curves))
         return found
 
