@@ -61,13 +61,14 @@ class Growth(TableStudy):
         return made
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Accuracy over the length, a curve for every architecture and arm."""
-        curves: dict[str, Points] = {}
+        """Accuracy over the length, a panel for every architecture and a curve for every arm."""
+        curves: dict[str, dict[str, Points]] = {}
         for label, task in self.at_hand().items():
             for cell in self.part(label, task):
                 length, mean = cell.recipe.task.form.length, mean_score(finished, cell.recipe, self.seeds)
-                append(curves, f"{cell.row}, {cell.column}", length, mean)
-        return [panel("Accuracy over length", "positions", "test accuracy in %", curves)] if curves else []
+                append(curves.setdefault(cell.row, {}), cell.column, length, mean)
+        y = "test accuracy in %"
+        return [panel(f"{row}: accuracy over length", "positions", y, arms) for row, arms in curves.items()]
 
 
 study = Growth
