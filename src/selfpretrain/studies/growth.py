@@ -56,7 +56,7 @@ class Growth(TableStudy):
         """The usual arms, and two pretrained for a third of the time and for three times."""
         arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
         if SPT in made:
-            for name, times in ((LITTLE, 1 / 3), (MUCH, 3)):
+            for name, times in ((LITTLE, 1 / 3), (MUCH, 3.0)):
                 made[name] = Recipe(task, arms.model, (lengthened(arms.pretrain, times), arms.finetune))
         return made
 
