@@ -135,7 +135,8 @@ def curves(measure: Measure) -> str:
             axes.plot(*_unzipped(points), **pen, markersize=4, markevery=every, label=series.label)
         if names:
             axes.set_xticks(range(len(names)), _apart(names))
-            axes.set_ylim(bottom=min(0.0, *(y for series in measure.series for y in series.y)))
+            if all(y >= 0 for series in measure.series for y in series.y):
+                axes.set_ylim(bottom=0.0)
         else:
             axes.locator_params(
                 axis="x", integer=all(float(x).is_integer() for s in measure.series for x in s.x)
