@@ -135,8 +135,7 @@ def curves(measure: Measure) -> str:
             axes.plot(*_unzipped(points), **pen, markersize=4, markevery=every, label=series.label)
         if names:
             axes.set_xticks(range(len(names)), _apart(names))
-            if all(y >= 0 for series in measure.series for y in series.y):
-                axes.set_ylim(bottom=0.0)
+            axes.set_ylim(bottom=0.0 if all(y >= 0 for s in measure.series for y in s.y) else None)
         else:
             axes.locator_params(
                 axis="x", integer=all(float(x).is_integer() for s in measure.series for x in s.x)
