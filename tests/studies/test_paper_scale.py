@@ -44,7 +44,7 @@ CELLS = {
     "coser-table-4": 3 * 2 * 4,
     "coser-table-5": 2 * 3 * 4,
     "failed-seeds": 6 * 3,
-    "growth": 2 * 2 * 4,
+    "growth": 2 * 2 * 5,
     "gu-table-10": 6 * 2 * 2,
     "gu-table-5": 5 * 3 + 3 * 3 + 2,  # MFCC; raw samples, where WaveGAN is not pretrained
     "identical-start": 2 * 2 * 3,

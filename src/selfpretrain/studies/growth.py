@@ -2,9 +2,9 @@
 
 Source: our question, after Amos et al. (2024), Table 1: Pathfinder has 1,024 positions and PathX 16,384.
 
-Protocol: the question of Pathfinder on pictures of growing size; from scratch with the compute of pretraining
-and finetuning together, and self-pretrained, for as long as usual, a third of that and three times that, then
-finetuned alike.
+Protocol: the question of Pathfinder on pictures of growing size; self-pretrained for as long as usual, for a
+third of that and for three times that, then finetuned alike; from scratch with the compute of the usual way
+and of the longest.
 
 Expected: scratch falls to chance as sequences grow, sooner for attention than for a state space model; longer
 ones need more pretraining.
@@ -27,17 +27,17 @@ from ..tasks.paths import Paths
 from ..training.recipe import Recipe
 from ._measures import Points, append, mean_score, panel
 from ._table_study import PATHFINDER, PATHX, Architecture, TableStudy
-from .recipes.arms import SPT, TIED, lengthened
+from .recipes.arms import SPT, TIED, lengthened, usual_arms
 
-LITTLE, MUCH = "SPT, a third", "SPT, three times"
+LITTLE, MUCH, MUCH_TIED = "SPT, a third", "SPT, three times", "scratch, tied to three times"
 SIZES = (8, 12, 16)
 
 
 @spec
 class Growth(TableStudy):
-    """Four arms per length."""
+    """Five arms per length."""
 
-    contrasts = ((SPT, TIED), (SPT, LITTLE), (MUCH, SPT))
+    contrasts = ((SPT, TIED), (MUCH, MUCH_TIED), (SPT, LITTLE), (MUCH, SPT))
     figure = "bars"
     tasks = (PATHFINDER, PATHX)
     architectures = (
@@ -53,11 +53,11 @@ class Growth(TableStudy):
             yield from (replace(cell, label=name) for cell in super().row(label, grown, architecture))
 
     def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
-        """The usual arms, and two pretrained for a third of the time and for three times."""
+        """The usual arms, and those with a third of the pretraining and with three times as much."""
         arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
-        if SPT in made:
-            for name, times in ((LITTLE, 1 / 3), (MUCH, 3.0)):
-                made[name] = Recipe(task, arms.model, (lengthened(arms.pretrain, times), arms.finetune))
+        for times, names in ((1 / 3, {SPT: LITTLE}), (3.0, {TIED: MUCH_TIED, SPT: MUCH})):
+            others = usual_arms(task, replace(arms, pretrain=lengthened(arms.pretrain, times)))
+            made |= {name: others[arm] for arm, name in names.items() if arm in others}
         return made
 
     def measures(self, finished: Finished) -> list[Json]:
@@ -67,8 +67,7 @@ class Growth(TableStudy):
             for cell in self.part(label, task):
                 length, mean = cell.recipe.task.form.length, mean_score(finished, cell.recipe, self.seeds)
                 append(curves.setdefault(cell.row, {}), cell.column, length, mean)
-        y = "test accuracy in %"
-        return [panel(f"{row}: accuracy over length", "positions", y, arms) for row, arms in curves.items()]
+        return [panel(f"{row}: accuracy over length", "positions", "%", arms) for row, arms in curves.items()]
 
 
 study = Growth
