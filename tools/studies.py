@@ -3,14 +3,15 @@
 Nothing is trained. Run it after new results were kept
 (``spt study NAME --results src/selfpretrain/studies/results``):
 
-    python tools/studies.py [--data-root FOLDER]
+    python tools/studies.py [--data-root FOLDER] [STUDY ...]
 
-A study that lacks a stage keeps the page it had, under a line that says so.
+A study that lacks a stage keeps the page it had, under a line that says so. Name the folder of data: a task
+whose data are not found is left out of its pages.
 """
 
+import argparse
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
 
 DOCS = Path(__file__).parents[1] / "docs" / "studies"
+TABLE = DOCS / "table.md"
 KEPT = (".md", ".svg", ".csv")
 WAITS = "> These numbers are of an earlier version of the package, and wait to be measured again."
 
@@ -45,8 +47,27 @@ def waiting(folder: Path, table: str) -> str:
     title, _, rest = report.read_text(encoding="utf-8").partition("\n")
     if WAITS not in rest:
         report.write_text(f"{title}\n\n{WAITS}\n{rest}", encoding="utf-8")
+    return known(folder, table).replace(" | measured | ", " | to be measured again | ")
+
+
+def listed(name: str, workspace: Workspace, asked: list[str]) -> str:
+    """Write the page of a study that is asked for; its line of the index, if it has a page."""
+    there, before = DOCS / f"{name}-small", TABLE.read_text(encoding="utf-8")
+    if name not in asked:
+        return known(there, before) if there.exists() else ""
+    if folder := page(name, workspace):
+        shutil.rmtree(there, ignore_errors=True)
+        there.mkdir()
+        for file in files(folder):
+            shutil.copy(file, there)
+        return reports.index([folder]).splitlines()[-1]
+    return waiting(there, before) if there.exists() else ""
+
+
+def known(folder: Path, table: str) -> str:
+    """The line of the index that a page has."""
     (line,) = (line for line in table.splitlines() if f"({folder.name}/report.md)" in line)
-    return line.replace(" | measured | ", " | to be measured again | ")
+    return line
 
 
 def files(folder: Path) -> list[Path]:
@@ -55,26 +76,23 @@ def files(folder: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Write all pages."""
+    """Write the pages of the studies that are named, or of all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    every = [name for name in names("studies") if find("studies", name).lasting]
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"all, or some of {', '.join(every)}")
+    parser.add_argument("--data-root")
+    flags = parser.parse_args()
+    if unknown := sorted(set(flags.studies) - set(every)):
+        parser.error(f"no study is called {', '.join(unknown)}")
+    if flags.data_root:
+        os.environ["SPT_DATA"] = flags.data_root
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as runs:
         workspace = Workspace.of(Path(runs), "cpu", "1")
-        before, lines = (DOCS / "table.md").read_text(encoding="utf-8"), []
-        for name in (name for name in names("studies") if find("studies", name).lasting):
-            there, folder = DOCS / f"{name}-small", page(name, workspace)
-            if folder:
-                shutil.rmtree(there, ignore_errors=True)
-                there.mkdir()
-                for file in files(folder):
-                    shutil.copy(file, there)
-                lines.append(reports.index([folder]).splitlines()[-1])
-            elif there.exists():
-                lines.append(waiting(there, before))
-        head = before.splitlines()[:2]
-        (DOCS / "table.md").write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
+        lines = [line for name in every if (line := listed(name, workspace, flags.studies or every))]
+    head = TABLE.read_text(encoding="utf-8").splitlines()[:2]
+    TABLE.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--data-root"]:
-        os.environ["SPT_DATA"] = sys.argv[2]
     main()
