@@ -3,8 +3,6 @@
 import ast
 import functools
 import graphlib
-import re
-import statistics
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -12,16 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from selfpretrain.registry import INSIDE, SHELVES
+from selfpretrain.registry import SHELVES
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
 FILES = sorted(PACKAGE.rglob("*.py"))
-GLOSSARY = PACKAGE.parents[1] / "docs" / "glossary.md"
-LARGEST_PACKAGE, LARGEST_STUDIES = 23_700, 2_760
-"""Lines of code: of everything but studies, which are tables that nobody imports; of studies."""
-LARGEST_FILE, LONGEST_FUNCTION, MOST_ARGUMENTS = 400, 60, 7
-MEDIAN_FUNCTION, LONG_FUNCTION = 7, 20
-"""Lines of half of all functions, and of nine tenths, at most."""
+LARGEST_FILE = 600
+LONGEST_FUNCTION = 80
 MOST_FLOORS = 10
 SPEAKS = ("cli", "report")  # where printing is the purpose
 READS_TEST = ("evaluate.py", "baselines.py")
@@ -40,13 +34,6 @@ def no_long_function(tree: ast.Module, path: Path) -> Iterator[str]:
     for node in functions(tree):
         if lines(node) > LONGEST_FUNCTION:
             yield f"{node.name} has {lines(node)} lines"
-
-
-def no_long_signature(tree: ast.Module, path: Path) -> Iterator[str]:
-    for node in functions(tree):
-        count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
-        if count > MOST_ARGUMENTS and not is_verb(node):
-            yield f"{node.name} has {count} arguments"
 
 
 def no_hasattr(tree: ast.Module, path: Path) -> Iterator[str]:
@@ -157,7 +144,6 @@ def shelf_files_do_not_know_each_other(tree: ast.Module, path: Path) -> Iterator
 
 RULES: list[Rule] = [
     no_long_function,
-    no_long_signature,
     no_hasattr,
     no_open_signature,
     no_bare_except,
@@ -172,8 +158,7 @@ RULES: list[Rule] = [
 ]
 
 SINS = {
-    no_long_function: "def f():\n" + "    x = 1\n" * 60,
-    no_long_signature: "def f(a, b, c, d, e, f, g, *, h): ...",
+    no_long_function: "def f():\n" + "    x = 1\n" * 80,
     no_hasattr: "hasattr(x, 'y')",
     no_open_signature: "def f(**kwargs): ...",
     no_bare_except: "try:\n    x\nexcept:\n    y",
@@ -205,15 +190,6 @@ def test_rule_bites(rule: Rule, tmp_path: Path) -> None:
 def test_sizes() -> None:
     sizes = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in FILES}
     assert {path: n for path, n in sizes.items() if n > LARGEST_FILE} == {}
-    studies = sum(lines_of_code(path) for path in FILES if "studies" in path.relative_to(PACKAGE).parts)
-    assert studies <= LARGEST_STUDIES
-    assert sum(lines_of_code(path) for path in FILES) - studies <= LARGEST_PACKAGE
-
-
-def test_functions_are_short() -> None:
-    sizes = sorted(lines(node) for path in FILES for node in functions(parsed(path)))
-    assert statistics.median(sizes) <= MEDIAN_FUNCTION
-    assert sizes[9 * len(sizes) // 10] <= LONG_FUNCTION
 
 
 def test_rooms_stand_on_few_floors_and_in_no_circle() -> None:
@@ -228,27 +204,7 @@ def test_names_say_something() -> None:
     assert [path for path in FILES if VAGUE & set(path.stem.strip("_").split("_"))] == []
 
 
-def test_vocabulary_every_word_of_a_name_is_in_the_glossary() -> None:
-    """Names of modules and of public classes; what a shelf offers is called as its makers call it."""
-    known = {form for word in in_bold(GLOSSARY.read_text()) for form in forms(word)}
-    missing = defaultdict(list)
-    for path in FILES:
-        for name in [] if offers_something(path) else [module_name(path), *public_classes(path)]:
-            for word in words(name):
-                if not known & forms(word):
-                    missing[word].append(f"{name} ({path.relative_to(PACKAGE)})")
-    lines = [f"  {word}: {', '.join(dict.fromkeys(where))}" for word, where in sorted(missing.items())]
-    assert not lines, f"{GLOSSARY.name} lacks {len(lines)} words in bold:\n" + "\n".join(lines)
-
-
-def test_vocabulary_every_word_of_the_glossary_is_used() -> None:
-    text = "\n".join(path.stem + path.read_text() for path in FILES)
-    used = {form for word in set(re.findall(r"[a-z]+", text.lower())) for form in forms(word)}
-    stale = sorted(word for word in in_bold(GLOSSARY.read_text()) if not used & forms(word))
-    assert not stale, f"{GLOSSARY.name} explains words that the code does not use: {', '.join(stale)}"
-
-
-def test_vocabulary_no_public_class_name_has_two_owners() -> None:
+def test_no_public_class_name_has_two_owners() -> None:
     owners = defaultdict(list)
     for path in FILES:
         for name in public_classes(path):
@@ -257,50 +213,9 @@ def test_vocabulary_no_public_class_name_has_two_owners() -> None:
     assert not doubles, f"{len(doubles)} class names have more than one owner:\n" + "\n".join(doubles)
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("RMSNorm", ["rms", "norm"]),
-        ("near_duplicates", ["near", "duplicates"]),
-        ("amos2024_tables", ["amos", "tables"]),
-        ("SelfPretrainError", ["self", "pretrain", "error"]),
-    ],
-)
-def test_words_of_a_name(name: str, parts: list[str]) -> None:
-    assert words(name) == parts
-
-
-def words(name: str) -> list[str]:
-    """The words of a name in CamelCase or with underscores; numbers and pairs of letters are none."""
-    found = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-    return [word.lower() for word in found if len(word) > 2]
-
-
-def forms(word: str) -> set[str]:
-    """A word, and what it may be the plural of."""
-    return {word, word.removesuffix("s"), word.removesuffix("es")}
-
-
-def in_bold(text: str) -> set[str]:
-    """The words that a page explains, which it sets in bold."""
-    bold = " ".join(re.findall(r"\*\*([^*]+)\*\*", text))
-    return set(re.findall(r"[a-z]+", bold.lower()))
-
-
-def module_name(path: Path) -> str:
-    return path.parent.name if path.stem == "__init__" else path.stem
-
-
 def public_classes(path: Path) -> list[str]:
     body = parsed(path).body
     return [node.name for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
-
-
-def offers_something(path: Path) -> bool:
-    """Whether it is one of a shelf's own files."""
-    folders = {INSIDE.get(shelf, shelf).replace(".", "/") for shelf in SHELVES}
-    on_shelf = path.parent.relative_to(PACKAGE).as_posix() in folders
-    return on_shelf and path.stem != "base" and not path.stem.startswith("_")
 
 
 def imports_of_rooms() -> dict[str, set[str]]:
@@ -339,21 +254,6 @@ def calls(tree: ast.Module) -> Iterator[ast.Call]:
 
 def lines(node: Function) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
-def lines_of_code(path: Path) -> int:
-    """Lines that are neither blank, nor comments, nor docstrings."""
-    text, said = path.read_text(), set()
-    for node in nodes(parsed(path)):
-        if isinstance(node, ast.Module | ast.ClassDef | Function) and ast.get_docstring(node):
-            said.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    stripped = ((i, line.strip()) for i, line in enumerate(text.splitlines(), 1))
-    return sum(bool(line) and not line.startswith("#") and i not in said for i, line in stripped)
-
-
-def is_verb(node: Function) -> bool:
-    """Whether it is a verb of the command line, whose arguments are flags."""
-    return any(ast.unparse(d).startswith("app.command") for d in node.decorator_list)
 
 
 def test_the_picture_of_the_rooms_is_true() -> None:
