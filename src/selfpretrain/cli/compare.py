@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import SpecError
 from . import options as flags
 
 if TYPE_CHECKING:
@@ -32,13 +33,17 @@ Objective = Annotated[
 @app.command()
 def compare(
     task: Annotated[
-        str, typer.Option(help="Tasks of `spt list tasks`, comma-separated, or package.module:Class.")
-    ] = "paths",
+        str | None,
+        typer.Option(
+            help="Tasks of `spt list tasks`, comma-separated, or package.module:Class; "
+            "default: paths, with a budget of minutes."
+        ),
+    ] = None,
     mixers: Annotated[
         str, typer.Option(help="Mixers, comma-separated: names, or package.module:Class.")
     ] = "attention,s4d",
     objective: Objective = None,
-    seeds: flags.Seeds = 3,
+    seeds: flags.Seeds = 4,
     first_seed: flags.FirstSeed = 0,
     scale: flags.ScaleName = "small",
     runs: flags.Runs = Path("runs"),
@@ -88,9 +93,13 @@ def compare(
     print_json(content_of(outcome)) if as_json else show(outcome)
 
 
-def _tasks(names: str, folds: int | None) -> "tuple[str | Task, ...]":
+def _tasks(names: str | None, folds: int | None) -> "tuple[str | Task, ...] | None":
     from ..tasks.base import load_task
 
+    if names is None:
+        if folds:
+            raise SpecError("--group-folds divides imported data: name them with --task")
+        return None
     return tuple(load_task(name).folded(folds) if folds else name for name in _listed(names))
 
 

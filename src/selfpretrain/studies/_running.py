@@ -28,6 +28,7 @@ from ..training.stage_folder import Folder
 from ..training.step import usual_precision
 from .base import SHIPPED, Scale, Study
 from .compare import Compare, CompareOverTasks, prepare
+from .recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
 
 SHARES = "time-limits.json"
 """Of a folder of runs: how much of their training comparisons may do, by what they are and how long."""
@@ -61,15 +62,17 @@ class Request:
 
 
 def compare(
-    task: str | Task | tuple[str | Task, ...] = "paths",
+    task: str | Task | tuple[str | Task, ...] | None = None,
     mixers: tuple[str | Mixer, ...] = ("attention", "s4d"),
     objective: str | None = None,
-    seeds: int = 3,
+    seeds: int = 4,
     scale: Scale = "small",
     settings: Settings | None = None,
     workspace: Workspace | None = None,
 ) -> ExperimentResults:
     """Compare training from scratch with self-pretraining, architecture by architecture.
+
+    Without a task it is the demonstration: ``paths`` with a budget of minutes (``recipes.defaults.DEMO``).
 
     Raises:
         SpecError: if a name is not known, or a setting does not fit.
@@ -108,21 +111,26 @@ def asked(name: str, scale: Scale, seeds: int, workspace: Workspace) -> Study:
 
 
 def comparison(
-    task: str | Task | tuple[str | Task, ...],
+    task: str | Task | tuple[str | Task, ...] | None,
     mixers: tuple[str | Mixer, ...],
     objective: str | None,
     seeds: int,
     scale: Scale,
     settings: Settings,
 ) -> Comparison:
-    """The study that ``compare`` carries out."""
+    """Return the study that ``compare`` carries out."""
+    usual: tuple[str, ...] = ()
+    if task is None:
+        task = DEMO_TASK
+        objective = objective or DEMO_OBJECTIVE
+        usual = DEMO
     of_task = {path.removeprefix("task."): v for path, v in settings.items() if path.startswith("task.")}
     asked = task if isinstance(task, tuple) else (task,)
     tasks = [amended(resolve("tasks", each), of_task) for each in asked]
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
     parts = tuple(
-        prepare(task, made, objective or task.denoising, scale, seeds).amended(rest) for task in tasks
+        prepare(each, made, objective or each.denoising, scale, seeds, usual).amended(rest) for each in tasks
     )
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
 

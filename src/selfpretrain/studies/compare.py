@@ -8,7 +8,7 @@ Source: Amos et al. (2024), Tables 1 and 8. Cost: minutes on two cores at the sm
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -25,7 +25,7 @@ from ..training.build import build_network
 from ..training.recipe import Recipe
 from .base import Scale, Study
 from .recipes.arms import SCRATCH, SPT, TIED, Arms, numbered, row_names, usual_arms
-from .recipes.defaults import denoiser, small, toys
+from .recipes.defaults import denoiser, small, toys, with_settings
 from .recipes.lookup import matching
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
@@ -233,11 +233,18 @@ class CompareOverTasks(Study):
         return CompareOverTasks(tuple(part.matched(by) for part in self.parts))
 
 
-def prepare(task: Task, mixers: tuple[Mixer, ...], objective: str, scale: Scale, seeds: int) -> Compare:
-    """The comparison of some mixers on a task, with the settings of a scale."""
-    settings = matching if scale == "paper" else small
+def prepare(
+    task: Task,
+    mixers: tuple[Mixer, ...],
+    objective: str,
+    scale: Scale,
+    seeds: int,
+    settings: Sequence[str] = (),
+) -> Compare:
+    """Return the comparison of some mixers on a task, with the settings of a scale and those given."""
+    recipe = matching if scale == "paper" else small
     task = task.tiny() if scale == "smoke" else task
-    arms = tuple(settings(task, mixer, denoiser(task, objective)) for mixer in mixers)
+    arms = tuple(with_settings(recipe(task, mixer, denoiser(task, objective)), settings) for mixer in mixers)
     return Compare(task, tuple(map(toys, arms)) if scale == "smoke" else arms, seeds)
 
 

@@ -4,6 +4,7 @@ The small settings were chosen on the validation split of ``stdlib``, with one g
 that no report uses; those of the papers are found by ``lookup``.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -38,6 +39,21 @@ Chosen with ``spt compare --tune``, which gave both arms the same answer: see do
 """
 
 
+DEMO_TASK = "paths"
+DEMO_OBJECTIVE = "causal"
+DEMO = (
+    *("model.width=32", "attention.mixer.heads=2", "stage.batch=64", "stage.optim.betas=[0.9,0.98]"),
+    *("pretrain.optim.lr=1e-2", "finetune.optim.lr=4e-3", "scratch.optim.lr=4e-3"),
+    *("pretrain.budget.steps=1000", "finetune.budget.steps=400", "scratch.budget.steps=400"),
+    *("finetune.evals=4", "scratch.evals=4"),
+)
+"""Settings of a comparison without a task: minutes on two cores, and a gain that few seeds decide.
+
+Chosen on validation with seeds that no report uses, see docs/miniatures.md. The budget is short on purpose:
+training from scratch with as much compute is still at chance, and more labelled steps narrow the gap.
+"""
+
+
 def toys(arms: Arms) -> Arms:
     """The same arms, for seconds: a small network and a few steps."""
     model = replace(arms.model, width=16, depth=1)
@@ -57,7 +73,7 @@ def small(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
     pretrain = Stage(denoise, Budget(steps=long), Optim(lr=6e-3), BATCH, evals=2)
     optim = Optim(lr=RATES.get(name_of(mixer), RATE), weight_decay=0.1)
     finetune = Stage(supervised(task), Budget(steps=short), optim, BATCH, evals=6)
-    return _suited(Arms(model, pretrain, finetune, model, finetune), task)
+    return with_settings(Arms(model, pretrain, finetune, model, finetune), task.small)
 
 
 def denoiser(task: Task, objective: str) -> Denoise:
@@ -84,10 +100,13 @@ def denoiser(task: Task, objective: str) -> Denoise:
     return replace(proposed, rate=task.masking or (known.rate if known else proposed.rate))
 
 
-def _suited(arms: Arms, task: Task) -> Arms:
-    """The arms with the task's own settings of this scale, as far as they are meant for such a mixer."""
+def with_settings(arms: Arms, settings: Sequence[str]) -> Arms:
+    """Return the arms with settings such as ``pretrain.batch=64``, or ``s4d.mixer.states=16`` for one mixer.
+
+    Settings of other mixers are left out, and those of the network where the mixer is a network of its own.
+    """
     mixer, mixers = arms.model.mixer, names("mixers")
-    for setting in task.small:
+    for setting in settings:
         path, _, text = setting.partition("=")
         word, _, rest = path.partition(".")
         if (word in mixers and word != name_of(mixer)) or (word == "model" and mixer.whole):
