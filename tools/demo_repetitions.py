@@ -2,9 +2,9 @@
 
     python tools/demo_repetitions.py docs/demo_repetitions.tsv --repetitions 20 --lanes best,default
 
-A repetition is what ``make demo`` runs for the Transformer: four seeds of three arms. Repetitions start at seed 2000, which
-no setting was chosen with. Lanes are kinds of instructions that PyTorch's kernels may use; each gives other roundings, and
-therefore other trajectories. Finished repetitions are not run again, failed ones are rows like any other.
+A repetition is what ``make demo`` runs for the Transformer: four seeds of three arms. Repetitions start at seed
+2000, which no setting was chosen with. Lanes are kinds of instructions that PyTorch may use; each gives other
+roundings, and therefore other trajectories. Finished repetitions are not run again; failed ones are rows too.
 """
 
 import argparse

@@ -42,9 +42,11 @@ Chosen with ``spt compare --tune``, which gave both arms the same answer: see do
 DEMO_TASK = "paths"
 DEMO_OBJECTIVE = "causal"
 DEMO = (
-    *("model.width=32", "attention.mixer.heads=2", "stage.batch=64", "stage.optim.betas=[0.9,0.98]"),
-    *("pretrain.optim.lr=1e-2", "finetune.optim.lr=4e-3", "scratch.optim.lr=4e-3"),
-    *("pretrain.budget.steps=1000", "finetune.budget.steps=400", "scratch.budget.steps=400"),
+    *("model.width=32", "attention.mixer.heads=2", "stage.batch=64"),
+    *("pretrain.budget.steps=1000", "pretrain.optim.lr=1e-2", "pretrain.optim.betas=[0.9,0.98]"),
+    *("finetune.budget.steps=500", "finetune.optim.lr=4e-3", "finetune.optim.betas=[0.8,0.95]"),
+    *("scratch.budget.steps=500", "scratch.optim.lr=4e-3", "scratch.optim.betas=[0.8,0.95]"),
+    *("s4d.pretrain.budget.steps=600", "s4d.finetune.budget.steps=400", "s4d.scratch.budget.steps=400"),
     *("finetune.evals=4", "scratch.evals=4"),
 )
 """Settings of a comparison without a task: minutes on two cores, and a gain that few seeds decide.
