@@ -115,7 +115,7 @@ def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, teste
     distributed.barrier()
     if distributed.is_main():
         attempt.publish()
-    distributed.barrier()  # the others read these weights next
+    distributed.barrier()  # the next stage starts from what is published
     return result
 
 
@@ -145,6 +145,7 @@ def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
         result["files"] = {LOG: digest_of((folder.path / LOG).read_bytes())}
         folder.write("result.json", result)
         folder.drop(CHECKPOINT)
+    distributed.barrier()  # all of them read these weights next, to test them
     return result
 
 
