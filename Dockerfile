@@ -11,7 +11,7 @@ FROM python:3.12-slim
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 COPY pyproject.toml README.md LICENSE constraints.txt /source/
 COPY src /source/src
-RUN pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" -c /source/constraints.txt "/source[audio,bucket]" \
+RUN pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" -c /source/constraints.txt "/source[audio]" \
     && rm -rf /source \
     && useradd --create-home --uid 1000 spt
 

@@ -3,10 +3,9 @@
     python benchmarks/dispatch.py [--stages 1000] [--ray] [--slurm]
 
 Times are milliseconds per stage, from the first to the last, with what it takes to start: a process of ours
-imports PyTorch. Ownership is what a stage in a folder pays: a lock on this machine, a lease for all. Ray
-starts a process for each of our stages, so that its memory is given back, and so does plain Ray where tasks
-say so: of these there are twenty, and the clock starts when the cluster is up. Slurm (SLURM_CONF says which)
-is handed all stages as arrays, and takes them back.
+imports PyTorch. A directory is what a stage pays to be claimed and published. Ray's clock starts when its
+workers have imported PyTorch, which they keep from stage to stage. Slurm (SLURM_CONF says which) is handed
+all stages as arrays, and takes them back.
 """
 
 import argparse
@@ -15,22 +14,19 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from selfpretrain.registry import resolve
+from selfpretrain.runner import remote
 from selfpretrain.runner.executors import processes, serial
-from selfpretrain.runner.executors.base import Ended
+from selfpretrain.runner.job_queue import JobQueue
 from selfpretrain.runner.plan import Job
-from selfpretrain.runner.scheduler import Scheduler
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.compare import prepare
-from selfpretrain.training.stage_folder import Folder
-
-FEW = 20
+from selfpretrain.training.run_dir import RunDir
 
 
 def nothing(*_: Any) -> None: ...
@@ -53,14 +49,18 @@ def plain_pool(count: int) -> None:
         list(pool.map(nothing, range(count)))
 
 
-def ownership(folder: Path, count: int, leased: bool) -> None:
+def directories(folder: Path, count: int) -> None:
     for i in range(count):
-        stage = Folder.make(folder / f"{leased}-{i}")
-        with stage.locked(), stage.leased(lambda: True) if leased else nullcontext():
-            pass
+        stage = RunDir(folder / "stages" / f"empty-{i}")
+        with stage.attempt(lambda: False) as attempt:
+            attempt.write("result.json", {})
+            attempt.publish()
 
 
-def empty(*_: Any) -> tuple[str, str]:
+def empty(stage: remote.RemoteStage) -> remote.Outcome:
+    """Import what a stage needs, as one that is trained does, and do nothing."""
+    from selfpretrain.runner import stage as _  # noqa: F401
+
     return "done", ""
 
 
@@ -69,16 +69,14 @@ def on_ray(jobs: list[Job], workspace: Workspace) -> dict[str, float]:
 
     from selfpretrain.runner.executors import ray as ours
 
-    ours.carry_out, ours.ended = empty, lambda job, outcome, workspace: Ended(job, "done")
+    ours.run, ours.replay = empty, nothing
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
-    ray.get(ray.remote(nothing).remote())
     found = {}
-    for name, count, calls in (("plain Ray", len(jobs), 0), ("plain Ray, a process per task", FEW, 1)):
-        task = ray.remote(num_cpus=1, max_calls=calls)(nothing)
-        found[name] = timed(
-            count, lambda task=task, count=count: ray.get([task.remote() for _ in range(count)])
-        )
-    found["ray"] = timed(FEW, lambda: Scheduler(jobs[:FEW], ours.Ray(workspace), lambda: False).run())
+    task = ray.remote(num_cpus=1)(nothing)
+    ray.get([task.remote() for _ in range(4)])
+    found["plain Ray"] = timed(len(jobs), lambda: ray.get([task.remote() for _ in jobs]))
+    JobQueue(jobs[:8], ours.Ray(workspace), lambda: False).run()
+    found["ray"] = timed(len(jobs), lambda: JobQueue(jobs, ours.Ray(workspace), lambda: False).run())
     ray.shutdown()
     return found
 
@@ -105,11 +103,8 @@ def main() -> None:
         processes._work, serial.run_stage = nothing, nothing
         found = {"plain ProcessPoolExecutor": timed(count, lambda: plain_pool(count))}
         for name, kind in (("serial", serial.Serial), ("processes", processes.Processes)):
-            found[name] = timed(
-                count, lambda kind=kind: Scheduler(jobs, kind(workspace), lambda: False).run()
-            )
-        found["ownership: lock"] = timed(count, lambda: ownership(Path(folder), count, False))
-        found["ownership: lock and lease"] = timed(count, lambda: ownership(Path(folder), count, True))
+            found[name] = timed(count, lambda kind=kind: JobQueue(jobs, kind(workspace), lambda: False).run())
+        found["directory"] = timed(count, lambda: directories(Path(folder), count))
         found |= on_ray(jobs, workspace) if asked.ray else {}
         found |= on_slurm(jobs, workspace) if asked.slurm else {}
         print(json.dumps(found, indent=1))

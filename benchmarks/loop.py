@@ -30,7 +30,7 @@ from selfpretrain.training.build import build_network
 from selfpretrain.training.loop import Fit, Material
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.run_dir import RunDir
 
 
 @spec
@@ -59,7 +59,7 @@ def ours(recipe: Recipe, steps: int) -> float:
     data = recipe.task.load("train")
     with tempfile.TemporaryDirectory() as folder:
         material = Material(recipe, build_network(recipe), data, data.take(torch.arange(16)), steps)
-        fit = Fit(material, Folder(Path(folder)), lambda: False)
+        fit = Fit(material, RunDir(Path(folder)), lambda: False)
         start = time.perf_counter()
         fit.run()
         return (time.perf_counter() - start) / steps

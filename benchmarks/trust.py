@@ -25,12 +25,12 @@ from selfpretrain.report import evidence, results
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies._running import Request, carry_out, comparison
 from selfpretrain.system import files
-from selfpretrain.training import stage_folder
+from selfpretrain.training import run_dir
 
 CHECKS = ("read_predictions", "contradiction", "sha256_of")
 VERIFYING = [
     (module, name)
-    for module in (results, evidence, files, stage_folder)
+    for module in (results, evidence, files, run_dir)
     for name in CHECKS
     if hasattr(module, name)
 ]

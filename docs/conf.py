@@ -79,7 +79,7 @@ def mixer_card(name: str) -> str:
     body = [f"```text\n{part}\n```" if LAID_OUT.search(part) else part for part in rest]
     forms = "bidirectional and causal" if kind.causal else "bidirectional only"
     facts = [
-        f"- **forms**: {forms}" + (", also as a recurrence" if kind.recurrent else ""),
+        f"- **forms**: {forms}",
         f"- **positions**: {kind.positions}",
         *(["- **batches**: padded to the length of the task"] if kind.fixed_length else []),
         *(["- **self-pretraining**: none, it answers once per sequence"] if not kind.denoises else []),

@@ -1,6 +1,7 @@
 """Stages for engines that hand them to other processes, and what they must give."""
 
 import socket
+import time
 from dataclasses import replace
 
 from selfpretrain.registry import resolve
@@ -29,3 +30,16 @@ def numbers(workspace, steps):
         result = workspace.stage(recipe).read("result.json")
         found[workspace.stage(recipe).name] = [result[key] for key in ("scores", "weights", "steps", "data")]
     return found
+
+
+def at_work(stage, but=(), seconds=200.0):
+    """The process that works on a stage, once it has trained for a while."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for attempt in stage.attempts:
+            process, log = int(attempt.path.name.rpartition("-")[2]), attempt.path / "log.jsonl"
+            if process not in but and log.exists() and log.stat().st_size > 500:
+                time.sleep(0.5)
+                return process
+        time.sleep(0.02)
+    raise AssertionError(f"nobody works on {stage.name}")

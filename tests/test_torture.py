@@ -42,7 +42,7 @@ from selfpretrain.studies._running import Request, carry_out, comparison
 from selfpretrain.system.files import LEFTOVER
 from selfpretrain.tasks.inspect import baselines
 from selfpretrain.training import loop
-from selfpretrain.training.stage_folder import CHECKPOINT, Folder
+from selfpretrain.training.run_dir import CHECKPOINT, RunDir
 from torture import (
     REFUSALS,
     Outcome,
@@ -173,6 +173,7 @@ def goes_on(runs: Path, data: Path, rows: Any) -> str:
     if again.answer != rows:
         return f"other numbers: {again}"
     left = [str(path) for path in runs.glob("stages/*/.*") if LEFTOVER.fullmatch(path.name)]
+    left += [str(path) for path in runs.glob("stages/*.part-*")]
     return f"left behind: {left}" if left else "; ".join(whole(runs))
 
 
@@ -209,7 +210,7 @@ def test_report_is_killed_at_any_operation(data, done, rows, tmp_path):
 
 
 def test_keep_is_struck_at_any_operation(data, done, tmp_path):
-    stages = [Folder(path) for path in sorted(done.glob("stages/*"))]
+    stages = [RunDir(path) for path in sorted(done.glob("stages/*"))]
     folder = tmp_path / "kept"
     Archive(folder / "x.xz").keep(stages[:1], {})
     before, failures, tried = (folder / "x.xz").read_bytes(), [], 0
@@ -439,10 +440,10 @@ def test_hostile_recipes_and_ledgers_are_refused(data, done, tmp_path):
 
     at, failures, tries = random.Random(3), [], some(8, 200)
     recipe = next(done.glob("stages/*classify*")) / "recipe.json"
-    stages = [Folder(path) for path in sorted(done.glob("stages/*"))]
+    stages = [RunDir(path) for path in sorted(done.glob("stages/*"))]
     Archive(tmp_path / "kept.xz").keep(stages, {})
     plain = json.loads(json.dumps(describe(request().experiment().cells[0].recipe)))
-    names = {folder.name: Folder(tmp_path / "back" / folder.name) for folder in stages}
+    names = {folder.name: RunDir(tmp_path / "back" / folder.name) for folder in stages}
 
     def trained(file: Path) -> int:
         return run(["run", str(file), "--runs", str(tmp_path / "runs"), "--quiet"])

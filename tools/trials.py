@@ -28,7 +28,7 @@ from selfpretrain.studies.recipes.defaults import denoiser, small
 from selfpretrain.training import evaluate, model
 from selfpretrain.training.build import build_network
 from selfpretrain.training.recipe import Recipe, Stage
-from selfpretrain.training.stage_folder import WEIGHTS
+from selfpretrain.training.run_dir import WEIGHTS
 
 SEED = 1_000
 """No report uses it."""

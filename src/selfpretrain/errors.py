@@ -9,9 +9,8 @@ SelfPretrainError        exit code 1
   StoreError             a run folder cannot be read or written
     ForeignRun           a run folder was written by an incompatible version
   StageFailed            a stage broke for a reason that has no message of its own
-  LeaseLost              somebody else has taken over a stage, and will finish it
   Interrupted            exit code 130: stopped on request, resumable
-    Taken                somebody else works on it, and it was not to be waited for
+    Taken                stopped while another process was at work on it
 """
 
 import difflib
@@ -64,10 +63,6 @@ class StageFailed(SelfPretrainError):
     """A stage broke for a reason that has no message of its own; its folder has the traceback."""
 
 
-class LeaseLost(SelfPretrainError):
-    """Somebody else has taken over a stage, as nothing was heard from this process."""
-
-
 class Interrupted(SelfPretrainError):
     """The work was stopped on request and can be resumed."""
 
@@ -75,7 +70,7 @@ class Interrupted(SelfPretrainError):
 
 
 class Taken(Interrupted):
-    """Somebody else works on it, and it was not to be waited for."""
+    """The work was stopped while it waited for another process."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

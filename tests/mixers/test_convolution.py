@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+import recurrences
 import toys
 from selfpretrain import registry
 from selfpretrain.errors import SpecError
@@ -37,7 +38,7 @@ VARIANTS = [
     LongConv(),
 ]
 every_variant = pytest.mark.parametrize("mixer", VARIANTS, ids=repr)
-every_recurrence = pytest.mark.parametrize("mixer", [m for m in VARIANTS if m.recurrent], ids=repr)
+every_recurrence = pytest.mark.parametrize("mixer", VARIANTS[:-1], ids=repr)
 
 
 def build(mixer, width=4, length=64, causal=False):
@@ -62,13 +63,7 @@ def test_every_long_kernel_is_tested_here():
 @every_recurrence
 def test_kernel_is_the_recurrence(mixer):
     layer = build(mixer, causal=True).double()
-    recurrence, found = layer.recurrence().system, []
-    u, z = torch.ones(1, 4, dtype=torch.double), layer.recurrence().state(1)[0]
-    for _ in range(100):
-        y, z = recurrence.step(u, z)
-        found.append(y[0])
-        u = torch.zeros_like(u)
-    torch.testing.assert_close(layer.kernel(100)[0], torch.stack(found, dim=1), atol=1e-11, rtol=1e-10)
+    torch.testing.assert_close(layer.kernel(100)[0], recurrences.kernel(layer, 100), atol=1e-11, rtol=1e-10)
 
 
 @every_variant

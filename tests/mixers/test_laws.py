@@ -13,14 +13,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import toys
 from selfpretrain import registry
 from selfpretrain.errors import SpecError
-from selfpretrain.mixers.base import LayerContext, Mixer, Recurrent
+from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.spec import describe, revive
 from selfpretrain.training.mixer_checks import check
 
 L, D = 12, 8
 MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
 CAUSAL = [name for name, kind in MIXERS.items() if kind.causal]
-RECURRENT = [name for name, kind in MIXERS.items() if kind.recurrent]
+CELLS = ["exprnn", "gla", "gru", "lipschitz", "lru", "lstm", "mamba2"]
 every_mixer = pytest.mark.parametrize("name", MIXERS)
 WAYS = [(name, causal) for name, kind in MIXERS.items() for causal in {False, kind.causal}]
 every_way = pytest.mark.parametrize(
@@ -155,30 +155,13 @@ def test_settings_are_documented_fields(name):
     assert dataclasses.is_dataclass(MIXERS[name])
 
 
-@every_mixer
-def test_says_truly_whether_it_is_a_recurrence(name):
-    kind = MIXERS[name]
-    assert kind.recurrent == (kind.causal and isinstance(build(kind, causal=kind.causal), Recurrent))
-
-
-@pytest.mark.parametrize("name", RECURRENT)
-def test_steps_and_chunks_are_the_layer(name):
+@pytest.mark.parametrize("name", CELLS)
+def test_a_cell_goes_on_from_its_state(name):
     layer, x = build(MIXERS[name], causal=True, length=150), sequences(2, 150)
-    whole, recurrence = layer(x, None), layer.recurrence()
-    y, state = recurrence.advance(x[:, :73], recurrence.state(2))
-    torch.testing.assert_close(y, whole[:, :73], atol=1e-9, rtol=1e-9)
-    for t in range(73, 80):
-        y, state = recurrence.step(x[:, t], state)
-        torch.testing.assert_close(y, whole[:, t], atol=1e-9, rtol=1e-9)
-    y, state = recurrence.advance(x[:, 80:], state)
-    torch.testing.assert_close(y, whole[:, 80:], atol=1e-9, rtol=1e-9)
-    assert [part.shape for part in state] == [part.shape for part in recurrence.state(2)]
-
-
-@pytest.mark.parametrize("name", RECURRENT)
-def test_a_bidirectional_layer_is_no_recurrence(name):
-    with pytest.raises(SpecError, match="future"):
-        build(MIXERS[name]).recurrence()
+    cell, whole = layer.past, layer(x, None)
+    first, state = cell(x[:, :73], cell.start(2))
+    second, _ = cell(x[:, 73:], state)
+    torch.testing.assert_close(torch.cat([first, second], dim=1), whole, atol=1e-9, rtol=1e-9)
 
 
 def test_a_careless_mixer_is_caught():

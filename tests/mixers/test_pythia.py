@@ -20,7 +20,7 @@ from selfpretrain.mixers.pythia import Pythia
 from selfpretrain.training.flops import counted
 from selfpretrain.training.mixer_checks import check
 from selfpretrain.training.model import Model
-from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.run_dir import RunDir
 
 transformers = pytest.importorskip("transformers")
 
@@ -127,8 +127,8 @@ def test_weights_survive_a_file(kind, tmp_path):
     transformers.AutoConfig.for_model(kind, **SIZES, **OTHERS.get(kind, {})).save_pretrained(tmp_path)
     mixer = Pythia(str(tmp_path), layers=0)
     here, there = network(mixer), network(mixer)
-    Folder(tmp_path).save("weights.safetensors", here.state_dict())
-    there.load_state_dict(Folder(tmp_path).load("weights.safetensors")[0])
+    RunDir(tmp_path).save("weights.safetensors", here.state_dict())
+    there.load_state_dict(RunDir(tmp_path).load("weights.safetensors")[0])
     tokens = torch.tensor([[0, 1, 2, 1]])
     torch.testing.assert_close(here.features(tokens), there.features(tokens))
 

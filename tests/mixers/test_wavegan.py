@@ -25,7 +25,7 @@ from selfpretrain.training import cost
 from selfpretrain.training.flops import counted
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.run_dir import RunDir
 
 SMALL = WaveGAN(channels=2, stages=2)
 
@@ -118,7 +118,7 @@ def test_a_recipe_that_pretrains_it_ends_with_one_line(tmp_path, capsys):
     stages = (Stage(Masked(), Budget(steps=1)), Stage(Classify(), Budget(steps=1)))
     plain = describe(Recipe(toys.Majority(), Model(Attention(heads=2), 4, 1, 0), stages))
     plain["model"]["mixer"] = describe(SMALL)
-    Folder(tmp_path).write("recipe.json", plain)
+    RunDir(tmp_path).write("recipe.json", plain)
     assert app.run(["run", str(tmp_path / "recipe.json"), "--trust", "toys", "--runs", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "leave out the masked stage and train it from scratch" in error

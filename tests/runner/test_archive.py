@@ -16,13 +16,13 @@ from selfpretrain.runner import archive
 from selfpretrain.runner.archive import Archive
 from selfpretrain.studies.base import SHIPPED
 from selfpretrain.system.files import FORMAT
-from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.run_dir import RunDir
 
 RECIPE = {"a": 1}
 
 
 def finished(path, prediction=(0, 1, 2), target=(0, 1, 1), recipe=RECIPE, score=None):
-    folder = Folder.make(path)
+    folder = RunDir.make(path)
     folder.write("recipe.json", {"format": FORMAT} | recipe)
     folder.write("environment.json", {"format": FORMAT, "torch": "2"})
     arrays = {"prediction": torch.tensor(prediction), "target": torch.tensor(target)}
@@ -43,7 +43,7 @@ def finished(path, prediction=(0, 1, 2), target=(0, 1, 1), recipe=RECIPE, score=
 
 
 def put_back(file, folder, *names, recipe=RECIPE):
-    places = {name: Folder(folder / name) for name in names}
+    places = {name: RunDir(folder / name) for name in names}
     return Archive(file).restore(places, dict.fromkeys(names, recipe))
 
 
@@ -60,10 +60,10 @@ def test_put_back_is_what_was_there(tmp_path):
         finished(tmp_path / "a" / "two", (0.25, -1.5, 3.0), (0.0, 1.0, 2.0)),
     )
     file = tmp_path / "kept.jsonl.xz"
-    assert Archive(file).keep([one, two, Folder(tmp_path / "unfinished")], {"m.json": [1]}) == 2
+    assert Archive(file).keep([one, two, RunDir(tmp_path / "unfinished")], {"m.json": [1]}) == 2
     assert put_back(file, tmp_path / "b", "one", "two", "three") == (2, {"m.json": [1]})
     for folder in (one, two):
-        again = Folder(tmp_path / "b" / folder.path.name)
+        again = RunDir(tmp_path / "b" / folder.path.name)
         assert all(again.read(name) == folder.read(name) for name in archive.FILES)
         assert (again.path / "log.jsonl").read_text() == (folder.path / "log.jsonl").read_text()
         before, after = folder.load("predictions.safetensors")[0], again.load("predictions.safetensors")[0]
@@ -90,7 +90,7 @@ def test_fewer_seeds_keep_what_others_kept(tmp_path):
 def test_whose_results_they_are_is_never_forgotten(tmp_path):
     Archive(tmp_path / "theirs").keep([finished(tmp_path / "a" / "one")], {})
     put_back(tmp_path / "theirs", tmp_path / "b", "one")
-    Archive(tmp_path / "ours").keep([Folder(tmp_path / "b" / "one")], {})
+    Archive(tmp_path / "ours").keep([RunDir(tmp_path / "b" / "one")], {})
     put_back(tmp_path / "ours", tmp_path / "c", "one")
     assert read_stage(tmp_path / "c" / "one").source == str(tmp_path / "theirs")
 

@@ -1,4 +1,4 @@
-"""Stages on two nodes of Ray on this machine, which lose a worker and a node in mid-stage."""
+"""Stages on two nodes of Ray on this machine, which lose a worker, a node and a driver in mid-stage."""
 
 import contextlib
 import csv
@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from engines import numbers, recipes
+from engines import COMPARE, at_work, numbers, recipes
 from selfpretrain.cli.app import run
-from selfpretrain.errors import SelfPretrainError
-from selfpretrain.runner.executors import _remote
+from selfpretrain.errors import Interrupted
+from selfpretrain.runner.plan import jobs
+from selfpretrain.runner.remote import RemoteStage
 from selfpretrain.runner.run import run_recipes
-from selfpretrain.runner.status import statuses
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.system.lease import lease_records
-from selfpretrain.system.store import FolderStore
+from selfpretrain.training import source
+from selfpretrain.training.run_dir import RunDir
 from toys import Majority
 
 ROOT = Path(__file__).parents[2]
@@ -79,112 +79,105 @@ def over_ray(runs, address):
     return replace(workspace, executor="ray", executor_settings=settings)
 
 
+def kill_at_work(stage, whole_node=False, but=()):
+    """Kill the process that has trained a stage for a while, and its node if asked; its number."""
+    process = at_work(stage, but)
+    parent = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(process, signal.SIGKILL)
+    if whole_node:
+        os.kill(parent, signal.SIGKILL)
+    return process
+
+
 @pytest.mark.slow
 def test_a_killed_worker_and_a_killed_node_cost_no_digit(cluster, tmp_path):
     steps, killed = 300, []
     here = replace(Workspace.of(tmp_path / "here", "cpu", "1"), quiet=True)
     run_recipes(recipes(steps), here)
     there = over_ray(tmp_path / "there", cluster)
-    (folder,) = {there.stage(r.upto(0)).path for r in recipes(steps) if len(r.stages) == 2}
+    (stage,) = {there.stage(r.upto(0)) for r in recipes(steps) if len(r.stages) == 2}
 
     def kill():
-        for whole_node in (False, True):
-            while not (
-                (found := lease_records(FolderStore(folder)))
-                and found[-1].process not in killed
-                and (folder / "log.jsonl").exists()
-                and (folder / "log.jsonl").stat().st_size > 500
-            ):
-                time.sleep(0.05)
-            time.sleep(0.5)
-            killed.append(found[-1].process)
-            parent = int(Path(f"/proc/{killed[-1]}/stat").read_text().rpartition(")")[2].split()[1])
-            os.kill(killed[-1], signal.SIGKILL)
-            if whole_node:
-                os.kill(parent, signal.SIGKILL)
+        killed.append(kill_at_work(stage))
+        killed.append(kill_at_work(stage, whole_node=True, but=killed))
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     run_recipes(recipes(steps), there)
     assert len(killed) == 2
     assert numbers(there, steps) == numbers(here, steps)
-    assert [record.how for record in lease_records(FolderStore(folder))] == ["", "", "done"]
-    (status,) = [s for s in statuses(there.runs) if s.stage == folder.name]
-    assert status.attempts == 3
-    assert status.lost > 0.5
+    assert stage.attempts == []
 
 
-def killing(runs, killed):
-    """Kill the process of a stage while it owns it, and then the process and the node of another."""
-    for whole_node in (False, True):
-        while len(killed) <= whole_node:
-            for path in sorted(runs.glob("stages/*")):
-                last = (lease_records(FolderStore(path)) or [None])[-1]
-                if last and not last.how and last.process and path.name not in killed:
-                    try:
-                        parent = int(
-                            Path(f"/proc/{last.process}/stat").read_text().rpartition(")")[2].split()[1]
-                        )
-                        os.kill(last.process, signal.SIGKILL)
-                    except OSError:  # it has just ended
-                        continue
-                    if whole_node:
-                        os.kill(parent, signal.SIGKILL)
-                    killed.append(path.name)
-                    break
-            time.sleep(0.002)
+@pytest.mark.slow
+def test_a_killed_driver_is_followed_by_the_same_command(cluster, tmp_path):
+    """And a second driver on the same directory, meanwhile."""
+    flags = [*COMPARE, "--device", "cpu", "-s", "pretrain.budget.steps=300"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert run([*flags, "--runs", str(here), "--jobs", "1"]) == 0
+    ray = ["--runs", str(there), "--executor", "ray", "--with", f"address={cluster}"]
+    driver = subprocess.Popen([sys.executable, "-m", "selfpretrain", *flags, *ray])
+    end = time.monotonic() + 200
+    while not (found := list(there.glob("stages/*-masked-*.part-*/log.jsonl"))):
+        assert time.monotonic() < end and driver.poll() is None
+        time.sleep(0.05)
+    at_work(RunDir(found[0].parent).stage)
+    second = subprocess.Popen([sys.executable, "-m", "selfpretrain", *flags, *ray])
+    driver.kill()
+    driver.wait()
+    assert second.wait(timeout=300) == 0
+    assert run([*flags, *ray]) == 0
+    assert table(here) == table(there)
+    assert not list(there.glob("stages/*.part-*"))
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_stopped_leaves_a_checkpoint(cluster, tmp_path):
+    workspace = over_ray(tmp_path, cluster)
+    (stage,) = {workspace.stage(r.upto(0)) for r in recipes(4000) if len(r.stages) == 2}
+    seen = lambda: bool(stage.attempts and stage.attempts[0].has("log.jsonl"))  # noqa: E731
+    with pytest.raises(Interrupted):
+        run_recipes(recipes(4000), replace(workspace, stop=seen))
+    (attempt,) = stage.attempts
+    assert 0 < attempt.load("checkpoint.safetensors")[1]["step"] < 4000
+    assert not stage.held
+
+
+def table(runs):
+    (path,) = runs.glob("*/results.csv")
+    return [row | {"seconds": ""} for row in csv.DictReader(path.read_text().splitlines())]
 
 
 @pytest.mark.slow
 def test_a_study_over_two_nodes_is_that_of_one_process(cluster, tmp_path):
     flags = ["study", "amos-table-8", "--scale", "smoke", "--seeds", "1", "--fresh", "-q", "--device", "cpu"]
-    here, there, killed = tmp_path / "here", tmp_path / "there", []
+    here, there = tmp_path / "here", tmp_path / "there"
     assert run([*flags, "--runs", str(here), "--jobs", "1"]) == 0
-    killer = threading.Thread(target=killing, args=(there, killed), daemon=True)
-    killer.start()
     ray = ["--executor", "ray", "--with", f"address={cluster}", "--track", "jsonl"]
     assert run([*flags, "--runs", str(there), *ray]) == 0
-    assert len(killed) == 2
-    (one,), (other,) = (list(runs.glob("*/results.csv")) for runs in (here, there))
-    rows = [list(csv.DictReader(path.read_text().splitlines())) for path in (one, other)]
-    assert len(rows[0]) > 5
-    assert [row | {"seconds": ""} for row in rows[0]] == [row | {"seconds": ""} for row in rows[1]]
-    owners = {path.name: [r.how for r in lease_records(FolderStore(path))] for path in there.glob("stages/*")}
-    assert {name: how.count("done") for name, how in owners.items()} == dict.fromkeys(owners, 1)
-    assert all(len(owners[name]) > 1 for name in killed)
+    assert len(table(here)) > 5
+    assert table(here) == table(there)
     lines = [json.loads(line) for line in (there / "events.jsonl").read_text().splitlines()]
     ended = [line["name"] for line in lines if line["kind"] == "end"]
-    assert sorted(ended) == sorted(owners)
-    assert sum(line["kind"] == "lost" for line in lines) >= 2
+    assert sorted(ended) == sorted(path.name for path in there.glob("stages/*"))
 
 
 @pytest.fixture
 def job(tmp_path):
     workspace = replace(Workspace.of(tmp_path, "cpu", "1"), quiet=True)
-    from selfpretrain.runner.plan import jobs
-
     return jobs([recipes(4, Majority())[0]], workspace)[0], workspace
 
 
-def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch, tmp_path):
-    from selfpretrain.runner.detached import DetachedJob
-    from selfpretrain.training import source
-
-    planned, workspace = DetachedJob.of(job[0]), job[1]
+def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch):
+    planned, workspace = RemoteStage.of(*job), job[1]
     monkeypatch.setattr(source, "digest", lambda module: "another")
-    how, reason = _remote.carry_out(planned, workspace, _remote.Mark("mark"))
+    how, reason = planned.run()
     assert how == "failed"
-    assert "toys.py is another file here than where the plan was made" in reason
+    assert "toys.py is another file here than where it was planned" in reason
     assert not workspace.named(job[0].name).finished
 
 
-def test_a_mark_asks_to_stop(job, tmp_path):
-    from selfpretrain.runner.detached import DetachedJob
-
-    (job[1].runs / "mark").touch()
-    how, _ = _remote.carry_out(DetachedJob.of(job[0]), job[1], _remote.Mark("mark"))
-    assert how == "stopped"
-    (job[1].runs / "mark").unlink()
-    assert _remote.carry_out(DetachedJob.of(job[0]), job[1], _remote.Mark("mark")) == ("done", "")
-    told = _remote.ended(job[0], ("lost", "gone"), job[1])
-    assert (told.how, type(told.error)) == ("lost", SelfPretrainError)
+def test_a_stage_elsewhere_stops_when_asked(job):
+    assert RemoteStage.of(*job).run(lambda: True)[0] == "stopped"
+    assert job[1].named(job[0].name).attempts[0].has("checkpoint.safetensors")
+    assert RemoteStage.of(*job).run() == ("done", "")

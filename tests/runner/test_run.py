@@ -19,10 +19,10 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.report.evidence import read_predictions
 from selfpretrain.runner import run, tuning
 from selfpretrain.runner.executors.base import Ended, Executor
+from selfpretrain.runner.job_queue import JobQueue
 from selfpretrain.runner.plan import Job, jobs, remember_costs, remembered_costs, waiting
 from selfpretrain.runner.results import ExperimentFolder
 from selfpretrain.runner.run import _where, run_experiment, run_recipes
-from selfpretrain.runner.scheduler import Scheduler
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies._running import Request, carry_out, comparison
 from selfpretrain.studies.amos_figure_4 import Kernels
@@ -35,7 +35,7 @@ from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.stage_folder import WEIGHTS, Folder
+from selfpretrain.training.run_dir import WEIGHTS, RunDir
 
 
 @pytest.fixture(autouse=True)
@@ -74,12 +74,12 @@ def trained(monkeypatch):
     """Counts the stages that are really trained from now on."""
     names = []
 
-    class Counted(Scheduler):
+    class Counted(JobQueue):
         def run(self):
             names.extend(job.name for job in self.waiting)
             super().run()
 
-    monkeypatch.setattr(run, "Scheduler", Counted)
+    monkeypatch.setattr(run, "JobQueue", Counted)
     return names
 
 
@@ -238,7 +238,7 @@ def test_remembered_costs_find_what_has_finished(experiment, workspace, monkeypa
     with remembered_costs(workspace):
         assert cost.plan(recipe) == plan
     assert not cost.known
-    folder = Folder(workspace.runs)
+    folder = RunDir(workspace.runs)
     for change in ({"by": ["0.0.0", torch.__version__]}, {"plans": 3}, {"plans": {"a": {"steps": 7}}}):
         folder.write("costs.json", folder.read("costs.json") | change)
         with remembered_costs(workspace):
@@ -253,7 +253,7 @@ def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
     workspace = Workspace(tmp_path / "runs", quiet=True)
     request = Request(comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", {}), "smoke")
     first = carry_out(request, workspace).to_rows()
-    folder = Folder(workspace.runs)
+    folder = RunDir(workspace.runs)
     kept = folder.read("costs.json")
     for plan in kept["plans"].values():
         plan |= {"steps": 7, "flops_per_step": 1e3}
@@ -272,7 +272,7 @@ def test_a_stage_that_is_held_elsewhere_waits_while_others_go_on(experiment, tmp
     first, others = todo[0], [job for job in todo[1:] if job.after != todo[0].name]
     assert others
     done = lambda: all(workspace.named(job.name).finished for job in others)  # noqa: E731
-    with Folder.make(workspace.named(first.name).path).locked():
+    with workspace.named(first.name).alone():
         assert workspace.named(first.name).held
         with pytest.raises(Interrupted, match="goes on from here"):
             run_recipes([job.recipe for job in todo], replace(workspace, stop=done))
@@ -332,7 +332,7 @@ def test_executors_leave_the_same_results(workers, tmp_path):
 
 def test_a_stage_waits_for_the_one_it_starts_from():
     executor = Scripted({})
-    Scheduler(chain("a", "b<a", "c", "d<elsewhere"), executor, never).run()
+    JobQueue(chain("a", "b<a", "c", "d<elsewhere"), executor, never).run()
     assert executor.started == ["a", "c", "b", "d"] and executor.closed
 
 
@@ -351,32 +351,32 @@ def test_what_would_hold_up_the_end_comes_first():
     jobs = chain("a", "b", "c", "first", "then<first", "d")
     costs = {"a": 1.0, "b": 1.0, "c": 1.0, "first": 1.0, "then": 3.0, "d": 1.0}
     executor = Scripted({})  # two at once: a chain of half of all that is left takes as long as the rest
-    Scheduler(jobs, executor, never, costs=costs).run()
+    JobQueue(jobs, executor, never, costs=costs).run()
     assert executor.started == ["first", "a", "b", "then", "c", "d"]
     executor = Scripted({})
-    Scheduler(jobs, executor, never, costs=costs | {"then": 1.0}).run()
+    JobQueue(jobs, executor, never, costs=costs | {"then": 1.0}).run()
     assert executor.started == ["a", "b", "c", "first", "d", "then"]
 
 
 def test_what_is_lost_is_tried_again_and_what_failed_is_not():
     executor, heard = Scripted({"a": ["lost", "lost", "done"]}), []
     with listening(heard.append):
-        Scheduler(chain("a", "b<a"), executor, never).run()
+        JobQueue(chain("a", "b<a"), executor, never).run()
     assert executor.started == ["a", "a", "a", "b"]
     assert [e.numbers["attempts"] for e in heard if e.kind == "lost"] == [1, 2]
     executor = Scripted({"a": ["lost", "lost", "lost"]})
     with pytest.raises(SelfPretrainError, match="killed"):
-        Scheduler(chain("a", "b<a"), executor, never).run()
+        JobQueue(chain("a", "b<a"), executor, never).run()
     executor = Scripted({"a": ["failed"]})
     with pytest.raises(SelfPretrainError, match="broken"):
-        Scheduler(chain("a", "c", "b<a", "d"), executor, never).run()
+        JobQueue(chain("a", "c", "b<a", "d"), executor, never).run()
     assert executor.started == ["a", "c"] and executor.closed
 
 
 def test_when_asked_to_stop_what_runs_may_save_and_nothing_new_begins():
     executor, asked = Scripted({}), iter([False, True, True, True, True])
     with pytest.raises(Interrupted, match="goes on from here"):
-        Scheduler(chain("a", "b", "c", "d"), executor, lambda: next(asked)).run()
+        JobQueue(chain("a", "b", "c", "d"), executor, lambda: next(asked)).run()
     assert executor.started == ["a", "b", "c"] and executor.closed
 
 

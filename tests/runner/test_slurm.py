@@ -15,14 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from engines import COMPARE, free_port, numbers, recipes
+from engines import COMPARE, at_work, free_port, numbers, recipes
 from selfpretrain.cli.app import run
-from selfpretrain.errors import SpecError
+from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.runner.executors import slurm
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.system.lease import lease_records
-from selfpretrain.system.store import FolderStore
 
 ROOT = Path(__file__).parents[2]
 STEPS = 800
@@ -154,35 +152,24 @@ def undisturbed(tmp_path_factory):
 
 
 def pretraining(workspace):
-    (folder,) = {workspace.stage(r.upto(0)).path for r in recipes(STEPS) if len(r.stages) == 2}
-    return folder
+    (stage,) = {workspace.stage(r.upto(0)) for r in recipes(STEPS) if len(r.stages) == 2}
+    return stage
 
 
-def at_work(folder, owners):
-    """The owner of a stage, once it has trained for a while, and so many have owned it."""
-
-    def look():
-        found, log = lease_records(FolderStore(folder)), folder / "log.jsonl"
-        well = len(found) == owners and not found[-1].how and log.exists() and log.stat().st_size > 500
-        return well and found[-1]
-
-    return waited(look)
-
-
-def preempted(folder):
+def preempted(stage):
     """A job that matters more takes both processors for a moment."""
-    at_work(folder, 1)
+    at_work(stage)
     rival = ["sbatch", "--partition=high", "--cpus-per-task=2", "--output=/dev/null", "--wrap=sleep 1"]
     subprocess.run(rival, check=True, capture_output=True)
 
 
-def time_is_up(folder):
-    at_work(folder, 1)
+def time_is_up(stage):
+    at_work(stage)
     subprocess.run(["scancel", "--signal=USR2", "--state=RUNNING", "--user=root"], check=True)
 
 
-def killed(folder):
-    os.kill(at_work(folder, 1).process, signal.SIGKILL)
+def killed(stage):
+    os.kill(at_work(stage), signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -190,15 +177,14 @@ def killed(folder):
 def test_harm_in_mid_stage_costs_time_and_no_digit(harm, lane, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setattr(slurm, "GONE", 3.0)
     workspace = over_slurm(tmp_path)
-    folder = pretraining(workspace)
-    harmed = threading.Thread(target=harm, args=(folder,), daemon=True)
+    stage = pretraining(workspace)
+    harmed = threading.Thread(target=harm, args=(stage,), daemon=True)
     harmed.start()
     run_recipes(recipes(STEPS), workspace)
     harmed.join(timeout=1)
     assert numbers(workspace, STEPS) == undisturbed
-    first, last = lease_records(FolderStore(folder))
-    assert (first.how, last.how) == ("" if harm is killed else "stopped", "done")
-    steps = [json.loads(line)["step"] for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert not harmed.is_alive() and stage.attempts == []
+    steps = [json.loads(line)["step"] for line in (stage.path / "log.jsonl").read_text().splitlines()]
     assert steps == sorted(steps)
 
 
@@ -207,7 +193,7 @@ def test_a_study_is_that_of_one_process(lane, tmp_path):
     flags = ["study", "amos-table-8", "--scale", "smoke", "--seeds", "1", "--fresh", "-q", "--device", "cpu"]
     here, there = tmp_path / "here", tmp_path / "there"
     assert run([*flags, "--runs", str(here), "--jobs", "1"]) == 0
-    handed = ["--executor", "slurm", "--partition", "low", "--time", "30m", "--track", "jsonl"]
+    handed = ["--executor", "slurm", "--with", "partition=low", "--with", "time=30m", "--track", "jsonl"]
     assert run([*flags, "--runs", str(there), *handed]) == 0
     rows = [
         list(csv.DictReader(path.read_text().splitlines()))
@@ -215,14 +201,14 @@ def test_a_study_is_that_of_one_process(lane, tmp_path):
     ]  # fmt: skip
     assert len(rows[0]) > 5
     assert [row | {"seconds": ""} for row in rows[0]] == [row | {"seconds": ""} for row in rows[1]]
-    owners = {path.name: [r.how for r in lease_records(FolderStore(path))] for path in there.glob("stages/*")}
-    assert owners == {name: ["done"] for name in owners}
     scripts = [path.read_text() for path in there.glob("slurm/*_submission.sh")]
     assert all("--time=30" in script and "--partition=low" in script for script in scripts)
     assert any("--array=0-" in script and "afterok" not in script for script in scripts)
     assert any("--dependency=afterok:" in script for script in scripts)
     lines = [json.loads(line) for line in (there / "events.jsonl").read_text().splitlines()]
-    assert sorted(line["name"] for line in lines if line["kind"] == "end") == sorted(owners)
+    assert sorted(line["name"] for line in lines if line["kind"] == "end") == sorted(
+        path.name for path in there.glob("stages/*")
+    )
 
 
 @pytest.mark.slow
@@ -233,24 +219,37 @@ def test_who_asks_may_leave(lane, tmp_path, capsys):
     assert run(left) == 0
     assert "4 jobs of Slurm, called spt-" in capsys.readouterr().out
     assert run(left) == 2
-    assert "jobs of this plan are in the queue" in capsys.readouterr().err
+    assert "are in the queue; scancel --name=spt-" in capsys.readouterr().err
+    assert run(["runs", "status", str(runs)]) == 0
+    assert "jobs of Slurm: " in capsys.readouterr().out
     waited(lambda: len(list(runs.glob("stages/*/result.json"))) == 4, 240)
     waited(lambda: not slurm._slurm("squeue", "--noheader"), 60)
     assert run([*flags]) == 0
-    assert [r.how for p in runs.glob("stages/*") for r in lease_records(FolderStore(p))] == ["done"] * 4
+    assert not list(runs.glob("stages/*.part-*"))
 
 
 @pytest.mark.slow
-def test_a_plan_that_is_taken_back_is_not_carried_out(lane, tmp_path, capsys):
+def test_jobs_that_are_cancelled_leave_a_checkpoint(lane, tmp_path):
     runs = tmp_path / "runs"
     flags = [*COMPARE, "--runs", str(runs), "--device", "cpu", "-s", "pretrain.budget.steps=4000"]
     assert run([*flags, "--executor", "slurm", "--detach"]) == 0
     waited(lambda: list(runs.glob("stages/*masked*/log.jsonl")), 120)
-    assert run(["runs", "cancel", str(runs)]) == 0
+    subprocess.run(["scancel", f"--name={slurm.job_name(runs)}"], check=True)
     waited(lambda: not slurm._slurm("squeue", "--noheader"), 120)
-    (folder,) = runs.glob("stages/*masked*")
-    assert [r.how for r in lease_records(FolderStore(folder))] == ["stopped"]
-    assert (folder / "checkpoint.safetensors").exists()
+    assert list(runs.glob("stages/*masked*.part-*/checkpoint.safetensors"))
+    assert run([*flags, "--jobs", "1"]) == 0
+    assert not list(runs.glob("stages/*.part-*"))
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_stopped_takes_its_jobs_back(lane, tmp_path):
+    workspace = over_slurm(tmp_path)
+    stage = pretraining(workspace)
+    seen = lambda: bool(stage.attempts and stage.attempts[0].has("log.jsonl"))  # noqa: E731
+    with pytest.raises(Interrupted):
+        run_recipes(recipes(STEPS), replace(workspace, stop=seen))
+    assert not slurm._slurm("squeue", "--noheader")
+    assert stage.finished or stage.attempts[0].has("checkpoint.safetensors")
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from engines import COMPARE
 from selfpretrain.cli.app import run
 from selfpretrain.registry import resolve
 from selfpretrain.runner.run import run_recipes
@@ -38,16 +39,6 @@ def in_tensorboard(runs, stage, name):
     found = EventAccumulator(str(runs / "tensorboard" / stage))
     found.Reload()
     return [(each.step, each.value) for each in found.Scalars(name)]
-
-
-def in_mlflow(runs, stage, name):
-    from mlflow import MlflowClient
-
-    client = MlflowClient(f"sqlite:///{runs / 'mlflow.db'}")
-    there = client.get_experiment_by_name(runs.name)
-    (found,) = client.search_runs([there.experiment_id], f"attributes.run_name = '{stage}'")
-    assert found.info.status == "FINISHED"
-    return [(each.step, each.value) for each in client.get_metric_history(found.info.run_id, name)]
 
 
 def records(path):
@@ -88,25 +79,20 @@ def in_trackio(runs, stage, name):
     return [(line["step"], line[name]) for line in lines if name in line]
 
 
-READ = {"tensorboard": in_tensorboard, "mlflow": in_mlflow, "wandb": in_wandb, "trackio": in_trackio}
+READ = {"tensorboard": in_tensorboard, "wandb": in_wandb, "trackio": in_trackio}
 
 
 @pytest.mark.parametrize("name", READ)
-def test_a_tracker_has_the_log_and_the_scores_live_and_told_again(name, recipe, tmp_path, monkeypatch):
+def test_a_tracker_has_the_log_and_the_scores(name, recipe, tmp_path, monkeypatch):
     pytest.importorskip(name)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.delenv("TRACKIO_DIR", raising=False)
-    live = trained(recipe, tmp_path / "live", name)
-    later = trained(recipe, tmp_path / "later")
-    for _ in range(2 if name in ("mlflow", "trackio") else 1):
-        assert run(["runs", "track", str(tmp_path / "later"), "--to", name]) == 0
-    for folder in (live, later):
-        runs, accuracy = folder.path.parents[1], folder.read("result.json")["scores"]["test"]["accuracy"]
-        kept, lines = READ[name](runs, folder.name, "train/loss"), logged(folder)
-        assert [step for step, _ in kept] == [step for step, _ in lines]
-        assert [value for _, value in kept] == pytest.approx([value for _, value in lines], rel=1e-6)
-        assert READ[name](runs, folder.name, "final/test/accuracy")[-1][1] == pytest.approx(accuracy)
+    folder = trained(recipe, tmp_path / "live", name)
+    runs, accuracy = folder.path.parents[1], folder.read("result.json")["scores"]["test"]["accuracy"]
+    kept, lines = READ[name](runs, folder.name, "train/loss"), logged(folder)
+    assert [step for step, _ in kept] == [step for step, _ in lines]
+    assert [value for _, value in kept] == pytest.approx([value for _, value in lines], rel=1e-6)
+    assert READ[name](runs, folder.name, "final/test/accuracy")[-1][1] == pytest.approx(accuracy)
 
 
 def test_a_failing_tracker_warns_once_and_stops_nothing(recipe, tmp_path, monkeypatch):
@@ -121,9 +107,5 @@ def test_a_failing_tracker_warns_once_and_stops_nothing(recipe, tmp_path, monkey
 def test_without_its_package_one_line_says_what_to_install(name, tmp_path, monkeypatch, capsys):
     module = "torch.utils.tensorboard" if name == "tensorboard" else name
     monkeypatch.setitem(sys.modules, module, None)
-    (tmp_path / "stages").mkdir()
-    assert run(["runs", "track", str(tmp_path), "--to", name]) == 2
-    assert (
-        f'tracker {name} needs a further package: pip install "selfpretrain[{name}]"'
-        in capsys.readouterr().err
-    )
+    assert run([*COMPARE, "--runs", str(tmp_path), "--track", name]) == 2
+    assert f'pip install "selfpretrain[{name}]"' in capsys.readouterr().err

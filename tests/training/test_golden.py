@@ -19,7 +19,7 @@ from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.run_dir import RunDir
 
 GOLDEN = Path(__file__).parent / "golden" / "losses.tsv"
 WIDTH = 8
@@ -72,7 +72,7 @@ CASES = {name: Recipe(*rest) for make in (mixers, objectives, heads) for name, *
 def loss(recipe, runs):
     """Of the last stage, on the validation examples."""
     toys.settle()
-    return Folder(run(recipe, Workspace(Path(runs)))).read("result.json")["scores"]["val"]["loss"]
+    return RunDir(run(recipe, Workspace(Path(runs)))).read("result.json")["scores"]["val"]["loss"]
 
 
 def golden():

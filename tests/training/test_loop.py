@@ -25,7 +25,7 @@ from selfpretrain.training import loop
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.run_dir import RunDir
 
 SPT = Recipe(
     toys.Majority(),
@@ -48,7 +48,7 @@ def equal(a, b):
 
 
 def result(folder):
-    content = Folder(folder).read("result.json")
+    content = RunDir(folder).read("result.json")
     content["cost"].pop("seconds")
     content["files"].pop("log.jsonl")  # it holds seconds, too
     return content
@@ -104,21 +104,23 @@ def test_interrupted_is_the_same_as_undisturbed(tmp_path, mixer, schedule, cuts)
 def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeypatch):
     """As after SIGKILL: the log is longer than the checkpoint knows, and is cut back."""
     undisturbed = run(SPT, Workspace(tmp_path / "undisturbed"))
-    folder = Workspace(tmp_path / "cut").stage(SPT.upto(0)).path
+    stage = Workspace(tmp_path / "cut").stage(SPT.upto(0))
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(5)))
-    kept = (folder / loop.CHECKPOINT).read_bytes()
+    (attempt,) = stage.attempts
+    kept = (attempt.path / loop.CHECKPOINT).read_bytes()
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(4)))
-    (folder / loop.CHECKPOINT).write_bytes(kept)
+    (attempt.path / loop.CHECKPOINT).write_bytes(kept)
     assert equal(weights(run(SPT, Workspace(tmp_path / "cut"))), weights(undisturbed))
-    assert lines(folder) == lines(Workspace(tmp_path / "undisturbed").stage(SPT.upto(0)).path)
+    assert lines(stage.path) == lines(Workspace(tmp_path / "undisturbed").stage(SPT.upto(0)).path)
 
 
 def test_a_truncated_checkpoint_is_named_with_what_to_do(tmp_path):
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path, stop=StopAfter(5)))
-    checkpoint = Workspace(tmp_path).stage(SPT.upto(0)).path / loop.CHECKPOINT
+    (attempt,) = Workspace(tmp_path).stage(SPT.upto(0)).attempts
+    checkpoint = attempt.path / loop.CHECKPOINT
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(StoreError, match=r"checkpoint.safetensors is damaged.*delete this one file"):
         run(SPT, Workspace(tmp_path))
@@ -148,7 +150,7 @@ def shorten_the_log(folder, tensors, state):
 def test_no_stage_goes_on_from_what_it_did_not_leave(tmp_path, harm):
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path, stop=StopAfter(5)))
-    folder = Workspace(tmp_path).stage(SPT.upto(0))
+    (folder,) = Workspace(tmp_path).stage(SPT.upto(0)).attempts
     harm(folder, *folder.load(loop.CHECKPOINT))
     with pytest.raises(
         StoreError, match=r"is damaged.*delete this one file, checkpoint\.safetensors"
@@ -222,7 +224,7 @@ torch.set_num_threads(1)
 from selfpretrain.system import distributed
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.run_dir import RunDir
 from selfpretrain.system.events import listening
 from tests_ddp import RECIPES
 with distributed.process_group("cpu") as device:

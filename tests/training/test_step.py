@@ -25,7 +25,7 @@ from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import describe, revive
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
-from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.run_dir import RunDir
 from selfpretrain.training.step import computing, prepare, usual_precision
 from steps import MIXERS, TOKENS, apart, asked, data, gradients
 
@@ -118,7 +118,7 @@ def test_dropout_is_the_same_when_activations_are_worked_out_again(tmp_path):
         run(replace(recipe, stages=(replace(recipe.last, recompute=r),)), Workspace(tmp_path))
         for r in (False, True)
     )
-    a, b = (Folder(folder).load("weights.safetensors")[0] for folder in (plain, again))
+    a, b = (RunDir(folder).load("weights.safetensors")[0] for folder in (plain, again))
     assert plain != again
     assert all(torch.equal(a[key], b[key]) for key in a)
 
@@ -169,8 +169,8 @@ def test_what_is_left_open_is_not_in_the_identity():
 def test_a_stage_is_run_and_validated_as_its_recipe_says(tmp_path):
     stage = Stage(Classify(), Budget(steps=4), precision="bf16", accumulate=2, batch=8)
     recipe = Recipe(toys.Majority(), Model(Attention(heads=2), 16, 1), (stage,))
-    found = Folder(run(recipe, Workspace(tmp_path))).read("result.json")
-    plain = Folder(
+    found = RunDir(run(recipe, Workspace(tmp_path))).read("result.json")
+    plain = RunDir(
         run(replace(recipe, stages=(replace(stage, precision="fp32"),)), Workspace(tmp_path))
     ).read("result.json")
     assert found["recipe"]["stages"][0]["precision"] == "bf16"

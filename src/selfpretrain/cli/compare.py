@@ -51,9 +51,6 @@ def compare(
     jobs: flags.Jobs = "auto",
     executor: flags.Executor = "auto",
     executor_settings: flags.ExecutorSettings = None,
-    gpus_per_stage: flags.GpusPerStage = None,
-    partition: flags.Partition = None,
-    time: flags.Time = None,
     track: flags.Track = None,
     settings: flags.Set = None,
     match: Match = "none",
@@ -72,8 +69,7 @@ def compare(
     from ..system.progress import showing
     from .printing import content_of, print_json, show, warn_of_length
 
-    own = flags.settings_of(executor_settings, {"gpus": gpus_per_stage, "partition": partition, "time": time})
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, own)
+    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)
     at, changed = flags.scale_of(scale), running.settled(flags.assignments(settings), workspace)
     with running.planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
         tasks = _tasks(task, group_folds)

@@ -11,8 +11,6 @@ import typer
 from ..errors import SpecError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..runner.workspace import Workspace
     from ..studies.base import Scale
 
@@ -27,20 +25,7 @@ def set_data_root(folder: Path | None) -> Path | None:
     return folder
 
 
-def open_runs(folder: Path) -> Path:
-    """A folder of runs; for a bucket, the folder that mirrors it."""
-    from ..system.mirror import opened
-
-    return opened(folder)
-
-
-Runs = Annotated[
-    Path,
-    typer.Option(
-        callback=open_runs,
-        help="Folder or bucket (s3://...) for all that is computed; finished work is never repeated.",
-    ),
-]
+Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core, or per GPU).")]
 Executor = Annotated[
@@ -48,7 +33,9 @@ Executor = Annotated[
 ]
 ExecutorSettings = Annotated[
     list[str] | None,
-    typer.Option("--with", help="Of the executor, e.g. address=auto, cpus=2; can be repeated."),
+    typer.Option(
+        "--with", help="Setting of the executor: address=auto, gpus=0.25, partition=gpu; can be repeated."
+    ),
 ]
 TuneCells = Annotated[
     bool,
@@ -56,18 +43,9 @@ TuneCells = Annotated[
         "--tune", "--grid", help="First choose learning rate and batch of every cell by validation."
     ),
 ]
-GpusPerStage = Annotated[
-    float | None,
-    typer.Option(help="GPUs of a stage: 0.25 for four stages on one, 4 for a stage on four; default: 1."),
-]
-Partition = Annotated[str | None, typer.Option(help="Of --executor slurm: where its jobs go.")]
-Time = Annotated[
-    str | None,
-    typer.Option(help="Of --executor slurm: how long a job may take, e.g. 8h; then it is queued again."),
-]
 Track = Annotated[
     list[str] | None,
-    typer.Option(help="Who else hears of training: one of `spt list trackers`; can be repeated."),
+    typer.Option(help="Live view of training: one of `spt list trackers`; can be repeated."),
 ]
 ScaleName = Annotated[
     str,
@@ -82,7 +60,7 @@ DryRun = Annotated[
 ]
 Detach = Annotated[
     bool,
-    typer.Option("--detach", help="Leave a plan in RUNS for `spt runs worker` to carry out, and return."),
+    typer.Option("--detach", help="Hand all stages to Slurm, and return; needs --executor slurm."),
 ]
 Measure = Annotated[
     bool, typer.Option("--measure", help="For --dry-run: time the steps here, rather than guess from FLOPs.")
@@ -117,7 +95,7 @@ def workspace_of(
     quiet: bool,
     executor: str = "auto",
     track: list[str] | None = None,
-    settings: dict[str, str] | None = None,
+    settings: list[str] | None = None,
 ) -> "Workspace":
     """Where a command works.
 
@@ -128,28 +106,15 @@ def workspace_of(
 
     from ..runner.workspace import Workspace
 
-    command, trackers, told = f"spt {shlex.join(sys.argv[1:])}", tuple(track or ()), settings or {}
-    here = replace(Workspace.of(runs, device, jobs, _share(told)), quiet=quiet, command=command)
-    chosen = here.executor if executor == "auto" else executor
-    return replace(here, executor=chosen, executor_settings=told, trackers=trackers)
-
-
-def _share(settings: dict[str, str]) -> float:
-    text = settings.get("gpus", "1")
-    try:
-        return float(text) or 1.0
-    except ValueError as error:
-        raise SpecError(f"{text} GPUs per stage: give a number, e.g. 0.25") from error
-
-
-def settings_of(given: list[str] | None, flags: "Mapping[str, float | str | None]") -> dict[str, str]:
-    """What an executor is told, by --with and by flags of its own.
-
-    Raises:
-        SpecError: if something is not of the form setting=value.
-    """
-    by_flag = {name: str(value) for name, value in flags.items() if value is not None}
-    return assignments(given, "--with", "address=auto") | by_flag
+    here = Workspace.of(runs, device, jobs)
+    return replace(
+        here,
+        quiet=quiet,
+        command=f"spt {shlex.join(sys.argv[1:])}",
+        executor=here.executor if executor == "auto" else executor,
+        executor_settings=assignments(settings, "--with", "address=auto"),
+        trackers=tuple(track or ()),
+    )
 
 
 def scale_of(name: str) -> "Scale":

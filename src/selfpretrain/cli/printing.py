@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..report.results import ExperimentResults
     from ..runner.plan import Forecast
 
-    Outcome = Forecast | ExperimentResults | tuple[Path, int, str]
+    Outcome = Forecast | ExperimentResults | str
 
 
 PIPED = 240
@@ -27,15 +27,14 @@ LONG = 3600
 
 
 def content_of(outcome: "Outcome") -> dict[str, Any]:
-    """What is planned, left to workers or measured, for programs."""
+    """What is planned, handed to an engine or measured, for programs."""
     from ..runner.plan import Forecast
 
     if isinstance(outcome, Forecast):
         stages = [dict(zip(outcome.headings, row, strict=True)) for row in outcome.rows]
         return {"stages": stages, "total": outcome.total, "seconds": outcome.seconds}
-    if isinstance(outcome, tuple):
-        plan, count, how = outcome
-        return {"plan": str(plan), "stages": count, "run by": how or "workers"}
+    if isinstance(outcome, str):
+        return {"detached": outcome}
     return measured(outcome)
 
 
@@ -45,14 +44,14 @@ def measured(results: "ExperimentResults") -> dict[str, Any]:
 
 
 def show(outcome: "Outcome") -> None:
-    """Show what is planned, left to workers or measured; of several processes of torchrun, the first does."""
+    """Show what is planned, handed over or measured; of several processes of torchrun, the first does."""
     from ..runner.plan import Forecast
     from ..system import distributed
 
     if isinstance(outcome, Forecast):
         show_forecast(outcome)
-    elif isinstance(outcome, tuple):
-        show_plan(*outcome)
+    elif isinstance(outcome, str):
+        say(f"{outcome}; the same command without --detach makes the page")
     elif distributed.is_main():
         show_report(outcome.folder)
 
@@ -70,20 +69,6 @@ def show_forecast(forecast: "Forecast") -> None:
     wide().print(Text(title, style="bold"))
     wide().print(table)
     say(forecast.total)
-
-
-def show_plan(plan: Path, stages: int, how: str) -> None:
-    """What is to be done, where it stands, and who does it."""
-    from ..system.mirror import bucket_of
-
-    bucket = bucket_of(plan.parent.parent)
-    runs = bucket.url if bucket else plan.parent.parent
-    workers = f"spt runs worker {runs} runs them, in as many shells and on as many machines as reach it"
-    Console().print(
-        f"{stages} stages to run: {plan.name}\n{how or workers}; "
-        "the same command without --detach makes the page",
-        soft_wrap=True,
-    )
 
 
 def say(line: str, style: str = "") -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..runner.provenance import DataSeen, Provenance
 
 app = typer.Typer()
-EXPERIMENT = ("study.json", "sheet.json")
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH, SHOWN = 48, 6
 """Columns of a small curve; names that are shown of many."""
@@ -54,7 +53,7 @@ def show(
 
     try:
         folder = locate(run, runs)
-        if any((folder / name).is_file() for name in EXPERIMENT):
+        if (folder / "study.json").is_file():
             if curve:
                 raise SpecError(f"{folder} is a study; --curve needs one of its stages")
             _show_cells(folder, as_json)

@@ -55,9 +55,6 @@ def study(
     jobs: flags.Jobs = "auto",
     executor: flags.Executor = "auto",
     executor_settings: flags.ExecutorSettings = None,
-    gpus_per_stage: flags.GpusPerStage = None,
-    partition: flags.Partition = None,
-    time: flags.Time = None,
     track: flags.Track = None,
     dry_run: flags.DryRun = False,
     detach: flags.Detach = False,
@@ -69,8 +66,7 @@ def study(
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
     from ..studies._running import Request, asked, carry_out, carry_out_later, foreseen, planning
 
-    own = flags.settings_of(executor_settings, {"gpus": gpus_per_stage, "partition": partition, "time": time})
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, own)
+    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)
     at, changed = flags.scale_of(scale), flags.assignments(settings)
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")

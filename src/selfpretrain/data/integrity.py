@@ -179,7 +179,7 @@ def way_back(folder: Path) -> str:
         return "put the files back from a copy, or import the data again under this name"
     if about["origin"] == "arrays":
         return f"import the arrays again as {folder.name!r}, or put the files back from a copy"
-    options = about.get("options", about.get("reading", {}))
+    options = about.get("options", {})
     given = {key: value for key, value in options.items() if value not in USUAL}
     flags = [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in given.items()]
     flags += ["--skip-bad"] * options.get("skip_bad", False) + ["--no-header"] * (

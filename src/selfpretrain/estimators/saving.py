@@ -21,7 +21,7 @@ from ..spec import describe, revive
 from ..system.files import FORMAT, Json, write_text
 from ..training.model import Model
 from ..training.recipe import Recipe
-from ..training.stage_folder import WEIGHTS, Folder
+from ..training.run_dir import WEIGHTS, RunDir
 from .base import ESTIMATORS, SequenceEstimator
 from .card import card
 from .classifier import SequenceClassifier
@@ -55,7 +55,7 @@ def save(estimator: SequenceEstimator, folder: str | Path) -> Path:
         SpecError: if its labels are of a kind that JSON cannot hold.
         StoreError: if it cannot be written.
     """
-    place, predictor = Folder.make(Path(folder)), estimator.predictor_
+    place, predictor = RunDir.make(Path(folder)), estimator.predictor_
     tensors = {
         f"{i}.{name}": tensor.cpu()
         for i, network in enumerate(predictor.networks)
@@ -102,7 +102,7 @@ def about_of(folder: str | Path) -> Json:
     Raises:
         StoreError: if it holds none.
     """
-    place = Folder(Path(folder))
+    place = RunDir(Path(folder))
     if not place.has(FILE):
         raise StoreError(f"{folder} holds no model: there is no {FILE}; spt fit ... -o {folder} makes one")
     return place.read(FILE)
@@ -118,7 +118,7 @@ def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) 
         StoreError: if the folder holds no model, or a damaged one.
         SpecError: if it needs a package that is not trusted.
     """
-    place, said = Folder(Path(folder)), about_of(folder)
+    place, said = RunDir(Path(folder)), about_of(folder)
     try:
         settings = {key: revive(value, trust) for key, value in said["settings"].items()}
         estimator = KINDS[said["kind"]](**settings, device=device)

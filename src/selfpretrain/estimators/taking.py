@@ -6,7 +6,7 @@ from ..errors import SpecError, StoreError, nearest
 from ..report.results import read_record
 from ..spec import revive
 from ..training.recipe import Recipe
-from ..training.stage_folder import WEIGHTS, Folder
+from ..training.run_dir import WEIGHTS, RunDir
 from .base import SequenceEstimator
 from .given import facts
 from .saving import from_recipe
@@ -39,7 +39,7 @@ def take(experiment: Path, place: Place, trust: tuple[str, ...] = ()) -> Sequenc
     if not found:
         asked = f"{name}: {row}/{column}, seed {seed}"
         raise SpecError(f"there is no cell {asked}{nearest(asked, cells)}")
-    folder = Folder(experiment.parent / next(iter(found.values())).stages[-1])
+    folder = RunDir(experiment.parent / next(iter(found.values())).stages[-1])
     if not folder.has(WEIGHTS):
         raise StoreError(f"{folder.path} has no weights; run the comparison again with --fresh, or elsewhere")
     plain = folder.read("recipe.json")

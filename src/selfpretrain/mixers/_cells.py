@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..errors import SpecError
 from ..shapes import Valid, Vectors
-from .base import LayerContext, Recurrence, Recurrent, State
+from .base import LayerContext, State
 
 CHUNK = 32
 """Positions of a graph where cells are compiled: compiling takes half a second for each."""
@@ -49,7 +48,7 @@ def _chunk(step: Step, u: Vectors, h: Float[Tensor, "B N"]) -> tuple[Vectors, Fl
     return torch.stack(states, dim=1), h
 
 
-class Directions(nn.Module, Recurrent):
+class Directions(nn.Module):
     """A cell and, unless causal, a second one that comes from the end; their answers add up."""
 
     def __init__(self, context: LayerContext, make: Callable[[], RecurrentCell]) -> None:
@@ -60,16 +59,6 @@ class Directions(nn.Module, Recurrent):
         """Mix the real positions of every sequence."""
         y = _travel(self.past, x, valid, 1)
         return y if self.future is None else y + _travel(self.future, x, valid, -1)
-
-    def recurrence(self) -> Recurrence:
-        """The layer, as its parameters are now.
-
-        Raises:
-            SpecError: if it is not causal.
-        """
-        if self.future is not None:
-            raise SpecError("a bidirectional layer needs the future; only causal ones are recurrences")
-        return _Steps(self.past)
 
 
 def _travel(cell: RecurrentCell, x: Vectors, valid: Valid, way: int) -> Vectors:
@@ -82,29 +71,3 @@ def _travel(cell: RecurrentCell, x: Vectors, valid: Valid, way: int) -> Vectors:
     order = torch.where(valid, way * at, x.shape[1]).argsort(stable=True)
     y, _ = cell(x.gather(1, order[..., None].expand_as(x)), cell.start(len(x)))
     return y.gather(1, order.argsort(1)[..., None].expand_as(y))
-
-
-class _Steps(Recurrence):
-    """A cell, a position or a chunk at a time."""
-
-    def __init__(self, cell: RecurrentCell) -> None:
-        self.cell = cell
-
-    def state(self, batch: int) -> State:
-        """That of the cell."""
-        return self.cell.start(batch)
-
-    @torch.no_grad()
-    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
-        """One position further."""
-        y, state = self.cell(x[:, None], state)
-        return y[:, 0], state
-
-    @torch.no_grad()
-    def advance(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """A chunk further."""
-        return self.cell(x, state)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All parameters of the cell, by name."""
-        return {name: parameter.detach().double() for name, parameter in self.cell.named_parameters()}

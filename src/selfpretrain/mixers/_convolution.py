@@ -14,10 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..errors import SpecError
 from ..shapes import Valid, Vectors
-from ._recurrence import System
-from .base import LayerContext, Recurrence, Recurrent, State
+from .base import LayerContext
 from .ops._exact import exact
 from .ops.longconv import causal_conv, two_sided_conv
 
@@ -54,52 +52,6 @@ class Convolution(nn.Module, abc.ABC):
         return F.glu(self.out(F.gelu(y)), dim=-1)
 
 
-class StateSpace(Convolution, Recurrent):
-    """A convolutional layer whose kernel is that of a linear recurrence."""
-
-    @abc.abstractmethod
-    def system(self) -> System:
-        """The recurrence into the past, in double precision and without gradients."""
-
-    def recurrence(self) -> Recurrence:
-        """The layer, as its parameters are now.
-
-        Raises:
-            SpecError: if it is not causal.
-        """
-        if not self.causal:
-            raise SpecError("a bidirectional layer needs the future; only causal ones are recurrences")
-        with torch.no_grad():
-            return _Steps(self, self.system())
-
-
 def log_uniform(count: int, low: float, high: float) -> Float[Tensor, "n"]:
     """Logarithms of random numbers, spread evenly between those of ``low`` and ``high``."""
     return math.log(low) + (math.log(high) - math.log(low)) * torch.rand(count)
-
-
-class _Steps(Recurrence):
-    """z[t] = A z[t-1] + B u[t],  y[t] = C z[t] + D u[t], or single modes, see ``System``; then the gate."""
-
-    def __init__(self, layer: StateSpace, system: System) -> None:
-        self.layer, self.system = layer, system
-
-    def state(self, batch: int) -> State:
-        """Zeros."""
-        return (self.system.start(batch),)
-
-    @torch.no_grad()
-    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
-        """One position further."""
-        y, z = self.system.step(x.double(), state[0])
-        return self.layer.gate(y.to(x.dtype) + self.layer.D * x), (z,)
-
-    @torch.no_grad()
-    def advance(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """A chunk further."""
-        y, z = self.system.advance(x.double(), state[0])
-        return self.layer.gate(y.to(x.dtype) + self.layer.D * x), (z,)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Those of the system, and D (H)."""
-        return {**self.system.tensors(), "D": self.layer.D.detach().double()}

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from ..errors import SpecError
 from ..registry import name_of
-from ..shapes import Vectors
 
 Positions = Literal["none", "sinusoidal", "learned", "rotary"]
 State = tuple[Tensor, ...]
@@ -36,7 +35,6 @@ class Mixer(abc.ABC):
     positions: ClassVar[Positions] = "none"  # what ``Model(positions="auto")`` adds for this mixer
     rotates: ClassVar[bool] = False  # whether it can turn queries and keys by position
     owns_residual: ClassVar[bool] = False  # whether its module takes the residual path as well, and renews it
-    recurrent: ClassVar[bool] = False  # whether its causal modules are ``Recurrent``
     slow_parameters: ClassVar[dict[str, float]] = {}  # see ``slow``, where no setting changes it
     causal: ClassVar[bool] = True  # whether it can be built so that no position sees a later one
     fixed_length: ClassVar[bool] = False  # whether its answers change with the length sequences are padded to
@@ -60,41 +58,6 @@ class Mixer(abc.ABC):
     def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """Vectors that the embedding of symbols starts from, given how they are written; None: fresh ones."""
         return None
-
-
-class Recurrence(abc.ABC):
-    """A causal layer as it is used along a sequence without end: the past is a state of constant size.
-
-    What it is made of is worked out once, from the parameters as they are then; gradients do not go through.
-    """
-
-    @abc.abstractmethod
-    def state(self, batch: int) -> State:
-        """The state before the first position of so many sequences."""
-
-    @abc.abstractmethod
-    def step(self, x: Float[Tensor, "B D"], state: State) -> tuple[Float[Tensor, "B D"], State]:
-        """One position further."""
-
-    @abc.abstractmethod
-    def advance(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """Several positions further, at once; as many steps would give the same."""
-
-    @abc.abstractmethod
-    def tensors(self) -> dict[str, Tensor]:
-        """What it takes to run the linear part elsewhere, in double precision."""
-
-
-class Recurrent(abc.ABC):
-    """A module that can also be run as a recurrence."""
-
-    @abc.abstractmethod
-    def recurrence(self) -> Recurrence:
-        """The layer, as its parameters are now.
-
-        Raises:
-            SpecError: if it is not causal.
-        """
 
 
 def refuse_causal(mixer: Mixer, context: LayerContext) -> None:

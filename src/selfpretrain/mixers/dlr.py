@@ -14,8 +14,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from ..spec import Count, Positive, spec
-from ._convolution import StateSpace, log_uniform
-from ._recurrence import ModalSystem, System
+from ._convolution import Convolution, log_uniform
 from .base import LayerContext, Mixer
 from .ops.dlr import shared_kernel
 
@@ -24,7 +23,6 @@ from .ops.dlr import shared_kernel
 class DLR(Mixer):
     """Diagonal linear recurrence, bidirectional unless causal."""
 
-    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = {"root_decay": 1e-4, "frequency": 1e-4, "W": 1e-4}
 
     states: Count = 1024  # N complex modes
@@ -37,7 +35,7 @@ class DLR(Mixer):
         return DLRLayer(context, self)
 
 
-class DLRLayer(StateSpace):
+class DLRLayer(Convolution):
     """The module of ``DLR``."""
 
     def __init__(self, context: LayerContext, settings: DLR) -> None:
@@ -52,10 +50,6 @@ class DLRLayer(StateSpace):
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """K of the module's docstring."""
         return shared_kernel(torch.view_as_complex(self.W), self._rate(), length)
-
-    def system(self) -> System:
-        """One mode per state, the same ones for all channels."""
-        return ModalSystem(torch.view_as_complex(self.W[0].double()), self._rate()[None])
 
     def _rate(self) -> Complex[Tensor, "N"]:
         return torch.complex(-self.root_decay.double().square(), self.frequency.double())

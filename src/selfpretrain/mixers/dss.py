@@ -18,8 +18,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from ..spec import Count, Positive, spec
-from ._convolution import StateSpace, log_uniform
-from ._recurrence import ModalSystem, System
+from ._convolution import Convolution, log_uniform
 from .base import LayerContext, Mixer
 from .ops.discretize import held_modes
 from .ops.vandermonde import modal_kernel
@@ -29,7 +28,6 @@ from .ops.vandermonde import modal_kernel
 class DSS(Mixer):
     """Diagonal state spaces, bidirectional unless causal."""
 
-    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = {
         "log_dt": 1e-3,
         "log_decay": 1e-3,
@@ -48,7 +46,7 @@ class DSS(Mixer):
         return DSSLayer(context, self)
 
 
-class DSSLayer(StateSpace):
+class DSSLayer(Convolution):
     """The module of ``DSS``."""
 
     def __init__(self, context: LayerContext, settings: DSS) -> None:
@@ -66,11 +64,6 @@ class DSSLayer(StateSpace):
         rate, scale = self._discrete()
         W = torch.view_as_complex(self.W)
         return modal_kernel(W * scale.to(W), rate, length)
-
-    def system(self) -> System:
-        """One mode per state."""
-        rate, scale = self._discrete()
-        return ModalSystem(torch.view_as_complex(self.W[0].double()) * scale, rate)
 
     def _discrete(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
         A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from ..spec import Count, spec
 from ._averages import Averages
-from ._convolution import StateSpace
-from ._recurrence import ModalSystem, System
+from ._convolution import Convolution
 from .base import LayerContext, Mixer
 
 
@@ -23,7 +22,6 @@ from .base import LayerContext, Mixer
 class EMA(Mixer):
     """Damped exponential moving averages, bidirectional unless causal."""
 
-    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = {}
 
     states: Count = 16  # N averages per channel and direction
@@ -33,7 +31,7 @@ class EMA(Mixer):
         return EMALayer(context, self)
 
 
-class EMALayer(StateSpace):
+class EMALayer(Convolution):
     """The module of ``EMA``."""
 
     def __init__(self, context: LayerContext, settings: EMA) -> None:
@@ -43,11 +41,6 @@ class EMALayer(StateSpace):
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """K of the module's docstring."""
         return self.averages.kernel(length)
-
-    def system(self) -> System:
-        """One real mode per average."""
-        scale, rate = self.averages.discrete()
-        return ModalSystem(scale[0], rate[0])
 
 
 mixer = EMA

@@ -24,7 +24,6 @@ from .ops._exact import exact
 class ExpRNN(Mixer):
     """Orthogonal recurrent network, one per direction unless causal; position by position, so slow."""
 
-    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = {"*.A": 1e-4}
     published: ClassVar[str] = (
         "The speech commands number came from code that moves the point around which R is parametrised "

@@ -23,8 +23,6 @@ from .ops.decayed_attention import decayed_attention
 class GLA(Mixer):
     """Gated linear attention, one per direction unless causal."""
 
-    recurrent = True
-
     heads: Count = 4
     rank: Count = 16  # of W_2 W_1
     tau: Positive = 16.0  # the larger, the slower sums fade

@@ -20,8 +20,6 @@ from .ops._exact import exact
 class GRU(Mixer):
     """Gated recurrent unit, one per direction unless causal."""
 
-    recurrent = True
-
     states: Count = 128  # size of h
 
     def build(self, context: LayerContext) -> nn.Module:

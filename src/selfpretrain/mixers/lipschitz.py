@@ -21,8 +21,6 @@ from .ops._exact import exact
 class Lipschitz(Mixer):
     """Lipschitz recurrent network, one per direction unless causal; position by position, so slow."""
 
-    recurrent = True
-
     states: Count = 128  # size of h
     skew: Share = 0.75
     damping: Positive = 0.001

@@ -26,7 +26,6 @@ from .ops.modal_scan import modal_scan
 class LRU(Mixer):
     """Linear recurrent unit, one per direction unless causal."""
 
-    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(
         ("*.log_decay", "*.log_frequency", "*.log_gain"), 1e-3
     )

@@ -17,9 +17,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..spec import Count, Positive, spec
-from ._convolution import StateSpace, log_uniform
+from ._convolution import Convolution, log_uniform
 from ._hippo import legs_matrix
-from ._recurrence import DenseSystem, System
 from .base import LayerContext, Mixer
 from .ops._exact import chain_dtype
 from .ops.discretize import bilinear_dense
@@ -30,7 +29,6 @@ from .ops.powers import powers_kernel
 class LSSL(Mixer):
     """Linear state space layer, bidirectional unless causal."""
 
-    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = {"log_dt": 1e-3, "A": 1e-4, "B": 1e-4}
 
     states: Count = 64  # N
@@ -43,7 +41,7 @@ class LSSL(Mixer):
         return LSSLLayer(context, self)
 
 
-class LSSLLayer(StateSpace):
+class LSSLLayer(Convolution):
     """The module of ``LSSL``."""
 
     def __init__(self, context: LayerContext, settings: LSSL) -> None:
@@ -61,11 +59,6 @@ class LSSLLayer(StateSpace):
         """K of the module's docstring."""
         change, B, C = (x.to(chain_dtype(self.C)) for x in (*self._discrete(), self.C))
         return powers_kernel(change, B[:, None], C, length).to(self.C.dtype)
-
-    def system(self) -> System:
-        """Abar, Bbar and C."""
-        change, B = self._discrete()
-        return DenseSystem(change + torch.eye(len(self.B)).to(change), B, self.C[0].double())
 
     def _discrete(self) -> tuple[Float[Tensor, "H N N"], Float[Tensor, "H N"]]:
         return bilinear_dense(self.A.double(), self.B.double(), self.log_dt.double().exp())

@@ -20,8 +20,6 @@ from .ops._exact import exact
 class LSTM(Mixer):
     """Long short-term memory, one per direction unless causal."""
 
-    recurrent = True
-
     states: Count = 128  # size of c and h
 
     def build(self, context: LayerContext) -> nn.Module:

@@ -26,7 +26,6 @@ from .ops.decayed_attention import decayed_attention
 class Mamba2(Mixer):
     """Mamba-2, one per direction unless causal."""
 
-    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.log_decay", "*.step"), 1e-3)
 
     heads: Count = 4

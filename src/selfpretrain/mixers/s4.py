@@ -20,14 +20,13 @@ from torch import Tensor, nn
 
 from ..errors import SpecError
 from ..spec import Count, Positive, spec
-from ._convolution import StateSpace, log_uniform
+from ._convolution import Convolution, log_uniform
 from ._hippo import legs
-from ._recurrence import DenseSystem, System
 from .base import LayerContext, Mixer
 from .ops._exact import chain_dtype
 from .ops._modes import as_real
 from .ops.discretize import Dplr, bilinear_dplr
-from .ops.dplr import dense, dplr_kernel
+from .ops.dplr import dplr_kernel
 
 Pairs = Float[Tensor, "S N 2"]
 """Real and imaginary part of one of each conjugate pair, in so many copies."""
@@ -37,7 +36,6 @@ Pairs = Float[Tensor, "S N 2"]
 class S4(Mixer):
     """Structured state space model, bidirectional unless causal."""
 
-    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(
         ("log_dt", "log_decay", "frequency", "P", "B"), 1e-3
     )
@@ -63,7 +61,7 @@ class S4(Mixer):
         return S4Layer(context, self)
 
 
-class S4Layer(StateSpace):
+class S4Layer(Convolution):
     """The module of ``S4``."""
 
     def __init__(self, context: LayerContext, settings: S4) -> None:
@@ -80,12 +78,6 @@ class S4Layer(StateSpace):
         """K of the module's docstring."""
         system, C = self._discrete()
         return dplr_kernel(system, C.to(chain_dtype(self.C)), length).to(self.C.dtype)
-
-    def system(self) -> System:
-        """Abar, Bbar and C in the basis of real and imaginary parts."""
-        system, C = self._discrete()
-        change = dense(system)
-        return DenseSystem(change + torch.eye(change.shape[-1]).to(change), system.B, C[0].double())
 
     def _discrete(self) -> tuple[Dplr, Float[Tensor, "c H M"]]:
         H = len(self.log_dt)

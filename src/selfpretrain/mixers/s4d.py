@@ -16,9 +16,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ..spec import Positive, spec
-from ._convolution import StateSpace, log_uniform
+from ._convolution import Convolution, log_uniform
 from ._hippo import legs
-from ._recurrence import ModalSystem, System
 from .base import LayerContext, Mixer
 from .ops.discretize import bilinear_modes, held_modes
 from .ops.vandermonde import modal_kernel
@@ -28,7 +27,6 @@ from .ops.vandermonde import modal_kernel
 class S4D(Mixer):
     """Diagonal state space model, bidirectional unless causal."""
 
-    recurrent = True
     slow_parameters: ClassVar[dict[str, float]] = {"log_dt": 1e-3, "log_decay": 1e-3, "frequency": 1e-3}
 
     states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
@@ -47,7 +45,7 @@ class S4D(Mixer):
         return S4DLayer(context, self)
 
 
-class S4DLayer(StateSpace):
+class S4DLayer(Convolution):
     """The module of ``S4D``."""
 
     def __init__(self, context: LayerContext, settings: S4D) -> None:
@@ -68,11 +66,6 @@ class S4DLayer(StateSpace):
         rate, B = self._discrete()
         weight = 2 * torch.view_as_complex(self.C) * B.to(torch.view_as_complex(self.C))
         return modal_kernel(weight, rate, length)
-
-    def system(self) -> System:
-        """One mode per pair."""
-        rate, B = self._discrete()
-        return ModalSystem(2 * torch.view_as_complex(self.C[0].double()) * B, rate)
 
     def _discrete(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
         A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)

@@ -13,14 +13,13 @@ from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
 from ..system.files import Json, read_json
-from . import format1
 from .cells import CellResult, StageResult, pooled
 from .evidence import MEND, contradiction
 from .paper_numbers import PaperNumber, look_up
 from .record import CellRecord, ExperimentRecord, TaskRecord
 
 FORMAT = 2
-"""The version of study.json that is written; version 1 is still read."""
+"""The version of study.json."""
 FILE, DIGITS = "study.json", 15
 
 T = TypeVar("T")
@@ -147,18 +146,16 @@ def read(folder: Path) -> ExperimentResults:
 
 
 def read_record(folder: Path) -> ExperimentRecord:
-    """What was planned, whichever format it was written in.
+    """What was planned.
 
     Raises:
         StoreError: if study.json is missing, broken or lacks something.
         ForeignRun: if it was written in another format.
     """
-    path = _file(folder)
+    path = folder / FILE
     if not path.is_file():
         raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")
-    content = read_json(path, (format1.FORMAT, FORMAT), MEND.format(path.name))
-    if content.get("format", format1.FORMAT) == format1.FORMAT:
-        content = format1.upgraded(path, content)
+    content = read_json(path, (FORMAT,), MEND.format(path.name))
     record = parsed(ExperimentRecord, content, path)
     if wrong := _wrong(record):
         raise StoreError(f"{path}: {wrong}; run the study again")
@@ -171,21 +168,14 @@ def experiments(folder: Path) -> list[Path]:
     Raises:
         StoreError: if there is none.
     """
-    if _file(folder).is_file():
+    if (folder / FILE).is_file():
         return [folder]
     if not folder.is_dir():
         raise StoreError(f"there is no folder {folder}; give a folder of runs, e.g. the one named by --runs")
-    below = {path.parent for name in (FILE, format1.SHEET) for path in folder.glob(f"*/{name}")}
-    found = below - format1.parts(below)
+    found = [path.parent for path in folder.glob(f"*/{FILE}")]
     if not found:
         raise StoreError(f"no study in {folder}; run one first (spt compare TASK) or give its folder")
-    return sorted(found, key=lambda path: (_file(path).stat().st_mtime, path.name), reverse=True)
-
-
-def _file(folder: Path) -> Path:
-    """Where an experiment is recorded: ``study.json``, or in format 1 over several tasks ``sheet.json``."""
-    sheet = folder / format1.SHEET
-    return sheet if sheet.is_file() and not (folder / FILE).is_file() else folder / FILE
+    return sorted(found, key=lambda path: ((path / FILE).stat().st_mtime, path.name), reverse=True)
 
 
 def _wrong(record: ExperimentRecord) -> str:
@@ -226,7 +216,7 @@ def read_stage(folder: Path) -> StageResult | None:
     content = read_json(path, mend=MEND.format(path.name))
     found = parsed(StageResult, {**content, "folder": folder}, path)
     for kept in (lambda: None, lambda: found.predictions):  # whose it is comes before what lies beside it
-        if wrong := contradiction(folder.name, content, kept()):
+        if wrong := contradiction(folder.name.partition(".part-")[0], content, kept()):
             raise StoreError(f"{path}: {wrong}; {MEND.format(path.name)}")
     return found
 

@@ -5,6 +5,7 @@ otherwise train again; what needs weights (a new stage that starts from an old o
 """
 
 import base64
+import contextlib
 import json
 import lzma
 from collections.abc import Iterable
@@ -15,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import StoreError
+from ..errors import StoreError, Taken
 from ..report.cells import StageResult
 from ..report.evidence import Predictions, contradiction
 from ..report.results import parsed
 from ..system.files import Json, damaged, explained, locked, write_bytes, write_text
-from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, Folder
+from ..training.run_dir import LOG, PREDICTIONS, RunDir
 
 FILES = ("recipe.json", "result.json", "environment.json")
 RESTORED = "restored.json"
@@ -41,7 +42,7 @@ class Archive:
 
     file: Path
 
-    def keep(self, stages: Iterable[Folder], measures: Measures) -> int:
+    def keep(self, stages: Iterable[RunDir], measures: Measures) -> int:
         """Add what finished stages left to what was kept before; how many of these stages there were.
 
         Args:
@@ -70,7 +71,7 @@ class Archive:
         """
         return frozenset(self._lines()[1]) if self.file.exists() else frozenset()
 
-    def restore(self, stages: dict[str, Folder], recipes: dict[str, Json]) -> tuple[int, Measures]:
+    def restore(self, stages: dict[str, RunDir], recipes: dict[str, Json]) -> tuple[int, Measures]:
         """Put back the stages that are wanted and not there; how many, and what was measured.
 
         Args:
@@ -83,7 +84,7 @@ class Archive:
         if not self.file.exists():
             return 0, {}
         measures, lines = self._lines()
-        wanted = {name: line for name, line in lines.items() if name in stages and not _begun(stages[name])}
+        wanted = {name: line for name, line in lines.items() if name in stages and not stages[name].begun}
         for name, line in wanted.items():
             try:
                 said = _contradiction(line, recipes[name])
@@ -94,11 +95,11 @@ class Archive:
                 raise self._damaged(f"{name}: {said}")
         theirs = "" if self.file.is_relative_to(SHIPPED) else str(self.file)
         for name, line in wanted.items():
-            _put(Folder.make(stages[name].path), line, line.get("from") or theirs)
+            _put(stages[name], line, line.get("from") or theirs)
         return len(wanted), measures
 
     @staticmethod
-    def forget(stages: Iterable[Folder]) -> None:
+    def forget(stages: Iterable[RunDir]) -> None:
         """Drop the results that were put back, so that these stages are run here."""
         for folder in stages:
             if folder.has(RESTORED):
@@ -151,12 +152,7 @@ def _contradiction(line: Json, recipe: Json) -> str:
     return contradiction(line["stage"], result, kept)
 
 
-def _begun(folder: Folder) -> bool:
-    """Whether a stage has finished here, or is under way with a log of its own."""
-    return folder.finished or folder.has(CHECKPOINT)
-
-
-def _line(folder: Folder) -> Json:
+def _line(folder: RunDir) -> Json:
     line: Json = {"stage": folder.path.name, "files": {name: folder.read(name) for name in FILES}}
     if source := folder.remembered(RESTORED).get("from"):
         line["from"] = source
@@ -168,14 +164,19 @@ def _line(folder: Folder) -> Json:
     return line
 
 
-def _put(folder: Folder, line: Json, source: str) -> None:
-    folder.write(RESTORED, {"from": source})
-    write_text(folder.path / LOG, line["log"])
-    if "predictions" in line:
-        arrays = {name: torch.from_numpy(_unpacked(it)) for name, it in line["predictions"].items()}
-        folder.save(PREDICTIONS, arrays)
-    for name in sorted(FILES, key=lambda name: name == "result.json"):  # the result last: it says "finished"
-        folder.write(name, line["files"][name])
+def _put(stage: RunDir, line: Json, source: str) -> None:
+    """Publish a stage as it was kept, unless another process is at work on it."""
+    with contextlib.suppress(Taken), stage.attempt(lambda: stage.finished, stop=lambda: True) as folder:
+        if folder is None:
+            return
+        folder.write(RESTORED, {"from": source})
+        write_text(folder.path / LOG, line["log"])
+        if "predictions" in line:
+            arrays = {name: torch.from_numpy(_unpacked(it)) for name, it in line["predictions"].items()}
+            folder.save(PREDICTIONS, arrays)
+        for name in sorted(FILES, key=lambda name: name == "result.json"):  # last: it says "finished"
+            folder.write(name, line["files"][name])
+        folder.publish()
 
 
 def _packed(array: np.ndarray) -> list[str]:

@@ -17,7 +17,7 @@ from ..system.files import FORMAT, Json
 from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, fingerprint
-from ..training.stage_folder import LOG, WEIGHTS, Folder
+from ..training.run_dir import WEIGHTS, RunDir
 from .archive import RESTORED
 from .workspace import Workspace
 
@@ -77,14 +77,13 @@ def waiting(todo: list[Job], workspace: Workspace, kept: frozenset[str] | None =
     return list(reversed(left.values()))
 
 
-def stored(recipe: Recipe, folder: Folder) -> Json:
+def stored(recipe: Recipe, folder: RunDir) -> Json:
     """The result that the last stage of a recipe has left.
 
     Raises:
         StoreError: if it is damaged, or of another stage, or its predictions do not give its score.
     """
     result = folder.read("result.json")
-    folder.fetch(LOG, *result.get("files", {}))
     read_stage(folder.path)
     if result.get("recipe") != describe(recipe):
         file = folder.path / "result.json"
@@ -177,7 +176,7 @@ def remembered_costs(workspace: Workspace) -> Iterator[None]:
 
     This is enough to find what has finished. What is trained, and for how long, is always worked out afresh.
     """
-    kept = Folder(workspace.runs).remembered(COSTS)
+    kept = RunDir(workspace.runs).remembered(COSTS)
     try:
         there = kept["plans"] if kept.get("by") == _BY else {}
         added = {key: cost.Plan(**plan) for key, plan in there.items() if key not in cost.known}
@@ -195,7 +194,7 @@ def remember_costs(workspace: Workspace) -> None:
     """Leave what was found out about costs to later commands in the same folder of runs."""
     plans = {key: asdict(plan) for key, plan in cost.known.items()}
     if distributed.is_main():
-        Folder.make(workspace.runs).write(COSTS, {"format": FORMAT, "by": _BY, "plans": plans})
+        RunDir.make(workspace.runs).write(COSTS, {"format": FORMAT, "by": _BY, "plans": plans})
 
 
 _BY = [__version__, torch.__version__]

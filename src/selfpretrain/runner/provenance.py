@@ -24,6 +24,7 @@ from ..system.files import Json, damaged, read_json
 from ..tasks._prepared import Prepared
 from ..training.build import training_data
 from ..training.recipe import Recipe, fingerprint
+from ..training.run_dir import RunDir
 from .results import hashes
 from .stage import seen_by
 
@@ -53,7 +54,7 @@ class RunIndex:
     def of(cls, runs: Path) -> "RunIndex":
         """Read everything; what is damaged is named and left out."""
         bad: list[str] = []
-        found = _each(runs.glob("stages/*/result.json"), lambda path: _read(path, RESULT), bad)
+        found = _each(_results(runs), lambda path: _read(path, RESULT), bad)
         records = _each(runs.glob("*/study.json"), lambda path: read_record(path.parent), bad)
         return cls(found, records, tuple(bad))
 
@@ -183,7 +184,11 @@ def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Pr
 
 
 def _is_kept(path: Path) -> bool:
-    return any((path / file).is_file() for file in ("recipe.json", "result.json", "study.json", "sheet.json"))
+    return any((path / file).is_file() for file in ("recipe.json", "result.json", "study.json"))
+
+
+def _results(runs: Path) -> list[Path]:
+    return [path for path in runs.glob("stages/*/result.json") if not RunDir(path.parent).is_attempt]
 
 
 def _each(paths: Iterable[Path], read: Callable[[Path], T], bad: list[str]) -> dict[str, T]:

@@ -22,7 +22,7 @@ from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
 from ..training.recipe import Recipe
-from ..training.stage_folder import LOG, RESULT, WEIGHTS, Folder
+from ..training.run_dir import LOG, RESULT, WEIGHTS, RunDir
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
 from .plan import Job, jobs, waiting
@@ -50,9 +50,9 @@ class ExperimentFolder:
     kept: Path | None = None
 
     @property
-    def folder(self) -> Folder:
+    def folder(self) -> RunDir:
         """Where it is; made if it is not there."""
-        return Folder.make(self.workspace.runs / self.experiment.folder)
+        return RunDir.make(self.workspace.runs / self.experiment.folder)
 
     @property
     def path(self) -> Path:
@@ -118,7 +118,6 @@ class ExperimentFolder:
         measures = tuple(self.measures())
         self._write(replace(record, tasks=tasks, measures=measures, stamp=self._stamp()))
         page.write(self.path)
-        self.folder.share()
 
     @property
     def current(self) -> bool:
@@ -128,7 +127,7 @@ class ExperimentFolder:
             return False
         return not waiting(self._jobs(), self.workspace)
 
-    def stages(self) -> dict[str, Folder]:
+    def stages(self) -> dict[str, RunDir]:
         """The folders of all stages, by their names."""
         return {job.name: self.workspace.named(job.name) for job in self._jobs()}
 
@@ -260,7 +259,7 @@ def _measures(plain: list[Json]) -> list[Measure]:
 
 def manifest(task: Task, workspace: Workspace) -> Manifest:
     """The hashes of a task's examples, in their order; worked out once for all experiments in a folder."""
-    folder, name = Folder.make(workspace.runs / "manifests"), _file_of(task)
+    folder, name = RunDir.make(workspace.runs / "manifests"), _file_of(task)
     kept = folder.remembered(name)
     if not kept.keys() >= set(SPLITS):
         kept = {"format": FORMAT} | hashes(task)
@@ -286,13 +285,13 @@ def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
         from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
 
         known = baseline_scores(task)
-        folder = Folder.make(workspace.runs / "baselines")
+        folder = RunDir.make(workspace.runs / "baselines")
         folder.write(_file_of(task), {"format": FORMAT, "scores": known})
     return known
 
 
 def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    folder, name = Folder(workspace.runs / "baselines"), _file_of(task)
+    folder, name = RunDir(workspace.runs / "baselines"), _file_of(task)
     return dict(folder.remembered(name).get("scores", {}))
 
 

@@ -9,13 +9,12 @@ from ..system.progress import showing_stages
 from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
-from ..training.stage_folder import WEIGHTS
+from ..training.run_dir import WEIGHTS
 from .archive import RESTORED
-from .detached import leave_plan
 from .experiment import Experiment
+from .job_queue import JobQueue
 from .plan import Job, estimate, jobs, waiting
 from .results import ExperimentFolder
-from .scheduler import Scheduler
 from .trackers.base import tracking
 from .workspace import Workspace
 
@@ -44,16 +43,19 @@ def run_experiment(
 
 def detach(
     experiment: Experiment, workspace: Workspace, only: str | None = None, kept: Path | None = None
-) -> tuple[Path, int, str]:
-    """Leave a plan of what is not on disk yet; where it is, its stages, and who runs them ("": workers)."""
+) -> str:
+    """Hand what is not on disk yet to an engine that goes on without this process, and return what it says.
+
+    Raises:
+        SpecError: if the executor is none that does so.
+    """
     folder = ExperimentFolder(experiment, workspace, kept)
     chosen = [cell.recipe for cell in experiment.chosen(only)]
     folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
     left = waiting(jobs(chosen, workspace), workspace)
     _forget_results_without_weights(left, workspace)
-    plan, name = leave_plan(experiment.folder, left, workspace), workspace.executor
-    how = "" if name == "auto" else find("executors", name).leave(left, workspace, plan)
-    return plan, len(left), how
+    kind = find("executors", "serial" if workspace.executor == "auto" else workspace.executor)
+    return kind.detach(left, workspace)
 
 
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:
@@ -77,7 +79,7 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
     executor = find("executors", _where(left, costs, workspace))(workspace)
     titles = {job.name: job.title for job in left}
     with showing_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
-        Scheduler(left, executor, workspace.stop, lambda job: workspace.named(job.name).held, costs).run()
+        JobQueue(left, executor, workspace.stop, lambda job: workspace.named(job.name).held, costs).run()
 
 
 def _where(left: list[Job], costs: dict[str, float], workspace: Workspace) -> str:

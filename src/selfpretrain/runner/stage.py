@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from ..errors import SelfPretrainError, StageFailed
+from ..errors import Interrupted, SelfPretrainError, StageFailed, StoreError
 from ..registry import name_of
 from ..spec import describe
 from ..system import distributed
@@ -20,9 +20,18 @@ from ..training.build import build_network, training_data
 from ..training.loop import Fit, Material, State
 from ..training.model import Network
 from ..training.recipe import Recipe, fingerprint, foreign_modules
-from ..training.stage_folder import CHECKPOINT, LOG, PREDICTIONS, SOURCES, WEIGHTS, Folder, broken
+from ..training.run_dir import (
+    CHECKPOINT,
+    ERROR,
+    LOG,
+    PREDICTIONS,
+    RESULT,
+    SOURCES,
+    WEIGHTS,
+    RunDir,
+    broken,
+)
 from ..training.transfer import Moved, freeze, move
-from .launch import launch
 from .plan import stored
 from .workspace import Workspace
 
@@ -45,58 +54,72 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
 
     Raises:
         Interrupted: if asked to stop; the stage goes on from its checkpoint next time.
-        Taken: if somebody else works on it, and the workspace says not to wait.
-        LeaseLost: if somebody else has taken it over meanwhile; nothing more is written from here.
-        StageFailed: if something broke that has no message of its own; the traceback is in the folder.
+        StageFailed: if something broke that has no message of its own; the traceback is in the directory.
     """
-    folder = Folder.make(workspace.stage(recipe).path)
-    if workspace.together > 1 and distributed.world_size() == 1 and not complete(folder, tested):
-        return launch(run_stage, recipe, workspace, tested)
-    try:
-        with _owned(folder, workspace, tested) as own:
-            _run_owned(recipe, workspace, own, tested)
-    except SelfPretrainError:
-        raise
-    except Exception as error:
-        trace = folder.path / "error.txt"
-        write_text(trace, traceback.format_exc())
-        first_line = (str(error).splitlines() or [""])[0]
-        raise StageFailed(
-            f"{folder.path.name}: {type(error).__name__}: {first_line} (the traceback is in {trace})"
-        ) from error
+    stage, result, reused = workspace.stage(recipe), None, False
+    while result is None:  # an attempt that another machine has taken over is waited for, and then read
+        with _attempt(stage, workspace, tested) as attempt:
+            emit(Event("start", stage.name))
+            reused = attempt is None
+            result = _carry_out(recipe, workspace, attempt, tested) if attempt else stored(recipe, stage)
+    emit(Event("end", stage.name, 1.0, 1.0, {"reused": reused} | result["scores"]))
 
 
 @contextlib.contextmanager
-def _owned(folder: Folder, workspace: Workspace, tested: bool) -> Iterator[Folder]:
-    """The folder, for this process alone: by a lock on this machine, by a lease on all; not what is done."""
+def _attempt(stage: RunDir, workspace: Workspace, tested: bool) -> Iterator[RunDir | None]:
+    """An attempt at a stage, the same one for all processes of torchrun; None if the stage is complete."""
     if not distributed.is_main():
-        yield folder
+        (path,) = distributed.broadcast([""])
+        yield RunDir(Path(path)) if path else None
         return
-    stop = workspace.stop if workspace.wait else lambda: True
-    with folder.locked(stop):
-        if complete(folder, tested):
-            yield folder
-        else:
-            with folder.leased(stop, workspace.lease) as own:
-                yield own
+    with stage.attempt(lambda: complete(stage, tested), workspace.stop) as own:
+        distributed.broadcast([str(own.path) if own else ""])
+        yield own
 
 
-def complete(folder: Folder, tested: bool) -> bool:
-    """Whether a stage has nothing left to do."""
-    return folder.finished and (not tested or "test" in folder.remembered("result.json").get("scores", {}))
+def complete(stage: RunDir, tested: bool) -> bool:
+    """Return whether a stage has nothing left to do."""
+    return stage.finished and (not tested or "test" in stage.read(RESULT).get("scores", {}))
 
 
-def _run_owned(recipe: Recipe, workspace: Workspace, folder: Folder, tested: bool) -> None:
-    name, reused = folder.path.name, distributed.any_process(folder.finished)
-    emit(Event("start", name))
-    result = stored(recipe, folder) if reused else _train(recipe, workspace, folder)
+def _carry_out(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json | None:
+    """Train, test and publish a stage; None if another machine has taken the attempt over meanwhile."""
+    try:
+        return _train_and_test(recipe, workspace, attempt, tested)
+    except Interrupted:
+        raise
+    except Exception as error:
+        if distributed.world_size() == 1 and not attempt.path.exists():
+            emit(Event("lost", attempt.name))
+            return None
+        raise _failure(error, attempt) from error
+
+
+def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
+    """Write down why an attempt failed, and return the error that says so in one line."""
+    trace = attempt.path / ERROR
+    if isinstance(error, SelfPretrainError):
+        with contextlib.suppress(StoreError):  # of a disk that is full, for one
+            write_text(trace, f"{error}\n")
+        return error
+    write_text(trace, traceback.format_exc())
+    first_line = (str(error).splitlines() or [""])[0]
+    return StageFailed(f"{attempt.name}: {type(error).__name__}: {first_line} (the traceback is in {trace})")
+
+
+def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json:
+    trained = distributed.any_process(attempt.finished)
+    result = stored(recipe, attempt) if trained else _train(recipe, workspace, attempt)
     if tested and "test" not in result["scores"]:
-        _test(recipe, workspace, folder, result)
+        _test(recipe, workspace, attempt, result)
     distributed.barrier()
-    emit(Event("end", name, 1.0, 1.0, {"reused": reused} | result["scores"]))
+    if distributed.is_main():
+        attempt.publish()
+    distributed.barrier()  # the next stage starts from what is published
+    return result
 
 
-def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
+def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
     if distributed.is_main():
         folder.write("recipe.json", {"format": FORMAT} | describe(recipe))
         folder.write("environment.json", environment(workspace.device))
@@ -118,16 +141,15 @@ def _train(recipe: Recipe, workspace: Workspace, folder: Folder) -> Json:
         "data": {"split": "train", "rows": len(data), "sha256": seen_by(data.digests())},
     }
     if distributed.is_main():
-        folder.check(surely=True)
         result["weights"] = folder.save(WEIGHTS, network.state_dict())
         result["files"] = {LOG: digest_of((folder.path / LOG).read_bytes())}
         folder.write("result.json", result)
         folder.drop(CHECKPOINT)
-    distributed.barrier()  # the others read these weights next
+    distributed.barrier()  # all of them read these weights next, to test them
     return result
 
 
-def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) -> None:
+def _test(recipe: Recipe, workspace: Workspace, folder: RunDir, result: Json) -> None:
     network, (weights, _) = build_network(recipe), folder.load(WEIGHTS, result.get("weights", ""))
     with broken(folder, WEIGHTS):
         network.load_state_dict(weights)
@@ -147,7 +169,6 @@ def _test(recipe: Recipe, workspace: Workspace, folder: Folder, result: Json) ->
         if answers:
             answers |= {} if tested.clusters is None else {"cluster": tested.clusters}
             result.setdefault("files", {})[PREDICTIONS] = folder.save(PREDICTIONS, answers)
-        folder.check(surely=True)
         folder.write("result.json", result)
 
 

@@ -13,7 +13,7 @@ from ..report.evidence import MEND, read_log
 from ..report.page import DIGESTS
 from ..report.render import csv_long
 from ..system.files import LEFTOVER, digest_of, explained, read_json
-from ..training.stage_folder import CHECKPOINT, SOURCES, WEIGHTS, Folder
+from ..training.run_dir import CHECKPOINT, SOURCES, WEIGHTS, RunDir
 
 Level = Literal["wrong", "note"]
 CACHES = ("costs.json", "time-limits.json", "baselines/*.json", "manifests/*.json")
@@ -41,7 +41,7 @@ def verify(runs: Path) -> Iterator[tuple[str, list[Flaw]]]:
         raise StoreError(f"there are no stages and no studies in {runs}; give a folder of runs")
     sound = True
     for path in stages:
-        found = list(_stage(Folder(path)))
+        found = list(_stage(RunDir(path)))
         sound = sound and all(flaw.level == "note" for flaw in found)
         yield path.name, found
     for path in there:
@@ -50,21 +50,20 @@ def verify(runs: Path) -> Iterator[tuple[str, list[Flaw]]]:
     yield "caches", [found for path in caches for found in _tried(partial(read_json, path), " made again")]
 
 
-def _stage(folder: Folder) -> Iterator[Flaw]:
-    folder.fetch_all()
+def _stage(folder: RunDir) -> Iterator[Flaw]:
     for path in folder.path.iterdir():
         if LEFTOVER.fullmatch(path.name):
             yield Flaw("note", f"{path} was left by a killed process; it goes when the stage is next run")
     if folder.has(CHECKPOINT):
         yield from _tried(lambda: folder.load(CHECKPOINT))
-    if not folder.finished:
+    if folder.is_attempt or not folder.finished:
         yield Flaw("note", f"{folder.path} is unfinished; the command that began it goes on")
         return
     wrong = [*_tried(lambda: results.read_stage(folder.path))]
     yield from wrong or _finished(folder)
 
 
-def _finished(folder: Folder) -> Iterator[Flaw]:
+def _finished(folder: RunDir) -> Iterator[Flaw]:
     result = folder.read("result.json")
     for name in ("recipe.json", "environment.json"):
         if not folder.has(name):
@@ -81,19 +80,19 @@ def _finished(folder: Folder) -> Iterator[Flaw]:
         yield Flaw("note", f"{folder.path / WEIGHTS} is gone; where a stage needs it, it is trained anew")
 
 
-def _readable(folder: Folder, name: str) -> None:
+def _readable(folder: RunDir, name: str) -> None:
     if folder.has(name):
         folder.read(name)
 
 
-def _same_recipe(folder: Folder, recipe: object) -> None:
+def _same_recipe(folder: RunDir, recipe: object) -> None:
     kept = folder.read("recipe.json") if folder.has("recipe.json") else {}
     kept.pop("format", None)
     if kept and kept != recipe:
         raise StoreError(f"{folder.path / 'recipe.json'} is not the recipe of the result beside it; {AGAIN}")
 
 
-def _log(folder: Folder, digests: dict[str, str]) -> None:
+def _log(folder: RunDir, digests: dict[str, str]) -> None:
     path = folder.path / "log.jsonl"
     for number, line in enumerate(read_log(path, digests), 1):
         try:

@@ -11,11 +11,10 @@ from ..errors import SpecError
 from ..registry import name_of
 from ..system import distributed
 from ..system.hardware import usable_cores
-from ..system.lease import SECONDS
 from ..system.signals import interruptible
 from ..training.loop import Stop
 from ..training.recipe import Recipe, fingerprint
-from ..training.stage_folder import Folder
+from ..training.run_dir import RunDir
 
 
 def never() -> bool:
@@ -30,7 +29,6 @@ class Workspace:
     runs: Path
     device: str = "cpu"
     workers: int = 1  # stages at once
-    together: int = 1  # processes that train a stage, one per GPU
     threads: int = 1  # of each, for large models on the CPU; small ones get one
     executor: str = "auto"  # of the shelf of executors; auto: processes where they are worth it
     executor_settings: Mapping[str, str] = field(default_factory=dict)
@@ -38,33 +36,28 @@ class Workspace:
     quiet: bool = False
     command: str = ""  # what the user typed, to be repeated
     stop: Stop = never  # asked after every step
-    wait: bool = True  # for a stage that somebody else works on
-    lease: float = SECONDS  # after so long a silence others may take over
 
     @classmethod
-    def of(cls, runs: Path, device: str = "auto", workers: str = "auto", share: float = 1.0) -> "Workspace":
+    def of(cls, runs: Path, device: str = "auto", workers: str = "auto") -> "Workspace":
         """The machine at hand, as far as the flags allow.
-
-        Args:
-            share: of a GPU, for a stage; above 1, as many GPUs, or processes on the CPU.
 
         Raises:
             SpecError: if there is no such device, or the number of workers is not one.
         """
         device = _device(device)
-        count, together = _workers(workers, device, share), max(1, int(share))
+        count = _workers(workers, device)
         executor = "auto" if workers == "auto" or count == 1 else "processes"
-        threads = max(1, usable_cores() // (count * together))
-        return cls(runs, device, count, together, threads, executor)
+        threads = max(1, usable_cores() // count)
+        return cls(runs, device, count, threads, executor)
 
-    def stage(self, recipe: Recipe) -> Folder:
+    def stage(self, recipe: Recipe) -> RunDir:
         """Where the last stage of a recipe leaves its results."""
         parts = (recipe.task_of(recipe.last), recipe.model.mixer, recipe.last.objective)
         return self.named("-".join([*map(name_of, parts), fingerprint(recipe)]))
 
-    def named(self, stage: str) -> Folder:
+    def named(self, stage: str) -> RunDir:
         """Where a stage leaves its results, by its name."""
-        return Folder(self.runs / "stages" / stage)
+        return RunDir(self.runs / "stages" / stage)
 
 
 @contextmanager
@@ -95,13 +88,11 @@ def _device(name: str) -> str:
     return name
 
 
-def _workers(text: str, device: str, share: float) -> int:
-    if share <= 0 or (share > 1 and share % 1):
-        raise SpecError(f"{share:g} GPUs per stage: give a share, e.g. 0.25, or a whole number")
+def _workers(text: str, device: str) -> int:
     if text == "auto" and device == "cpu":
-        return max(1, int(usable_cores() / max(share, 1.0)))
+        return max(1, int(usable_cores()))
     if text == "auto":
-        return max(1, int((torch.cuda.device_count() if device == "cuda" else 1) / share))
+        return max(1, torch.cuda.device_count() if device == "cuda" else 1)
     if not text.isdigit() or int(text) < 1:
         raise SpecError(f"--jobs {text}: give a number of at least 1, or auto")
     return int(text)

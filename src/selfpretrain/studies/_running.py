@@ -24,7 +24,7 @@ from ..system.files import FORMAT
 from ..tasks._outline import outlined
 from ..tasks.base import Task
 from ..training.cost import drafting
-from ..training.stage_folder import Folder
+from ..training.run_dir import RunDir
 from ..training.step import usual_precision
 from .base import SHIPPED, Scale, Study
 from .compare import Compare, CompareOverTasks, prepare
@@ -152,11 +152,11 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
         return read(folder.path)
 
 
-def carry_out_later(request: Request, workspace: Workspace) -> tuple[Path, int, str]:
-    """Leave a plan in the folder of runs; where it is, its stages, and who runs them ("": workers).
+def carry_out_later(request: Request, workspace: Workspace) -> str:
+    """Hand what is not on disk yet to an engine, and return how to find it there.
 
     Raises:
-        SpecError: if it depends on results that are not there yet.
+        SpecError: if it depends on results that are not there yet, or the executor cannot go on alone.
     """
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
@@ -215,7 +215,7 @@ def within(
     Raises:
         SpecError: if too little training would fit.
     """
-    folder = Folder(workspace.runs)
+    folder = RunDir(workspace.runs)
     key = hashlib.sha256(json.dumps([describe(study), limit]).encode()).hexdigest()[:10]
     shares = folder.remembered(SHARES)
     if key not in shares:
@@ -224,7 +224,7 @@ def within(
             takes = forecast([cell.recipe for cell in study.cells()], empty, timed=True).seconds
         shares = {"format": FORMAT} | shares | {key: min(1.0, SAFE * limit / max(takes, 1e-3))}
         if not dry:
-            Folder.make(workspace.runs).write(SHARES, shares)
+            RunDir.make(workspace.runs).write(SHARES, shares)
     share = shares[key]
     why = f"to end within {duration(limit)} rather than {duration(SAFE * limit / share)}"
     return study if share == 1 else study.shortened(share, why)

@@ -56,21 +56,18 @@ def sealed(content: Json) -> bytes:
     return (json.dumps(plain | {SEAL: _digest(plain)}, indent=1) + "\n").encode()
 
 
-def write_bytes(path: Path, content: bytes, allowed: Callable[[], None] = lambda: None) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     """A file, whole or not at all.
-
-    Args:
-        allowed: asked at the last moment; what it raises leaves everything as it was.
 
     Raises:
         StoreError: if it cannot be written; what was there before is still there.
     """
-    with explained(path), replacing(path, allowed) as temporary:
+    with explained(path), replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 @contextlib.contextmanager
-def replacing(path: Path, allowed: Callable[[], None] = lambda: None) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """An empty file beside ``path`` that takes its place, on disk, once the block has ended well."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
     os.close(handle)
@@ -79,7 +76,6 @@ def replacing(path: Path, allowed: Callable[[], None] = lambda: None) -> Iterato
         yield temporary
         settle(temporary)
         temporary.chmod(0o644)
-        allowed()
         temporary.replace(path)
         settle(path.parent)
     except BaseException:

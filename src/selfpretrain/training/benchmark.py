@@ -31,7 +31,7 @@ from ..system.hardware import environment
 from ..system.memory import bound_memory, peak_memory
 from ..system.startup import keep_memory
 from .cost import fitting
-from .stage_folder import Folder
+from .run_dir import RunDir
 
 QUESTIONS = {"attention": ("1k,2k,4k", "128"), "lssl": ("1k", "64,128,256")}
 """The benchmarks, with the lengths and widths that they use unless told otherwise."""
@@ -215,7 +215,7 @@ def measure(cells: list[Trial], repeats: int, folder: Path, tell: Callable[[str]
         Interrupted: on Ctrl-C, after writing what was measured.
         StoreError: if the folder cannot be written.
     """
-    Folder.make(folder)
+    RunDir.make(folder)
     found: list[list[Measurement]] = [[] for _ in cells]
     beyond: list[Trial] = []
     try:
@@ -288,7 +288,7 @@ def _median(readings: list[Measurement]) -> Measurement:
 
 def _write(report: Report, device: str, folder: Path) -> None:
     lines = [asdict(reading) for reading in report.readings]
-    Folder(folder).write(
+    RunDir(folder).write(
         "bench.json", {"format": FORMAT, "environment": environment(device), "readings": lines}
     )
     write_text(folder / "bench.csv", scaling.document(report))

@@ -25,10 +25,9 @@ from .evaluate import evaluate, gathered
 from .model import Network
 from .optim import set_lr_factor
 from .recipe import Recipe
-from .stage_folder import CHECKPOINT, Folder, Log, broken
+from .run_dir import CHECKPOINT, CHECKPOINT_SECONDS, LOG, Log, RunDir, broken
 from .step import add, backward, prepare
 
-CHECKPOINT_SECONDS = 20.0
 CLOCK_STEPS = 50
 """Steps between two looks at the clock that several processes take together."""
 LINES = 100
@@ -74,7 +73,7 @@ class Fit:
         SpecError: if several processes cannot share the batch or the clock.
     """
 
-    def __init__(self, material: Material, folder: Folder, stop: Stop) -> None:
+    def __init__(self, material: Material, folder: RunDir, stop: Stop) -> None:
         self.network, self.train, self.val = material.network, material.train, material.val
         self.steps, self.folder, self.stop = material.steps, folder, stop
         recipe = material.recipe
@@ -102,13 +101,15 @@ class Fit:
         torch.manual_seed(generator(self.seed, "dropout", self.key).initial_seed())
         self._resume()
         self.network_at_work.train()
-        log = Log(self.folder.path / "log.jsonl", self.state.log) if distributed.is_main() else None
+        log = Log(self.folder.path / LOG, self.state.log) if distributed.is_main() else None
         with contextlib.ExitStack() as stack:
             stack.callback(self.batches.close)
             if log:
                 stack.enter_context(contextlib.closing(log))
                 stack.enter_context(listening(log.hear))
             self._train(log)
+            if log:
+                log.settle()
         if self.stage.select == "best":
             self.network.load_state_dict(self.best)
         return self.state
@@ -213,10 +214,9 @@ class Fit:
 
     def _say(self, kind: str, numbers: dict[str, float]) -> None:
         if distributed.is_main():
-            self.folder.check()  # the log is of whoever owns the folder
             where = {"step": self.state.step, "epoch": self.state.step / self.order.per_epoch}
             numbers = numbers | where | {"seconds": round(self.state.seconds, 3)}
-            emit(Event(kind, self.folder.path.name, self.progress, 1.0, numbers))
+            emit(Event(kind, self.folder.name, self.progress, 1.0, numbers))
 
     def _asked_to_stop(self, spoken: bool) -> bool:
         if self.state.stopped:
@@ -229,7 +229,7 @@ class Fit:
     def _save(self, log: Log | None) -> None:
         if log is None:
             return
-        self.state.log = log.size
+        self.state.log = log.settle()
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for i, entry in self.optimizer.state_dict()["state"].items():

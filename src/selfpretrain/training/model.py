@@ -23,7 +23,6 @@ from ..shapes import Answered, Hidden, Inputs, Valid, Vectors
 from ..spec import Count, Rate, spec
 from ..system import distributed
 
-Mix = Callable[[Vectors, Valid], Vectors]
 SYMBOL_STD, POSITION_STD = 0.25, 0.5
 """Spread of the first vectors of symbols and of learned positions, chosen in docs/adr/0021."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
@@ -142,23 +141,19 @@ class Block(nn.Module):
         self.mlp = Mlp(spec) if spec.expand else None
         self.dropout = nn.Dropout(spec.dropout)
 
-    def forward(self, x: Vectors, valid: Valid = None, mix: Mix | None = None) -> Vectors:
-        """The sequence, mixed and transformed.
-
-        Args:
-            mix: stands in for the mixer, e.g. to go on from where it stopped.
-        """
-        x = self._mixed(x, valid, mix or self.mixer)
+    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+        """The sequence, mixed and transformed."""
+        x = self._mixed(x, valid)
         if self.mlp is None or self.norm2 is None:
             return x
         x = x + self.dropout(self.mlp(self.norm2(x, valid) if self.pre else x))
         return x if self.pre else self.norm2(x, valid)
 
-    def _mixed(self, x: Vectors, valid: Valid, mix: Mix) -> Vectors:
+    def _mixed(self, x: Vectors, valid: Valid) -> Vectors:
         if self.norm1 is None:
-            return mix(x, valid).to(x.dtype)
+            return self.mixer(x, valid).to(x.dtype)
         u = self.norm1(x, valid) if self.pre else x
-        x = self.mixer(u, valid, x) if self.owns_residual else x + self.dropout(mix(u, valid))
+        x = self.mixer(u, valid, x) if self.owns_residual else x + self.dropout(self.mixer(u, valid))
         return x if self.pre else self.norm1(x, valid)
 
 

@@ -2,10 +2,9 @@
 
 import abc
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Literal
 
-from ...errors import SelfPretrainError
+from ...errors import SelfPretrainError, SpecError
 from ..plan import Job
 from ..workspace import Workspace
 
@@ -28,9 +27,15 @@ class Executor(abc.ABC):
         self.workspace = workspace
 
     @classmethod
-    def leave(cls, jobs: list[Job], workspace: Workspace, plan: Path) -> str:
-        """See to it that a plan is carried out after this process; how, "" if it is left to workers."""
-        return ""
+    def detach(cls, jobs: list[Job], workspace: Workspace) -> str:
+        """Hand over all jobs to an engine that goes on without this process, and return how to find them.
+
+        Raises:
+            SpecError: if this executor cannot.
+        """
+        raise SpecError(
+            "--detach needs --executor slurm; on a Ray cluster, `ray job submit -- spt ...` detaches"
+        )
 
     def foresee(self, jobs: list[Job]) -> None:  # noqa: B027  # most need not
         """Hear of all stages that are to be started, each after the one that it starts from."""

@@ -97,10 +97,6 @@ def gpu_places(workspace: Workspace) -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
     gpus = [gpus[int(index)]] if index else gpus
-    several = workspace.together
-    gpus = [
-        ",".join(gpus[i : i + several]) for i in range(0, len(gpus) - len(gpus) % several, several)
-    ] or gpus
     return [gpus[i % len(gpus)] for i in range(workspace.workers)]
 
 

@@ -1,33 +1,33 @@
 """Stages as jobs of Slurm, all handed over at once: arrays, each after the stage that it starts from.
 
-Settings: ``time`` of a job (8h; one hour if nothing is said), ``cpus`` and ``gpus`` of a stage, and every
-other flag of sbatch by its name, e.g. ``partition``, ``account``, ``mem``. All nodes see the folder of runs
-at the same path. A job whose time is up, or that is preempted, saves a checkpoint and is queued again.
+Settings: ``time`` of a job (8h; one hour by default), ``cpus`` and ``gpus`` of a stage, and every other flag
+of sbatch by its name, e.g. ``partition``, ``account``, ``mem``. All nodes see the directory of runs at the
+same path. A job whose time is up, or that is preempted, saves a checkpoint and is queued again.
 """
 
 import hashlib
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...errors import SpecError, StageFailed
+from ...errors import Interrupted, SelfPretrainError, SpecError, StageFailed
 from ...system import extras
-from ...system.mirror import opened
-from ...training.stage_folder import Folder
-from ..detached import PLANS, DetachedJob
 from ..plan import Job
+from ..remote import Outcome, RemoteStage, number, replay
 from ..workspace import Workspace
-from ._remote import LOOKS, Mark, Outcome, carry_out, ended, number, portable
 from .base import Ended, Executor
 
+LOOKS = 2.0
+"""Seconds between looks at the queue."""
 LARGEST = 1000
 """Jobs of an array; Slurm allows 1,001 unless it is set up otherwise."""
 GONE = 30.0
@@ -38,7 +38,7 @@ UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0, "d": 1440.0}
 
 
 class Slurm(Executor):
-    """A job per stage; what is lost is begun again by the scheduler.
+    """A job per stage; what is lost is handed over again.
 
     Raises:
         SpecError: if submitit is not installed, there is no Slurm, or it does not take what is asked for.
@@ -47,30 +47,32 @@ class Slurm(Executor):
     attempts: ClassVar[int] = 3
     slots = 1_000_000  # the queue is Slurm's
 
-    def __init__(self, workspace: Workspace, mark: Mark | None = None) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         self._submitit: Any = extras.load("submitit", "--executor slurm", "slurm")
-        self._mark = mark or Mark.new()
-        ours = f"{portable(workspace).runs} {self._mark.name}"
-        self.name = f"spt-{hashlib.sha256(ours.encode()).hexdigest()[:8]}"
+        self.name = job_name(workspace.runs)
         self._flags = _flags(workspace) | {"job_name": self.name}
         self._submitted: dict[str, Any] = {}
         self._running: dict[str, Job] = {}
         self._missed: dict[str, float] = {}
         self._queue: set[str] | None = set()
         self._looked = -LOOKS
+        self._stopping = False
 
     @classmethod
-    def leave(cls, jobs: list[Job], workspace: Workspace, plan: Path) -> str:
-        """Hand everything over; the jobs stop when the plan is taken back."""
-        executor = cls(workspace, Mark(f"{PLANS}/{plan.name}", gone=True))
-        if there := _slurm("squeue", "--noheader", f"--name={executor.name}"):
-            count = len(there.splitlines())
+    def detach(cls, jobs: list[Job], workspace: Workspace) -> str:
+        """Hand everything over.
+
+        Raises:
+            SpecError: if jobs of this directory of runs are in the queue.
+        """
+        executor = cls(workspace)
+        if count := sum(queued(workspace.runs).values()):
             raise SpecError(
-                f"{count} jobs of this plan are in the queue; scancel --name={executor.name}, first"
+                f"{count} jobs of {workspace.runs} are in the queue; scancel --name={executor.name}, first"
             )
         executor.foresee(jobs)
-        return f"{len(jobs)} jobs of Slurm, called {executor.name}, run them"
+        return f"{len(jobs)} jobs of Slurm, called {executor.name}; scancel --name={executor.name} ends them"
 
     def foresee(self, jobs: list[Job]) -> None:
         """Hand over all: those that start from nothing, and then those that start from the same stage."""
@@ -88,10 +90,7 @@ class Slurm(Executor):
             before = {"dependency": f"afterok:{self._submitted[after].job_id}"} if after else {}
             plain = {"kill-on-invalid-dep": "yes", "requeue": True} | before | self._flags
             slurm.update_parameters(time=10**6, array_parallelism=LARGEST, additional_parameters=plain)
-            there = portable(self.workspace)
-            handed = slurm.map_array(
-                work, map(DetachedJob.of, jobs), [there] * len(jobs), [self._mark] * len(jobs)
-            )
+            handed = slurm.map_array(work, [RemoteStage.of(job, self.workspace) for job in jobs])
         self._submitted |= {job.name: one for job, one in zip(jobs, handed, strict=True)}
 
     def start(self, job: Job) -> None:
@@ -103,31 +102,42 @@ class Slurm(Executor):
         self._running[job.name] = job
 
     def ended(self, timeout: float) -> list[Ended]:
-        """What has left a result, or has gone from the queue without one."""
+        """Return what has left a result, or has gone from the queue without one."""
         time.sleep(timeout)
         if not self._look():
             return []
-        outcomes = [(job, self._outcome(job)) for job in self._running.values()]
-        found = [(job, outcome) for job, outcome in outcomes if outcome]
-        for job, _ in found:
-            self._missed.pop(job.name, None)
-            del self._running[job.name], self._submitted[job.name]
-        return [ended(job, outcome, self.workspace) for job, outcome in found]
+        found = []
+        for job in list(self._running.values()):
+            if outcome := self._outcome(job):
+                self._missed.pop(job.name, None)
+                del self._running[job.name], self._submitted[job.name]
+                found.append(self._how(job, outcome))
+        return found
+
+    def _how(self, job: Job, outcome: Outcome) -> Ended:
+        how, reason = outcome
+        if how == "done":
+            replay(self.workspace.named(job.name))
+            return Ended(job, "done")
+        if how == "stopped":
+            return Ended(job, "stopped", Interrupted(reason))
+        return Ended(job, "lost" if how == "lost" else "failed", SelfPretrainError(reason))
 
     def _outcome(self, job: Job) -> Outcome | None:
         handed = self._submitted[job.name]
         if handed.paths.result_pickle.exists():
-            how, told = self._submitit.core.utils.pickle_load(handed.paths.result_pickle)
+            how, said = self._submitit.core.utils.pickle_load(handed.paths.result_pickle)
             if how == "success":
                 return "done", ""
-            reason = told.strip().splitlines()[-1].partition(": ")[2]
-            return ("stopped" if self._mark.asks(self.workspace.runs) else "failed"), reason
+            return "failed", said.strip().splitlines()[-1].partition(": ")[2]
         if self._waits(handed):
             self._missed.pop(job.name, None)
             return None
+        if self._stopping:
+            return "stopped", f"{job.name} was taken back"
         if time.monotonic() - self._missed.setdefault(job.name, time.monotonic()) < GONE:
             return None
-        return "lost", f"{job.name} was lost; {handed.paths.stderr} may tell why; run the same command again"
+        return "lost", f"{job.name} was lost; {handed.paths.stderr} may say why; run the same command again"
 
     def _waits(self, handed: Any) -> bool:
         """Whether a job is in the queue, or at work; so is everything while Slurm does not answer."""
@@ -143,17 +153,34 @@ class Slurm(Executor):
         return True
 
     def stop(self) -> None:
-        """Take back what waits, and leave a mark, which every stage looks for."""
-        _slurm("scancel", "--state=PENDING", f"--name={self.name}")
-        Folder.make(self.workspace.runs).write(self._mark.name, {})
+        """Take back what waits; what runs is sent TERM, and saves a checkpoint."""
+        self._stopping = True
+        self._cancel()
 
     def close(self) -> None:
         """Give up what is left."""
-        _slurm("scancel", f"--name={self.name}")
-        Folder(self.workspace.runs).drop(self._mark.name)
+        self._cancel()
+
+    def _cancel(self) -> None:
+        ids = sorted({str(handed.job_id) for handed in self._submitted.values()})
+        for first in range(0, len(ids), LARGEST):
+            _slurm("scancel", *ids[first : first + LARGEST])
 
 
-def work(job: DetachedJob, workspace: Workspace, mark: Mark) -> None:
+def job_name(runs: Path) -> str:
+    """Return what the jobs of a directory of runs are called."""
+    return f"spt-{hashlib.sha256(str(runs.absolute()).encode()).hexdigest()[:8]}"
+
+
+def queued(runs: Path) -> Counter[str]:
+    """Count the jobs of a directory of runs by their state, e.g. PENDING; none where there is no Slurm."""
+    if not shutil.which("squeue"):
+        return Counter()
+    said = _slurm("squeue", "--noheader", "--array", f"--name={job_name(runs)}", "--format=%T")
+    return Counter((said or "").split())
+
+
+def work(stage: RemoteStage) -> None:
     """Run a stage in a job of Slurm; whether it leaves a result or raises decides what comes after it.
 
     A signal of ours (USR2) has it queued again; after one that ends jobs (TERM), Slurm does so if it has to.
@@ -163,9 +190,9 @@ def work(job: DetachedJob, workspace: Workspace, mark: Mark) -> None:
     """
     again: list[int] = []
     before = signal.signal(signal.SIGUSR2, lambda number, frame: again.append(number))
-    how, reason = carry_out(job, replace(workspace, stop=lambda: bool(again)), mark)
+    how, reason = stage.run(lambda: bool(again))
     signal.signal(signal.SIGUSR2, before)
-    if how == "stopped" and not mark.asks(opened(workspace.runs)):
+    if how == "stopped":
         if again:
             subprocess.run(["scontrol", "requeue", _number()], check=True)
         time.sleep(KILLED)
@@ -184,9 +211,7 @@ def _flags(workspace: Workspace) -> dict[str, str | int]:
     given = dict(workspace.executor_settings)
     cpus, gpus = number(workspace, "cpus", 1.0), number(workspace, "gpus", 0.0)
     if gpus % 1 or cpus % 1:
-        raise SpecError(
-            "Slurm gives whole processors and GPUs; give whole numbers of --gpus-per-stage and cpus"
-        )
+        raise SpecError("Slurm gives whole processors and GPUs; give whole numbers of cpus and gpus")
     limit = re.fullmatch(r"([\d.]+)([smhd])", given.pop("time", "1h"))
     minutes = math.ceil(float(limit[1]) * UNITS[limit[2]]) if limit else workspace.executor_settings["time"]
     found: dict[str, str | int] = {"time": minutes, "cpus_per_task": int(cpus)}

@@ -14,7 +14,7 @@ PAUSE = 0.1
 RESUMABLE = "stopped; the same command goes on from here"
 
 
-class Scheduler:
+class JobQueue:
     """Takes jobs through an executor, each after the one it starts from.
 
     They come in their order, but what would hold up the end comes first: a chain of stages that costs more

@@ -1,0 +1,121 @@
+"""A stage in a process that Ray or Slurm starts, on any machine that sees the directory of runs."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from ..errors import Interrupted, SelfPretrainError, SpecError
+from ..registry import name_of
+from ..system.events import Event, emit
+from ..system.files import Json, explained
+from ..system.signals import interruptible
+from ..system.startup import keep_memory
+from ..training.recipe import Recipe, identity
+from ..training.run_dir import LOG, RESULT, RunDir
+from .plan import Job
+from .stage import run_stage
+from .workspace import Workspace, never
+
+Outcome = tuple[str, str]
+"""How a stage ended (done, failed, stopped or lost), and why: values that need no class of ours."""
+DECIDES = ("results", "data", "source")
+"""Parts of a recipe's identity that depend on the machine."""
+
+
+@dataclass(frozen=True)
+class RemoteStage:
+    """A stage as it is handed to another process, with what it depends on where it was planned."""
+
+    job: Job
+    workspace: Workspace
+    identity: Json  # versions of the numerics and of the data, hashes of modules from outside
+
+    @classmethod
+    def of(cls, job: Job, workspace: Workspace) -> "RemoteStage":
+        """Return the stage with a full path of runs, on a GPU where the engine gives it one."""
+        device = "cuda" if number(workspace, "gpus", 0.0) else workspace.device
+        there = replace(
+            workspace,
+            runs=workspace.runs.absolute(),
+            device=device,
+            stop=never,
+            trackers=(),
+            executor="serial",
+        )
+        parts = identity(job.recipe)
+        return cls(job, there, {name: parts[name] for name in DECIDES})
+
+    def run(self, stop: Callable[[], bool] = never) -> Outcome:
+        """Run the stage here, if it is the same here, until a signal or ``stop`` asks to stop."""
+        keep_memory()
+        try:
+            with interruptible() as asked:
+                self._check()
+                here = replace(self.workspace, stop=lambda: asked() or stop())
+                run_stage(self.job.recipe, here, self.job.tested)
+        except Interrupted as error:
+            return "stopped", str(error)
+        except SelfPretrainError as error:
+            return "failed", str(error)
+        return "done", ""
+
+    def _check(self) -> None:
+        name = self.workspace.stage(self.job.recipe).name
+        if name != self.job.name:
+            found = "; ".join(_differences(self.job.recipe, self.identity))
+            raise SpecError(f"{self.job.name} would be another stage here: {found or 'another version'}")
+
+
+def run(stage: RemoteStage) -> Outcome:
+    """Run a stage until a signal asks to stop."""
+    return stage.run()
+
+
+def number(workspace: Workspace, name: str, default: float) -> float:
+    """Return a setting of the executor that is a number.
+
+    Raises:
+        SpecError: if it is none.
+    """
+    text = workspace.executor_settings.get(name, str(default))
+    try:
+        return float(text)
+    except ValueError as error:
+        raise SpecError(f"--with {name}={text}: give a number") from error
+
+
+def replay(stage: RunDir) -> None:
+    """Emit the events of a finished stage in this process, where trackers listen: its log and its scores.
+
+    Raises:
+        StoreError: if it has not finished, or is damaged.
+    """
+    result, path = stage.read(RESULT), stage.path / LOG
+    emit(Event("start", stage.name))
+    with explained(path, "read"):
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    total = max(1, int(result["steps"]))
+    for line in map(json.loads, lines):
+        kind = line.pop("kind")
+        emit(Event(kind, stage.name, min(1.0, line.get("step", 0) / total), 1.0, line))
+    emit(Event("end", stage.name, 1.0, 1.0, {"reused": False} | result["scores"]))
+
+
+def _differences(recipe: Recipe, planned: Json) -> Iterator[str]:
+    """Yield what is another here than where the stage was planned."""
+    here = identity(recipe)
+    if here["results"] != planned["results"]:
+        yield (
+            f"selfpretrain here is of numerics {here['results']}, where it was planned of "
+            f"{planned['results']}; install the same version"
+        )
+    tasks = [recipe.task, *map(recipe.task_of, recipe.stages)]
+    versions = zip(tasks, here["data"], planned["data"], strict=True)
+    yield from dict.fromkeys(
+        f"data of {name_of(task)} are version {own or 'unknown'} here, {other or 'unknown'} there"
+        for task, own, other in versions
+        if own != other
+    )
+    for module in sorted(here["source"].keys() | planned["source"].keys()):
+        if here["source"].get(module) != planned["source"].get(module):
+            yield f"{module}.py is another file here than where it was planned"

@@ -1,0 +1,70 @@
+"""Tensors and a little JSON in one safetensors file with a digest of both; nothing is ever unpickled."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import ForeignRun, StoreError
+from ..system.files import FORMAT, Json, damaged, explained, foreign, sha256_of, write_bytes
+
+
+def save(path: Path, tensors: Mapping[str, Tensor], state: Json | None = None) -> str:
+    """Write tensors and a state as one file, whole or not at all, and return the digest of both.
+
+    Raises:
+        StoreError: if the file cannot be written.
+    """
+    plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(state or {})
+    digest = _digest(plain, text)
+    metadata = {"format": str(FORMAT), "json": text, "sha256": digest}
+    write_bytes(path, safetensors.torch.save(plain, metadata))
+    return digest
+
+
+def load(path: Path, digest: str = "", advice: str = "") -> tuple[dict[str, Tensor], Json]:
+    """Read the tensors and the state that ``save`` has written.
+
+    Args:
+        digest: what ``save`` returned, where it is known.
+        advice: what to do about a damaged file, for the error message.
+
+    Raises:
+        StoreError: if the file is damaged, or its digest is another.
+        ForeignRun: if another version of this package wrote it in another layout.
+    """
+    try:
+        with explained(path, "read"), safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        state = json.loads(metadata.get("json", "{}"))
+        known = metadata.get("sha256")
+        if known and _digest(tensors, metadata["json"]) != known:
+            raise ValueError("its content is not what was written")
+        if known and digest and known != digest:
+            raise ValueError("it is of another training than the result beside it")
+    except (safetensors.SafetensorError, ValueError, RecursionError) as error:
+        raise StoreError(damaged(path, error, advice)) from error
+    if metadata.get("format") != str(FORMAT):
+        raise ForeignRun(foreign(path, metadata.get("format")))
+    return tensors, state
+
+
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
+    """Return the SHA-256 of the names, types, shapes and bytes of tensors, and of a text."""
+    parts = {
+        f"{name} {tensor.dtype} {tuple(tensor.shape)}": _bytes(tensor)
+        for name, tensor in sorted(tensors.items())
+    }
+    return sha256_of(text, parts)
+
+
+def _bytes(tensor: Tensor) -> NDArray[np.uint8]:
+    return tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

@@ -1,0 +1,84 @@
+"""How far stages are, and what is deleted of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from engines import COMPARE
+from selfpretrain.cli.app import run
+from selfpretrain.errors import Interrupted
+from selfpretrain.registry import resolve
+from selfpretrain.runner.run import run_experiment, run_recipes
+from selfpretrain.runner.status import statuses
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.compare import prepare
+
+
+@pytest.fixture(scope="module")
+def study():
+    return prepare(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return replace(Workspace.of(tmp_path, "cpu", "1"), quiet=True)
+
+
+def test_every_stage_has_a_state(study, workspace, capsys):
+    experiment = study.experiment("smoke")
+    first, second = experiment.cells[:2]
+    run_experiment(experiment, workspace, only=f"{first.row}/{first.column}")
+    with pytest.raises(Interrupted):
+        run_recipes([second.recipe], replace(workspace, stop=lambda: True))
+    stopped = workspace.stage(second.recipe)
+    third = workspace.stage(replace(first.recipe, seed=9))
+    with third.attempt(lambda: False) as attempt:
+        found = {each.stage: each.state for each in statuses(workspace.runs)}
+        assert found.pop(workspace.stage(first.recipe).name) == "done"
+        assert found.pop(stopped.name) == "stopped"
+        assert found.pop(third.name) == "running"
+        assert set(found.values()) == {"waiting"}
+        (attempt.path / "error.txt").write_text("Traceback\nValueError: no such thing\n")
+    assert run(["runs", "status", str(workspace.runs)]) == 0
+    said = capsys.readouterr().out
+    assert f"stopped  {stopped.name}: goes on from its checkpoint" in said
+    assert f"failed  {third.name}: ValueError: no such thing" in said
+    assert f"1 done, 0 running, 1 stopped, 1 failed, {len(found)} waiting" in said
+
+
+def test_a_stage_that_fails_says_why(study, workspace, monkeypatch):
+    recipe = study.cells()[0].recipe
+    monkeypatch.setattr(type(recipe.last.objective), "make_targets", lambda *given: 1 / 0)
+    with pytest.raises(Exception, match="the traceback is in"):
+        run_recipes([recipe], workspace)
+    (found,) = statuses(workspace.runs)
+    assert (found.state, found.detail) == ("failed", "ZeroDivisionError: division by zero")
+    monkeypatch.undo()
+    run_recipes([recipe], workspace)
+    assert [each.state for each in statuses(workspace.runs)] == ["done"]
+    assert not workspace.stage(recipe).has("error.txt")
+
+
+def test_only_what_no_study_refers_to_is_deleted(study, workspace, capsys):
+    runs = workspace.runs
+    run_experiment(study.experiment("smoke"), workspace)
+    loose = [replace(study.cells()[0].recipe, seed=seed) for seed in (7, 8)]
+    run_recipes(loose, workspace)
+    free, held = (workspace.stage(recipe) for recipe in loose)
+    before = {path.name for path in runs.glob("stages/*")}
+    with held.alone():
+        assert run(["runs", "gc", str(runs)]) == 0
+        said = capsys.readouterr().out
+        assert free.name in said
+        assert held.name not in said
+        assert {path.name for path in runs.glob("stages/*")} == before
+        assert run(["runs", "gc", str(runs), "--delete"]) == 0
+    assert before - {path.name for path in runs.glob("stages/*")} == {free.name}
+    (next(runs.glob("compare-*")) / "study.json").write_text("{")
+    assert run(["runs", "gc", str(runs), "--delete"]) == 1
+    assert held.path.exists()
+
+
+def test_detach_needs_an_engine_that_goes_on_alone(tmp_path, capsys):
+    assert run([*COMPARE, "--runs", str(tmp_path), "--detach"]) == 2
+    assert "--detach needs --executor slurm" in capsys.readouterr().err
