@@ -143,7 +143,7 @@ def labels_of(estimator, random):
 
 
 def other_labels(estimator, y, train):
-    """Other labels where they are not trained on, of the same classes; classes decide how rows are divided."""
+    """Other labels where they are not trained on, of the same classes; classes decide who goes where."""
     if estimator is SequenceClassifier:
         return y
     if estimator is SequenceRegressor:

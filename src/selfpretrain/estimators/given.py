@@ -101,7 +101,7 @@ def thirds(task: Task, seed: int) -> Task:
 
 
 def _thirds(held: PreparedSet, seed: int) -> np.ndarray:
-    """Return the split (n,) of every example; those without a label are trained on, or go with their group."""
+    """Return the split (n,) of every example; those without a label train, or go with their group."""
     whole = held.whole
     rows = whole.labelled.numpy().nonzero()[0]
     one = isinstance(held.form.target, Classes)

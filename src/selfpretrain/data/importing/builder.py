@@ -1,6 +1,6 @@
 """Parts of somebody's data to one prepared set: checked, stored as small as may be, divided into splits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
