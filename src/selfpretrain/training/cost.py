@@ -253,7 +253,7 @@ def _one_and_two(data: Examples, length: int) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _answers_per_step(recipe: Recipe, data: Examples, order: BatchSampler) -> float:
-    """Return at how many positions a batch is asked for on average; 0 where it is asked for whole examples."""
+    """Return at how many positions a batch is asked for on average; 0 where whole examples are."""
     objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
     asked = real = 0
     for step in np.linspace(0, order.per_epoch - 1, SAMPLED).astype(int).tolist():
