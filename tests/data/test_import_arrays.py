@@ -129,6 +129,29 @@ def test_unlabelled_classes(bring, random):
         assert "12 sequences have no label; they serve pretraining" in made.meta["about"]["notes"]
 
 
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ([0, 5], ("0", "5")),
+        ([0.0, 5.0], ("0", "5")),
+        (["b", "a"], ("a", "b")),
+        ([True, False], ("false", "true")),
+        ([-7, 2.5], None),
+        ([-7, 250], ("-7", "250")),
+    ],
+)
+def test_a_missing_label_may_be_none_as_in_fit(nothing, labels, names, random):
+    y = [nothing if i < 12 else labels[i % 2] for i in range(60)]
+    for given in (y, np.array(y, dtype=object)):
+        made = import_arrays("mine", random.rand(60, 5), given)
+        assert made.form.target == Classes(names) if names else isinstance(made.form.target, Reals)
+        assert (~made.whole.labelled).tolist() == [True] * 12 + [False] * 48
+        assert (made.split[:12] == 0).all()
+    with pytest.raises(DataError, match="y mixes kinds of things"):
+        import_arrays("mine", random.rand(60, 5), ["a", 1, nothing] * 20)
+
+
 def test_classes_have_the_order_of_numbers(bring, random):
     assert bring(x=random.rand(60, 5), y=np.arange(60) % 12).form.target.names == tuple(map(str, range(12)))
 

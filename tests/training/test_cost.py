@@ -4,14 +4,16 @@ import itertools
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import several
 import toys
-from selfpretrain.data.examples import generator
+from selfpretrain.data.examples import Examples, generator
 from selfpretrain.data.sampler import BatchSampler
+from selfpretrain.data.schema import SPLITS
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.gru import GRU
@@ -23,6 +25,8 @@ from selfpretrain.objectives.base import answering
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, names
+from selfpretrain.spec import Count, spec
+from selfpretrain.studies.recipes.arms import SPT, TIED, Arms, usual_arms
 from selfpretrain.training import cost, flops
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.model import Model
@@ -130,7 +134,61 @@ def test_unequal_lengths_are_averaged():
         sum(flops.count(net, r.last.objective, r.task.form, data, order.rows(s)))
         for s in range(order.per_epoch)
     ]
-    assert cost.plan(r).flops_per_step == pytest.approx(sum(plain) / len(plain), rel=0.03)
+    assert cost.plan(r).flops_per_step == pytest.approx(sum(plain) / len(plain), rel=0.01)
+
+
+@spec
+class Ragged(toys.Majority):
+    """Log-normal lengths from 8 to 160, and few labels."""
+
+    length: Count = 160
+    examples: Count = 160
+    labelled: Count = 48
+
+    def load(self, split):
+        random = np.random.default_rng(SPLITS.index(split))
+        lengths = np.exp(random.normal(3.7, 0.7, self.examples)).astype(int).clip(8, self.length)
+        y = np.where(np.arange(self.examples) < self.labelled, np.arange(self.examples) % 2, -1)
+        return Examples.ragged([random.integers(2, size=n) for n in lengths], y)
+
+
+def counted_in_all(one, batches):
+    """Mean FLOPs of so many real batches of a recipe's last stage, each counted by itself."""
+    data, net, stage = training_data(one), build_network(one), one.last
+    order = BatchSampler(data.longest, stage.batch, one.seed)
+    found = [
+        sum(flops.count(net, stage.objective, one.task.form, data, order.rows(step)))
+        for step in range(batches or order.per_epoch)
+    ]
+    return sum(found) / len(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "objective"),
+    [("attention", "masked"), ("mamba2", "masked"), ("s4", "causal"), ("lstm", "causal")],
+)
+def test_compute_is_matched_where_lengths_differ_and_labels_are_few(name, objective):
+    """By another count of every batch of an epoch, of both stages and of the arm that is matched to them."""
+    mixer, task = find("mixers", name)(), Ragged()
+    model = Model(mixer, width=16, depth=1, causal=objective == "causal")
+    pretrain = Stage(find("objectives", objective)(), Budget(steps=300), batch=8)
+    finetune = Stage(CLASSIFY, Budget(steps=100), batch=8)
+    arms = usual_arms(task, Arms(model, pretrain, finetune, model, finetune))
+    matched, both = arms[TIED], arms[SPT]
+    real = [counted_in_all(prefix, 0) * prefix.last.budget.steps for prefix in both.prefixes()]
+    steps = cost.plan(matched).steps
+    assert steps * counted_in_all(matched, 0) == pytest.approx(sum(real), rel=0.01)
+    assert steps > 100 and real[0] > 0.5 * sum(real)
+
+
+def test_a_mean_over_lengths_follows_curves_and_steps_with_few_questions():
+    lengths = np.random.default_rng(0).integers(8, 2000, 3000)
+    for function in (lambda n: 5.0 * n + 0.01 * n * n, lambda n: 64.0 * -(-n // 64), lambda n: 7.0 + 0 * n):
+        asked = []
+        found = cost.mean_over(lengths, lambda n, of=function, seen=asked: seen.append(n) or of(n))
+        assert found == pytest.approx(function(lengths.astype(float)).mean(), rel=3e-3)
+        assert len(asked) == len(set(asked)) <= 129
+    assert len(asked) == 5  # of a constant
 
 
 def test_budgets_become_steps():

@@ -16,6 +16,7 @@ from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.mixers.fnet import FNet
+from selfpretrain.mixers.lssl import LSSL
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
@@ -46,6 +47,20 @@ def test_leaks_of_long_sequences_are_found_at_their_length(fault):
     with pytest.raises(SpecError, match="must not be pretrained causally"):
         check_recipes([replace(spt(mixer), task=long)])
     assert check_recipes([replace(spt(mixer), task=long)], brief=True) == []
+
+
+def test_an_unstable_lssl_is_warned_of_and_a_stable_layer_is_not():
+    """Through the FFT, whose rounding is relative to the largest value of a kernel that grows."""
+    found = {}
+    for mixer in (LSSL(states=8), Attention(), S4D(states=8)):
+        checked = check(mixer, LayerContext(WIDTH, 200, True), ["causality", "causality of any weights"])
+        fresh, drawn = checked.probes
+        assert fresh.result == "ok"
+        assert checked.failures == [] and "causal" in checked.objectives
+        found[checked.mixer] = drawn
+    assert found["lssl"].result == "warns"
+    assert "with random weights, positions from" in found["lssl"].said and found["lssl"].by > 0
+    assert found["attention"].result == found["s4d"].result == "ok"
 
 
 @pytest.mark.parametrize("causal", [False, True])

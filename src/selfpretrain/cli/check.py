@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..training.mixer_checks import Check
 
 app = typer.Typer()
-COLOURS = {"ok": "green", "fails": "red", "not applicable": "dim"}
+COLOURS = {"ok": "green", "fails": "red", "warns": "yellow", "not applicable": "dim"}
 
 
 @app.command()

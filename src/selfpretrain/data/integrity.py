@@ -141,12 +141,13 @@ def remember(folder: Path, looks: Mapping[str, list[int | str]]) -> None:
         temporary.write_text(json.dumps(looks))
 
 
-def tokens_fit(form: Form, flat: np.ndarray, packed: bool) -> bool:
-    """Whether every symbol is one of the vocabulary."""
-    if packed or not isinstance(form.signal, Tokens):
+def tokens_fit(form: Form, flat: np.ndarray, meta: Mapping[str, Any]) -> bool:
+    """Return whether every symbol is one of the vocabulary, or of what val and test hold beyond it."""
+    if meta["packed"] or not isinstance(form.signal, Tokens):
         return True
+    symbols = max(form.signal.vocab, int(meta["about"].get("symbols", 0)))
     blocks = (flat[at : at + BLOCK] for at in range(0, len(flat), BLOCK))
-    return all(block.min() >= 0 and block.max() < form.signal.vocab for block in blocks)
+    return all(block.min() >= 0 and block.max() < symbols for block in blocks)
 
 
 def file_of(folder: Path, name: str) -> Path:

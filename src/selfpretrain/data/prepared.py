@@ -21,7 +21,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,9 +31,9 @@ from pydantic import TypeAdapter
 
 from ..errors import DamagedData, DataError
 from ..system.files import settle
-from . import integrity, paths
+from . import integrity, moments, paths
 from .examples import Examples, as_targets
-from .schema import SPLITS, Form, Split
+from .schema import SPLITS, Form, Split, Values
 
 FORMAT = 1
 OLD = ".old"
@@ -54,6 +54,20 @@ class PreparedSet:
     def examples(self, split: Split) -> Examples:
         """The examples of one split, in the order they were written."""
         return self.whole.take(torch.from_numpy(np.flatnonzero(self.split == SPLITS.index(split))))
+
+    def redivided(self, split: np.ndarray) -> "PreparedSet":
+        """Return the same examples in other splits, with all that is measured as their training rows show it.
+
+        Args:
+            split: (n,) 0, 1, 2; -1 where an example is left out.
+        """
+        unknown = [tuple(span) for span in self.meta["about"].get("unknown", ())]
+        train = self.whole.take(torch.from_numpy(np.flatnonzero(split == 0)))
+        form, whole = moments.measured(self.form, train, unknown), self.whole
+        if isinstance(form.signal, Values):
+            whole = replace(whole, flat=moments.filled(whole.flat, unknown, form.signal))
+        meta = {**self.meta, "form": FORM.dump_python(form, mode="json")}
+        return PreparedSet(form, meta, whole, split)
 
     @property
     def digest(self) -> str:
@@ -296,7 +310,7 @@ def open_set(folder: Path, again: bool = False) -> PreparedSet:
         form, flat, columns = _arrays(folder, meta)
         if wrong := integrity.contradiction(form, meta, flat, columns):
             raise DamagedData(wrong)
-        if again and not integrity.tokens_fit(form, flat, meta["packed"]):
+        if again and not integrity.tokens_fit(form, flat, meta):
             raise DamagedData("there are symbols outside of the vocabulary")
     except DamagedData as error:
         raise DamagedData(f"{folder} is damaged: {error}; {integrity.way_back(folder)}") from error

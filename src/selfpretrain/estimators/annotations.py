@@ -64,8 +64,7 @@ class Annotations:
         """(n,) with mean one over what is trained on; none where all are alike."""
         if self.weights is None or len(np.unique(self.weights[self.labelled])) < 2:
             return None
-        mean = self.weights[train & self.labelled].mean()
-        return torch.from_numpy((self.weights / mean).astype(np.float32))
+        return mean_one(self.weights, train & self.labelled)
 
     def divided(self, share: float, seed: int) -> np.ndarray:
         """(n,) 0 where an example is trained on, 1 where it is held back to choose weights by.
@@ -96,3 +95,8 @@ class Annotations:
         )
         split[rows[next(splitter.split(rows, classes))[1]]] = 1
         return split
+
+
+def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:
+    """Return weights (n,) divided by their mean over the examples that losses of labels are of."""
+    return torch.from_numpy((weights / weights[trained].mean()).astype(np.float32))

@@ -15,7 +15,7 @@ from sklearn.utils.validation import (
 )
 
 from ..data.examples import Examples
-from ..data.importing.builder import moments
+from ..data.moments import moments, scaled, spans_without_value
 from ..data.prepared import PreparedSet
 from ..data.schema import Form, Reals, Signal, Target, Tokens
 from ..errors import SpecError, StageFailed
@@ -273,10 +273,10 @@ class SequenceEstimator(EstimatorSettings):
             examples, groups=annotations.group_numbers, weights=annotations.loss_weights(split == 0)
         )
         if isinstance(target, Reals):
-            known = annotations.targets[(split == 0) & annotations.labelled].astype(np.float64)
-            spread = float(known.std()) if len(known) and known.std() > 0 else 1.0
-            target = replace(target, centre=float(known.mean()) if len(known) else 0.0, spread=spread)
-        self._data = PreparedSet(Form(signal, length, target), {}, examples, split)
+            target = scaled(target, annotations.targets[split == 0])
+        unknown = spans_without_value(found.flat) if found.kind == "values" else []
+        about = {"about": {"unknown": unknown}, "weights": annotations.weights}
+        self._data = PreparedSet(Form(signal, length, target), about, examples, split)
         return hold(self._data)
 
     def _taken_in(self, X: Any, y: Any, groups: Any, sample_weight: Any, X_unlabelled: Any) -> Task:

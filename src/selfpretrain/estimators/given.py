@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from ..data.examples import Examples
+from ..data.moments import readable
 from ..data.prepared import PreparedSet
 from ..data.schema import SPLITS, Classes, Form, Split
 from ..data.splits import divide
@@ -19,6 +20,7 @@ from ..registry import name_of
 from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Card, Task
+from .annotations import mean_one
 
 _held: "weakref.WeakValueDictionary[str, PreparedSet]" = weakref.WeakValueDictionary()
 """What is in memory as long as somebody holds it, by its digest."""
@@ -45,7 +47,9 @@ class Given(Task):
         """The examples of one split; where val is empty, for want of examples, those of train."""
         held = self.data()
         empty = split == "val" and not (held.split == SPLITS.index(split)).any()
-        return held.examples("train" if empty else split)
+        if split == "train" or empty:
+            return held.examples("train")
+        return readable(held.examples(split), held.form)
 
     def version(self) -> str:
         """Their digest, which is the only field already."""
@@ -75,7 +79,10 @@ def hold(data: PreparedSet) -> Given:
 
 
 def thirds(task: Task, seed: int) -> Task:
-    """A task with a test split: the task itself, or given data divided anew into train, val and test.
+    """Return a task with a test split: the task itself, or given data divided again.
+
+    Of given data 15 % of the labelled examples, or of their groups, are val and as many test. What is
+    measured (centre, spread, range, symbols, scale of real targets, mean weight) is measured again, on train.
 
     Raises:
         DataError: if there are too few labelled examples, or groups.
@@ -83,17 +90,31 @@ def thirds(task: Task, seed: int) -> Task:
     if not isinstance(task, Given):
         return task
     held = task.data()
-    whole, split = held.whole, np.zeros(len(held.split), dtype=np.int64)
-    rows = whole.labelled.numpy().nonzero()[0]
-    classes = (
-        whole.targets.numpy()[rows] if isinstance(held.form.target, Classes) else np.zeros(len(rows), int)
-    )
-    split[rows] = divide(classes, None if whole.groups is None else whole.groups.numpy()[rows], seed)
-    if not {0, 1, 2} <= set(split[rows].tolist()):
-        raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
-    divided = replace(held, split=split)
+    split = _thirds(held, seed)
+    divided = held.redivided(split)
+    whole = divided.whole
+    if whole.weights is not None:
+        weights = mean_one(held.meta["weights"], (split == 0) & whole.labelled.numpy())
+        divided = replace(divided, whole=replace(whole, weights=weights))
     _kept.append(divided)
     return hold(divided)
+
+
+def _thirds(held: PreparedSet, seed: int) -> np.ndarray:
+    """Return the split (n,) of every example; those without a label train, or go with their group."""
+    whole = held.whole
+    rows = whole.labelled.numpy().nonzero()[0]
+    one = isinstance(held.form.target, Classes)
+    classes = whole.targets.numpy()[rows] if one else np.zeros(len(rows), int)
+    groups = None if whole.groups is None else whole.groups.numpy()
+    split = np.zeros(len(held.split), dtype=np.int64)
+    split[rows] = divide(classes, None if groups is None else groups[rows], seed)
+    if not {0, 1, 2} <= set(split[rows].tolist()):
+        raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
+    if groups is not None:
+        for number in (1, 2):
+            split[np.isin(groups, groups[split == number])] = number
+    return split
 
 
 def facts(task: Task) -> Json:

@@ -78,8 +78,7 @@ class Joint(Objective):
         loss = self.labels.loss(answers, asked, form)
         if rebuilt is None or targets.counts is None or targets.positions is None:
             return loss
-        hidden = int(targets.counts.sum())
-        rebuilding = self.denoise.loss(rebuilt.view(hidden, -1), targets, form)
+        rebuilding = self.denoise.loss(rebuilt, targets, form)
         return loss + self.weight * targets.size * rebuilding / targets.positions.clamp(min=1)
 
     def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
@@ -90,6 +89,10 @@ class Joint(Objective):
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Those of the labels."""
         return self.labels.scores(metric_sums)
+
+    def shares(self, outputs: Tensor, targets: Targets) -> Tensor:
+        """Return those of the labels."""
+        return self.labels.shares(outputs, targets)
 
     def confidence(self, outputs: Tensor) -> Tensor | None:
         """That of the labels' head."""
@@ -107,4 +110,6 @@ class Joint(Objective):
             return outputs, None, asked
         examples = len(targets.batch.targets)
         answers, rebuilt = outputs[0].tensor_split([examples * form.target.outputs])
-        return answers.view(examples, -1), rebuilt, asked
+        hidden = int(targets.counts.sum())
+        # Where nothing is hidden there is nothing to rebuild; the head still gets a gradient of zero.
+        return answers.view(examples, -1), rebuilt.view(hidden, -1) if hidden else None, asked

@@ -50,7 +50,7 @@ def loss(outputs: Tensor, right: Tensor) -> Tensor:
     channels = right.shape[-1]
     if right.is_floating_point():
         return F.l1_loss(outputs, right, reduction="sum") / channels
-    return F.cross_entropy(outputs.view(right.numel(), -1), right.flatten(), reduction="sum") / channels
+    return F.cross_entropy(_by_channel(outputs, channels), right.flatten(), reduction="sum") / channels
 
 
 def metric_sums(outputs: Tensor, right: Tensor) -> dict[str, Tensor]:
@@ -64,9 +64,15 @@ def metric_sums(outputs: Tensor, right: Tensor) -> dict[str, Tensor]:
             "value squared": (right.double() ** 2).sum(),
         }
     else:
-        best = outputs.view(right.numel(), -1).argmax(-1)
+        best = _by_channel(outputs, right.shape[-1]).argmax(-1)
         sums["right"] = (best == right.flatten()).sum() / right.shape[-1]
     return sums
+
+
+def _by_channel(outputs: Tensor, channels: int) -> Float[Tensor, "scored V"]:
+    """Return the logits of every channel of every position, of which there may be none."""
+    positions, logits = outputs.shape
+    return outputs.view(positions * channels, logits // channels)
 
 
 def scores(sums: dict[str, float]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Masked denoising: tell what stands at randomly hidden positions.
 
 Every real position is hidden with probability ``rate``, independently and anew every time; the loss is
-taken over hidden positions only.
+taken over hidden positions only. A batch has at least one: where chance hides none, as it may in a few short
+sequences, the position with the smallest random number is hidden.
 
 Source: Amos et al. (2024), section 2; appendix C.3 for rates.
 """
@@ -33,7 +34,12 @@ class Masked(Denoise):
     def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
         """Hide positions; the random numbers are drawn on the CPU, so that all devices hide the same ones."""
         chance = torch.rand(batch.inputs.shape[:2], generator=random)
-        hidden = (chance < self.rate) & batch.real()
+        real = batch.real()
+        hidden = (chance < self.rate) & real
+        if not hidden.any():  # a few short sequences: the position that came nearest is asked for
+            chance = chance.masked_fill(~real, torch.inf)
+            hidden = torch.zeros_like(real)
+            hidden.view(-1)[chance.argmin()] = True
         return Targets(
             batch, self.reconstruction_target(batch, form), hidden.sum(), hidden=hidden, counts=hidden
         )

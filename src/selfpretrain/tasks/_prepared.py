@@ -10,8 +10,9 @@ from typing import ClassVar
 
 from ..data import paths
 from ..data.examples import Examples
+from ..data.moments import scaled
 from ..data.prepared import PreparedSet, Writer, open_set, writing
-from ..data.schema import Form, Split
+from ..data.schema import Form, Reals, Split
 from ..data.splits import budget
 from ..errors import DamagedData
 from ..registry import name_of
@@ -42,8 +43,11 @@ class Prepared(Task):
 
     @property
     def form(self) -> Form:
-        """As written with the examples."""
-        return self.data().form
+        """As written with the examples; real targets as measured on the labels that are kept."""
+        form = self.data().form
+        if self.labels and isinstance(form.target, Reals):
+            return dataclasses.replace(form, target=_kept_scale(self, self.data().digest))
+        return form
 
     def load(self, split: Split) -> Examples:
         """The examples of one split, as they were written; of the training labels, as many as asked for."""
@@ -55,8 +59,11 @@ class Prepared(Task):
         return dataclasses.replace(self, made_up=True)
 
     def version(self) -> str:
-        """Hash of the prepared set."""
-        return self.data().digest
+        """Return the hash of the prepared set, with the scale of real targets where labels are left out."""
+        digest, target = self.data().digest, self.form.target
+        if self.labels and isinstance(target, Reals):
+            return f"{digest} {target.centre} {target.spread}"
+        return digest
 
     def symbols(self) -> tuple[str, ...] | None:
         """As written with the examples."""
@@ -77,6 +84,14 @@ class Prepared(Task):
         )
         name = f"{name_of(self)}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
         return paths.folders()[0] / "prepared" / name
+
+
+@functools.lru_cache(maxsize=16)
+def _kept_scale(task: Prepared, digest: str) -> Reals:
+    """Return the scale of the real targets that a budget of labels leaves."""
+    target = task.data().form.target
+    assert isinstance(target, Reals)
+    return scaled(target, task.load("train").targets.numpy())
 
 
 @functools.lru_cache(maxsize=8)

@@ -14,8 +14,9 @@ from ..data.importing.arrays import array_source, join_arrays
 from ..data.importing.builder import SetBuilder
 from ..data.importing.importer import known
 from ..data.importing.options import ImportOptions
+from ..data.moments import readable, scaled
 from ..data.prepared import PreparedSet, Writer, open_set
-from ..data.schema import SPLITS, Form, Split
+from ..data.schema import Form, Reals, Split
 from ..data.splits import budget, fold_splits, strata_of, stratified
 from ..errors import DataError, SpecError, nearest
 from ..spec import Count, spec
@@ -44,8 +45,10 @@ class Imported(Task):
 
     @property
     def form(self) -> Form:
-        """As found on import."""
+        """As measured on the training split; real targets on the labels that are kept."""
         form = self.data().form
+        if self.labels and isinstance(form.target, Reals):
+            form = replace(form, target=_kept_scale(self, self.data().digest))
         return replace(form, length=min(form.length, self.longest or form.length))
 
     def load(self, split: Split) -> Examples:
@@ -60,7 +63,9 @@ class Imported(Task):
             examples = _some(examples, self.rows if split == "train" else -(-self.rows // HELD))
         if self.longest:
             examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
-        return budget(examples, self.labels) if split == "train" else examples
+        if split != "train":
+            return readable(examples, self.data().form)
+        return budget(examples, self.labels)
 
     def divided(self, split: Split) -> Examples:
         """All examples of a split."""
@@ -77,8 +82,11 @@ class Imported(Task):
         return replace(self, rows=200, longest=512) if self.name else self
 
     def version(self) -> str:
-        """Hash of the imported set."""
-        return self.data().digest
+        """Return the hash of the imported set, with the scale of real targets where labels are left out."""
+        digest, target = self.data().digest, self.form.target
+        if self.labels and isinstance(target, Reals):
+            return f"{digest} {target.centre} {target.spread}"
+        return digest
 
     def data(self) -> PreparedSet:
         """The imported set.
@@ -102,29 +110,44 @@ class Imported(Task):
 class Fold(Imported):
     """Imported data of which one of several folds, each of whole groups, is the test split.
 
-    Where they were divided before does not count.
+    Where they were divided before does not count: all that is measured is measured on the fold's own
+    training rows.
     """
 
     folds: Annotated[int, Field(ge=3)] = 5
     fold: Annotated[int, Field(ge=0)] = 0
 
-    def divided(self, split: Split) -> Examples:
-        """All examples of a split."""
-        rows = np.flatnonzero(_fold_splits(*self._file(), self.folds, self.fold) == SPLITS.index(split))
-        return self.data().whole.take(torch.from_numpy(rows))
+    def data(self) -> PreparedSet:
+        """Return the imported set as this fold divides it; its digest is that of the fold."""
+        return _folded(*self._file(), self.folds, self.fold)
 
     def parts(self) -> tuple["Fold", ...]:
         """All folds."""
         return tuple(replace(self, fold=fold) for fold in range(self.folds))
 
 
-@functools.lru_cache(maxsize=64)
-def _fold_splits(place: Path, stamp: int, folds: int, fold: int) -> np.ndarray:
+@functools.lru_cache(maxsize=16)
+def _folded(place: Path, stamp: int, folds: int, fold: int) -> PreparedSet:
+    held = _open(place, stamp)
+    return held.redivided(fold_splits(*_divisible(place, stamp), folds, fold))
+
+
+@functools.lru_cache(maxsize=4)
+def _divisible(place: Path, stamp: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return of every example its stratum, its group, and a number that equal sequences share."""
     whole = _open(place, stamp).whole
     equal = np.unique(whole.digests(), return_inverse=True)[1]
     strata = np.where(whole.labelled.numpy(), strata_of(whole.targets.numpy()), -1)
     assert whole.groups is not None, "asked by Imported.folded"
-    return fold_splits(strata, whole.groups.numpy(), equal, folds, fold)
+    return strata, whole.groups.numpy(), equal
+
+
+@functools.lru_cache(maxsize=16)
+def _kept_scale(task: Imported, digest: str) -> Reals:
+    """Return the scale of the real targets that a budget of labels leaves."""
+    target = task.data().form.target
+    assert isinstance(target, Reals)
+    return scaled(target, task.load("train").targets.numpy())
 
 
 @functools.lru_cache(maxsize=4)

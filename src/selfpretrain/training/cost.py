@@ -27,7 +27,7 @@ from ..registry import name_of
 from ..spec import describe
 from ..tasks._outline import Outline
 from .build import build_network, training_data
-from .flops import count
+from .flops import count, counted
 from .recipe import Budget, Recipe, fingerprint
 
 GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 312e12, "h100": 989e12}
@@ -36,6 +36,12 @@ SPEED = 2.5e10
 """FLOP/s that a small network is taken to reach on one core: a guess, for those who do not measure."""
 USED = 0.05
 """Share of a GPU's peak that is taken to be reached."""
+CLOSE, SURELY, DEPTH = 0.005, 2, 7
+"""How near a line between two lengths must come in the middle, relatively; halvings in any case, and at most.
+
+FLOPs of unequal batches are counted at 5 to 129 lengths."""
+SAMPLED = 16
+"""Batches of which it is counted how many positions are asked for."""
 FITTED = (128, 256, 512)
 """Positions at which FLOPs are counted for a draft; longer sequences are told from these."""
 ASSUMED = "if 5 % of its peak is reached; Coser & Orvieto's times on an A100 correspond to 1 to 8 %"
@@ -171,10 +177,11 @@ def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
 
 
 def _flops_per_step(recipe: Recipe, network: nn.Module, data: Examples, order: BatchSampler) -> float:
-    """Mean FLOPs of a training step over the batches of the first epoch.
+    """Return the mean FLOPs of a training step over the batches of the first epoch.
 
-    They are counted for one and for two examples at up to four lengths; batch size enters linearly
-    (kernels of state space models do not grow with it), length by interpolation.
+    They are counted for one and for two examples of a length: batch size enters linearly (kernels of state
+    space models do not grow with it). Where lengths differ, see ``_of_unequal``; a draft makes do with four
+    of them.
     """
     padded = order.padded().numpy()
     way, _ = _draft.get()
@@ -184,13 +191,90 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: Examples, order: B
     if way == "fitted" and padded.max() > FITTED[-1]:
         with contextlib.suppress(Exception):  # a mixer may refuse short sequences in any way
             return _fitted(recipe, padded, order.size)
+    if way == "counted" and padded.min() < padded.max():
+        return _of_unequal(recipe, network, data, order)
     lengths = np.unique(np.quantile(padded, [0, 1 / 3, 2 / 3, 1], method="nearest"))
     flops = []
     for length in lengths.tolist():
-        row = (data.longest - length).abs().argmin()
-        one, two = (_count(recipe, network, data, row.repeat(n)) for n in (1, 2))
+        one, two = (_count(recipe, network, data, rows) for rows in _one_and_two(data, length))
         flops.append(one + (two - one) * (order.size - 1))
     return float(np.interp(padded, lengths, flops).mean())
+
+
+def _of_unequal(recipe: Recipe, network: nn.Module, data: Examples, order: BatchSampler) -> float:
+    """Return the same where batches are padded to several lengths.
+
+    What the head spends on every position that is asked for is counted apart, by how many there are in real
+    batches: a few short sequences may have none, or twice as many as on average.
+    """
+    objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
+    per_step = _answers_per_step(recipe, data, order)
+    each = _per_answer(network.get_submodule("head"), data.views, recipe.model.width) if per_step else 0.0
+
+    def at(length: int) -> float:
+        bare = []
+        for rows in _one_and_two(data, length):
+            counts = objective.make_targets(data.batch(rows), form, generator("cost")).counts
+            answers = 0 if counts is None else int(counts.sum())
+            bare.append(_count(recipe, network, data, rows) - each * answers)
+        one, two = bare
+        return one + (two - one) * (order.size - 1)
+
+    return mean_over(order.padded().numpy(), at) + each * per_step
+
+
+def mean_over(lengths: np.ndarray, at: Callable[[int], float]) -> float:
+    """Return the mean of a positive function over lengths (n,).
+
+    It is asked for the shortest, the longest and, again and again, the middle one between two of which a
+    straight line says something else, so that steps (blocks, sizes of FFTs) and curves are both followed.
+    """
+    distinct = np.unique(lengths)
+    last = len(distinct) - 1
+    known = {i: at(int(distinct[i])) for i in {0, last}}
+    between = [(0, last, 0)]
+    while between:
+        low, high, depth = between.pop()
+        middle = (low + high) // 2
+        if middle == low or depth == DEPTH:
+            continue
+        known[middle] = at(int(distinct[middle]))
+        told = np.interp(distinct[middle], distinct[[low, high]], [known[low], known[high]])
+        if depth < SURELY or abs(told / known[middle] - 1) > CLOSE:
+            between += [(low, middle, depth + 1), (middle, high, depth + 1)]
+    found = sorted(known)
+    return float(np.interp(lengths, distinct[found], [known[i] for i in found]).mean())
+
+
+def _one_and_two(data: Examples, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the example whose length is nearest to one that is asked for, once and twice."""
+    row = (data.longest - length).abs().argmin()
+    return row.repeat(1), row.repeat(2)
+
+
+def _answers_per_step(recipe: Recipe, data: Examples, order: BatchSampler) -> float:
+    """Return at how many positions a batch is asked for on average; 0 where whole examples are."""
+    objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
+    asked = real = 0
+    for step in np.linspace(0, order.per_epoch - 1, SAMPLED).astype(int).tolist():
+        batch = data.batch(order.rows(step))
+        targets = objective.make_targets(batch, form, generator("cost", step))
+        if targets.counts is None:
+            return 0.0
+        asked += int(targets.counts.sum())
+        real += int(batch.real().sum())
+    rows = torch.cat([order.rows(step) for step in range(order.per_epoch)])
+    return asked / real * float(data.lengths[:, rows].sum()) / order.per_epoch
+
+
+def _per_answer(head: nn.Module, views: int, width: int) -> float:
+    """Return what a head spends on one more position."""
+    x = torch.zeros(views, 2, width, requires_grad=True)
+
+    def of(positions: int) -> float:
+        return sum(counted(head, lambda: head(x, None, torch.arange(positions)).sum()))
+
+    return of(2) - of(1)
 
 
 def _fitted(recipe: Recipe, padded: np.ndarray, batch: int) -> float:

@@ -1,9 +1,10 @@
-"""What a mixer owes, tried out: eight probes of a fresh layer, and of a whole network while it trains.
+"""What a mixer owes, tried out: nine probes of a fresh layer, and of a whole network while it trains.
 
 What must not matter (later positions, padding, other sequences) is drawn anew at random, and the outputs that
 must not move are watched. It is random because norms take a constant shift out again, and a leak with it.
 """
 
+import copy
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -52,7 +53,7 @@ class Probe:
     """What came out of one probe."""
 
     name: str
-    result: Literal["ok", "fails", "not applicable"]
+    result: Literal["ok", "fails", "warns", "not applicable"]
     said: str = ""
     position: int | None = None  # the first that moved
     by: float | None = None  # the most that an output moved
@@ -266,6 +267,19 @@ def _causality(subject: _Subject) -> None:
         subject.compare(kept, None, f"positions from {cut} on reach earlier ones")
 
 
+def _any_weights(subject: _Subject) -> None:
+    """Look for leaks with weights that training might arrive at: every parameter drawn from N(0, 1)."""
+    module = copy.deepcopy(subject.module)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            drawn = torch.randn(parameter.shape, generator=subject.random, dtype=torch.float64)
+            parameter.copy_(drawn)
+    drawn_anew = replace(subject, module=module, run=module, during="with random weights, ")
+    if not drawn_anew(drawn_anew.draw()).isfinite().all():
+        return
+    _causality(drawn_anew)
+
+
 def _padding_content(subject: _Subject) -> None:
     valid = _some_valid(subject.place.length)
     subject.compare(valid, valid, "padding reaches real positions")
@@ -341,6 +355,7 @@ def _length_limit(subject: _Subject) -> None:
 
 PROBES: dict[str, Callable[[_Subject], None]] = {
     "causality": _causality,
+    "causality of any weights": _any_weights,
     "padding content": _padding_content,
     "padding length": _padding_length,
     "batch independence": _batch_independence,
@@ -349,15 +364,19 @@ PROBES: dict[str, Callable[[_Subject], None]] = {
     "odd lengths": _odd_lengths,
     "length limit": _length_limit,
 }
+WARNING = "causality of any weights"
+"""A probe that warns and does not fail: what it finds depends on what training does to a layer."""
 IN_TRAINING = ("causality", "padding content", "batch independence")
 
 
 def _probed(name: str, layer: _Subject, network: _Subject) -> Probe:
-    if name == "causality" and not layer.place.causal:
+    if name in ("causality", WARNING) and not layer.place.causal:
         return Probe(name, "not applicable", "bidirectional")
     if name == "padding length" and layer.mixer.fixed_length:
         return Probe(name, "not applicable", "of fixed length: batches are padded to the length of the task")
     by_itself = _tried(name, PROBES[name], layer)
+    if name == WARNING:
+        return replace(by_itself, result="warns") if by_itself.result == "fails" else by_itself
     if by_itself.result != "ok" or name not in IN_TRAINING:
         return by_itself
     in_network = _tried(name, PROBES[name], network)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -136,6 +137,34 @@ def join_arrays(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     if not parts or len(shapes) > 1 or len(kinds) > 1 or any(part.ndim not in (1, 2) for part in parts):
         raise DataError("x must be an array, or a list of arrays (length,) or (length, channels) of one kind")
     return {"x": np.concatenate(parts), "offsets": np.cumsum([0, *map(len, parts)])}
+
+
+def plain(values: Any) -> np.ndarray:
+    """Return an array of numbers or of words, in which a label that is None or NaN is a missing one.
+
+    A whole number that is missing is -1, or NaN where there are negative ones, a real one NaN, a word "".
+    Things of several kinds stay as they are.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "OU" or array.ndim != 1:
+        return array
+    things = np.asarray(values, dtype=object)  # of words with NaN, an array of words would have made "nan"
+    missing = np.array([each is None or (isinstance(each, float) and np.isnan(each)) for each in things])
+    if things.shape != array.shape or not missing.any():
+        return array
+    known = np.array(things[~missing].tolist())
+    if known.dtype.kind == "b":
+        known = np.array(["false", "true"])[known.astype(np.int64)]
+    elif known.dtype.kind == "U" and not all(isinstance(each, str) for each in things[~missing]):
+        return things
+    elif known.dtype.kind in "iu" and (known < -1).any():
+        known = known.astype(np.float64)
+    nothing: dict[str, Any] = {"U": "", "f": np.nan, "i": -1}
+    if known.dtype.kind not in nothing or known.ndim != 1 or not len(known):
+        return things
+    found = np.full(len(array), nothing[known.dtype.kind], dtype=known.dtype)
+    found[~missing] = known
+    return found
 
 
 def _beside(path: Path) -> dict[str, np.ndarray]:

@@ -1,11 +1,12 @@
 """Parts of somebody's data to one prepared set: checked, stored as small as may be, divided into splits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
 from ...errors import DataError, offered
+from ..moments import BYTES, Spans, highest, moments, spans_without_value
 from ..near_duplicates import fingerprints, similar
 from ..prepared import PreparedSet, Writer
 from ..schema import SPLITS, Form, Signal, Tokens, Values
@@ -35,6 +36,7 @@ class SetBuilder:
     low: float = np.inf
     high: float = -np.inf
     is_whole: bool = True
+    unknown: Spans = field(default_factory=list)
     groups: dict[str, int] = field(default_factory=dict)
     _columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
@@ -164,10 +166,18 @@ class SetBuilder:
             split[rows],
             None if groups is None else groups[rows],
         )
-        facts = {
+        if isinstance(signal, Tokens) and self.high >= signal.vocab:
+            notes.append(
+                f"symbols of val and test from {signal.vocab:,} on are not in train; they are read as "
+                f"{signal.vocab - 1:,}, the greatest that is"
+            )
+        facts: dict[str, object] = {
             "options": asdict(self.options),
             "notes": [*self.source.hints, *self.source.notes(), *self.labels.notes, *notes],
+            "unknown": self.unknown,
         }
+        if isinstance(signal, Tokens):
+            facts["symbols"] = int(self.high) + 1
         return self.out.finish(Form(signal, int(lengths.max()), told.target(split)), about | facts)
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -212,10 +222,9 @@ class SetBuilder:
     def _signal(self, lengths: np.ndarray, train: np.ndarray) -> Signal:
         """What positions hold, as measured on the training split; stored smaller where that loses nothing."""
         if self.source.kind == "tokens":
-            vocab = self.source.vocab or int(self.high) + 1
-            if vocab <= 256 and np.dtype(self.out.dtype) != np.uint8:
+            if self.high < BYTES and np.dtype(self.out.dtype) != np.uint8:
                 self.out.rewrite(lambda block: block.astype(np.uint8))
-            return Tokens(vocab)
+            return Tokens(self.source.vocab or highest(self.out.blocks(), lengths, train) + 1)
         levels = 256 if np.dtype(self.out.dtype) == np.uint8 else None
         values = moments(self.out.blocks(), lengths, train)
         if levels:
@@ -228,6 +237,7 @@ class SetBuilder:
             small = np.dtype(np.uint8 if 0 <= self.low <= self.high < 256 else np.int16)
             self.out.rewrite(lambda block: block.astype(small))
         elif np.dtype(self.out.dtype) == np.float32:
+            self.unknown = spans_without_value(self.out.flat())
             centre = np.array(values.centre, dtype=np.float32)
             self.out.rewrite(lambda block: np.where(np.isnan(block), centre, block))
 
@@ -251,40 +261,3 @@ def _rounded(flat: np.ndarray) -> int:
     large = flat[(np.abs(flat) > EXACT) & np.isfinite(flat)]
     with np.errstate(over="ignore"):
         return int(((large % 1 == 0) & (large.astype(np.float32) != large)).sum())
-
-
-def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
-    """Range, centre and spread of the values of the training split; NaN is not counted."""
-    ends, at = lengths.cumsum(), 0
-    shift = count = total = square = np.zeros(1)
-    low, high = np.inf, -np.inf
-    for block in blocks:
-        rows = slice(np.searchsorted(ends, at, side="right"), np.searchsorted(ends, at + len(block)) + 1)
-        last = ends[rows].clip(at, at + len(block))
-        first = (ends[rows] - lengths[rows]).clip(at, at + len(block))
-        x = block[np.repeat(train[rows], last - first)].astype(np.float64)
-        at += len(block)
-        if not len(x):
-            continue
-        if not count.any():  # deviations from any typical value keep more digits than values far from zero
-            shift = np.nan_to_num(x[0])
-        known = ~np.isnan(x)
-        away = np.where(known, x - shift, 0)
-        count, total, square = count + known.sum(0), total + away.sum(0), square + np.square(away).sum(0)
-        low, high = (
-            min(low, float(np.fmin.reduce(x, axis=None))),
-            max(high, float(np.fmax.reduce(x, axis=None))),
-        )
-    mean = total / np.maximum(count, 1)
-    spread = np.sqrt(np.maximum(square / np.maximum(count, 1) - mean**2, 0))
-    centre = mean + shift
-    spread[spread <= 1e-6 * abs(centre)] = 1.0  # a channel that never changes is not stretched
-    if low > high:
-        raise DataError("no value is known; is it the right column?")
-    return Values(
-        len(centre),
-        low=float(low),
-        high=max(float(high), float(low) + 1e-6),
-        centre=tuple(centre.tolist()),
-        spread=tuple(spread.tolist()),
-    )

@@ -196,7 +196,7 @@ def import_arrays(
         name: small letters, digits, - and _.
         x: (n, L) or (n, L, C) array, or a list of n arrays (length,) or (length, C); integers are tokens,
             floats values.
-        y: n classes or real numbers.
+        y: n classes or real numbers; None, NaN, "" or, among whole numbers, -1 where there is no label.
         lengths: n numbers of real positions, where rows of ``x`` are padded.
         groups: n names or numbers of what must stay in one split.
         split: n times "train", "val" or "test".
@@ -207,7 +207,7 @@ def import_arrays(
     check_name(name)
     given = {"y": y, "lengths": lengths, "groups": groups, "split": split}
     held = arrays.join_arrays(x) | {
-        key: np.asarray(value) for key, value in given.items() if value is not None
+        key: arrays.plain(value) for key, value in given.items() if value is not None
     }
     for key, array in held.items():
         if array.dtype.kind == "O":
