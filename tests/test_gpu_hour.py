@@ -26,7 +26,7 @@ def test_the_rehearsal_goes_through_and_is_not_repeated(tmp_path):
     found = lines(tmp_path)
     assert [line["name"] for line in found if "failed" in line] == []
     assert [part for part in dict.fromkeys(line["part"] for line in found)] == [
-        "about", "check", "steps", "kernels", "papers", "cells",
+        "about", "check", "steps", "papers", "cells",
     ]  # fmt: skip
     assert {"environment", "command"} <= set(found[0])
     errors = [line["torch.float64"] for line in found if line["name"].startswith("golden")]

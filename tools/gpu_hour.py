@@ -6,7 +6,6 @@
 check    tests marked ``cuda``; golden values of published code, on the device
 steps    times, memory and syncs of a training step: mixers at growing length, in single and half precision,
          compiled or not, beside the published S4 layer and a plain Transformer
-kernels  long convolutions term by term, by products of matrices and by scans in chunks, beside the FFT
 papers   networks of Amos et al. (2024) on sequences like those of their tasks: hours and money of a cell
 cells    comparisons on tasks that are drawn here, with budgets of minutes
 
@@ -46,7 +45,7 @@ from selfpretrain.training.step import backward, prepare
 ROOT = Path(__file__).resolve().parents[1]
 Result = dict[str, Any]
 GOLDEN = ROOT / "tests" / "mixers" / "golden"
-SHARES = {"check": 0.2, "steps": 0.4, "kernels": 0.05, "papers": 0.15, "cells": 1.0}
+SHARES = {"check": 0.2, "steps": 0.4, "papers": 0.15, "cells": 1.0}
 """Of the minutes; the last part takes what is left."""
 GRAPHS = "bf16, graphs"
 """The way whose blocks are compiled and then replayed as CUDA graphs: is it worth a setting of a stage?"""
@@ -266,23 +265,6 @@ def layered(network: nn.Module, x: Tensor, device: torch.device, toy: bool) -> R
     return measured(step, device, toy)
 
 
-def kernels(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
-    for length in (64,) if plan.toy else (1024, 4096, 16_384):
-        for states in (16,) if plan.toy else (16, 64):
-            yield f"{length} positions, {states} states", lambda n=length, s=states: convolution(plan, n, s)
-
-
-def convolution(plan: Plan, length: int, states: int) -> Result:
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    import convolutions
-
-    width, batch = sizes(plan, length)
-    only = (
-        ("fft", "direct", "products", "chunks") if plan.toy else ()
-    )  # compiling for a CPU takes minutes and tells nothing
-    return convolutions.compared(length, states, width, batch, plan.device, only)
-
-
 def papers(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
     for task in list(LOOKS)[: 2 if plan.toy else None]:
         for family in ("transformer-rotary", "s4"):
@@ -323,7 +305,7 @@ def trained(plan: Plan, task: str, mixer: str) -> Result:
     return {"rows": [{k: row[k] for k in ("row", "column", "score")} for row in results.to_rows()]}
 
 
-PARTS = {"check": check, "steps": steps, "kernels": kernels, "papers": papers, "cells": cells}
+PARTS = {"check": check, "steps": steps, "papers": papers, "cells": cells}
 
 
 def kept(path: Path) -> set[tuple[str, str]]:
