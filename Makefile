@@ -4,12 +4,14 @@
 #   make demo INSTALLER=uv              install with uv instead of pip
 #   make demo TORCH_INDEX=              take PyTorch from the default index, whatever the machine
 #   make test TEST_FLAGS="-k mixers"    any flag of pytest
+#   make test-machines LANES="avx2"     some lanes of `python tools/machines.py --list`, or --full
 
 VENV ?= .venv
 RUNS ?= runs
 INSTALLER ?= pip
 DEMO_FLAGS ?=
 TEST_FLAGS ?=
+LANES ?=
 WORKERS ?= auto
 
 # Without an NVIDIA driver, gigabytes of CUDA libraries would be downloaded for nothing: the CPU index of
@@ -51,7 +53,7 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-.PHONY: demo test torture test-oldest check lint types contracts dead-code docs env clean help
+.PHONY: demo test torture test-machines check lint types contracts dead-code docs env clean help
 .DEFAULT_GOAL := help
 
 demo: $(VENV)/.installed  ## compare self-pretraining with training from scratch; ends with a table and a report
@@ -63,11 +65,8 @@ test: $(VENV)/.test  ## run the tests
 torture: $(VENV)/.test  ## kill, refuse and harm everything, for up to half an hour; ends with a table
 	$(ONE_THREAD) SPT_TORTURE=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/test_torture.py
 
-test-oldest: pyproject.toml | $(BIN)/python  ## run the smoke demo and some tests on the oldest supported dependencies
-	$(BIN)/python tools/oldest.py > build/oldest.txt
-	$(find_python) && "$$python" -m venv build/oldest
-	build/oldest/bin/python -m pip install -q --disable-pip-version-check $(EXTRA_INDEX) -c build/oldest.txt -e ".[test]"
-	$(ONE_THREAD) build/oldest/bin/python -m pytest -q -p no:cacheprovider tests/runner tests/report tests/data/test_prepared.py
+test-machines: $(VENV)/.test  ## run the numeric tests and a smoke demo as other machines would; ends with a table
+	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX)) $(BIN)/python tools/machines.py --workers $(WORKERS) $(LANES)
 
 check: lint types contracts dead-code  ## lint, formatting, types, import contracts; dead code as advice
 

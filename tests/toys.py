@@ -1,5 +1,6 @@
 """Toys for tests: tasks with unlimited small data, and mixers that break the laws."""
 
+import os
 from typing import Literal
 
 import numpy as np
@@ -85,6 +86,6 @@ class Raises(nn.Module):
 
 
 def settle(seed: int = 0) -> None:
-    """One thread and a known random state."""
-    torch.set_num_threads(1)
+    """As many threads as the environment says, usually one, and a known random state."""
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     torch.manual_seed(seed)

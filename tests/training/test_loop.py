@@ -267,7 +267,7 @@ def test_two_processes_give_the_losses_of_one(tmp_path):
         for a, b in zip(lines(one), lines(two), strict=True):
             # Biases before a batch norm have no gradient but rounding; Adam blows it up, validation shows it.
             if a["kind"] == "train" or result(one)["recipe"]["model"]["norm"] != "batch":
-                assert a["loss"] == pytest.approx(b["loss"], abs=1e-6)
+                assert a["loss"] == pytest.approx(b["loss"], abs=1e-5)
 
 
 # ---- limits, plateaus and criteria
