@@ -77,7 +77,7 @@ class Lane:
     flags: tuple[str, ...] = ()  # what the processor must have, by the names of /proc/cpuinfo
     python: str = ""  # such as 3.12; "": the one that runs this
     dependencies: Literal["tested", "oldest", "newest"] = "tested"
-    user: bool = False  # not root, and a home that cannot be written
+    user: bool = False  # no rights of root, and a home that cannot be written
     tests: tuple[str, ...] = NUMERIC
 
 
@@ -88,7 +88,7 @@ LANES = {
     "avx512": Lane("a processor with AVX-512", AVX512, flags=("avx512f", "avx512bw", "avx512dq", "avx512vl")),
     "threads": Lane("four threads", THREADS),
     "elsewhere": Lane("another locale, time zone and width of terminal", ELSEWHERE),
-    "user": Lane("not root, and a home that cannot be written", user=True),
+    "user": Lane("no rights of root, and a home that cannot be written", user=True),
     "quick": Lane("no AVX, four threads, elsewhere", SSE | THREADS | ELSEWHERE, tests=NUMERIC[:1]),
     "python3.11": Lane("Python 3.11", python="3.11"),
     "python3.12": Lane("Python 3.12", python="3.12"),
@@ -245,12 +245,15 @@ def person(lane: Lane, scratch: Path, python: str) -> tuple[list[str], dict[str,
         return [], variables
     if not shutil.which("setpriv"):
         raise Skipped("no setpriv is here, by which root becomes another user")
-    os.chown(scratch, NOBODY, NOBODY)
-    prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    if subprocess.run([*prefix, python, "-c", ""], capture_output=True, check=False).returncode:
-        # Its Python is in a folder of root: let it read everything, and write nothing still.
-        prefix += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
-    return prefix, variables
+    nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    # A child, too: setpriv still has the rights of root when it starts the first process.
+    again = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
+    if subprocess.run([*nobody, python, "-c", again], capture_output=True, check=False).returncode == 0:
+        os.chown(scratch, NOBODY, NOBODY)
+        return nobody, variables
+    # This Python is in a folder of root, which nobody else may enter: root without its rights comes closest.
+    os.chown(home, NOBODY, NOBODY)
+    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"], variables
 
 
 def interpreter(lane: Lane) -> str:
