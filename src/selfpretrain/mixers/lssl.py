@@ -4,10 +4,9 @@ x'(t) = A x(t) + B u(t),  y(t) = C x(t) + D u(t),  A dense (HiPPO-LegS at the st
 K[l] = C Abar^l Bbar
 
 Every channel needs an inverse and powers of a full matrix: S4 gives A the structure to do without.
-Nothing keeps a trained A stable. With an unstable A (an eigenvalue with a positive real part) the kernel grows
-with its length, and the rounding of the FFT, which is relative to its largest value, reaches all positions:
-later ones then move earlier ones, also in a causal layer. ``spt check lssl`` warns of it; S4, S4D, DSS and the
-LRU keep their A stable.
+Nothing keeps a trained A stable. With an unstable A (an eigenvalue with a positive real part) the kernel
+grows with its length, and the rounding of the FFT, which is relative to its largest value, reaches all
+positions: later ones then move earlier ones, also in a causal layer. ``spt check lssl`` warns of it.
 
 Source: Gu et al. (2021), Combining Recurrent, Convolutional, and Continuous-time Models with Linear State
 Space Layers, section 3.
