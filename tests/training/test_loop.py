@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -114,6 +115,30 @@ def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeyp
     (attempt.path / loop.CHECKPOINT).write_bytes(kept)
     assert equal(weights(run(SPT, Workspace(tmp_path / "cut"))), weights(undisturbed))
     assert lines(stage.path) == lines(Workspace(tmp_path / "undisturbed").stage(SPT.upto(0)).path)
+
+
+def test_an_attempt_that_was_taken_over_is_waited_for(tmp_path):
+    """Another machine takes the attempt away in mid-training, and publishes the stage first."""
+    recipe = SPT.upto(0)
+    elsewhere = run(recipe, Workspace(tmp_path / "elsewhere"))
+    here, told = Workspace(tmp_path / "here").stage(recipe), []
+
+    class TakenAfter(StopAfter):
+        def __call__(self):
+            if super().__call__():
+                (attempt,) = here.attempts
+                attempt.path.rename(tmp_path / "taken")
+                shutil.copytree(elsewhere, here.path)
+                (here.path / "theirs").touch()
+            return False
+
+    with listening(told.append):
+        folder = run(recipe, Workspace(tmp_path / "here", stop=TakenAfter(5)))
+    assert (folder / "theirs").exists()
+    assert here.attempts == []
+    assert equal(weights(folder), weights(elsewhere))
+    assert [event.kind for event in told if event.kind in ("lost", "end")] == ["lost", "end"]
+    assert not (tmp_path / "taken" / "result.json").exists()
 
 
 def test_a_truncated_checkpoint_is_named_with_what_to_do(tmp_path):
