@@ -1,10 +1,11 @@
 """Repeat the comparison of ``make demo`` with other seeds and on other code paths of the processor.
 
-    python tools/demo_repetitions.py docs/demo_repetitions.tsv --repetitions 20 --lanes best,default
+    python tools/demo_repetitions.py docs/demo_repetitions.tsv --repetitions 20 --lanes here,default
 
-A repetition is what ``make demo`` runs for the Transformer: four seeds of three arms. Repetitions start at seed
-2000, which no setting was chosen with. Lanes are kinds of instructions that PyTorch may use; each gives other
-roundings, and therefore other trajectories. Finished repetitions are not run again; failed ones are rows too.
+A repetition is what ``make demo`` runs for the Transformer: four seeds of three arms. Repetitions start at
+seed 2000, which no setting was chosen with. Lanes are kinds of instructions that PyTorch may use; each gives
+other roundings, and therefore other trajectories. Finished repetitions are not run again, and those that
+failed are rows too.
 """
 
 import argparse
@@ -16,16 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import machines
+
 FIRST_SEED = 2_000
 SEEDS = 4
-LANES: dict[str, dict[str, str]] = {
-    "best": {},  # whatever the processor has
-    "default": {  # no vector instructions beyond SSE
-        "ATEN_CPU_CAPABILITY": "default",
-        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
-        "ONEDNN_MAX_CPU_ISA": "SSE41",
-    },
-}
+LANES = ("here", "default")  # of tools/machines.py
 COLUMNS = (
     "lane",
     "first seed",
@@ -57,7 +53,13 @@ def repeat(lane: str, first_seed: int, runs: Path) -> list[str]:
         ),
     ]
     began = time.perf_counter()
-    done = subprocess.run(command, env=os.environ | LANES[lane], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        env=os.environ | dict(machines.LANES[lane].variables),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
     seconds = time.perf_counter() - began

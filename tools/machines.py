@@ -31,7 +31,6 @@ BUILD = ROOT / "build" / "machines"
 NUMERIC = (
     "tests/training/test_golden.py",
     "tests/training/test_step.py",
-    "tests/training/test_streaming.py",
     "tests/training/test_model.py",
     "tests/mixers/ops",
     "tests/mixers/test_golden.py",
