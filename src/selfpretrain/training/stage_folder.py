@@ -116,11 +116,12 @@ class Folder:
         self._upload(name)
         return digest
 
-    def load(self, name: str, digest: str = "") -> tuple[dict[str, Tensor], Json]:
-        """What ``save`` wrote.
+    def load(self, name: str, digest: str = "", mend: str = "") -> tuple[dict[str, Tensor], Json]:
+        """Return what ``save`` wrote.
 
         Args:
             digest: what ``save`` returned then, where that is known; files of before have none.
+            mend: what to do if it is damaged; "": as for files of a stage.
 
         Raises:
             StoreError: if it is damaged, or not what was saved; the message says what to delete.
@@ -137,7 +138,7 @@ class Folder:
             if known and digest and known != digest:
                 raise ValueError("it is of another training than the result beside it")
         except (safetensors.SafetensorError, ValueError, RecursionError) as error:
-            raise StoreError(damaged(path, error, _mend(name))) from error
+            raise StoreError(damaged(path, error, mend or _mend(name))) from error
         if meta.get("format") != str(FORMAT):
             raise ForeignRun(foreign(path, meta.get("format")))
         return tensors, content
