@@ -5,7 +5,7 @@ stages have not all finished is kept, without an outcome.
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,15 +13,18 @@ from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
 from ..system.files import Json, read_json
+from ..system.mirror import bucket_of
 from . import format1
 from .cells import CellResult, StageResult, pooled
-from .evidence import MEND, contradiction
+from .evidence import MEND, Predictions, contradiction
 from .paper_numbers import PaperNumber, look_up
 from .record import CellRecord, ExperimentRecord, TaskRecord
 
 FORMAT = 2
 """The version of study.json that is written; version 1 is still read."""
-FILE, DIGITS = "study.json", 15
+FILE, RESULT, RESTORED = "study.json", "result.json", "restored.json"
+DIGITS = 15
+BESIDE = MEND.format(f"{RESULT} beside it")
 
 T = TypeVar("T")
 
@@ -156,7 +159,8 @@ def read_record(folder: Path) -> ExperimentRecord:
     path = _file(folder)
     if not path.is_file():
         raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")
-    content = read_json(path, (format1.FORMAT, FORMAT), MEND.format(path.name))
+    formats = format1.FORMAT, FORMAT
+    content = read_json(path, formats, MEND.format(path.name), due=lambda it: it.get("format") == FORMAT)
     if content.get("format", format1.FORMAT) == format1.FORMAT:
         content = format1.upgraded(path, content)
     record = parsed(ExperimentRecord, content, path)
@@ -215,20 +219,89 @@ def _cell(record: CellRecord, paper: str, stage: Callable[[str], StageResult | N
 
 
 def read_stage(folder: Path) -> StageResult | None:
-    """The result of a stage; None where it has not finished.
+    """Read the result of a stage; None where it has not finished.
 
     Raises:
-        StoreError: if it is that of another stage, or its predictions do not give its score again.
+        StoreError: if it is damaged, or anything beside it is gone or contradicts it.
     """
-    path = folder / "result.json"
-    if not path.is_file():
+    if not (folder / RESULT).exists():
         return None
-    content = read_json(path, mend=MEND.format(path.name))
-    found = parsed(StageResult, {**content, "folder": folder}, path)
-    for kept in (lambda: None, lambda: found.predictions):  # whose it is comes before what lies beside it
-        if wrong := contradiction(folder.name, content, kept()):
-            raise StoreError(f"{path}: {wrong}; {MEND.format(path.name)}")
+    found, flaws = examined(folder)
+    if flaws:
+        raise flaws[0]
     return found
+
+
+def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
+    """Return a finished stage and all that speaks against it; report, compare and verify ask this alone.
+
+    Raises:
+        StoreError: if its result itself cannot be read.
+    """
+    path = folder / RESULT
+    restored = read_json(folder / RESTORED) if (folder / RESTORED).exists() else {}
+    content = read_json(path, mend=MEND.format(RESULT), due=lambda content: bool(restored) or _named(content))
+    files = {**_digests(restored), **_digests(content)}
+    found = parsed(StageResult, {**content, "files": files, "folder": folder}, path)
+    _fetch(folder, found.files)
+    looks: list[Callable[[], object]] = [
+        lambda: _bear_out(found, content, None),  # whose it is comes before what lies beside it
+        lambda: _same_recipe(found, content),
+        lambda: _sound(folder),
+        lambda: _all_there(found),
+        lambda: found.log,
+        lambda: _bear_out(found, content, found.predictions),
+    ]
+    flaws: list[StoreError] = []
+    for look in looks:
+        try:
+            look()
+        except StoreError as error:
+            flaws.append(error)
+    return found, flaws
+
+
+def _named(result: Json) -> bool:
+    """Whether a result names digests of files beside it: what does so was written with one of its own."""
+    return "files" in result or "weights" in result
+
+
+def _digests(content: Json) -> Json:
+    files = content.get("files", {})
+    return files if isinstance(files, dict) else {"files": files}  # which is no digest, and is refused
+
+
+def _fetch(folder: Path, names: Iterable[str]) -> None:
+    """Get what is kept in a bucket alone, where runs are kept in one."""
+    if bucket := bucket_of(folder):
+        for name in ("recipe.json", "environment.json", "sources.json", *names):
+            if not (folder / name).exists():
+                bucket.download(name, folder / name)
+
+
+def _bear_out(found: StageResult, content: Json, kept: Predictions | None) -> None:
+    if wrong := contradiction(found.folder.name, content, kept):
+        raise StoreError(f"{found.folder / RESULT}: {wrong}; {MEND.format(RESULT)}")
+
+
+def _same_recipe(found: StageResult, content: Json) -> None:
+    path = found.folder / "recipe.json"
+    kept = read_json(path, mend=BESIDE, due=lambda recipe: _named(content))
+    kept.pop("format", None)
+    if kept != content.get("recipe"):
+        raise StoreError(f"{path} is not the recipe of the result beside it; {BESIDE}")
+
+
+def _sound(folder: Path) -> None:
+    read_json(folder / "environment.json", mend=BESIDE)
+    if (folder / "sources.json").exists():
+        read_json(folder / "sources.json", mend=BESIDE)
+
+
+def _all_there(found: StageResult) -> None:
+    for name in found.files:
+        if not (found.folder / name).exists():
+            raise StoreError(f"{found.folder / name} is gone; {BESIDE}")
 
 
 def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:

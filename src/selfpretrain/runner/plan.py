@@ -17,7 +17,7 @@ from ..system.files import FORMAT, Json
 from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, fingerprint
-from ..training.stage_folder import LOG, WEIGHTS, Folder
+from ..training.stage_folder import WEIGHTS, Folder
 from .archive import RESTORED
 from .workspace import Workspace
 
@@ -84,7 +84,6 @@ def stored(recipe: Recipe, folder: Folder) -> Json:
         StoreError: if it is damaged, or of another stage, or its predictions do not give its score.
     """
     result = folder.read("result.json")
-    folder.fetch(LOG, *result.get("files", {}))
     read_stage(folder.path)
     if result.get("recipe") != describe(recipe):
         file = folder.path / "result.json"
