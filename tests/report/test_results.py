@@ -15,6 +15,7 @@ from selfpretrain.errors import ForeignRun, StoreError, UnknownName
 from selfpretrain.report import cells, results
 from selfpretrain.report.analysis import TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
+from selfpretrain.system.files import read_json, write_json
 
 
 def result(folder: Path, name: str = "toy-attention-SPT-0-classify") -> Path:
@@ -180,10 +181,10 @@ def test_the_result_of_another_stage_is_refused(make: Callable, scene: type) -> 
         results.read(folder)
 
 
-def test_files_of_another_training_are_refused(make: Callable, scene: type, edit: Callable) -> None:
+def test_files_of_another_training_are_refused(make: Callable, scene: type) -> None:
     folder = make(scene())
     for name in ("log.jsonl", "predictions.safetensors"):
-        edit(result(folder), lambda content, name=name: content.update(files={name: "0" * 64}))
+        write_json(result(folder), read_json(result(folder)) | {"files": {name: "0" * 64}})
         with pytest.raises(StoreError, match=rf"{name} is damaged"):
             _ = alone(folder).at("attention", "SPT")[0].scored.curve
 
@@ -221,7 +222,7 @@ def test_a_record_comes_back(make: Callable, scene: type) -> None:
     """What is written of a record is what is read of it."""
     folder = make(scene(task="digits", seeds=1), scene(task="bidmc", seeds=1, label="BIDMC"))
     before = results.read_record(folder)
-    (folder / "study.json").write_text(json.dumps({"format": results.FORMAT} | asdict(before)))
+    write_json(folder / "study.json", {"format": results.FORMAT} | asdict(before))
     assert results.read_record(folder) == before
     assert [task.label for task in results.read(folder).tasks] == ["digits", "BIDMC"]
 

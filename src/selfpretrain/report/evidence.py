@@ -108,23 +108,23 @@ def read_log(path: Path, digests: Mapping[str, str]) -> list[Json]:
     """Return the lines of a finished stage's log; none where it has none.
 
     Raises:
-        StoreError: if its digest is known and another, or a line holds no object.
+        StoreError: if its digest is known and another.
     """
     with explained(path, "read"):
         content = path.read_bytes() if path.exists() else b""
     again = MEND.format("result.json beside it")
     if (known := digests.get(path.name)) and digest_of(content) != known:
         raise StoreError(damaged(path, "its content is not what was written", again))
-    found = []
-    for number, line in enumerate(content.splitlines(), 1):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise StoreError(damaged(path, f"line {number} holds no JSON", again)) from error
-        if not isinstance(entry, dict):
-            raise StoreError(damaged(path, f"line {number} holds no object", again))
-        found.append(entry)
-    return found
+    return [entry for line in content.splitlines() if (entry := _entry(line))]
+
+
+def _entry(line: bytes) -> Json:
+    """Return what a line of a log holds; nothing for one that a kill cut short: its step follows again."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return entry if isinstance(entry, dict) else {}
 
 
 def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | None) -> str:
