@@ -286,6 +286,8 @@ def _bear_out(found: StageResult, content: Json, kept: Predictions | None) -> No
 
 def _same_recipe(found: StageResult, content: Json) -> None:
     path = found.folder / "recipe.json"
+    if not path.exists():
+        return
     kept = read_json(path, mend=BESIDE, due=lambda recipe: _named(content))
     kept.pop("format", None)
     if kept != content.get("recipe"):
@@ -293,13 +295,13 @@ def _same_recipe(found: StageResult, content: Json) -> None:
 
 
 def _sound(folder: Path) -> None:
-    read_json(folder / "environment.json", mend=BESIDE)
-    if (folder / "sources.json").exists():
-        read_json(folder / "sources.json", mend=BESIDE)
+    for name in ("environment.json", "sources.json"):
+        if (folder / name).exists():
+            read_json(folder / name, mend=BESIDE)
 
 
 def _all_there(found: StageResult) -> None:
-    for name in found.files:
+    for name in ("recipe.json", "environment.json", *found.files):
         if not (found.folder / name).exists():
             raise StoreError(f"{found.folder / name} is gone; {BESIDE}")
 
