@@ -274,7 +274,7 @@ def _digests(content: Json) -> Json:
 def _fetch(folder: Path, names: Iterable[str]) -> None:
     """Get what is kept in a bucket alone, where runs are kept in one."""
     if bucket := bucket_of(folder):
-        for name in ("recipe.json", "environment.json", "sources.json", *names):
+        for name in ("recipe.json", "environment.json", "log.jsonl", *names):
             if not (folder / name).exists():
                 bucket.download(name, folder / name)
 
