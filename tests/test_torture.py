@@ -522,7 +522,7 @@ def test_hostile_models_studies_and_pages_are_refused(data, done, rows, tmp_path
         path, words = list(asked.items())[i % len(asked)]
         whole = path.read_bytes()
         if i % 8 < 4:
-            content = read_json(path)
+            content = read_json(path, (1, 2))
             swapped(content, at)
             write_json(path, content)
         else:

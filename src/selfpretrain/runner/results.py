@@ -168,7 +168,10 @@ class ExperimentFolder:
     def _results_digest(self) -> str:
         """Changes with the result of any stage."""
         finished = sorted((name, folder) for name, folder in self.stages().items() if folder.finished)
-        found = {name: (folder.path / RESULT).read_bytes() for name, folder in finished}
+        found = {}
+        for name, folder in finished:
+            with explained(folder.path / RESULT, "read"):
+                found[name] = (folder.path / RESULT).read_bytes()
         return sha256_of("", found)[:10]
 
     @property
