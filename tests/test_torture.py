@@ -39,7 +39,7 @@ from selfpretrain.runner.verify import verify
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import describe
 from selfpretrain.studies._running import Request, carry_out, comparison
-from selfpretrain.system.files import LEFTOVER
+from selfpretrain.system.files import LEFTOVER, read_json, write_json
 from selfpretrain.tasks.inspect import baselines
 from selfpretrain.training import loop
 from selfpretrain.training.run_dir import CHECKPOINT, RunDir
@@ -465,6 +465,79 @@ def test_hostile_recipes_and_ledgers_are_refused(data, done, tmp_path):
         if found.traceback or found.code not in (0, 1, 2):
             failures.append((i, found))
     settled("hostile recipes and kept results", failures, tries)
+
+
+ODD = (
+    None,
+    0,
+    -1,
+    10**9,
+    10**30,
+    float("nan"),
+    float("inf"),
+    True,
+    "",
+    "x" * 99,
+    [],
+    {},
+    [[]],
+    {"is": "os:system"},
+)
+"""What may stand in a JSON file where something else should."""
+
+
+def swapped(plain: Any, at: random.Random) -> None:
+    """Put something odd into a random place of what a JSON file holds, or leave something out."""
+    places = list(plain) if isinstance(plain, dict) else list(range(len(plain)))
+    place = at.choice(places)
+    inner = plain[place]
+    if isinstance(inner, dict | list) and inner and at.random() < 0.8:
+        swapped(inner, at)
+    elif at.random() < 0.2:
+        del plain[place]
+    else:
+        plain[place] = at.choice(ODD)
+
+
+def test_hostile_models_studies_and_pages_are_refused(data, done, rows, tmp_path):
+    """Inside of a digest that fits, or in the bytes: refused in one line, or no harm."""
+    from selfpretrain.estimators.classifier import SequenceClassifier
+
+    x = np.random.default_rng(0).normal(size=(24, 8))
+    kind = SequenceClassifier(mixer="attention", objective=None, scale="smoke", device="cpu")
+    kind.fit(x, np.arange(24) % 2).save(tmp_path / "model")
+    np.save(tmp_path / "new.npy", x)
+    shutil.copytree(done, tmp_path / "runs")
+    (study,) = (tmp_path / "runs").glob("compare-*")
+    recipe = tmp_path / "recipe.json"
+    shutil.copy(next(done.glob("stages/*classify*")) / "recipe.json", recipe)
+    runs, model = str(tmp_path / "runs"), str(tmp_path / "model")
+    asked = {
+        tmp_path / "model" / "model.json": ["predict", model, str(tmp_path / "new.npy"), "-o", runs + ".csv"],
+        study / "study.json": ["report", str(study)],
+        study / "pages.json": ["runs", "verify", runs],
+        recipe: ["run", str(recipe), "--runs", str(tmp_path / "own"), "--quiet"],
+    }
+    at, failures, tries = random.Random(5), [], some(8, 200)
+    for i in range(tries):
+        path, words = list(asked.items())[i % len(asked)]
+        whole = path.read_bytes()
+        if i % 8 < 4:
+            content = read_json(path, (1, 2))
+            swapped(content, at)
+            write_json(path, content)
+        else:
+            spoil(path, at)
+        found = did(partial(run, words), tmp_path, bounded)
+        if found.traceback or found.code not in (0, 1, 2):
+            failures.append((words, path.read_text(errors="replace")[:9999], found))
+        path.write_bytes(whole)
+    settled("hostile models, studies, pages and recipes", failures, tries)
+
+
+def bounded() -> None:
+    """Let no more than a few GB be taken."""
+    resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
 
 
 def relined(file: Path, at: random.Random) -> None:

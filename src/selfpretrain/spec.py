@@ -167,14 +167,23 @@ def revive(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
         raise SpecError(f"{plain['is']}: {error}") from error
 
 
-def _kind(name: str, trusted: tuple[str, ...]) -> type:
-    module, _, attribute = MOVED.get(name, name).partition(":")
-    root = module.split(".")[0]
+def demand_trust(name: str, trusted: tuple[str, ...]) -> None:
+    """Refuse a ``module:Class`` from a package that is neither this one nor trusted.
+
+    Raises:
+        SpecError: with the flag that would trust it.
+    """
+    root = name.partition(":")[0].split(".")[0]
     if root not in (__package__, *trusted):
         raise SpecError(f"{name} comes from outside; add --trust {root} if you know and trust that package")
+
+
+def _kind(name: str, trusted: tuple[str, ...]) -> type:
+    module, _, attribute = MOVED.get(name, name).partition(":")
+    demand_trust(module, trusted)
     try:
         kind = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise SpecError(f"{name} cannot be found: {error}") from error
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise SpecError(f"{name} is not a spec")

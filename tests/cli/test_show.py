@@ -21,7 +21,7 @@ from selfpretrain.report.paper_numbers import look_up
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.spec import describe
-from selfpretrain.system.files import read_json
+from selfpretrain.system.files import read_json, write_json
 from selfpretrain.tasks.pathfinder import Pathfinder
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
@@ -83,7 +83,7 @@ def reported(runs, column):
 def edit(path, change):
     content = read_json(path, formats=(1, 2))
     change(content)
-    path.write_text(json.dumps(content))
+    write_json(path, content)
 
 
 def test_a_stage_has_many_names(here, traced):

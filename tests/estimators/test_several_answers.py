@@ -221,14 +221,14 @@ def test_a_task_goes_to_the_estimator_that_suits_it():
 @pytest.mark.slow
 def test_comparisons_have_simple_methods_beside_them(tmp_path):
     import several
-    from selfpretrain.report.analysis import example_error
+    from selfpretrain.report.analysis import over_examples
     from selfpretrain.tasks.inspect.baselines import baseline_scores
 
     model = MultilabelClassifier(**TOY | {"runs": str(tmp_path)}).fit(X, SETS)
     results = model.compare(seeds=2)
     rows, (task,) = results.to_rows(), results.tasks
     control, treatment = (list(task.at("attention", column).values()) for column in ("scratch", "SPT"))
-    assert example_error(task, treatment, control) > 0  # predictions were kept, and give the scores again
+    assert over_examples(task, treatment, control) > 0  # predictions were kept, and give the scores again
     assert {row["column"] for row in rows} == {"scratch", "scratch, tied", "SPT"}
     assert all(row["score"] == row["test_micro F1"] for row in rows)
     told = baseline_scores(several.Several(target="positions"))

@@ -20,7 +20,7 @@ from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import name_of
 from selfpretrain.report.analysis import _correct
 from selfpretrain.report.evidence import Predictions
-from selfpretrain.report.statistics import mean_error
+from selfpretrain.report.statistics import example_half_width
 from selfpretrain.spec import describe, revive
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
@@ -203,7 +203,7 @@ def test_what_examples_add_gives_the_score_again(target):
     assert _correct(kept).mean() == pytest.approx(found.scores["score"])
     rows = np.random.default_rng(0).integers(len(right), size=(200, len(right)))
     resampled = right[rows].sum(1) / asked[rows].sum(1)
-    assert mean_error(_correct(kept)) == pytest.approx(resampled.std(), rel=0.2)
+    assert example_half_width(_correct(kept)) == pytest.approx(1.96 * resampled.std(), rel=0.2)
     assert found.predictions is None
 
 

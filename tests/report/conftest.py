@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 from selfpretrain.report import paper_numbers
 from selfpretrain.report.paper_numbers import PaperNumber
+from selfpretrain.system.files import SEAL, sealed, write_json
 
 COLUMNS = ("scratch", "scratch, tied", "SPT")
 PRETRAIN_STEPS, STEPS = 400, 600
@@ -103,7 +104,7 @@ def write_experiment(runs: Path, scenes: Sequence[Scene], changes: dict[str, Any
     lone = f"compare-{names}-1a2b3c4d5e"
     folder = runs / (lone if content["name"] == "compare" else f"{content['name']}-{content['scale']}")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "study.json").write_text(json.dumps(content, indent=1))
+    write_json(folder / "study.json", content)
     return folder
 
 
@@ -267,6 +268,7 @@ def _write_stage(
         "data": {"split": "train", "rows": 2000, "sha256": "0" * 64},
     }  # fmt: skip
     (folder / "result.json").write_text(json.dumps(result))
+    (folder / "recipe.json").write_text(json.dumps({"format": 1} | result["recipe"]))
     environment = {
         "python": "3.11.7", "torch": "2.13.0+cpu", "numpy": "2.4.6", "selfpretrain": "0.1.0",
         "platform": "Linux-6.1-x86_64-with-glibc2.36", "processor": "x86_64", "device": "cpu", "threads": 1,
@@ -291,10 +293,10 @@ def _write_log(folder: Path, end: float, steps: int, start: float, random: np.ra
 
 
 def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change a JSON file in place."""
+    """Change a JSON file in place; one with a digest gets another."""
     content = json.loads(path.read_text())
     change(content)
-    path.write_text(json.dumps(content))
+    path.write_bytes(sealed(content) if SEAL in content else json.dumps(content).encode())
 
 
 @pytest.fixture(name="edit")

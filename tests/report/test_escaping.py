@@ -23,7 +23,7 @@ SIGNS = [
     *"\\|*_`<>[]()!&;#~^${}%\"'=+-@:.1 \n\t\r\x00\x07\x1b\x7f\x9b\u202e\u2066",
     "](x)", "&lt;", "&#60;", "# ", "- ", "1. ", "---", "~~~", "<b>", "</td>", "<script>", "$x$", "\\input{x}",
     "=1+1", "@SUM(1)", "\x1b[31m", "\x1b]8;;http://x\x07", "[bold]x[/bold]",
-    "{{ page }}", "{% raw %}", "a", "ß",
+    "![", "![x](http://x.y/z.png)", "<img src=x>", "<!--", "<?", "\\!", "{{ page }}", "{% raw %}", "a", "ß",
 ]  # fmt: skip
 HOSTILE = st.lists(st.sampled_from(SIGNS) | st.characters(exclude_categories=["Cs"]), max_size=12).map(
     "".join
@@ -106,7 +106,27 @@ def test_html(text: str) -> None:
     assert not plain(text) or " ".join(seen.letters.split()).count(plain(text)) >= 7
     prose = Letters()  # which is Markdown, and may have links
     prose.feed(html.rendered(text))
-    assert not prose.tags & {"script", "b", "style", "iframe"}
+    assert not prose.tags & {"script", "b", "style", "iframe", "img"}
+
+
+@hostile
+def test_prose_of_a_stranger_loads_and_runs_nothing(text: str) -> None:
+    for prose in (
+        text,
+        f"![{text}](http://x.y/z.png)",
+        f"a <img src=x {text}>",
+        f"[{text}]: http://x\n\n![{text}]",
+    ):
+        tokens = MarkdownIt("commonmark", {"html": True}).parse(markdown.disarmed(prose))
+        kinds = {token.type for token in tokens}
+        kinds |= {child.type for token in tokens for child in token.children or ()}
+        assert not kinds & {"image", "html_inline", "html_block"}, (prose, kinds)
+
+
+def test_emphasis_links_and_code_in_prose_stay() -> None:
+    prose = "It is, a **little**: see [here](http://x.y), `a < b` and 1 < 2!"
+    assert markdown.disarmed(prose) == prose
+    assert '<a href="http://x.y">here</a>' in html.rendered(prose)
 
 
 @hostile
@@ -136,11 +156,15 @@ def test_terminal(text: str) -> None:
 def test_a_whole_experiment_of_hostile_names(make: Callable, scene: type, tmp_path: Path) -> None:
     """Through reading, figures and files."""
     name = NASTY.replace("/", "")
-    folder = make(scene(rows={name: (0.5, 0.52, 0.6)}, seeds=2, test=50, title=NASTY, notes=(NASTY,)))
+    prose = f"![x](http://x.y/z.png) <img src=//x.y/z.png> {NASTY}"
+    told = {"about": {NASTY: prose}, "interpretation": prose}
+    folder = make(scene(rows={name: (0.5, 0.52, 0.6)}, seeds=2, test=50, title=NASTY, notes=(NASTY,)), **told)
     made = {kind: path.read_text() for kind, path in write(folder).items()}
     out = io.StringIO()
     Console(file=out, width=200).print(show(folder))
     for text in (*made.values(), out.getvalue()):
         assert not CONTROLS.search(text)
+    assert "<img" not in made["html"]
+    assert "\n![x](http" not in made["markdown"] and " <img" not in made["markdown"]
     assert "<script>alert" not in made["html"] and "<script>alert" not in made["gain.svg"]
     assert all(line["row"] == plain(name) for line in csv.DictReader(io.StringIO(made["csv"])))

@@ -7,9 +7,10 @@ from safetensors.numpy import save_file
 from selfpretrain.report.analysis import analyse_task
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.cells import CellResult, StageCost, StageResult
+from selfpretrain.report.evidence import Predictions, joined
 from selfpretrain.report.record import CellRecord, Metric, TaskCard, TaskRecord
 from selfpretrain.report.results import TaskResults
-from selfpretrain.report.statistics import mean_error
+from selfpretrain.report.statistics import example_half_width
 
 CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
 ARMS = ("SPT", "scratch, tied")
@@ -55,8 +56,8 @@ def test_a_score_is_that_of_all_answers(tmp_path, right):
 def test_the_interval_rests_on_the_groups_of_all_folds(tmp_path, right):
     analysis = analyse_task(task(tmp_path, right))
     found = analysis.headline[0].estimate
-    by_hand = mean_error((right[0].mean(0) - right[1].mean(0)).astype(float), GROUP)
-    assert found.example_error == pytest.approx(by_hand)
+    by_hand = example_half_width((right[0].mean(0) - right[1].mean(0)).astype(float), GROUP)
+    assert found.over_examples == pytest.approx(by_hand)
     assert not any("groups" in line for line in caveats(analysis))  # six of them, enough
 
 
@@ -64,3 +65,10 @@ def test_a_seed_counts_when_all_of_its_folds_have_finished(tmp_path, right):
     some = task(tmp_path, right, lost=[(0, 1, 2)])
     assert list(some.at("s4d", "SPT")) == [0] and list(some.at("s4d", "scratch, tied")) == [0, 1]
     assert some.missing == 1
+
+
+def test_answers_of_which_there_are_several_are_pooled_as_shares():
+    one = Predictions(np.array([3, 1]), np.array([4, 4]), asked=np.array([4, 2]))
+    other = Predictions(np.array([2]), np.array([5]), asked=np.array([4]))
+    assert joined([one, other]).score() == 6 / 10
+    assert joined([one, Predictions(np.array([2]), np.array([5]))]).asked is None

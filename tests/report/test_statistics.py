@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.metrics import r2_score
 
 from selfpretrain.report import statistics
 from selfpretrain.report.statistics import (
-    NORMAL,
     Estimate,
     bootstrap_bounds,
     estimate,
+    example_half_width,
     fewest,
     holm,
     improvement,
     improvement_bounds,
-    mean_error,
-    r2_error,
+    r2_parts,
     seeds_needed,
     sign_flip,
 )
@@ -52,12 +52,12 @@ def test_known_t_interval() -> None:
 
 
 def test_one_seed_has_no_interval() -> None:
-    found = estimate([0.7], example_error=0.01)
+    found = estimate([0.7], over_examples=0.02)
     assert (found.over_seeds, found.half, found.bounds, found.seed_bounds) == (None, None, None, None)
 
 
 def test_combined_half_width() -> None:
-    assert Estimate(0.0, 3, 0.03, 0.04 / NORMAL).half == pytest.approx(0.05)
+    assert Estimate(0.0, 3, 0.03, 0.04).half == pytest.approx(0.05)
     assert Estimate(0.0, 3, 0.03, None).half == pytest.approx(0.03)
 
 
@@ -67,7 +67,7 @@ def test_combined_interval_is_conservative() -> None:
     for _ in range(1000):
         examples = 0.1 + random.normal(0, 0.5, 150)
         each = examples + random.normal(0, 0.02, (3, 1)) + random.normal(0, 0.4, (3, 150))
-        low, high = estimate(list(each.mean(1)), mean_error(each.mean(0))).bounds or (1, 0)
+        low, high = estimate(list(each.mean(1)), example_half_width(each.mean(0))).bounds or (1, 0)
         held += low <= 0.1 <= high
     assert held / 1000 > 0.945
 
@@ -119,22 +119,23 @@ def test_sign_flip_is_uniform_without_effect() -> None:
     assert np.mean(ps <= 0.5) == pytest.approx(0.5, abs=0.034)
 
 
-def test_r2_error_matches_new_test_sets() -> None:
+def test_r2_interval_matches_new_test_sets() -> None:
     def draw(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         target = random.normal(50, 10, 300)
         return target, target + random.normal(0, 5, 300), target + random.normal(0, 6, 300)
 
     random = np.random.default_rng(11)
     sets = [draw(random) for _ in range(600)]
-    spread = np.std([r2_score(t, a) - r2_score(t, b) for t, a, b in sets])
-    errors = [r2_error(t, (t - a) ** 2, (t - b) ** 2) for t, a, b in sets[:30]]
-    assert np.mean(errors) == pytest.approx(spread, rel=0.12)
-    assert r2_error(sets[0][0], sets[0][1], sets[0][2]) == r2_error(*sets[0])
+    gains = [r2_score(t, a) - r2_score(t, b) for t, a, b in sets]
+    parts = [r2_parts(t, (t - a) ** 2, (t - b) ** 2) for t, a, b in sets]
+    assert [part.mean() for part in parts] == pytest.approx(gains)
+    held = [abs(part.mean() - np.mean(gains)) <= example_half_width(part) for part in parts]
+    assert np.mean(held) == pytest.approx(0.95, abs=0.025)
 
 
-def test_errors_of_too_few_examples_are_unknown() -> None:
-    assert mean_error(np.array([1.0])) is None
-    assert r2_error(np.array([1.0]), np.array([0.0]), np.array([0.0])) is None
+def test_intervals_of_too_few_examples_are_unknown() -> None:
+    assert example_half_width(np.array([1.0])) is None
+    assert example_half_width(np.array([1.0, 2.0]), np.array([7, 7])) is None
 
 
 PS = st.lists(st.none() | st.floats(0, 1), max_size=8)
@@ -209,8 +210,8 @@ def test_examples_that_are_not_independent_enter_the_interval() -> None:
     known, ignored = [], []
     for _ in range(600):
         values = clustered(random, clusters)
-        known.append(abs(values.mean()) <= NORMAL * mean_error(values, clusters))
-        ignored.append(abs(values.mean()) <= NORMAL * mean_error(values))
+        known.append(abs(values.mean()) <= example_half_width(values, clusters))
+        ignored.append(abs(values.mean()) <= example_half_width(values))
     assert np.mean(known) == pytest.approx(0.95, abs=0.03)
     assert np.mean(ignored) < 0.6
 
@@ -220,14 +221,40 @@ def test_examples_that_are_not_independent_enter_the_interval() -> None:
 def test_a_cluster_each_changes_nothing(values: list[float]) -> None:
     differences = np.array(values)
     alone = np.arange(len(values))
-    assert mean_error(differences, alone) == pytest.approx(mean_error(differences), abs=1e-12)
-    assert mean_error(differences, 0 * alone) is None
+    whole = example_half_width(differences)
+    assert example_half_width(differences, 9 * alone) == pytest.approx(whole, abs=1e-12)
+    assert example_half_width(differences, 0 * alone) is None
 
 
-def test_clusters_are_drawn_together_for_r2() -> None:
+@few
+@given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=20))
+def test_clusters_of_one_size_are_as_their_means(means: list[float]) -> None:
+    clusters = np.repeat(np.arange(len(means)), 7)
+    found = example_half_width(np.array(means)[clusters], clusters)
+    assert found == pytest.approx(statistics.t_half_width(means), abs=1e-9)
+
+
+def test_unequal_clusters_are_as_the_matrices_of_the_source_say() -> None:
+    sizes = np.array([10, 21, 45, 95, 200])
+    clusters, values = np.repeat(np.arange(5), sizes), np.random.default_rng(0).normal(size=371)
+    share = sizes / 371
+    means = np.array([values[clusters == cluster].mean() for cluster in range(5)])
+    apart = np.diag(share) @ (np.eye(5) - share)
+    squares = apart.T @ apart
+    error = np.sqrt((share**2).sum() / np.trace(squares) * ((apart @ means) ** 2).sum())
+    degrees = np.trace(squares) ** 2 / np.trace(squares @ squares)
+    assert degrees < 2
+    assert example_half_width(values, clusters) == pytest.approx(stats.t.ppf(0.975, degrees) * error)
+
+
+def test_one_large_cluster_and_a_tiny_one_say_almost_nothing() -> None:
+    clusters = np.repeat([0, 1], [999_999, 1])
+    values = np.random.default_rng(1).normal(size=1_000_000)
+    assert 1 < example_half_width(values, clusters) < 1e3
+
+
+def test_clusters_enter_the_interval_of_r2() -> None:
     random, clusters = np.random.default_rng(0), np.repeat(np.arange(50), 8)
     target, a, b = (clustered(random, clusters) for _ in range(3))
-    squared = (target - 0.5 * a) ** 2, (target - 0.5 * b) ** 2
-    assert r2_error(target, *squared, clusters) > 1.8 * r2_error(target, *squared)
-    alone = r2_error(target, *squared, np.arange(len(target)))
-    assert alone == pytest.approx(r2_error(target, *squared), rel=1e-9)
+    parts = r2_parts(target, (target - 0.5 * a) ** 2, (target - 0.5 * b) ** 2)
+    assert example_half_width(parts, clusters) > 1.8 * example_half_width(parts)

@@ -317,7 +317,7 @@ def test_examples_of_each_task_count_in_the_average() -> None:
             tasks.append(replace(found, gains=(replace(gain, estimate=estimate(gain.values, each)),)))
         (overall,) = together(*tasks).overall
         assert overall.estimate is not None
-        return overall.estimate.example_error
+        return overall.estimate.over_examples
 
     assert error(0.03, 0.04) == pytest.approx(0.025)
     assert error(0.03, None) is None

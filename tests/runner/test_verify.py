@@ -1,5 +1,6 @@
 """``spt runs verify`` names every file that is not what was written; doing what it says brings it back."""
 
+import json
 import random
 import re
 import shutil
@@ -9,6 +10,7 @@ import pytest
 
 import toys
 from selfpretrain.cli.app import run
+from selfpretrain.errors import StoreError
 from selfpretrain.runner.verify import verify
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies._running import Request, carry_out, comparison
@@ -97,7 +99,7 @@ def test_the_files_of_two_stages_are_told_apart(runs):
 
 def test_a_forged_score_with_a_right_digest_is_found(runs, capsys):
     path = sorted(runs.glob("stages/*classify*"))[0] / "result.json"
-    result = read_json(path)
+    result = read_json(path, (1, 2))
     result["scores"]["test"] |= {"score": 0.99, "accuracy": 0.99}
     write_json(path, result)
     assert run(["runs", "verify", str(runs)]) == 1
@@ -115,3 +117,107 @@ def test_unfinished_and_left_over_is_only_noted(runs):
 def test_where_nothing_is_there_is_nothing_to_verify(tmp_path, capsys):
     assert run(["runs", "verify", str(tmp_path)]) == 1
     assert "give a folder of runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["results.csv", "report.html", "pages.json", "gain.svg"])
+def test_a_finished_compare_makes_its_pages_again(runs, name):
+    before = rows(runs)
+    (page,) = runs.glob(f"compare-*/{name}")
+    whole = page.read_bytes()
+    page.unlink()
+    assert rows(runs) == before and page.exists() and not wrong(runs)
+    page.write_bytes(whole.replace(b"5", b"6") + b" ")
+    assert wrong(runs) and rows(runs) == before and not wrong(runs)
+
+
+def test_exchanged_arms_are_planned_again(runs):
+    """With a digest that fits: only who knows the plan can tell."""
+    before, (path,) = rows(runs), runs.glob("compare-*/study.json")
+    write_json(path, exchanged(read_json(path, (1, 2))))
+    assert rows(runs) == before and exchanged(read_json(path, (1, 2))) != read_json(path, (1, 2))
+
+
+def exchanged(study):
+    """The same but for two arms of which each has the stages of the other."""
+    cells = {cell["column"]: cell for cell in study["tasks"][0]["cells"]}
+    one, other = cells["scratch"], cells["SPT"]
+    one["stages"], other["stages"] = other["stages"], one["stages"]
+    return study
+
+
+def without_digest(path, change):
+    content = read_json(path, (1, 2))
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+FORGERIES = {
+    "a score": lambda result: result["scores"]["test"].update(score=0.99, accuracy=0.99),
+    "a score of validation": lambda result: result["scores"]["val"].update(score=0.99),
+    "compute": lambda result: result["cost"].update(flops=1.0),
+    "an objective": lambda result: result.update(objective="own"),
+}
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+@pytest.mark.parametrize("predictions", [True, False], ids=["", "no predictions"])
+def test_what_verify_sees_report_and_compare_see(runs, what, predictions, capsys):
+    stage = sorted(runs.glob("stages/*classify*"))[0]
+    without_digest(stage / "result.json", FORGERIES[what])
+    if not predictions:
+        (stage / "predictions.safetensors").unlink()
+    refused_by_all(runs, str(stage), capsys)
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "environment.json", "predictions.safetensors", "log.jsonl"])
+def test_what_is_gone_beside_a_result_is_missed_by_all(runs, name, capsys):
+    stage = sorted(runs.glob("stages/*classify*"))[0]
+    (stage / name).unlink()
+    refused_by_all(runs, str(stage / name), capsys)
+
+
+def test_a_renamed_objective_is_refused_whatever_its_digest(runs, capsys):
+    path = sorted(runs.glob("stages/*classify*"))[0] / "result.json"
+    write_json(path, read_json(path, (1, 2)) | {"objective": "own"})
+    refused_by_all(runs, "it says objective 'own', its recipe 'classify'", capsys)
+
+
+def test_a_line_of_a_log_that_is_none_is_refused_by_all(runs, capsys):
+    path = sorted(runs.glob("stages/*classify*"))[0] / "log.jsonl"
+    path.write_text(path.read_text() + "garbage}\n")
+    refused_by_all(runs, str(path), capsys)
+
+
+@pytest.mark.parametrize("name", ["result.json", "log.jsonl", "recipe.json", "predictions.safetensors"])
+def test_a_folder_in_place_of_a_file_is_refused_by_all(runs, name, capsys):
+    path = sorted(runs.glob("stages/*classify*"))[0] / name
+    path.unlink()
+    path.mkdir()
+    refused_by_all(runs, str(path), capsys)
+
+
+def test_a_plan_without_its_digest_is_refused_by_all(runs, capsys):
+    (path,) = runs.glob("compare-*/study.json")
+    without_digest(path, exchanged)
+    refused_by_all(runs, f"{path} is damaged (its digest, content_sha256, is gone)", capsys)
+
+
+@pytest.mark.parametrize(
+    "content", [{}, {"files": []}, {"files": {"../x": 1}}, {"files": {"/dev/zero": "0"}}]
+)
+def test_pages_that_nothing_is_known_of_are_named_and_made_again(runs, content):
+    before, (path,) = rows(runs), runs.glob("compare-*/pages.json")
+    write_json(path, content)
+    assert all(f"spt report {path.parent} makes it again" in line for line in wrong(runs)) and wrong(runs)
+    assert rows(runs) == before and not wrong(runs)
+
+
+def refused_by_all(runs, said, capsys):
+    """By verify, report and compare, each in one line."""
+    assert any(said in line for line in wrong(runs)), wrong(runs)
+    (study,) = runs.glob("compare-*")
+    assert run(["report", str(study)]) == 1
+    told = capsys.readouterr().err
+    assert said in told and "unforeseen" not in told
+    with pytest.raises(StoreError, match=re.escape(said)):
+        rows(runs)

@@ -35,10 +35,9 @@ def show(model: ModelFolder) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from ..estimators.card import card
-    from ..estimators.saving import about_of
+    from ..estimators.saving import card_of
 
-    Console().print(Markdown(card(about_of(model)).split("---\n", 2)[2]))
+    Console().print(Markdown(card_of(model).split("---\n", 2)[2]))
 
 
 @app.command()

@@ -34,7 +34,10 @@ def run_recipe(
         raise SpecError(f"there is no file {recipe}")
     plain = read_json(recipe, edited=True)
     plain.pop("format", None)
-    revived = revive(plain, tuple(trust or ()))
+    try:
+        revived = revive(plain, tuple(trust or ()))
+    except RecursionError as error:
+        raise SpecError(f"{recipe} is nested too deeply to be a recipe") from error
     if not isinstance(revived, Recipe):
         raise SpecError(f"{recipe} does not hold a recipe, but a {type(revived).__name__}")
     with at_work(workspace_of(runs, device, "1", quiet)) as workspace:

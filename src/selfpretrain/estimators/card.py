@@ -3,8 +3,7 @@
 from jinja2 import Environment, StrictUndefined
 
 from ..errors import printable
-from ..registry import name_of
-from ..spec import revive
+from ..spec import is_ours
 from ..system.files import Json
 
 TEXT = """\
@@ -99,10 +98,16 @@ def card(said: Json) -> str:
             test=said["scores"].get("test"),
             classes={printable(name): each for name, each in said["scores"].get("classes", {}).items()},
             reliable="reliability" in said["scores"],
-            mixer=name_of(revive(said["model"]["mixer"], (said["model"]["mixer"]["is"].split(".")[0],))),
+            mixer=_mixer(said["model"]["mixer"]["is"]),
             model=said["model"],
             members=said["members"],
             stages=", then ".join(stage["objective"]["is"].rpartition(":")[2].lower() for stage in stages)
             or "unknown",
         )
     )
+
+
+def _mixer(identity: str) -> str:
+    """Return the name of a mixer, without importing what comes from outside."""
+    module, _, kind = identity.partition(":")
+    return module.rpartition(".")[2].replace("_", "-") if is_ours(module) else printable(kind.lower())

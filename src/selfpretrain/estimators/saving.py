@@ -6,6 +6,9 @@ README.md            a card for people, see ``card``
 reliability.svg      of a classifier that was scored: how often it is right, by how sure it is
 """
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,11 @@ import torch
 
 from .. import __version__
 from ..data.prepared import FORM
-from ..errors import SpecError, StoreError
+from ..errors import SelfPretrainError, SpecError, StoreError
 from ..objectives.base import Objective
 from ..runner.workspace import Workspace
-from ..spec import describe, revive
-from ..system.files import FORMAT, Json, write_text
+from ..spec import demand_trust, describe, revive
+from ..system.files import FORMAT, Json, damaged, read_json, write_text
 from ..training.model import Model
 from ..training.recipe import Recipe
 from ..training.run_dir import WEIGHTS, RunDir
@@ -34,6 +37,7 @@ from .regressor import SequenceRegressor
 from .reliability import Reliability
 
 FILE = "model.json"
+AGAIN = "take the model again from its run (spt model take), or from a copy"
 KINDS = {
     kind.__name__: kind
     for kind in (
@@ -97,19 +101,29 @@ def about(estimator: SequenceEstimator) -> Json:
 
 
 def about_of(folder: str | Path) -> Json:
-    """What a folder says of its model, besides the weights.
+    """Return what a folder says of its model, besides the weights.
 
     Raises:
-        StoreError: if it holds none.
+        StoreError: if it holds none, or a damaged one.
     """
-    place = RunDir(Path(folder))
-    if not place.has(FILE):
+    path = Path(folder) / FILE
+    if not path.exists():
         raise StoreError(f"{folder} holds no model: there is no {FILE}; spt fit ... -o {folder} makes one")
-    return place.read(FILE)
+    return read_json(path, mend=AGAIN)
+
+
+def card_of(folder: str | Path) -> str:
+    """Return the card of the model in a folder, as Markdown.
+
+    Raises:
+        StoreError: if it holds none, or a damaged one.
+    """
+    with _read(Path(folder)):
+        return card(about_of(folder))
 
 
 def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> SequenceEstimator:
-    """The estimator that ``save`` wrote, on whatever device there is.
+    """Return the estimator that ``save`` wrote, on whatever device there is.
 
     Args:
         trust: packages from outside whose mixers may be loaded.
@@ -118,31 +132,74 @@ def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) 
         StoreError: if the folder holds no model, or a damaged one.
         SpecError: if it needs a package that is not trusted.
     """
-    place, said = RunDir(Path(folder)), about_of(folder)
-    try:
-        settings = {key: revive(value, trust) for key, value in said["settings"].items()}
-        estimator = KINDS[said["kind"]](**settings, device=device)
+    place, said = Path(folder), about_of(folder)
+    with _read(place):
+        estimator = _settled(said, device, trust)
         model, objective = revive(said["model"], trust), revive(said["objective"], trust)
-        form = FORM.validate_python(said["form"])
-        tensors = place.load(WEIGHTS, said["weights"])[0]
-        networks = tuple(
-            _network(model, objective, form, tensors, f"{i}.") for i in range(int(said["members"]))
-        )
-        estimator.predictor_ = Predictor(model, objective, form, networks, float(said["temperature"]))
+        form = FORM.validate_python(_finite(said["form"]))
+        tensors = RunDir(place).load(WEIGHTS, said["weights"], AGAIN)[0]
+        members = {name.partition(".")[0] for name in tensors}
+        if said["members"] != len(members):
+            raise ValueError(f"members {said['members']!r}, but weights of {len(members)}")
+        networks = tuple(_network(model, objective, form, tensors, f"{i}.") for i in range(len(members)))
+        temperature = float(said["temperature"])
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"temperature {temperature}")
+        estimator.predictor_ = Predictor(model, objective, form, networks, temperature)
         if said["classes"]:
-            estimator.classes_ = labels_from([_label(plain) for plain in said["classes"]])
-        estimator.scores_, estimator.data_facts_ = said["scores"], said["data"]
+            estimator.classes_ = _classes(said["classes"], form.target)
+        if not isinstance(said["reading"], dict | None):
+            raise TypeError("reading")
+        estimator.scores_, estimator.data_facts_ = dict(said["scores"]), dict(said["data"])
         estimator.reading_ = said["reading"]
         estimator.recipes_ = [revive(recipe, trust) for recipe in said["recipes"]]
         estimator.validation_scores_ = said["scores"]["val"]
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        if isinstance(error, SpecError):
-            raise
-        raise StoreError(f"{place.path / FILE} is damaged: {type(error).__name__}: {error}") from error
-    if said.get("features") is not None:
-        estimator.n_features_in_ = said["features"]
-    estimator.predictor_.to(Workspace.of(Path(folder), device, "1").device)
+        if said.get("features") is not None:
+            estimator.n_features_in_ = int(said["features"])
+    estimator.predictor_.to(Workspace.of(place, device, "1").device)
     return estimator
+
+
+@contextmanager
+def _read(folder: Path) -> Iterator[None]:
+    """Turn whatever goes wrong with what a model says of itself into one line.
+
+    Raises:
+        StoreError: naming its file; errors of this package stay as they are.
+    """
+    try:
+        yield
+    except SelfPretrainError:
+        raise
+    except Exception as error:  # it may hold anything at all
+        raise StoreError(damaged(folder / FILE, f"{type(error).__name__}: {error}", AGAIN)) from error
+
+
+def _settled(said: Json, device: str, trust: tuple[str, ...]) -> SequenceEstimator:
+    """Return an estimator with the settings of a model; modules that these name are trusted, or refused."""
+    settings = {key: revive(value, trust) for key, value in said["settings"].items() if key not in ELSEWHERE}
+    for value in settings.values():
+        if isinstance(value, str) and ":" in value:
+            demand_trust(value, trust)
+    return KINDS[said["kind"]](**settings, device=device)
+
+
+def _finite(plain: Any) -> Any:
+    """Return what JSON holds, if no number in it is infinite or none at all."""
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ValueError(f"a number is {plain}")
+    for value in plain.values() if isinstance(plain, dict) else plain if isinstance(plain, list) else ():
+        _finite(value)
+    return plain
+
+
+def _classes(plain: list[Any], target: Any) -> np.ndarray:
+    labels = [_label(label) for label in plain]
+    if len(set(labels)) < len(labels):
+        raise ValueError("two classes are equal")
+    if len(labels) != target.outputs:
+        raise ValueError(f"{len(labels)} classes, but {target.outputs} answers")
+    return labels_from(labels)
 
 
 def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor]) -> SequenceEstimator:
@@ -163,11 +220,29 @@ def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor]) -> SequenceEst
 
 
 def _network(model: Model, objective: Objective, form: Any, tensors: Any, prefix: str) -> Any:
+    mine = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    blocks = {name.split(".")[1] for name in mine if name.startswith("blocks.")}
+    if len(blocks) != model.depth:
+        raise ValueError(f"depth {model.depth}, but weights of {len(blocks)} blocks")
+    _refuse_other_shapes(model, objective, form, mine)
     with torch.random.fork_rng(devices=[]):
         network = model.build(form, objective.head(form, model.width, model.pooling))
-    mine = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
     network.load_state_dict(mine)
     return network.eval()
+
+
+def _refuse_other_shapes(model: Model, objective: Objective, form: Any, tensors: Any) -> None:
+    """Compare the shapes of weights with those of the network before it takes memory."""
+    try:
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            outline = model.build(form, objective.head(form, model.width, model.pooling))
+    except (RuntimeError, NotImplementedError, TypeError):  # some start from numbers that are worked out
+        return
+    for name, parameter in outline.state_dict().items():
+        if name in tensors and tensors[name].shape != parameter.shape:
+            raise ValueError(
+                f"{name} has shape {tuple(parameter.shape)}, its weights {tuple(tensors[name].shape)}"
+            )
 
 
 def _plain(label: Any) -> Any:

@@ -16,7 +16,7 @@ from .evidence import CLOSE, Predictions
 from .paper_numbers import PAPERS, PaperNumber
 from .record import Metric
 from .results import ExperimentResults, TaskResults
-from .statistics import Estimate, estimate, mean_error, r2_error, sign_flip
+from .statistics import Estimate, estimate, example_half_width, r2_parts, sign_flip
 
 RowColumn = tuple[str, str]
 """A row and a column."""
@@ -208,7 +208,7 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
         return Difference(a, b, (), (), None, Standing.NOTHING)
     ours, theirs = [ours_by_seed[s] for s in seeds], [theirs_by_seed[s] for s in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
-    mean = estimate(values, example_error(task, ours, theirs))
+    mean = estimate(values, over_examples(task, ours, theirs))
     return Difference(a, b, seeds, values, mean, judge(mean, task.record.metric.tie))
 
 
@@ -219,10 +219,10 @@ def _mean_difference(found: Sequence[Difference], tie: float) -> Difference | No
     if not seeds:
         return None
     values = tuple(float(np.mean([of[seed] for of in by_seed])) for seed in seeds)
-    errors = [each.estimate.example_error for each in found if each.estimate]
-    known = [error for error in errors if error is not None]
-    error = float(np.linalg.norm(known)) / len(found) if len(known) == len(found) else None
-    mean = estimate(values, error)
+    halves = [each.estimate.over_examples for each in found if each.estimate]
+    known = [half for half in halves if half is not None]
+    half = float(np.linalg.norm(known)) / len(found) if len(known) == len(found) else None
+    mean = estimate(values, half)
     return Difference(found[0].a, found[0].b, seeds, values, mean, judge(mean, tie))
 
 
@@ -241,10 +241,10 @@ def judge(difference: Estimate, tie: float) -> Standing:
     return next((standing for standing, holds in rules.items() if holds), Standing.UNCLEAR)
 
 
-def example_error(
+def over_examples(
     task: TaskResults, ours: Sequence[CellResult], theirs: Sequence[CellResult]
 ) -> float | None:
-    """Standard error of the mean difference due to the choice of test examples; None if it is unknown.
+    """Return the half-width that the choice of test examples gives the mean difference; None if unknown.
 
     Unknown where predictions were not kept, or do not reproduce the score (another metric).
     """
@@ -260,9 +260,11 @@ def example_error(
         )
     clusters = next((answers.cluster for answers in a + b if answers.cluster is not None), None)
     if kind != "reals":
-        return mean_error(_mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b]), clusters)
-    target = a[0].target.astype(np.float64)
-    return r2_error(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]), clusters)
+        parts = _mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b])
+    else:
+        squared = _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b])
+        parts = r2_parts(a[0].target.astype(np.float64), *squared)
+    return example_half_width(parts, clusters)
 
 
 def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> list[str]:

@@ -87,9 +87,10 @@ def _clusters(analysis: TaskAnalysis) -> list[str]:
     examples, groups = _tested(analysis)
     if not 0 < groups < ENOUGH_GROUPS:
         return []
+    widened = " Intervals of differences take each group as one observation, so they are wide."
     return [
         f"The {examples} test examples are of {format.plural(groups, 'group')} (patients, speakers, files or"
-        f" the like): scores say how well these are known, and little of others."
+        f" the like): scores say how well these are known, and little of others.{widened * (groups > 1)}"
     ]
 
 
@@ -106,7 +107,7 @@ def _no_examples(analysis: TaskAnalysis) -> list[str]:
     known = [found.estimate for found in analysis.headline if found.estimate is not None]
     if known and _tested(analysis)[1] == 1:
         return ["Intervals hold for seeds alone: of one group, nothing can be said about others."]
-    if not any(found.example_error is None for found in known):
+    if not any(found.over_examples is None for found in known):
         return []
     return [
         "Some intervals hold for seeds alone: test predictions were not kept, or do not reproduce the score, "

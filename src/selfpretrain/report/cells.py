@@ -1,6 +1,5 @@
 """What has come of a cell: its stages, and of several folds the answers of all of them."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -58,8 +57,17 @@ class StageResult:
         Raises:
             StoreError: if the log is not what was written.
         """
-        points = [_point(line) for line in read_log(self.folder / "log.jsonl", self.files)]
+        points = map(_point, self.log)
         return tuple(sorted({p.step: p for p in points if p is not None}.values(), key=lambda p: p.step))
+
+    @cached_property
+    def log(self) -> list[Json]:
+        """The lines that were logged while it was trained; none where no log was kept.
+
+        Raises:
+            StoreError: if the log is not what was written.
+        """
+        return read_log(self.folder / "log.jsonl", self.files)
 
     @cached_property
     def source(self) -> str:
@@ -155,11 +163,8 @@ def pooled(folds: Sequence[CellResult]) -> CellResult:
     return replace(folds[0], stages=(*before, replace(last, scores=scores, folds=parts)))
 
 
-def _point(line: str) -> ValidationPoint | None:
-    try:
-        entry = json.loads(line)
-    except ValueError:  # a line cut short by a kill: its step is logged again after resuming
+def _point(entry: Json) -> ValidationPoint | None:
+    step, score = entry.get("step"), entry.get("score")
+    if entry.get("kind") != "val" or not isinstance(step, int) or not isinstance(score, int | float):
         return None
-    if entry.get("kind") != "val" or not math.isfinite(entry.get("score", math.nan)):
-        return None
-    return ValidationPoint(int(entry["step"]), float(entry["score"]))
+    return ValidationPoint(step, float(score)) if math.isfinite(score) else None

@@ -1,7 +1,8 @@
 """Whether a result is borne out: it is of the stage it lies in, and its predictions give its score again."""
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from ..system.files import damaged, digest_of, explained, sha256_of
+from ..system.files import Json, damaged, digest_of, explained, sha256_of
 
 OURS = ("classify", "regress", "multilabel", "segment")
 """Objectives whose score is accuracy, F1 or R2; those of others may be scored as they like."""
+OBJECTIVES = "selfpretrain.objectives"
 CLOSE = 1e-4
 """Difference of two scores, relative where they are large, that the order of summation may make."""
 MEND = "delete this one file, {}, and run again"
@@ -53,7 +55,7 @@ class Predictions:
 
 
 def joined(parts: Sequence[Predictions | None]) -> Predictions | None:
-    """Answers on several test splits, one after the other; None where some were not kept.
+    """Return answers on several test splits, one after the other; None where some were not kept.
 
     No two splits share a cluster.
     """
@@ -63,10 +65,12 @@ def joined(parts: Sequence[Predictions | None]) -> Predictions | None:
     own = [np.arange(len(part.target)) if part.cluster is None else part.cluster for part in found]
     named = np.concatenate([np.stack([np.full_like(each, at), each]) for at, each in enumerate(own)], axis=1)
     clusters = np.unique(named, axis=1, return_inverse=True)[1].ravel()
-    prediction, target = (
-        np.concatenate([vars(part)[name] for part in found]) for name in ("prediction", "target")
-    )
-    return Predictions(prediction, target, None if clusters.max() + 1 == len(target) else clusters)
+    everywhere = [name for name in vars(found[0]) if all(vars(part)[name] is not None for part in found)]
+    arrays: dict[str, NDArray[Any]] = {
+        name: np.concatenate([vars(part)[name] for part in found]) for name in everywhere
+    }
+    whole = Predictions(**arrays)
+    return replace(whole, cluster=None if clusters.max() + 1 == len(clusters) else clusters)
 
 
 def read_predictions(path: Path, known: str = "") -> Predictions | None:
@@ -100,19 +104,27 @@ def read_predictions(path: Path, known: str = "") -> Predictions | None:
     return found
 
 
-def read_log(path: Path, digests: Mapping[str, str]) -> list[str]:
-    """The lines of a stage's log; none where it has none.
+def read_log(path: Path, digests: Mapping[str, str]) -> list[Json]:
+    """Return the lines of a finished stage's log; none where it has none.
 
     Raises:
         StoreError: if its digest is known and another.
     """
     with explained(path, "read"):
         content = path.read_bytes() if path.exists() else b""
+    again = MEND.format("result.json beside it")
     if (known := digests.get(path.name)) and digest_of(content) != known:
-        raise StoreError(
-            damaged(path, "its content is not what was written", MEND.format("result.json beside it"))
-        )
-    return content.decode("utf-8", "replace").splitlines()
+        raise StoreError(damaged(path, "its content is not what was written", again))
+    return [entry for line in content.splitlines() if (entry := _entry(line))]
+
+
+def _entry(line: bytes) -> Json:
+    """Return what a line of a log holds; nothing for one that a kill cut short: its step follows again."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return entry if isinstance(entry, dict) else {}
 
 
 def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | None) -> str:
@@ -123,6 +135,9 @@ def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | Non
     """
     if not stage.endswith(str(result.get("fingerprint") or "no fingerprint")):
         return "it is the result of another stage"
+    planned = _objective_of(result.get("recipe"))
+    if planned and planned != result.get("objective"):
+        return f"it says objective {str(result.get('objective'))[:40]!r}, its recipe {planned!r}"
     test = result.get("scores", {}).get("test") or {}
     if kept is None or not test:
         return ""
@@ -132,3 +147,13 @@ def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | Non
         if name in test and not np.isclose(test[name], again, CLOSE, CLOSE, equal_nan=True):
             return f"it says {name} {test[name]:.6g}, its predictions give {again:.6g}"
     return ""
+
+
+def _objective_of(recipe: object) -> str:
+    """Return the name of the last stage's objective; "" where the recipe has none of ours."""
+    try:
+        module = recipe["stages"][-1]["objective"]["is"].partition(":")[0]  # type: ignore[index]
+    except (KeyError, IndexError, TypeError, AttributeError):  # it is read again where it is used
+        return ""
+    package, _, file = module.rpartition(".")
+    return str(file.replace("_", "-")) if package == OBJECTIVES else ""

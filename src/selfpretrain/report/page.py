@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..system.files import FORMAT, digest_of, write_json, write_text
+from ..errors import StoreError
+from ..system.files import FORMAT, damaged, digest_of, explained, read_json, write_json, write_text
 from . import certainty, classes, facts, fit, format, pictures, plain, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
@@ -71,6 +72,28 @@ def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
     digests = {name: digest_of(text.encode()) for name, text in made.values()}
     write_json(folder / DIGESTS, {"format": FORMAT, "files": digests})
     return {kind: folder / name for kind, (name, _) in made.items()}
+
+
+def altered(folder: Path) -> list[StoreError]:
+    """Return what is wrong with the pages that were written into a folder, an error for each of them."""
+    path, mend = folder / DIGESTS, f"spt report {folder} makes it again"
+    try:
+        files = read_json(path, mend=mend, due=lambda content: True).get("files")
+        if not isinstance(files, dict):
+            raise StoreError(damaged(path, "it names no files", mend))
+    except StoreError as error:
+        return [error]
+    found = []
+    for name, digest in files.items():
+        page = folder / Path(name).name  # beside it, whatever is claimed
+        if not page.is_file():
+            found.append(StoreError(f"{page} is gone; {mend}"))
+            continue
+        with explained(page, "read"):
+            content = page.read_bytes()
+        if digest_of(content) != digest:
+            found.append(StoreError(damaged(page, "its content is not what was written", mend)))
+    return found
 
 
 def write_pdf(folder: Path, analysis: Analysis) -> list[Path]:

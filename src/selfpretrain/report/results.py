@@ -14,13 +14,15 @@ from typing import Any, TypeVar, cast
 from ..errors import StoreError
 from ..system.files import Json, read_json
 from .cells import CellResult, StageResult, pooled
-from .evidence import MEND, contradiction
+from .evidence import MEND, Predictions, contradiction
 from .paper_numbers import PaperNumber, look_up
 from .record import CellRecord, ExperimentRecord, TaskRecord
 
 FORMAT = 2
 """The version of study.json."""
-FILE, DIGITS = "study.json", 15
+FILE, RESULT, RESTORED = "study.json", "result.json", "restored.json"
+DIGITS = 15
+BESIDE = MEND.format(f"{RESULT} beside it")
 
 T = TypeVar("T")
 
@@ -155,7 +157,7 @@ def read_record(folder: Path) -> ExperimentRecord:
     path = folder / FILE
     if not path.is_file():
         raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")
-    content = read_json(path, (FORMAT,), MEND.format(path.name))
+    content = read_json(path, (FORMAT,), MEND.format(path.name), due=lambda it: it.get("format") == FORMAT)
     record = parsed(ExperimentRecord, content, path)
     if wrong := _wrong(record):
         raise StoreError(f"{path}: {wrong}; run the study again")
@@ -205,20 +207,82 @@ def _cell(record: CellRecord, paper: str, stage: Callable[[str], StageResult | N
 
 
 def read_stage(folder: Path) -> StageResult | None:
-    """The result of a stage; None where it has not finished.
+    """Read the result of a stage; None where it has not finished.
 
     Raises:
-        StoreError: if it is that of another stage, or its predictions do not give its score again.
+        StoreError: if it is damaged, or anything beside it is gone or contradicts it.
     """
-    path = folder / "result.json"
-    if not path.is_file():
+    if not (folder / RESULT).exists():
         return None
-    content = read_json(path, mend=MEND.format(path.name))
-    found = parsed(StageResult, {**content, "folder": folder}, path)
-    for kept in (lambda: None, lambda: found.predictions):  # whose it is comes before what lies beside it
-        if wrong := contradiction(folder.name.partition(".part-")[0], content, kept()):
-            raise StoreError(f"{path}: {wrong}; {MEND.format(path.name)}")
+    found, flaws = examined(folder)
+    if flaws:
+        raise flaws[0]
     return found
+
+
+def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
+    """Return a finished stage and all that speaks against it; report, compare and verify ask this alone.
+
+    Raises:
+        StoreError: if its result itself cannot be read.
+    """
+    path = folder / RESULT
+    restored = read_json(folder / RESTORED) if (folder / RESTORED).exists() else {}
+    content = read_json(path, mend=MEND.format(RESULT), due=lambda content: bool(restored) or _named(content))
+    files = {**_digests(restored), **_digests(content)}
+    found = parsed(StageResult, {**content, "files": files, "folder": folder}, path)
+    looks: list[Callable[[], object]] = [
+        lambda: _bear_out(found, content, None),  # whose it is comes before what lies beside it
+        lambda: _same_recipe(found, content),
+        lambda: _sound(folder),
+        lambda: _all_there(found),
+        lambda: found.log,
+        lambda: _bear_out(found, content, found.predictions),
+    ]
+    flaws: list[StoreError] = []
+    for look in looks:
+        try:
+            look()
+        except StoreError as error:
+            flaws.append(error)
+    return found, flaws
+
+
+def _named(result: Json) -> bool:
+    """Whether a result names digests of files beside it: what does so was written with one of its own."""
+    return "files" in result or "weights" in result
+
+
+def _digests(content: Json) -> Json:
+    files = content.get("files", {})
+    return files if isinstance(files, dict) else {"files": files}  # which is no digest, and is refused
+
+
+def _bear_out(found: StageResult, content: Json, kept: Predictions | None) -> None:
+    if wrong := contradiction(found.folder.name.partition(".part-")[0], content, kept):
+        raise StoreError(f"{found.folder / RESULT}: {wrong}; {MEND.format(RESULT)}")
+
+
+def _same_recipe(found: StageResult, content: Json) -> None:
+    path = found.folder / "recipe.json"
+    if not path.exists():
+        return
+    kept = read_json(path, mend=BESIDE, due=lambda recipe: _named(content))
+    kept.pop("format", None)
+    if kept != content.get("recipe"):
+        raise StoreError(f"{path} is not the recipe of the result beside it; {BESIDE}")
+
+
+def _sound(folder: Path) -> None:
+    for name in ("environment.json", "sources.json"):
+        if (folder / name).exists():
+            read_json(folder / name, mend=BESIDE)
+
+
+def _all_there(found: StageResult) -> None:
+    for name in ("recipe.json", "environment.json", *found.files):
+        if not (found.folder / name).exists():
+            raise StoreError(f"{found.folder / name} is gone; {BESIDE}")
 
 
 def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:

@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
-NORMAL = 1.959963984540054
-"""97.5 % point of the normal distribution."""
 FEWEST = 6
 """Seeds from which an exact two-sided test can reach p < 0.05: 2 / 2**6 = 0.031."""
 ENUMERATED = 16
@@ -45,20 +43,23 @@ class Estimate:
 
     mean: float
     n: int  # seeds
-    over_seeds: float | None  # half-width of the 95 % t-interval; None for one seed
-    example_error: float | None = None  # standard error due to the choice of test examples; None if unknown
+    over_seeds: float | None  # half-width of the 95 % t-interval over seeds; None for one seed
+    over_examples: float | None = None  # of the one over test examples or groups of them; None if unknown
 
     @property
     def half(self) -> float | None:
         """Half-width of the combined 95 % interval; None for one seed.
 
-        sqrt((t * s / sqrt(n))**2 + (1.96 * example_error)**2)
+        sqrt(over_seeds**2 + over_examples**2), each the t quantile of its own degrees times its own error
 
-        Conservative: the part of the examples' noise that differs between seeds is in both terms.
+        At least 95 % for normal errors: two independent ones are covered together where each is by its own
+        quantile, and what differs between seeds on the same examples is in both terms.
+
+        Source: Banerjee (1960), Approximate confidence interval for linear functions of means.
         """
         if self.over_seeds is None:
             return None
-        return math.hypot(self.over_seeds, NORMAL * (self.example_error or 0.0))
+        return math.hypot(self.over_seeds, self.over_examples or 0.0)
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -72,21 +73,69 @@ class Estimate:
         return None if half is None else (self.mean - half, self.mean + half)
 
 
-def estimate(values: Sequence[float], example_error: float | None = None) -> Estimate:
-    """The mean of one value per seed, with its intervals; at least one value."""
-    return Estimate(float(np.mean(values)), len(values), t_half_width(values), example_error)
+def estimate(values: Sequence[float], over_examples: float | None = None) -> Estimate:
+    """Return the mean of one value per seed, with its intervals; at least one value."""
+    return Estimate(float(np.mean(values)), len(values), t_half_width(values), over_examples)
 
 
-def t_half_width(values: Sequence[float]) -> float | None:
-    """Half-width of the 95 % t-interval of the mean: t[n-1] * s / sqrt(n); None below two values."""
+def t_half_width(values: Sequence[float] | Vector) -> float | None:
+    """Return the half-width of the 95 % t-interval of the mean: t[n-1] * s / sqrt(n); None below two."""
     if len(values) < 2:
         return None
     error = np.std(values, ddof=1) / math.sqrt(len(values))
     return float(_t_point(len(values) - 1) * error)
 
 
+def example_half_width(differences: Vector, clusters: Clusters = None) -> float | None:
+    """Return the half-width of the 95 % t-interval of a mean over test examples; None below two clusters.
+
+    Examples of one cluster are one piece of evidence. Of n examples in clusters of size m, with the sums r of
+    (difference - mean) in each, and the powers p[k] = sum(m**k):
+
+        error**2 = p[2] / trace * sum(r**2),  trace = n**2 * p[2] - 2 * n * p[3] + p[2]**2
+        degrees = trace**2 / (n**4 * p[4] - 4 * n**3 * p[5] + n**2 * (4 * p[2] * p[4] + 2 * p[3]**2)
+                              - 4 * n * p[2]**2 * p[3] + p[2]**4)
+
+    G clusters of equal size have G - 1 degrees. Unequal ones have fewer: the mean rests on the largest.
+
+    Source: Bell & McCaffrey (2002), Bias reduction in standard errors for linear regression with multi-stage
+    samples; here of a mean, with clusters that differ from each other alike.
+    """
+    if clusters is None:
+        return t_half_width(differences)
+    named, sizes = np.unique(clusters, return_inverse=True, return_counts=True)[1:]
+    if len(sizes) < 2:
+        return None
+    n = len(differences)
+    p = [sum(int(m) ** k for m in sizes) for k in range(6)]  # whole numbers: there is nothing to round
+    trace = n**2 * p[2] - 2 * n * p[3] + p[2] ** 2
+    squares = n**4 * p[4] - 4 * n**3 * p[5] + n**2 * (4 * p[2] * p[4] + 2 * p[3] ** 2)
+    squares += p[2] ** 4 - 4 * n * p[2] ** 2 * p[3]
+    sums = np.bincount(named, differences - differences.mean())
+    error = math.sqrt(p[2] / trace * float((sums**2).sum()))
+    return _t_point(trace**2 / squares) * error
+
+
+def r2_parts(target: Vector, squared_a: Vector, squared_b: Vector) -> Vector:
+    """Return (n,) what each example adds to R2(a) - R2(b), which is their mean.
+
+    gain + (squared_b - squared_a - gain * c**2) / mean(c**2),  c = target - mean(target)
+
+    That is a sum of squares over another, to first order in the choice of examples. Squared errors averaged
+    over seeds suffice, as R2 is linear in them.
+
+    Args:
+        squared_a: squared error of each example, averaged over seeds; ``squared_b`` likewise.
+    """
+    difference = squared_b - squared_a
+    centred = (target - target.mean()) ** 2
+    total = max(float(centred.mean()), 1e-300)
+    gain = float(difference.mean()) / total
+    return gain + (difference - gain * centred) / total
+
+
 @functools.cache
-def _t_point(degrees: int) -> float:
+def _t_point(degrees: int | float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
@@ -243,47 +292,6 @@ def nemenyi_q(k: int) -> float:
     return float(studentized_range.ppf(0.95, k, np.inf)) / math.sqrt(2)
 
 
-def mean_error(differences: Vector, clusters: Clusters = None) -> float | None:
-    """Standard error of the mean of one difference per test example; None below two examples or clusters.
-
-    With G clusters:  sqrt(G / (G - 1) * sum over clusters of (sum of d - mean(d))**2) / n
-
-    Source: Liang & Zeger (1986), the sandwich estimate of a mean.
-    """
-    n = len(differences)
-    if clusters is None:
-        return None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)
-    sums = np.bincount(clusters, differences - differences.mean())
-    many = len(sums)
-    return None if many < 2 else math.sqrt(many / (many - 1) * float((sums**2).sum())) / n
-
-
-def r2_error(
-    target: Vector, squared_a: Vector, squared_b: Vector, clusters: Clusters = None, draws: int = 1000
-) -> float | None:
-    """Standard error of R2(a) - R2(b) by a paired bootstrap over test examples, the same at every call.
-
-    Both arms are scored on the same resampled examples. Squared errors averaged over seeds suffice,
-    as R2 is linear in them.
-
-    Args:
-        squared_a: squared error of each example, averaged over seeds; ``squared_b`` likewise.
-        clusters: examples of one number are drawn together.
-    """
-    n = len(target)
-    if n < 2:
-        return None
-    centred = target - target.mean()  # the same R2, without cancellation
-    terms = np.stack([squared_b - squared_a, centred, centred**2], axis=1)
-    if clusters is not None:
-        terms = np.stack([np.bincount(clusters, term) for term in (*terms.T, np.ones(n))], axis=1)
-    drawn = np.array_split(_resamples(len(terms), draws), 10)
-    sums = np.concatenate([part @ terms for part in drawn])
-    spread = sums[:, 2] - sums[:, 1] ** 2 / (n if clusters is None else sums[:, 3])
-    usable = spread > 1e-12 * max(float(sums[:, 2].max()), 1e-300)
-    return float(np.std(sums[usable, 0] / spread[usable], ddof=1)) if usable.sum() > 1 else None
-
-
 def calibration(sure: Vector, hit: NDArray[np.bool_]) -> list[tuple[float, float, float]]:
     """Mean confidence, accuracy and share of the examples of every bin of confidence that has some.
 
@@ -311,13 +319,6 @@ def _middle(values: Vector) -> tuple[float, float]:
     """The middle 95 % of many values."""
     low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
-
-
-@functools.lru_cache(maxsize=1)
-def _resamples(n: int, draws: int) -> NDArray[np.uint8]:
-    random = np.random.default_rng(0)
-    counts = [np.bincount(random.integers(0, n, n), minlength=n) for _ in range(draws)]
-    return np.stack([count.astype(np.uint8) for count in counts])
 
 
 @functools.lru_cache(maxsize=2)

@@ -20,7 +20,7 @@ from ..errors import StoreError, Taken
 from ..report.cells import StageResult
 from ..report.evidence import Predictions, contradiction
 from ..report.results import parsed
-from ..system.files import Json, damaged, explained, locked, write_bytes, write_text
+from ..system.files import Json, damaged, digest_of, explained, locked, write_bytes, write_text
 from ..training.run_dir import LOG, PREDICTIONS, RunDir
 
 FILES = ("recipe.json", "result.json", "environment.json")
@@ -169,11 +169,12 @@ def _put(stage: RunDir, line: Json, source: str) -> None:
     with contextlib.suppress(Taken), stage.attempt(lambda: stage.finished, stop=lambda: True) as folder:
         if folder is None:
             return
-        folder.write(RESTORED, {"from": source})
         write_text(folder.path / LOG, line["log"])
+        files = {LOG: digest_of(line["log"].encode())}
         if "predictions" in line:
             arrays = {name: torch.from_numpy(_unpacked(it)) for name, it in line["predictions"].items()}
-            folder.save(PREDICTIONS, arrays)
+            files[PREDICTIONS] = folder.save(PREDICTIONS, arrays)
+        folder.write(RESTORED, {"from": source, "files": files})
         for name in sorted(FILES, key=lambda name: name == "result.json"):  # last: it says "finished"
             folder.write(name, line["files"][name])
         folder.publish()

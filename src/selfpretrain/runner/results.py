@@ -15,9 +15,10 @@ from ..data.schema import SPLITS, Form, Split, Tokens
 from ..errors import StoreError
 from ..registry import first_line, name_of
 from ..report import page, results
+from ..report.evidence import MEND, read_log
 from ..report.record import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
 from ..spec import describe
-from ..system.files import FORMAT, Json, explained, sha256_of, sweep
+from ..system.files import FORMAT, Json, damaged, explained, sha256_of, sweep
 from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
@@ -35,6 +36,10 @@ TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or of R2) are ties."""
 Manifest = dict[Split, list[str]]
 """The short hash of every example of every split: proof of what pretraining could and could not see."""
+
+
+Plan = tuple[tuple[tuple[str, str], ...], tuple[CellRecord, ...]]
+"""The contrasts of a task, and its cells."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +127,18 @@ class ExperimentFolder:
     @property
     def current(self) -> bool:
         """Whether every cell has finished, and the report has been made of exactly this."""
-        made = self.folder.has(STUDY) and self.folder.has("report.html")
-        if not made or results.read_record(self.path).stamp != self._stamp():
+        if not self.folder.has(STUDY) or page.altered(self.path):
+            return False
+        record = results.read_record(self.path)
+        if record.stamp != self._stamp() or _planned(record.tasks) != self._plan():
             return False
         return not waiting(self._jobs(), self.workspace)
+
+    def _plan(self) -> list[Plan]:
+        """Return which cells are compared, and how, task by task."""
+        return [
+            (self._contrasts(cells), tuple(map(self._cell, cells))) for cells in self.experiment.by_task()
+        ]
 
     def stages(self) -> dict[str, RunDir]:
         """The folders of all stages, by their names."""
@@ -137,16 +150,16 @@ class ExperimentFolder:
     def measures(self) -> list[Measure]:
         """Measured once on these results; what was kept counts where the weights are gone."""
         known = self.folder.read(self._measured) if self.folder.has(self._measured) else {"measures": []}
-        digest = self._results_digest()
+        digest, path = self._results_digest(), self.path / self._measured
         if known.get("of") == digest:
-            return _measures(known["measures"])
+            return _measures(known, path)
         try:
             found = self.experiment.measure(InFolders(self.workspace))
         except StoreError:  # not trained here, or not yet
-            return _measures(known["measures"])
+            return _measures(known, path)
         if found:
             self._write_measures(found, digest)
-        return _measures(found)
+        return _measures({"measures": found}, path)
 
     def _write_measures(self, measures: list[Json], digest: str) -> None:
         self.folder.write(self._measured, {"format": FORMAT, "measures": measures, "of": digest})
@@ -154,7 +167,10 @@ class ExperimentFolder:
     def _results_digest(self) -> str:
         """Changes with the result of any stage."""
         finished = sorted((name, folder) for name, folder in self.stages().items() if folder.finished)
-        found = {name: (folder.path / RESULT).read_bytes() for name, folder in finished}
+        found = {}
+        for name, folder in finished:
+            with explained(folder.path / RESULT, "read"):
+                found[name] = (folder.path / RESULT).read_bytes()
         return sha256_of("", found)[:10]
 
     @property
@@ -208,17 +224,21 @@ class ExperimentFolder:
         )
 
     def _task(self, cells: list[Cell], notes: tuple[str, ...]) -> TaskRecord:
-        task, columns = cells[0].recipe.task, {cell.column for cell in cells}
-        there = tuple(pair for pair in self.experiment.contrasts if columns.issuperset(pair))
+        task = cells[0].recipe.task
         return TaskRecord(
             label=cells[0].label or name_of(task),
             task=_card(task, [manifest(part, self.workspace) for part in task.parts()]),
             metric=_metric(task.form),
-            contrasts=there or self.experiment.contrasts,
+            contrasts=self._contrasts(cells),
             cells=tuple(self._cell(cell) for cell in cells),
             baselines=_known_baselines(task, self.workspace),
             notes=notes,
         )
+
+    def _contrasts(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
+        columns = {cell.column for cell in cells}
+        there = tuple(pair for pair in self.experiment.contrasts if columns.issuperset(pair))
+        return there or self.experiment.contrasts
 
     def _cell(self, cell: Cell) -> CellRecord:
         stages = (f"stages/{self.workspace.stage(prefix).name}" for prefix in cell.recipe.prefixes())
@@ -246,15 +266,26 @@ class InFolders(Finished):
         return self.workspace.stage(recipe).read("result.json")
 
     def log(self, recipe: Recipe) -> list[Json]:
-        """The lines that the last stage told while it was trained."""
+        """Return the lines that the last stage logged while it was trained."""
         folder = self.workspace.stage(recipe)
-        folder.read("result.json")  # complains where it has not finished
-        lines = (folder.path / LOG).read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+        result = folder.read("result.json")  # complains where it has not finished
+        return read_log(folder.path / LOG, result.get("files", {}))
 
 
-def _measures(plain: list[Json]) -> list[Measure]:
-    return pydantic.TypeAdapter(list[Measure]).validate_python(plain)
+def _planned(tasks: Iterable[TaskRecord]) -> list[Plan]:
+    return [(task.contrasts, task.cells) for task in tasks]
+
+
+def _measures(plain: Json, path: Path) -> list[Measure]:
+    """Return what a file of measures holds.
+
+    Raises:
+        StoreError: if it holds something else.
+    """
+    try:
+        return pydantic.TypeAdapter(list[Measure]).validate_python(plain.get("measures"))
+    except pydantic.ValidationError as error:
+        raise StoreError(damaged(path, error, MEND.format(path.name))) from error
 
 
 def manifest(task: Task, workspace: Workspace) -> Manifest:

@@ -1,6 +1,5 @@
 """Whether everything below a folder of runs is what was written, and how to get back what is not."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -8,17 +7,16 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import ForeignRun, SelfPretrainError, StoreError
-from ..report import results
-from ..report.evidence import MEND, read_log
+from ..report import page, results
+from ..report.evidence import MEND
 from ..report.page import DIGESTS
 from ..report.render import csv_long
-from ..system.files import LEFTOVER, digest_of, explained, read_json
-from ..training.run_dir import CHECKPOINT, SOURCES, WEIGHTS, RunDir
+from ..system.files import LEFTOVER, explained, read_json
+from ..training.run_dir import CHECKPOINT, WEIGHTS, RunDir
 
 Level = Literal["wrong", "note"]
 CACHES = ("costs.json", "time-limits.json", "baselines/*.json", "manifests/*.json")
 """Files that are made again by themselves."""
-AGAIN = MEND.format("result.json beside it")
 
 
 @dataclass(frozen=True)
@@ -59,46 +57,16 @@ def _stage(folder: RunDir) -> Iterator[Flaw]:
     if folder.is_attempt or not folder.finished:
         yield Flaw("note", f"{folder.path} is unfinished; the command that began it goes on")
         return
-    wrong = [*_tried(lambda: results.read_stage(folder.path))]
-    yield from wrong or _finished(folder)
-
-
-def _finished(folder: RunDir) -> Iterator[Flaw]:
-    result = folder.read("result.json")
-    for name in ("recipe.json", "environment.json"):
-        if not folder.has(name):
-            yield Flaw("wrong", f"{folder.path / name} is gone; {AGAIN}")
-    for name in ("environment.json", SOURCES):
-        yield from _tried(partial(_readable, folder, name))
-    yield from _tried(lambda: _same_recipe(folder, result["recipe"]))
-    yield from _tried(lambda: _log(folder, result.get("files", {})))
-    for name in (name for name in result.get("files", {}) if not folder.has(name)):
-        yield Flaw("wrong", f"{folder.path / name} is gone; {AGAIN}")
+    try:
+        _, wrong = results.examined(folder.path)
+    except StoreError as error:
+        yield _flaw(error)
+        return
+    yield from map(_flaw, wrong)
     if folder.has(WEIGHTS):
-        yield from _tried(lambda: folder.load(WEIGHTS, result.get("weights", "")))
+        yield from _tried(lambda: folder.load(WEIGHTS, folder.read("result.json").get("weights", "")))
     elif not folder.has("restored.json"):
         yield Flaw("note", f"{folder.path / WEIGHTS} is gone; where a stage needs it, it is trained anew")
-
-
-def _readable(folder: RunDir, name: str) -> None:
-    if folder.has(name):
-        folder.read(name)
-
-
-def _same_recipe(folder: RunDir, recipe: object) -> None:
-    kept = folder.read("recipe.json") if folder.has("recipe.json") else {}
-    kept.pop("format", None)
-    if kept and kept != recipe:
-        raise StoreError(f"{folder.path / 'recipe.json'} is not the recipe of the result beside it; {AGAIN}")
-
-
-def _log(folder: RunDir, digests: dict[str, str]) -> None:
-    path = folder.path / "log.jsonl"
-    for number, line in enumerate(read_log(path, digests), 1):
-        try:
-            json.loads(line)
-        except ValueError as error:
-            raise StoreError(f"{path}: line {number} is damaged; {AGAIN}") from error
 
 
 def _experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
@@ -123,28 +91,19 @@ def _table(folder: Path) -> None:
 
 
 def _pages(folder: Path) -> Iterator[Flaw]:
-    """Which pages are not what was written; a folder of an earlier version does not know."""
-    path, mend = folder / DIGESTS, f"spt report {folder} makes it again"
-    if not path.exists():
-        return
-    yield from (flaws := [*_tried(partial(read_json, path, mend=mend))])
-    for name, digest in {} if flaws else read_json(path)["files"].items():
-        yield from _tried(partial(_page, folder / name, digest, mend))
-
-
-def _page(path: Path, digest: str, mend: str) -> None:
-    with explained(path, "read"):
-        content = path.read_bytes()
-    if digest_of(content) != digest:
-        raise StoreError(f"{path} is not what was written; {mend}")
+    """Yield the pages that are not what was written; a folder of an earlier version does not know."""
+    if (folder / DIGESTS).exists():
+        yield from map(_flaw, page.altered(folder))
 
 
 def _tried(look: Callable[[], object], otherwise: str = "") -> Iterator[Flaw]:
-    """What is wrong, if anything is; what can be made again, or was written by others, is only noted."""
+    """Yield what is wrong, if anything is; what can be made again is only noted."""
     try:
         look()
-    except ForeignRun as error:
-        yield Flaw("note", str(error))
     except SelfPretrainError as error:
-        mended = f"{error}; it is{otherwise} when it is next needed" if otherwise else str(error)
-        yield Flaw("note" if otherwise else "wrong", mended)
+        yield Flaw("note", f"{error}; it is{otherwise} when it is next needed") if otherwise else _flaw(error)
+
+
+def _flaw(error: SelfPretrainError) -> Flaw:
+    """Return what is wrong; what another version wrote is only noted."""
+    return Flaw("note" if isinstance(error, ForeignRun) else "wrong", str(error))

@@ -112,13 +112,15 @@ def read_json(
     kind: type[SelfPretrainError] = StoreError,
     edited: bool = False,
     broken: type[SelfPretrainError] | None = None,
+    due: Callable[[Json], bool] = lambda content: False,
 ) -> Json:
-    """The object in a JSON file; one that names no format is of format 1, one without a digest is believed.
+    """Return the object in a JSON file; one that names no format is of format 1.
 
     Args:
         formats: those that the caller understands.
         edited: whether somebody may have changed it, e.g. a recipe; its digest then says nothing.
         mend: what to do if it is damaged, e.g. "run it again"; nothing for a file that somebody gave.
+        due: whether such content was written with a digest; what was written before they came is believed.
 
     Raises:
         StoreError: or whatever ``kind`` says, if it is not there, cannot be read or is damaged; of the last,
@@ -139,6 +141,8 @@ def read_json(
     seal = content.pop(SEAL, None)
     if seal and not edited and seal != _digest(content):
         raise broken(damaged(path, "its content is not what was written", mend))
+    if not seal and not edited and due(content):
+        raise broken(damaged(path, f"its digest, {SEAL}, is gone", mend))
     if content.get("format", FORMAT) not in formats:
         raise ForeignRun(foreign(path, content["format"], formats))
     return content

@@ -5,6 +5,7 @@ Parameter names follow one grammar, which transfer, freezing and optimizer group
 """
 
 import math
+import os
 from collections.abc import Callable
 from typing import Annotated, Literal
 
@@ -34,7 +35,7 @@ class Model:
 
     mixer: Mixer
     width: Count = 64
-    depth: Count = 2
+    depth: Annotated[int, Field(ge=1, le=10_000)] = 2
     expand: Annotated[int, Field(ge=0)] = 2  # hidden width of the mlp as a multiple of width; 0: no mlp
     norm: Literal["layer", "rms", "batch"] = "layer"
     placement: Literal["pre", "post"] = "pre"  # norm before mixer and mlp, or after the residual sum
@@ -179,7 +180,9 @@ class Network(nn.Module):
     def __init__(self, spec: Model, form: Form, head: nn.Module) -> None:
         super().__init__()
         self.embed = Embed(spec, form)
-        self.blocks = nn.ModuleList(Block(spec, form.length) for _ in range(spec.depth))
+        first = Block(spec, form.length)
+        refuse_larger_than_memory(first, spec.depth)
+        self.blocks = nn.ModuleList([first, *(Block(spec, form.length) for _ in range(spec.depth - 1))])
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
         self.recomputes = False  # blocks keep no activations, but work them out again on the way back
@@ -253,6 +256,19 @@ class BatchNorm(nn.Module):
             self.mean.lerp_(mean, self.momentum)
             self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
         return mean, variance
+
+
+def refuse_larger_than_memory(block: nn.Module, depth: int) -> None:
+    """Refuse so many equal blocks before they are made, if their weights alone cannot fit.
+
+    Raises:
+        SpecError: if this machine has less memory.
+    """
+    weights = [weight for weight in block.parameters() if not weight.is_meta]
+    needed = depth * sum(weight.numel() * weight.element_size() for weight in weights)
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise SpecError(f"{depth:,} blocks take {needed >> 20:,} MB, this machine has {there >> 20:,} MB")
 
 
 def _symbols(spec: Model, form: Form) -> int:

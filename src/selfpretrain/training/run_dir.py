@@ -107,13 +107,17 @@ class RunDir:
         """Write tensors and a state, whole or not at all, and return their digest."""
         return checkpoint.save(self.path / name, tensors, state)
 
-    def load(self, name: str, digest: str = "") -> tuple[dict[str, Tensor], Json]:
+    def load(self, name: str, digest: str = "", advice: str = "") -> tuple[dict[str, Tensor], Json]:
         """Read what ``save`` has written.
+
+        Args:
+            digest: what ``save`` returned, where that is known.
+            advice: what to do if it is damaged; "": as for files of a stage.
 
         Raises:
             StoreError: if it is damaged, or its digest is another; the message says what to delete.
         """
-        return checkpoint.load(self.path / name, digest, _advice(name))
+        return checkpoint.load(self.path / name, digest, advice or _advice(name))
 
     def drop(self, name: str) -> None:
         """Delete a file that is no longer needed."""

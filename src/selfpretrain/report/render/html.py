@@ -60,11 +60,12 @@ def escaped(value: Any) -> "Markup":
 
 
 def rendered(prose: str) -> "Markup":
-    """Markdown as HTML; a tag in it is shown as letters."""
+    """Return Markdown as HTML; a tag is shown as letters, an image as a link: nothing is loaded."""
     from markdown_it import MarkdownIt
     from markupsafe import Markup
 
-    return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(printable(prose)))
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    return Markup(reader.render(printable(prose)))
 
 
 def themed(svg: str) -> "Markup":

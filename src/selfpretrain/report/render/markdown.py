@@ -11,6 +11,9 @@ SPECIAL = re.compile(r"[\\|*_`<]|(?<=\])(?=[(\[:])|&(?=#?\w+;)|~(?=~)|#(?=#*$)")
 LEADING = re.compile(r"^(?:(>|(?:#{1,6}|[-+=~:])(?=\s|$|[-=~:]))|(\d+)([.)])(?=\s|$))")
 """What would be taken for a heading, a list, a quotation or a rule at the beginning of a line."""
 
+ACTIVE = re.compile(r"(?<!\\)((?:\\\\)*)(!(?=\[)|<(?=[A-Za-z/!?]))")
+"""The beginning of an image or a tag in Markdown, after an even number of backslashes."""
+
 
 def document(page: Page) -> str:
     """The text of the page."""
@@ -37,9 +40,14 @@ def escaped(text: str) -> str:
     return LEADING.sub(lambda sign: f"\\{sign[1]}" if sign[1] else f"{sign[2]}\\{sign[3]}", text)
 
 
+def disarmed(prose: str) -> str:
+    """Return Markdown with images as links and tags as letters: opening it loads nothing."""
+    return ACTIVE.sub(r"\1\\\2", printable(prose))
+
+
 def _parts(section: Section) -> Iterator[str]:
     yield f"## {escaped(section.title)}"
-    yield printable(section.prose)
+    yield disarmed(section.prose)
     yield "\n".join(f"- {escaped(line)}" for line in section.points)
     yield "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in section.facts)
     yield from (f"![{escaped(picture.alt)}]({picture.file})" for picture in section.pictures)

@@ -1,0 +1,141 @@
+"""Models that somebody made by mistake or on purpose: refused in one line, and nothing of theirs is run."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from selfpretrain.cli.app import run
+from selfpretrain.errors import SpecError, StoreError
+from selfpretrain.estimators.classifier import SequenceClassifier
+from selfpretrain.estimators.saving import load
+from selfpretrain.system.files import read_json, write_json
+
+X = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32)
+AGAIN = "take the model again from its run"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "model"
+    kind = SequenceClassifier(mixer="attention", objective=None, scale="smoke", device="cpu")
+    return kind.fit(X, np.arange(30) % 2).save(folder)
+
+
+@pytest.fixture
+def model(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def changed(model, change):
+    content = read_json(model / "model.json")
+    change(content)
+    write_json(model / "model.json", content)
+
+
+HARMS = {
+    "members 0": lambda it: it.update(members=0),
+    "members many": lambda it: it.update(members=10**9),
+    "depth of millions": lambda it: it["model"].update(depth=10**6),
+    "depth of thousands": lambda it: it["model"].update(depth=10**4),
+    "another width": lambda it: it["model"].update(width=10**6),
+    "temperature 0": lambda it: it.update(temperature=0),
+    "temperature NaN": lambda it: it.update(temperature=float("nan")),
+    "temperature below 0": lambda it: it.update(temperature=-1.0),
+    "moments that are none": lambda it: it["form"]["signal"].update(centre=[float("nan")]),
+    "no spread": lambda it: it["form"]["signal"].update(spread=[float("inf")]),
+    "equal classes": lambda it: it.update(classes=[1, 1]),
+    "classes 3": lambda it: it.update(classes=3),
+    "three classes": lambda it: it.update(classes=[0, 1, 2]),
+    "deep classes": lambda it: it.update(classes=[[[[[1]]]]]),
+    "a kind of lists": lambda it: it.update(kind=[]),
+    "recipes 3": lambda it: it.update(recipes=3),
+    "scores 3": lambda it: it.update(scores=3),
+    "reading 3": lambda it: it.update(reading=3),
+    "no form": lambda it: it.pop("form"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_harm_is_refused_in_one_line(model, harm, tmp_path, capsys):
+    changed(model, HARMS[harm])
+    np.save(tmp_path / "new.npy", X)
+    code = run(["predict", str(model), str(tmp_path / "new.npy"), "-o", str(tmp_path / "out.csv")])
+    told = capsys.readouterr().err
+    assert code in (1, 2) and told.count("\n") == 1 and "unforeseen" not in told, told
+    assert str(model) in told or "depth" in told
+    assert run(["model", "show", str(model)]) in (0, 1)
+    assert "unforeseen" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["model.json", "weights.safetensors"])
+@pytest.mark.parametrize("how", ["a bit", "a folder"])
+def test_who_has_a_damaged_model_is_not_sent_to_delete_it(model, name, how):
+    path = model / name
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.unlink()
+    if how == "a folder":
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    with pytest.raises(StoreError) as caught:
+        load(model)
+    assert "delete" not in str(caught.value) and str(path) in str(caught.value)
+    assert how == "a folder" or AGAIN in str(caught.value)
+
+
+@pytest.fixture
+def evil(tmp_path, monkeypatch):
+    """A module on the path that leaves a trace when it is imported."""
+    (tmp_path / "evilmod.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')\nEvil = lambda: None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path / "trace"
+    sys.modules.pop("evilmod", None)
+
+
+def test_a_module_that_settings_name_is_imported_with_trust_alone(model, evil):
+    changed(model, lambda it: it["settings"].update(mixer="evilmod:Evil"))
+    with pytest.raises(SpecError, match="add --trust evilmod"):
+        load(model).fit(X, np.arange(30) % 2)
+    assert not evil.exists()
+    assert load(model, trust=("evilmod",)).mixer == "evilmod:Evil"
+
+
+def test_showing_a_card_imports_nothing(model, evil, capsys):
+    changed(model, lambda it: it["model"]["mixer"].update({"is": "evilmod:Evil"}))
+    assert run(["model", "show", str(model)]) == 0
+    assert "evil" in capsys.readouterr().out and not evil.exists()
+
+
+def test_settings_say_nothing_of_where_runs_are_kept_here(model, tmp_path):
+    changed(model, lambda it: it["settings"].update(runs=str(tmp_path / "elsewhere"), device="cuda:7"))
+    assert load(model, "cpu").runs is None
+
+
+def test_a_recipe_of_a_billion_blocks_is_refused(tmp_path, capsys):
+    plain = {
+        "is": "selfpretrain.recipe:Recipe",
+        "task": {"is": "selfpretrain.tasks.digits:Digits"},
+        "model": {
+            "is": "selfpretrain.model:Model",
+            "mixer": {"is": "selfpretrain.mixers.attention:Attention"},
+            "depth": 10**9,
+        },
+        "stages": [
+            {
+                "is": "selfpretrain.recipe:Stage",
+                "objective": {"is": "selfpretrain.objectives.classify:Classify"},
+                "budget": {"is": "selfpretrain.recipe:Budget", "steps": 1},
+            }
+        ],
+    }
+    for depth, width in ((10**9, 16), (10**4, 8192)):
+        plain["model"] |= {"depth": depth, "width": width}
+        (tmp_path / "recipe.json").write_text(json.dumps(plain))
+        assert run(["run", str(tmp_path / "recipe.json"), "--runs", str(tmp_path / "runs"), "--quiet"]) == 2
+        told = capsys.readouterr().err
+        assert "depth" in told or "this machine has" in told
