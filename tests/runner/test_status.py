@@ -47,7 +47,7 @@ def test_every_stage_has_a_state(study, workspace, capsys):
 
 
 def test_a_stage_that_fails_says_why(study, workspace, monkeypatch):
-    recipe = study.cells()[0].recipe
+    recipe = next(iter(study.cells())).recipe
     monkeypatch.setattr(type(recipe.last.objective), "make_targets", lambda *given: 1 / 0)
     with pytest.raises(Exception, match="the traceback is in"):
         run_recipes([recipe], workspace)
@@ -62,7 +62,7 @@ def test_a_stage_that_fails_says_why(study, workspace, monkeypatch):
 def test_only_what_no_study_refers_to_is_deleted(study, workspace, capsys):
     runs = workspace.runs
     run_experiment(study.experiment("smoke"), workspace)
-    loose = [replace(study.cells()[0].recipe, seed=seed) for seed in (7, 8)]
+    loose = [replace(next(iter(study.cells())).recipe, seed=seed) for seed in (7, 8)]
     run_recipes(loose, workspace)
     free, held = (workspace.stage(recipe) for recipe in loose)
     before = {path.name for path in runs.glob("stages/*")}
