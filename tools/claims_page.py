@@ -41,10 +41,11 @@ HEAD = """# Claims
 Every claim of the papers that is about scores, speed or why, in one line each; what the paper prints; and
 what our studies show at the small scale: two cores, three seeds, at most 64 positions on most tasks, where
 other tasks stand in for the papers'. A claim is *supported* or *contradicted* where intervals leave no
-other reading, *partly* so where some of its intervals hold both, *open* where all of them do, *mixed* where tasks
-or rows disagree, and *silent* where nothing was measured with this version of the package. None of this tests the papers' numbers: that takes their data,
-their budgets and a GPU (`--scale paper`). This page is made from the results that ship, by
-`tools/claims_page.py`; the README and the index of studies say no more than it does.
+other reading, *partly* so where some of its intervals hold both, *open* where all of them do, *mixed* where
+tasks or rows disagree, and *silent* where nothing was measured with this version of the package. None of this
+tests the papers' numbers: that takes their data, their budgets and a GPU (`--scale paper`). This page is made
+from the results that ship, by `tools/claims_page.py`; the README and the index of studies say no more
+than it does.
 
 Intervals are 95 %, of seeds and test examples together as on the pages of the studies (of seeds alone on
 training data), in points of accuracy, and not corrected for the number of claims.

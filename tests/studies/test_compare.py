@@ -19,7 +19,8 @@ def test_the_study_is_what_the_command_compares_where_nothing_is_chosen():
     asked = comparison(*(chosen[name].default for name in names), "smoke", {})
     assert Compare.at("smoke", 3) == asked
     given = {name: inspect.signature(command).parameters[name].default for name in names}
-    assert given == {name: chosen[name].default for name in names} | {"mixers": ",".join(chosen["mixers"].default)}
+    usual = {name: chosen[name].default for name in names}
+    assert given == usual | {"mixers": ",".join(usual["mixers"])}
 
 
 def test_a_mixer_that_comes_once_has_its_name():

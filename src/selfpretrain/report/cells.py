@@ -32,6 +32,7 @@ class ValidationPoint:
 
     step: int
     score: float
+    loss: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -162,4 +163,4 @@ def _point(line: str) -> ValidationPoint | None:
         return None
     if entry.get("kind") != "val" or not math.isfinite(entry.get("score", math.nan)):
         return None
-    return ValidationPoint(int(entry["step"]), float(entry["score"]))
+    return ValidationPoint(int(entry["step"]), float(entry["score"]), float(entry.get("loss", math.nan)))

@@ -2,8 +2,8 @@
 
 Source: our question.
 
-Related: Coser et al. (2026), arXiv 2605.21070, whose abstract, all that we have read of it, speaks of proximity
-in pretrained attention. Coser & Orvieto (2025) do not.
+Related: Coser et al. (2026), arXiv 2605.21070, whose abstract, all that we have read of it, speaks of
+proximity in pretrained attention. Coser & Orvieto (2025) do not.
 
 Protocol: mean distance between a position and those it attends to, weighted by attention, averaged over
 validation sequences, heads and positions of a layer; freshly started, after pretraining, after finetuning,

@@ -52,7 +52,7 @@ class Compare(Study):
 
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "Compare":
-        """Return the comparison that ``spt compare`` makes where nothing is chosen: attention and S4D on paths."""
+        """Return what ``spt compare`` compares where nothing is chosen: attention and S4D on paths."""
         task: Task = find("tasks", "paths")()
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
         return prepare(task, mixers, task.denoising, scale, seeds)

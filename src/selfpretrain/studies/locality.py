@@ -2,8 +2,8 @@
 
 Source: our question.
 
-Related: Coser et al. (2026), arXiv 2605.21070, whose abstract, all that we have read of it, says that pretrained
-attention is near.
+Related: Coser et al. (2026), arXiv 2605.21070, whose abstract, all that we have read of it, says that
+pretrained attention is near.
 
 Protocol: attention to all positions, and to a few on either side; on the images as they are, and with their
 positions in another order, the same for all, one by one and in blocks.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from html import escape
 
 from ..format import plain, printable
 from ..layout import Depth, Entry, Page, ReportTable, Section
@@ -14,9 +15,9 @@ LEADING = re.compile(r"^(?:(>|(?:#{1,6}|[-+=~:])(?=\s|$|[-=~:]))|(\d+)([.)])(?=\
 
 def document(page: Page) -> str:
     """The text of the page."""
-    lead = "\n>\n".join(f"> **{escaped(line)}**" for line in page.outcomes)
+    lead = "\n>\n".join(f"> {escaped(line)}" for line in page.outcomes)
     head = [f"# {escaped(page.title)}", *map(escaped, page.lines), lead]
-    body = [part for section in page.to(Depth.PAGE) for part in _parts(section)]
+    body = [part for section in page.to(Depth.FOLDED) for part in _section(section)]
     return "\n\n".join(part for part in head + body if part) + "\n"
 
 
@@ -37,12 +38,22 @@ def escaped(text: str) -> str:
     return LEADING.sub(lambda sign: f"\\{sign[1]}" if sign[1] else f"{sign[2]}\\{sign[3]}", text)
 
 
+def _section(section: Section) -> Iterator[str]:
+    """Yield a section under its heading, or folded behind its title: GitHub and Sphinx both fold it."""
+    if section.depth is Depth.OPEN:
+        yield f"## {escaped(section.title)}"
+        yield from _parts(section)
+        return
+    yield f"<details>\n<summary>{escape(plain(section.title), quote=False)}</summary>"
+    yield from _parts(section)
+    yield "</details>"
+
+
 def _parts(section: Section) -> Iterator[str]:
-    yield f"## {escaped(section.title)}"
     yield printable(section.prose)
     yield "\n".join(f"- {escaped(line)}" for line in section.points)
     yield "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in section.facts)
-    yield from (f"![{escaped(picture.alt)}]({picture.file})" for picture in section.pictures)
+    yield "\n".join(f"![{escaped(picture.alt)}]({picture.file})" for picture in section.pictures)
     yield escaped(section.caption if section.pictures else "")
     yield from (table(made) for made in section.tables if made.rows)
 
