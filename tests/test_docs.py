@@ -227,14 +227,31 @@ def test_every_guarantee_names_tests_that_there_are() -> None:
 
 def test_the_picture_of_the_readme_shows_its_table() -> None:
     effect = script("effect_picture")
+    command, said = effect.drawn()
+    assert effect.PICTURE.read_text(encoding="utf-8") == effect.picture(command), (
+        "python tools/effect_picture.py"
+    )
     page = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = effect.scores(page)
-    assert found["attention"] == (51.0, 62.4, 90.4) and len(found) == 2
-    drawn = effect.PICTURE.read_text(encoding="utf-8")
-    assert drawn == effect.picture(found), "python tools/effect_picture.py"
-    assert drawn != effect.picture({**found, "attention": (51.0, 62.4, 90.5)})
-    words = " ".join(page.partition("![")[2].partition("]")[0].split())
-    assert re.findall(r"\d+\.\d", words) == [str(value) for row in found.values() for value in row]
+    alt = " ".join(page.partition("![")[2].partition("]")[0].split())
+    table = (
+        page.partition("| | scratch | scratch, tied compute | SPT |")[2].partition("\n\n")[0].splitlines()[2:]
+    )
+    scores = [re.findall(r"\d+\.\d", cell)[0] for row in table for cell in row.split("|")[2:5]]
+    assert scores == re.findall(r"\d+\.\d", said) == re.findall(r"\d+\.\d", alt) and len(scores) == 6
+
+
+def test_the_picture_of_the_readme_can_be_that_of_any_comparison(tmp_path: Path) -> None:
+    effect = script("effect_picture")
+    lines = [
+        f"paths,{row},{arm},{seed},0.{5 + seed}" for row in "ab" for arm in ("x", "y") for seed in (0, 1, 2)
+    ]
+    (tmp_path / "results.csv").write_text("\n".join(["task,row,column,seed,score", *lines, "paths,b,y,3,"]))
+    found = effect.read([str(tmp_path), "--arms", "y"])
+    assert found.scores == {row: {"y": (50.0, 60.0, 70.0)} for row in "ab"}
+    drawn = effect.picture([str(tmp_path), "--rows", "a=one"])
+    assert "one: x 60.0, y 60.0</desc>" in drawn
+    dots, intervals = drawn.count("<use"), re.findall(r"M [\d.]+ ([\d.]+) \nL [\d.]+ \1 \n", drawn)
+    assert dots >= 2 * (1 + 3) and len(intervals) >= 2, "a mean, an interval and three seeds of either arm"
 
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("[!i]*.md"))

@@ -41,16 +41,19 @@ HEAD = """# Claims
 Every claim of the papers that is about scores, speed or why, in one line each; what the paper prints; and
 what our studies show at the small scale: two cores, three seeds, at most 64 positions on most tasks, where
 other tasks stand in for the papers'. A claim is *supported* or *contradicted* where intervals leave no
-other reading, *open* where they hold both, *mixed* where tasks or rows disagree, and *silent* where nothing
-was measured with this version of the package. None of this tests the papers' numbers: that takes their data,
-their budgets and a GPU (`--scale paper`). This page is made from the results that ship, by
-`tools/claims_page.py`; the README and the index of studies say no more than it does.
+other reading, *partly* so where some of its intervals hold both, *open* where all of them do, *mixed* where
+tasks or rows disagree, and *silent* where nothing was measured with this version of the package. None of this
+tests the papers' numbers: that takes their data, their budgets and a GPU (`--scale paper`). This page is made
+from the results that ship, by `tools/claims_page.py`; the README and the index of studies say no more
+than it does.
 
 Intervals are 95 %, of seeds and test examples together as on the pages of the studies (of seeds alone on
 training data), in points of accuracy, and not corrected for the number of claims.
 """
 GAINS, LOSSES = {Standing.BETTER, Standing.AHEAD}, {Standing.WORSE, Standing.BEHIND}
 SUPPORTED, CONTRADICTED, OPEN, MIXED, SILENT = "supported", "contradicted", "open", "mixed", "silent"
+PARTLY = "partly"
+"""Before a verdict that holds for some of the intervals, where the others hold both."""
 WAITS = "waits to be measured with this version"
 Line = dict[str, str]
 Read = Callable[[str], Analysis | None]
@@ -97,11 +100,17 @@ def _row(lines: list[Line], read_study: Read) -> str:
 
 
 def together(said: list[Finding]) -> str:
-    """One word for several findings."""
-    clear = {word for word, _ in said} - {OPEN}
-    if not said:
+    """Return the verdict on a claim from all of its findings; one that is open is never dropped."""
+    words = {word for word, _ in said}
+    if not words:
         return SILENT
-    return MIXED if len(clear) > 1 else clear.pop() if clear else OPEN
+    clear = words - {OPEN}
+    if not clear:
+        return OPEN
+    if len(clear) > 1:
+        return MIXED
+    (word,) = clear
+    return f"{PARTLY} {word}" if OPEN in words else word
 
 
 def findings(line: Line, analysis: Analysis) -> Iterator[Finding]:

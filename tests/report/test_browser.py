@@ -20,6 +20,11 @@ PROBE = """
 const frame = document.querySelector("iframe");
 frame.onload = () => {{
   const page = frame.contentDocument, root = page.documentElement;
+  const folds = [...page.querySelectorAll("details")], folded = folds.every(fold => !fold.open);
+  const heads = [...page.querySelectorAll("h2")];
+  const cost = heads.find(head => head.textContent === "Cost").getBoundingClientRect().top;
+  for (const fold of folds) fold.open = true;
+  frame.contentWindow.dispatchEvent(new Event("resize"));
   const tables = [...page.querySelectorAll("table.sortable")];
   const runs = tables[tables.length - 1], button = runs.querySelectorAll("th button")[3];
   const tests = () => [...runs.tBodies[0].rows].map(row => row.cells[3].textContent);
@@ -37,7 +42,7 @@ frame.onload = () => {{
   const found = {{
     wide: root.scrollWidth, up, down: tests(), cut, troubles: frame.contentWindow.troubles,
     inside: boxes.every(box => box.left >= 0 && box.right <= {width} && box.height > 100),
-    figures: boxes.length,
+    figures: boxes.length, folds: folds.length, folded, cost,
     hinted: boxed.map(box => box.classList.contains("wide")),
     hidden: boxed.map(box => box.scrollWidth > box.clientWidth),
   }};
@@ -66,6 +71,10 @@ def test_page_at_the_width_of_a_phone_a_tablet_and_a_desk(
     found = probed(page, width, tmp_path)
     assert found["wide"] <= width and found["cut"] == [] and found["troubles"] == []
     assert found["figures"] == 3 and found["inside"]
+    assert found["folded"] and found["folds"] > 8, "what few need is behind its heading"
+    assert found["cost"] < 2 * (900 if width == 1440 else 1500), (
+        "all that is needed is above it, on two screens"
+    )
     assert found["hinted"] == found["hidden"], "a table that goes on outside says so"
     assert any(found["hidden"]) or width > 390
     scores = [float(text) for text in found["up"][:-1]]

@@ -58,7 +58,7 @@ def test_the_interval_rests_on_the_groups_of_all_folds(tmp_path, right):
     found = analysis.headline[0].estimate
     by_hand = example_half_width((right[0].mean(0) - right[1].mean(0)).astype(float), GROUP)
     assert found.over_examples == pytest.approx(by_hand)
-    assert not any("groups" in line for line in caveats(analysis))  # six of them, enough
+    assert not any("groups" in line for line in caveats([analysis]))  # six of them, enough
 
 
 def test_a_seed_counts_when_all_of_its_folds_have_finished(tmp_path, right):

@@ -1,6 +1,7 @@
 """The page of an experiment: which section has what, the paper's numbers, what must be said plainly."""
 
 import io
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from selfpretrain.report import certainty, format, page, tables
+from selfpretrain.report import format, page, pictures, ranking, tables
 from selfpretrain.report.analysis import Analysis, analyse
-from selfpretrain.report.figures import charts
+from selfpretrain.report.figures import charts, style
 from selfpretrain.report.layout import Depth, Section
 from selfpretrain.report.paper_numbers import PaperNumber
 from selfpretrain.report.record import Measure, Series
@@ -76,7 +77,8 @@ def small(make: Callable, scene: type) -> Callable[..., Path]:
 def test_figures_of_the_page_are_there(whole: Path) -> None:
     text = (whole / "report.md").read_text()
     named = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
-    assert named == ["scores.svg", "scores-2.svg", "gain.svg", "gain-2.svg", "measure.svg"]
+    top = ["scores.svg", "curves.svg", "scores-2.svg", "curves-2.svg"]
+    assert named == [*top, "gain.svg", "gain-2.svg", "measure.svg"]
     assert {path.name for path in whole.glob("*.svg")} == set(named)
     for name in named:
         root = ElementTree.fromstring((whole / name).read_text())
@@ -137,7 +139,106 @@ def test_terminal_shows_the_table(whole: Path) -> None:
     shown = io.StringIO()
     Console(file=shown, width=70).print(page.show(whole))
     text = " ".join(shown.getvalue().split())
-    assert "84.95" in text and "It is, a **little**." in text and "seeds 3 and 5" in text and "…" not in text
+    assert "It is, a **little**." in text and "seeds 3 and 5" in text and "…" not in text
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_no_cell_is_broken_in_80_columns(small: Callable, edit: Callable, tasks: int) -> None:
+    folder = small(TWO, tasks=tasks)
+
+    def rename(content: dict[str, Any]) -> None:
+        for cell in content["tasks"][0]["cells"]:
+            cell["column"] = cell["column"].replace("SPT", "SPT, causal, of other data")
+
+    contrasts = [["SPT, causal, of other data", "scratch, tied"]]
+    edit(folder / "study.json", lambda content: content["tasks"][0].update(contrasts=contrasts))
+    edit(folder / "study.json", rename)
+    found, shown = analysis(folder), io.StringIO()
+    Console(file=shown, width=80).print(page.show(folder))
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80 and "…" not in shown.getvalue()
+    for task in found.tasks:
+        for (row, arm), mean in task.means.items():
+            score = format.spread(task.metric, mean).removesuffix(" (3)")
+            gains = [gain for gain in task.headline if gain.a == (row, arm)]
+            gained = [format.interval(task.metric, gain.estimate.bounds) for gain in gains if gain.estimate]
+            assert any(all(word in line for word in (arm, score, *gained)) for line in lines), (row, arm)
+
+
+def test_bold_is_the_best_arm_of_a_model_and_nothing_else(small: Callable) -> None:
+    folder = small(TWO, tasks=2, interpretation="It is.")
+    found, made = analysis(folder), page.write(folder)
+    table = tables.scores(found)
+
+    bold = [entry.text for row in table.rows for entry in row if entry.bold]
+    assert len(bold) == len(found.tasks) * len(TWO)
+    for task in found.tasks:
+        for row in TWO:
+            means = {arm: task.means[row, arm].mean for arm in task.task.columns}
+            assert [arm for arm in means if (row, arm) in task.best] == [max(means, key=means.__getitem__)]
+    assert re.findall(r"\*\*(.+?)\*\*", made["markdown"].read_text()) == bold
+    assert re.findall(r"<b>(.+?)</b>", made["html"].read_text()) == bold
+    assert made["latex"].read_text().count("\\textbf{") == len(bold)
+    console = Console(width=80)
+    lines = console.render_lines(page.show(folder))
+    shown = [part.text.strip() for line in lines for part in line if part.style and part.style.bold]
+    assert sorted(filter(None, shown)) == sorted(text.removesuffix(" (3)") for text in bold)
+
+
+def test_arms_of_equal_means_are_not_bold(make: Callable, scene: type) -> None:
+    folder = make(scene(rows=TWO))
+    for row in TWO:
+        for seed in range(3):
+            ours, theirs = (
+                folder.parent / "stages" / f"toy-{row}-{arm}-{seed}-classify" for arm in ("scratch", "SPT")
+            )
+            for name in ("result.json", "predictions.safetensors"):
+                (ours / name).write_bytes((theirs / name).read_bytes())
+            content = (ours / "result.json").read_text().replace(theirs.name, ours.name)
+            (ours / "result.json").write_text(content)
+    assert analysis(folder).tasks[0].best == {("s4d", "scratch, tied")}, "which is above the two"
+
+
+def test_a_p_value_has_a_column_where_there_is_one(small: Callable) -> None:
+    few = page.write(small(TWO, seeds=3))
+    for kind in ("markdown", "html", "latex"):
+        text = few[kind].read_text()
+        assert "sign-flip" not in text and text.count("needed") == (kind != "latex")
+    assert "sign-flip p" in page.write(small(TWO, seeds=6))["markdown"].read_text()
+
+
+def test_a_kind_of_caveat_is_one_line(small: Callable, edit: Callable) -> None:
+    folder = small(TWO, tasks=2)
+    for result in folder.parent.glob("stages/*-classify/result.json"):
+        if "SPT" in result.parent.name or "task 1" in result.parent.name:
+            edit(result, lambda content: content.update(best_step=content["steps"]))
+    lines = [
+        line for line in section(analysis(folder), "Before you trust this").points if "improving" in line
+    ]
+    assert lines == [
+        "Still improving at the end of training: task 0: SPT (6 of 6 runs); task 1: scratch (6 of 6 runs), "
+        "scratch, tied (6 of 6), SPT (6 of 6). A larger budget may raise these scores."
+    ]
+
+
+def test_curves_begin_with_pretraining(make: Callable, scene: type) -> None:
+    folder = make(scene())
+    alone = pictures.curves(analysis(folder))
+    assert "pretraining loss" not in "".join(ElementTree.fromstring(alone[0].svg).itertext())
+    for stage in folder.parent.glob("stages/*-masked"):
+        lines = [
+            {"kind": "val", "step": step, "score": -1.0, "loss": 3 - step / 400} for step in (100, 200, 400)
+        ]
+        (stage / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    found = analysis(folder)
+    (picture,) = pictures.curves(found)
+    assert "pretraining loss" in "".join(ElementTree.fromstring(picture.svg).itertext())
+    cell = found.tasks[0].task.at("s4d", "SPT")[0]
+    (path,) = style._pretraining(cell, flops=True)
+    assert [point[1] for point in path.values()] == [2.75, 2.5, 2.0]
+    assert path[400][0] == pytest.approx(0.9e12)
+    assert path[400][0] < min(x for x, _ in style._path(cell, True, 1.0).values())
+    assert [one.file for one in pictures.top(found)] == ["scores.svg", "curves.svg"]
 
 
 def test_p_values_are_corrected_over_rows_and_tasks(whole: Path) -> None:
@@ -148,18 +249,6 @@ def test_p_values_are_corrected_over_rows_and_tasks(whole: Path) -> None:
     for control in ("scratch", "scratch, tied"):
         at = [i for i, gain in enumerate(every) if gain.b[1] == control]
         assert [table.rows[i][-1].key for i in at] == holm([every[i].p for i in at])
-
-
-def test_probability_of_an_improvement(whole: Path) -> None:
-    rows = texts(certainty.certainty(analysis(whole)))
-    assert [row[:2] for row in rows][-2:] == [("all tasks", "attention"), ("all tasks", "s4d")]
-    assert rows[0][-1] == "1.00, no interval", "every run of SPT is above every run from scratch"
-    means = [float(row[-1][:4]) for row in rows]
-    assert means[-1] == pytest.approx((means[1] + means[3]) / 2, abs=0.006)
-
-
-def test_two_seeds_give_no_probability_and_one_no_spread(small: Callable) -> None:
-    assert texts(certainty.certainty(analysis(small(TWO, seeds=2)))) == []
 
 
 def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:
@@ -193,12 +282,12 @@ def test_an_arm_that_a_task_does_not_have_is_not_missing(small: Callable, edit: 
 
 def test_rows_are_ranked_over_tasks_or_seeds(small: Callable, tmp_path: Path) -> None:
     found = analysis(small(ROWS, tasks=3))
-    ranks = certainty.rankings(found)
+    ranks = ranking.rankings(found)
     assert list(ranks) == ["SPT, over tasks", "scratch, tied, over tasks"]
     assert ranks["scratch, tied, over tasks"].sorted == [("s4d", 1.0), ("attention", 2.0), ("lstm", 3.0)]
     one = replace(found, tasks=found.tasks[:1])
-    assert [r.blocks for r in certainty.rankings(one).values()] == [3, 3]
-    assert texts(certainty.ranks(ranks))[0][0] == "attention"
+    assert [r.blocks for r in ranking.rankings(one).values()] == [3, 3]
+    assert texts(ranking.ranks(ranks))[0][0] == "attention"
     for title, of_title in ranks.items():
         svg = charts.ladder(of_title, title)
         words = "".join(ElementTree.fromstring(svg).itertext())
@@ -215,7 +304,7 @@ def test_lines_have_a_panel_per_group(small: Callable) -> None:
     assert [panel.title for panel in panels] == ["task 0 · attention", "task 0 · s4d"]
     assert all(panel.places == ("1 %", "10 %", "100 %") for panel in panels)
     assert panels[0].limits == panels[1].limits
-    assert certainty.rankings(found) == {}, "settings of a model do not compete"
+    assert ranking.rankings(found) == {}, "settings of a model do not compete"
     assert re.search(r"SPT against scratch, tied: \d", page.compose(found).outcomes[0])
     words = "".join(ElementTree.fromstring(charts.lines(panels[0])).itertext())
     assert all(word in words for word in ("1 %", "100 %", "scratch, tied", "test accuracy in %"))
@@ -231,12 +320,13 @@ def test_colours_stay_with_their_arms(small: Callable) -> None:
     assert [line.arm for line in whole.lines] == [0, 1, 2] and [line.arm for line in gap.lines] == [1, 2]
 
 
-def test_bars_start_at_zero_and_name_the_paper(whole: Path) -> None:
+def test_points_name_the_paper_and_the_simple_baseline(whole: Path) -> None:
     part = analysis(whole).tasks[0]
     (panel,) = charts.panels(part, grouped=False, paper=True)
     assert panel.lines[2].printed == (84.95, pytest.approx(87.72))
-    words = "".join(ElementTree.fromstring(charts.bars(panel)).itertext())
-    assert "paper" in words and "020" in words.replace("\n", "").replace(" ", "")
+    assert panel.baseline == pytest.approx(53.6) and panel.limits[0] < 53.6 < panel.limits[1]
+    words = "".join(ElementTree.fromstring(charts.points(panel)).itertext())
+    assert "paper" in words and "baseline" in words and "one seed" in words
 
 
 def test_curves_along_names_or_numbers() -> None:
@@ -267,7 +357,7 @@ def test_single_runs_have_no_band(small: Callable) -> None:
     part = analysis(small(TWO, seeds=1)).tasks[0]
     (panel,) = charts.panels(part, grouped=True)
     assert all(line.intervals == (None, None) for line in panel.lines)
-    assert charts.bars(panel) and charts.lines(panel)
+    assert charts.points(panel) and charts.lines(panel)
 
 
 def test_index_lists_every_study(whole: Path, small: Callable) -> None:
@@ -299,12 +389,18 @@ def test_only_resolved_pairs_of_many_models_are_listed(make: Callable, scene: ty
 
 
 def test_every_section_has_its_place(whole: Path) -> None:
+    """What a reader needs is on two screens, in this order; all else is folded away."""
     found = analysis(whole)
     depths = {made.title: made.depth for made in page.compose(found).sections}
-    assert list(depths)[:2] == ["What is asked", "Scores"] and list(depths)[-1] == "Repeat"
-    assert depths["Learning curves"] == depths["Every run"] == Depth.FULL
-    brief = {made.title for made in page.compose(found, Depth.BRIEF).sections}
-    assert brief == {title for title, depth in depths.items() if depth is Depth.BRIEF}
+    seen = ["Scores", "Interpretation", "What differs", "Missing", "Before you trust this", "Cost"]
+    assert [title for title, depth in depths.items() if depth is Depth.OPEN] == seen == list(depths)[:6]
+    assert list(depths)[-1] == "Repeat" and depths["Every run"] == Depth.FULL
+    text = (whole / "report.html").read_text()
+    opened = re.sub(r"<details.*?</details>", "", text, flags=re.DOTALL)
+    assert [title in opened for title in (*seen, "Every run", "Repeat")] == [True] * 6 + [False] * 2
+    markdown = (whole / "report.md").read_text()
+    assert re.findall(r"^## (.*)$", markdown, re.MULTILINE) == seen
+    assert markdown.count("<details>\n<summary>") == markdown.count("\n</details>") > 3
 
 
 def test_an_expectation_asks_for_an_interpretation(small: Callable) -> None:

@@ -45,12 +45,6 @@ def test_no_interval_goes_beyond_what_scores_can_be(make: Callable, scene: type)
     (panel,) = charts.panels(task, grouped=False)
     ends = [end for line in panel.lines for interval in line.intervals if interval for end in interval]
     assert max(ends) == 100.0 and min(ends) >= 0
-    assert panel.near, "near the ceiling points tell more than bars"
-
-
-def test_far_bars_begin_at_zero(several: Path) -> None:
-    (panel,) = charts.panels(read(several).tasks[0], grouped=False)
-    assert not panel.near
 
 
 def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(
@@ -61,11 +55,11 @@ def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(
     for scale, shown in {"small": False, "paper": True}.items():
         found = read(make(*made, scale=scale))
         assert found.printed and pictures.papers_task(found) is shown
-        words = "".join(ElementTree.fromstring(pictures.bars(found)[0].svg).itertext())
+        words = "".join(ElementTree.fromstring(pictures.points(found)[0].svg).itertext())
         assert ("paper" in words) is shown
 
 
-@pytest.mark.parametrize("kind", ["gain", "bars", "lines", "curves", "ranks"])
+@pytest.mark.parametrize("kind", ["gain", "points", "lines", "curves", "ranks"])
 def test_every_kind_is_drawn_in_every_style(
     kind: str, make: Callable, scene: type, several: Path, capsys
 ) -> None:
@@ -95,11 +89,11 @@ def test_a_plot_gives_the_same_bytes_and_leaves_the_page_alone(several: Path, tm
 
 def test_what_cannot_be_drawn_is_said(make: Callable, scene: type, tmp_path: Path) -> None:
     alone = read(make(scene(rows={"attention": (0.5, 0.5, 0.6)})))
-    with pytest.raises(SpecError, match="did you mean 'bars'"):
-        pictures.save(alone, "barz", "icml", tmp_path)
+    with pytest.raises(SpecError, match="did you mean 'points'"):
+        pictures.save(alone, "pointz", "icml", tmp_path)
     with pytest.raises(SpecError, match="did you mean 'icml'"):
-        pictures.save(alone, "bars", "icmll", tmp_path)
-    with pytest.raises(SpecError, match="has no ranks to draw; it has gain, bars"):
+        pictures.save(alone, "points", "icmll", tmp_path)
+    with pytest.raises(SpecError, match="has no ranks to draw; it has gain, points"):
         pictures.save(alone, "ranks", "icml", tmp_path)
 
 
@@ -113,14 +107,14 @@ def test_pdf_beside_every_svg_on_request(make: Callable, scene: type, capsys) ->
 
 
 def test_no_legend_covers_data(several: Path) -> None:
-    for kind in ("bars", "lines", "curves"):
+    for kind in ("points", "lines", "curves"):
         assert all("legend" in picture.svg for picture in pictures.KINDS[kind](read(several)))
     with style.inked("x"):
         figure, axes = style.canvas(3.0)
         axes.plot([0, 1], [0, 1], label="a line")
         style.legend_above(axes, "title")
         style.drawn(figure)
-        assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1
+        assert figure.legends[0].get_window_extent().y0 >= axes.get_window_extent().y1
 
 
 def test_a_table_and_a_claim_for_a_paper(several: Path) -> None:

@@ -197,7 +197,7 @@ def test_predictions_of_another_metric_are_not_used(make: Callable, scene: type,
     found = {(gain.a[0], gain.b[1]): gain.estimate for gain in analysis.gains}
     assert found["attention", "scratch"].over_examples is None
     assert found["s4d", "scratch"].over_examples > 0
-    assert any("choice of test examples is not counted" in line for line in caveats(analysis))
+    assert any("choice of test examples is not counted" in line for line in caveats([analysis]))
 
 
 @pytest.mark.parametrize("kind", ["classes", "reals"])
@@ -211,7 +211,7 @@ def test_the_choice_of_examples_adds_to_the_interval(make: Callable, scene: type
     ("groups", "said"), [(0, False), (1, True), (4, True), (5, False)], ids=["none", "one", "few", "enough"]
 )
 def test_few_groups_in_the_test_split_are_told(make: Callable, scene: type, groups: int, said: bool) -> None:
-    lines = " ".join(caveats(analyse_task(alone(make(scene(groups=groups))))))
+    lines = " ".join(caveats([analyse_task(alone(make(scene(groups=groups))))]))
     assert said == (f"The 1600 test examples are of {groups} group" in lines)
     assert (said and groups > 1) == ("take each group as one observation, so they are wide" in lines)
     assert (groups == 1) == ("Intervals hold for seeds alone: of one group" in lines)

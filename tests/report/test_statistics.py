@@ -12,15 +12,10 @@ from sklearn.metrics import r2_score
 from selfpretrain.report import statistics
 from selfpretrain.report.statistics import (
     Estimate,
-    bootstrap_bounds,
     estimate,
     example_half_width,
-    fewest,
     holm,
-    improvement,
-    improvement_bounds,
     r2_parts,
-    seeds_needed,
     sign_flip,
 )
 
@@ -155,48 +150,6 @@ def test_holm_keeps_the_order_and_never_lowers(ps: list[float | None]) -> None:
 def test_known_holm() -> None:
     assert holm([0.01, None, 0.04, 0.03]) == [0.03, None, 0.06, 0.06]
     assert holm([0.6, 0.6]) == [1.0, 1.0] and holm([]) == []
-
-
-@few
-@given(SCORES, SCORES)
-def test_one_of_two_improves(ours: list[float], theirs: list[float]) -> None:
-    assert improvement(ours, theirs) + improvement(theirs, ours) == pytest.approx(1)
-    low, high = improvement_bounds([(ours, theirs)])
-    assert 0 <= low <= high <= 1
-
-
-def test_known_improvement() -> None:
-    assert improvement([3.0, 4.0], [1.0, 2.0]) == 1 and improvement([1.0, 3.0], [2.0, 3.0]) == 3 / 8
-    assert improvement_bounds([([3.0, 4.0], [1.0, 2.0])]) == (1.0, 1.0)
-
-
-def test_tasks_are_averaged_not_pooled() -> None:
-    """Scores of an easy task must not win over those of a hard one."""
-    easy, hard = ([0.91, 0.92, 0.93], [0.81, 0.82, 0.83]), ([0.11, 0.12, 0.13], [0.21, 0.22, 0.23])
-    assert improvement_bounds([easy, hard]) == (0.5, 0.5)
-
-
-def test_percentile_bootstrap() -> None:
-    assert bootstrap_bounds([1.0]) is None
-    low, high = bootstrap_bounds([1.0, 2.0, 3.0]) or (0, 0)
-    assert (low, high) == (1.0, 3.0), "1 of 27 resamples is 1, 1, 1: more than 2.5 %"
-    values = np.random.default_rng(2).normal(size=(150, 10))
-    assert np.mean([b[0] <= 0 <= b[1] for v in values if (b := bootstrap_bounds(list(v)))]) > 0.8
-
-
-def test_fewest_seeds_for_a_test() -> None:
-    assert [fewest(m) for m in (1, 2, 3, 10)] == [6, 7, 7, 9]
-    for m in range(1, 40):
-        assert 2 / 2 ** fewest(m) * m < 0.05 <= 2 / 2 ** (fewest(m) - 1) * m
-
-
-def test_needed_seeds_have_their_power() -> None:
-    """Cohen (1988), table 2.4.1: one sample of 34 finds half a standard deviation 80 % of the time."""
-    assert seeds_needed(0.5, 1.0) == 34 == seeds_needed(-0.005, 0.01)
-    assert (seeds_needed(0.0, 1.0), seeds_needed(1e-6, 1.0), seeds_needed(1.0, 0.0)) == (None, None, 2)
-    values = np.random.default_rng(4).normal(0.5, 1, (1500, 34))
-    found = [abs(row.mean()) > (statistics.t_half_width(list(row)) or 0) for row in values]
-    assert np.mean(found) == pytest.approx(0.8, abs=0.035)
 
 
 def clustered(random: np.random.Generator, clusters: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,6 +94,21 @@ def test_whose_results_they_are_is_never_forgotten(tmp_path):
     Archive(tmp_path / "ours").keep([RunDir(tmp_path / "b" / "one")], {})
     put_back(tmp_path / "ours", tmp_path / "c", "one")
     assert read_stage(tmp_path / "c" / "one").source == str(tmp_path / "theirs")
+
+
+def test_our_own_results_are_ours_by_whatever_path_they_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "SHIPPED", tmp_path / "ours")
+    monkeypatch.chdir(tmp_path)
+    for name, source in {"ours/kept": "", "ours/../theirs": "ours/../theirs"}.items():
+        Archive(Path(name)).keep([finished(tmp_path / "a" / "one")], {})
+        put_back(Path(name), tmp_path / name.replace("/", "-"), "one")
+        assert read_stage(tmp_path / name.replace("/", "-") / "one").source == source
+
+
+def test_no_result_that_ships_is_said_to_be_of_somewhere_else():
+    for file in sorted(SHIPPED.glob("*.jsonl.xz")):
+        lines = [json.loads(line) for line in lzma.decompress(file.read_bytes()).splitlines()]
+        assert not any("from" in line for line in lines), file.name
 
 
 FORGED = {

@@ -1,12 +1,26 @@
 """Rows of a comparison: a mixer that comes twice is told apart by its settings."""
 
+import inspect
+
 import toys
+from selfpretrain.cli.compare import compare as command
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.studies.compare import prepare
+from selfpretrain.studies._running import compare, comparison
+from selfpretrain.studies.compare import Compare, prepare
 
 
 def study(*mixers):
     return prepare(toys.Majority(), mixers, "causal", "smoke", 1)
+
+
+def test_the_study_is_what_the_command_compares_where_nothing_is_chosen():
+    chosen = inspect.signature(compare).parameters
+    names = ("task", "mixers", "objective", "seeds")
+    asked = comparison(*(chosen[name].default for name in names), "smoke", {})
+    assert Compare.at("smoke", 3) == asked
+    given = {name: inspect.signature(command).parameters[name].default for name in names}
+    usual = {name: chosen[name].default for name in names}
+    assert given == usual | {"mixers": ",".join(usual["mixers"])}
 
 
 def test_a_mixer_that_comes_once_has_its_name():

@@ -13,7 +13,7 @@ def plot(
     runs: Annotated[
         Path, typer.Argument(help="A folder given to --runs before, or one study's folder in it.")
     ],
-    kind: Annotated[str, typer.Option(help="gain, bars, lines, curves, ranks or measures.")] = "gain",
+    kind: Annotated[str, typer.Option(help="gain, points, lines, curves, ranks or measures.")] = "gain",
     style: Annotated[
         str, typer.Option(help="neurips (5.5 in wide), icml (a column, 3.25 in) or page (as in the report).")
     ] = "neurips",

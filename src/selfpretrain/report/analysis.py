@@ -104,7 +104,7 @@ class TaskAnalysis:
     means: dict[RowColumn, Estimate]  # over seeds; places without a score are absent
     gains: tuple[Difference, ...]  # for every contrast, every row
     ranking: Ranking | None  # None with a single row
-    best: frozenset[RowColumn]  # the best of each row, and what cannot be told from it
+    best: frozenset[RowColumn]  # the best of each row; none where two share the highest mean
 
     @property
     def label(self) -> str:
@@ -192,7 +192,7 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
         for treatment, control in task.record.contrasts
         for row in task.rows
     )
-    best = frozenset((row, column) for row in task.rows for column in _best(task, means, row))
+    best = frozenset((row, column) for row in task.rows if (column := _best(task, means, row)) is not None)
     return TaskAnalysis(task, means, gains, _ranking(task), best)
 
 
@@ -267,19 +267,14 @@ def over_examples(
     return example_half_width(parts, clusters)
 
 
-def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> list[str]:
-    measured = [column for column in task.columns if (row, column) in means]
-    if len(measured) < 2 or any(means[row, column].n < 2 for column in measured):
-        return []  # too few to tell a best one
-    best = max(measured, key=lambda column: means[row, column].mean)
-    return [column for column in measured if column == best or _ties(task, row, best, column)]
-
-
-def _ties(task: TaskResults, row: str, best: str, other: str) -> bool:
-    gap = difference(task, (row, best), (row, other)).estimate
-    if gap is None or gap.bounds is None:
-        return True
-    return gap.mean < task.record.metric.tie or gap.bounds[0] <= 0
+def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> str | None:
+    """Return the arm with the highest mean; None with one arm, one seed, or a mean that two arms share."""
+    measured = {column: means[row, column] for column in task.columns if (row, column) in means}
+    if len(measured) < 2 or any(found.n < 2 for found in measured.values()):
+        return None
+    highest = max(found.mean for found in measured.values())
+    first, *others = (column for column, found in measured.items() if found.mean == highest)
+    return None if others else first
 
 
 def _ranking(task: TaskResults) -> Ranking | None:

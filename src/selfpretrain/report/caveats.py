@@ -3,7 +3,8 @@
 That a simple method does as well is part of the verdict itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from . import format
 from .analysis import TaskAnalysis
@@ -12,66 +13,101 @@ SLACK = 0.05
 """Relative difference of compute up to which two arms count as tied."""
 ENOUGH_GROUPS = 5
 """Groups in the test split from which on a score says something about others."""
+ENOUGH_SEEDS = 6
+"""From which on a sign-flip test has a p below 0.05."""
 LATE = 0.9
 """A best step beyond this share of all steps says that training may have been cut short."""
 
 
-def caveats(analysis: TaskAnalysis) -> list[str]:
-    """Sentences, the gravest first; empty if nothing is wrong."""
-    checks: list[Callable[[TaskAnalysis], list[str]]] = [
+@dataclass(frozen=True)
+class Caveat:
+    """What weakens the comparison on a task: a sentence around what is particular to the task."""
+
+    before: str
+    found: str = ""
+    after: str = ""
+
+
+def caveats(tasks: Sequence[TaskAnalysis]) -> list[str]:
+    """Return a sentence for every kind of caveat, the gravest first; empty if nothing is wrong."""
+    checks: list[Callable[[TaskAnalysis], Iterator[Caveat]]] = [
         _diverged, _missing, _theirs, _undefined, _leaks, _untied, _clusters, _no_examples, _cut_short, _few,
         _machines,
     ]  # fmt: skip
-    return [line for check in checks for line in check(analysis)]
+    return [line for check in checks for line in _merged(tasks, check)]
 
 
-def _diverged(analysis: TaskAnalysis) -> list[str]:
+def _merged(
+    tasks: Sequence[TaskAnalysis], check: Callable[[TaskAnalysis], Iterator[Caveat]]
+) -> Iterator[str]:
+    """Yield one sentence per kind of caveat; it names its tasks where it is not of all of them."""
+    kinds: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for task in tasks:
+        for caveat in check(task):
+            found = kinds.setdefault((caveat.before, caveat.after), {})
+            found.setdefault(caveat.found, []).append(task.label)
+    for (before, after), found in kinds.items():
+        if all(len(labels) == len(tasks) for labels in found.values()):
+            yield f"{before}{'; '.join(found)}{after}"
+        elif "" in found:
+            yield f"{format.listing(found[''])}: {before}{after}"
+        else:
+            said = [f"{format.listing(labels)}: {each}" for each, labels in found.items()]
+            yield f"{before}{'; '.join(said)}{after}"
+
+
+def _diverged(analysis: TaskAnalysis) -> Iterator[Caveat]:
     task = analysis.task
     places = [(row, column) for row in task.rows for column in task.columns]
     lost = [f"{place[0]}, {place[1]}, seed {s}" for place in places for s in analysis.diverged(place)]
-    said = (
-        "These runs are marked † and count in every mean all the same: they show that the settings do not "
-        "fit, not what the arm can do."
-    )
-    return [f"Training diverged (its loss was not finite): {'; '.join(lost)}. {said}"] if lost else []
+    if lost:
+        yield Caveat(
+            "Training diverged (its loss was not finite): ",
+            "; ".join(lost),
+            ". These runs are marked † and count in every mean all the same: they show that the settings do "
+            "not fit, not what the arm can do.",
+        )
 
 
-def _missing(analysis: TaskAnalysis) -> list[str]:
+def _missing(analysis: TaskAnalysis) -> Iterator[Caveat]:
     task = analysis.task
-    if not task.missing:
-        return []
-    total = format.plural(len(task.cells), "cell")
-    return [f"{task.missing} of {total} missing; repeating the command continues where it stopped."]
+    if task.missing:
+        found = f"{task.missing} of {format.plural(len(task.cells), 'cell')} missing"
+        yield Caveat("", found, "; repeating the command continues where it stopped.")
 
 
-def _theirs(analysis: TaskAnalysis) -> list[str]:
+def _theirs(analysis: TaskAnalysis) -> Iterator[Caveat]:
     taken = [found for c in analysis.task.finished if (found := {stage.source for stage in c.stages} - {""})]
-    files = format.listing(sorted(set().union(*taken))) if taken else ""
-    total = format.plural(len(analysis.task.cells), "cell")
-    return [f"{len(taken)} of {total} not trained here but taken from {files}."] if taken else []
+    if taken:
+        total = format.plural(len(analysis.task.cells), "cell")
+        files = format.listing(sorted(set().union(*taken)))
+        yield Caveat("", f"{len(taken)} of {total} not trained here but taken from {files}", ".")
 
 
-def _undefined(analysis: TaskAnalysis) -> list[str]:
+def _undefined(analysis: TaskAnalysis) -> Iterator[Caveat]:
     lost = [cell for cell in analysis.task.cells if cell.finished and cell.score is None]
-    where = format.listing([f"{c.row}, {c.column}, seed {c.seed}" for c in lost]) if lost else ""
-    return [f"Without a finite test score and left out of every mean: {where}."] if lost else []
+    if lost:
+        where = format.listing([f"{c.row}, {c.column}, seed {c.seed}" for c in lost])
+        yield Caveat("Without a finite test score and left out of every mean: ", where, ".")
 
 
-def _leaks(analysis: TaskAnalysis) -> list[str]:
+def _leaks(analysis: TaskAnalysis) -> Iterator[Caveat]:
     shared = {pair: n for pair, n in analysis.task.record.task.overlap.items() if n}
-    found = format.listing([f"{pair} {n}" for pair, n in shared.items()]) if shared else ""
-    return [f"Splits share equal sequences: {found}."] if shared else []
+    if shared:
+        found = format.listing([f"{pair} {n}" for pair, n in shared.items()])
+        yield Caveat("Splits share equal sequences: ", found, ".")
 
 
-def _untied(analysis: TaskAnalysis) -> list[str]:
+def _untied(analysis: TaskAnalysis) -> Iterator[Caveat]:
     task = analysis.task
     treatment, control = task.headline
     if "tied" not in control:
-        return []
+        return
     ratios = {row: _ratio(analysis, row, treatment, control) for row in task.rows}
     off = {row: ratio for row, ratio in ratios.items() if ratio is not None and abs(ratio - 1) > SLACK}
-    found = format.listing([f"{row} {ratio:.2f}" for row, ratio in off.items()]) if off else ""
-    return [f"Compute is not quite tied; FLOPs of {control} relative to {treatment}: {found}."] if off else []
+    if off:
+        found = format.listing([f"{row} {ratio:.2f}" for row, ratio in off.items()])
+        yield Caveat(f"Compute is not quite tied; FLOPs of {control} relative to {treatment}: ", found, ".")
 
 
 def _ratio(analysis: TaskAnalysis, row: str, treatment: str, control: str) -> float | None:
@@ -82,16 +118,17 @@ def _ratio(analysis: TaskAnalysis, row: str, treatment: str, control: str) -> fl
     return ours / theirs if theirs > 0 else None
 
 
-def _clusters(analysis: TaskAnalysis) -> list[str]:
-    """That test examples are few patients, speakers or recordings, however many windows they are."""
+def _clusters(analysis: TaskAnalysis) -> Iterator[Caveat]:
+    """Say that test examples are few patients, speakers or recordings, however many windows they are."""
     examples, groups = _tested(analysis)
-    if not 0 < groups < ENOUGH_GROUPS:
-        return []
-    widened = " Intervals of differences take each group as one observation, so they are wide."
-    return [
-        f"The {examples} test examples are of {format.plural(groups, 'group')} (patients, speakers, files or"
-        f" the like): scores say how well these are known, and little of others.{widened * (groups > 1)}"
-    ]
+    if 0 < groups < ENOUGH_GROUPS:
+        widened = " Intervals of differences take each group as one observation, so they are wide."
+        yield Caveat(
+            "",
+            f"The {examples} test examples are of {format.plural(groups, 'group')} (patients, speakers, "
+            f"files or the like): scores say how well these are known, and little of others",
+            f".{widened * (groups > 1)}",
+        )
 
 
 def _tested(analysis: TaskAnalysis) -> tuple[int, int]:
@@ -103,24 +140,23 @@ def _tested(analysis: TaskAnalysis) -> tuple[int, int]:
     return len(kept.target), len(set(kept.cluster.tolist()))
 
 
-def _no_examples(analysis: TaskAnalysis) -> list[str]:
+def _no_examples(analysis: TaskAnalysis) -> Iterator[Caveat]:
     known = [found.estimate for found in analysis.headline if found.estimate is not None]
     if known and _tested(analysis)[1] == 1:
-        return ["Intervals hold for seeds alone: of one group, nothing can be said about others."]
-    if not any(found.over_examples is None for found in known):
-        return []
-    return [
-        "Some intervals hold for seeds alone: test predictions were not kept, or do not reproduce the score, "
-        "so the choice of test examples is not counted."
-    ]
+        yield Caveat("Intervals hold for seeds alone: of one group, nothing can be said about others.")
+    elif any(found.over_examples is None for found in known):
+        yield Caveat(
+            "Some intervals hold for seeds alone: test predictions were not kept, or do not reproduce the "
+            "score, so the choice of test examples is not counted."
+        )
 
 
-def _cut_short(analysis: TaskAnalysis) -> list[str]:
-    return [
-        f"{column}: in {many} of {format.plural(runs, 'run')} the best validation score came "
-        f"in the last tenth of training; a larger budget may raise it."
-        for column, (many, runs) in late(analysis).items()
-    ]
+def _cut_short(analysis: TaskAnalysis) -> Iterator[Caveat]:
+    found = [f"{column} ({many} of {runs})" for column, (many, runs) in late(analysis).items()]
+    if found:
+        found[0] = f"{found[0][:-1]} {'run' if found[0].endswith('of 1)') else 'runs'})"
+        after = ". A larger budget may raise these scores."
+        yield Caveat("Still improving at the end of training: ", ", ".join(found), after)
 
 
 def late(analysis: TaskAnalysis) -> dict[str, tuple[int, int]]:
@@ -134,16 +170,18 @@ def late(analysis: TaskAnalysis) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _few(analysis: TaskAnalysis) -> list[str]:
+def _few(analysis: TaskAnalysis) -> Iterator[Caveat]:
     most = max((len(found.seeds) for found in analysis.headline), default=0)
     if most == 1:
-        return ["One seed: no interval can be given. Add --seeds 3 or more."]
-    return [f"{most} seeds: too few for a test; n ≥ 6 needed for p < 0.05."] if 1 < most < 6 else []
+        yield Caveat("One seed: no interval can be given. Add --seeds 3 or more.")
+    elif 1 < most < ENOUGH_SEEDS:
+        yield Caveat(f"{most} seeds: too few for a test; n ≥ {ENOUGH_SEEDS} needed for p < 0.05.")
 
 
-def _machines(analysis: TaskAnalysis) -> list[str]:
+def _machines(analysis: TaskAnalysis) -> Iterator[Caveat]:
     kept = [cell.scored.environment for cell in analysis.task.cells if cell.finished]
     devices = sorted({str(found["device"]) for found in kept if "device" in found})
-    dirty = any((found.get("git") or {}).get("dirty") for found in kept)
-    lines = [f"Runs used different devices: {format.listing(devices)}."] if len(devices) > 1 else []
-    return lines + (["The code had uncommitted changes when some runs were made."] if dirty else [])
+    if len(devices) > 1:
+        yield Caveat("Runs used different devices: ", format.listing(devices), ".")
+    if any((found.get("git") or {}).get("dirty") for found in kept):
+        yield Caveat("The code had uncommitted changes when some runs were made.")

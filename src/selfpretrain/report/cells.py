@@ -31,6 +31,7 @@ class ValidationPoint:
 
     step: int
     score: float
+    loss: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -167,4 +168,7 @@ def _point(entry: Json) -> ValidationPoint | None:
     step, score = entry.get("step"), entry.get("score")
     if entry.get("kind") != "val" or not isinstance(step, int) or not isinstance(score, int | float):
         return None
-    return ValidationPoint(step, float(score)) if math.isfinite(score) else None
+    loss = entry.get("loss", math.nan)
+    if not math.isfinite(score) or not isinstance(loss, int | float):
+        return None
+    return ValidationPoint(step, float(score), float(loss))

@@ -48,7 +48,7 @@ def confusions(analysis: Analysis) -> list[ReportTable]:
             body = tuple(
                 (
                     Entry(str(right)),
-                    *(Entry(f"{share:.0f}", right == given) for given, share in enumerate(line)),
+                    *(Entry(f"{share:.0f}") for share in line),
                 )
                 for right, line in enumerate(shares)
             )

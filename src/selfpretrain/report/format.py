@@ -72,9 +72,9 @@ def name(metric: Metric) -> str:
 
 
 def probability(p: float | None) -> str:
-    """A p value, or that there are too few seeds for one."""
+    """Return a p value in words, or a dash where there are too few seeds for one."""
     if p is None:
-        return "n ≥ 6 needed"
+        return NONE
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 

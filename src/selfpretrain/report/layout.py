@@ -11,9 +11,9 @@ from .format import printable
 class Depth(enum.IntEnum):
     """How far down a section stands: each of these shows what the one before it does, and more."""
 
-    BRIEF = 0  # in the terminal, too
-    PAGE = 1  # in Markdown and LaTeX, too
-    FULL = 2  # in HTML alone
+    OPEN = 0  # read at once
+    FOLDED = 1  # in HTML and Markdown behind its heading
+    FULL = 2  # folded, and in HTML alone
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     caption: str = ""  # of the pictures
     tables: tuple[ReportTable, ...] = ()
-    depth: Depth = Depth.PAGE
+    depth: Depth = Depth.OPEN
 
     @property
     def empty(self) -> bool:

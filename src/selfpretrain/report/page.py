@@ -3,6 +3,7 @@
 Another section is a function from an ``Analysis`` to a ``Section``, and a line in ``PAGE``.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import StoreError
 from ..system.files import FORMAT, damaged, digest_of, explained, read_json, write_json, write_text
-from . import certainty, classes, facts, fit, format, pictures, plain, tables
+from . import classes, facts, fit, format, pictures, plain, ranking, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
 from .layout import Depth, Page, Section
 from .render import csv_long, html, latex, markdown, terminal
 from .results import read
-from .verdict import claim, on_average, standings, verdict
+from .verdict import best_baseline, claim, on_average, standings, verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,16 +31,18 @@ PROVES_NOTHING = (
 UNREAD = "Nobody has written down yet what these numbers mean."
 EXPECTED, BELOW = "Expected", "What differs"
 """Sections of the record: what should come out; and why our numbers and the paper's may disagree."""
-CAPTIONS = {
-    "bars": "Means over seeds, with 95 % t-intervals, drawn as far as scores can go. Bars begin at zero; "
-    "where all would be about as long, points stand on axes that begin later.",
-    "lines": "Means over seeds; bands are 95 % t-intervals, drawn as far as scores can go. "
-    "The places along x are evenly spaced.",
+SHOWN = {
+    "points": "Points: means over seeds with their 95 % t-intervals, drawn as far as scores can go, and a "
+    "dot per seed. ",
+    "lines": "Lines: means over seeds with a dot per seed; bands are 95 % t-intervals, drawn as far as "
+    "scores can go. The places along x are evenly spaced. ",
 }
-HOLLOW = " Hollow circles are the paper's numbers."
+"""What the pictures of scores show."""
+SIMPLE = "Dotted: the best simple baseline. "
+HOLLOW = "Hollow circles are the paper's numbers. "
 LEARNING = (
-    "Validation score of the scored stage; thick: mean over seeds, thin: each seed. An arm starts after the "
-    "compute that its earlier stages spent."
+    "Curves: loss of pretraining, and validation score of the scored stage; thick: mean over seeds, thin: "
+    "each seed. An arm starts after the compute that its earlier stages spent."
 )
 DIGESTS = "pages.json"
 """What every page was when it was written."""
@@ -65,7 +68,7 @@ def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
         "claim": ("claim.tex", latex.compact(page, tables.compact(analysis), claim(analysis))),
         "csv": ("results.csv", csv_long.document(analysis.results)),
     }
-    drawn = [picture for section in page.to(Depth.PAGE) for picture in section.pictures]
+    drawn = [picture for section in page.to(Depth.FOLDED) for picture in section.pictures]
     made |= {picture.file: (picture.file, style.on_paper(picture.svg)) for picture in drawn}
     for name, text in made.values():
         write_text(folder / name, text)
@@ -98,7 +101,7 @@ def altered(folder: Path) -> list[StoreError]:
 
 def write_pdf(folder: Path, analysis: Analysis) -> list[Path]:
     """The figures of the page as PDF beside the SVG, letters embedded; their paths."""
-    drawn = [one for section in compose(analysis, Depth.PAGE).sections for one in section.pictures]
+    drawn = [one for section in compose(analysis, Depth.FOLDED).sections for one in section.pictures]
     for picture in drawn:
         with style.looking("page", (folder / picture.file).with_suffix(".pdf")):
             picture.draw()
@@ -111,7 +114,7 @@ def show(folder: Path, analysis: Analysis | None = None) -> "RenderableType":
     Raises:
         StoreError: if it cannot be read.
     """
-    return terminal.show(compose(analysis or analyse(read(folder)), Depth.BRIEF))
+    return terminal.show(brief(analysis or analyse(read(folder))))
 
 
 def index(folders: Iterable[Path]) -> str:
@@ -144,13 +147,24 @@ def index(folders: Iterable[Path]) -> str:
 
 def compose(analysis: Analysis, depth: Depth = Depth.FULL) -> Page:
     """Everything that is to be said, down to some depth; sections with nothing in them are left out."""
+    found = (replace(made(analysis), depth=reach) for made, reach in PAGE if reach <= depth)
+    return _page(analysis, found)
+
+
+def brief(analysis: Analysis) -> Page:
+    """Return what a terminal shows: the scores of every task, what they mean, and what to beware of."""
+    scores = Section("Scores", tables=tables.brief(analysis))
+    found = (scores, _interpretation(analysis), _missing(analysis), _caveats(analysis), _in_short(analysis))
+    return _page(analysis, found)
+
+
+def _page(analysis: Analysis, sections: Iterable[Section]) -> Page:
     record = analysis.results.record
-    found = ((made(analysis), reach) for made, reach in PAGE if reach <= depth)
-    sections = tuple(replace(section, depth=reach) for section, reach in found if not section.empty)
     name = f"{record.name}-{record.scale or analysis.results.tasks[0].record.task.name}"
     origin = f"selfpretrain {record.version}, {record.name}, planned {record.created}"
     outcomes, said = tuple(_outcomes(analysis)), (plain.sentence(analysis), plain.arms(analysis))
-    return Page(name, record.title, _lines(analysis), outcomes, sections, origin, *said)
+    filled = tuple(section for section in sections if not section.empty)
+    return Page(name, record.title, _lines(analysis), outcomes, filled, origin, *said)
 
 
 def _lines(analysis: Analysis) -> tuple[str, ...]:
@@ -174,7 +188,7 @@ def _outcomes(analysis: Analysis) -> list[str]:
     few = sum(len(task.task.rows) for task in analysis.tasks) <= FEW_ROWS
     for task in analysis.tasks:
         before, verdicts = f"{task.label}: " if several else "", verdict(task)
-        competing = verdicts.ranking and (few or not several) and not certainty.settings(analysis)
+        competing = verdicts.ranking and (few or not several) and not ranking.settings(analysis)
         gain = verdicts.gain if few else f"{standings([task])}."
         lines.append(f"{before}{gain} {verdicts.ranking if competing else ''}".strip())
     rows = {row for task in analysis.tasks for row in task.task.rows}
@@ -184,16 +198,32 @@ def _outcomes(analysis: Analysis) -> list[str]:
 
 def _question(analysis: Analysis) -> Section:
     about = analysis.results.record.about.items()
-    parts = [f"**{markdown.escaped(title)}.** {text}" for title, text in about if title != BELOW]
+    parts = [f"*{markdown.escaped(title)}.* {text}" for title, text in about if title != BELOW]
     return Section("What is asked", "\n\n".join(parts))
 
 
 def _scores(analysis: Analysis) -> Section:
-    figure, found = analysis.results.record.figure, tables.scores(analysis)
-    if figure == "none":
-        return Section("Scores", tables=(found,))
-    caption = CAPTIONS[figure] + HOLLOW * pictures.papers_task(analysis)
-    return Section("Scores", pictures=pictures.KINDS[figure](analysis), caption=caption, tables=(found,))
+    kind = "lines" if analysis.results.record.figure == "lines" else "points"
+    hollow = HOLLOW if pictures.papers_task(analysis) else ""
+    curves = LEARNING if pictures.abreast(analysis) and pictures.curves(analysis) else ""
+    simple = SIMPLE if any(math.isfinite(best_baseline(task)[1]) for task in analysis.tasks) else ""
+    caption = f"{SHOWN[kind]}{simple}{hollow}{curves}".strip()
+    return Section(
+        "Scores", pictures=pictures.top(analysis), caption=caption, tables=(tables.scores(analysis),)
+    )
+
+
+def _in_short(analysis: Analysis) -> Section:
+    """Return what all runs cost and what the best simple method reaches, a line each."""
+    simple = [
+        (f"Best simple baseline{f', {task.label}' * (len(analysis.tasks) > 1)}", f"{name}, {score}")
+        for task in analysis.tasks
+        for name, reached in [best_baseline(task)]
+        for score in [format.score(task.metric, reached)]
+        if name and math.isfinite(reached)
+    ]
+    cost = tables.spent(analysis).text
+    return Section("In short", facts=(*simple, ("Cost", cost)))
 
 
 def _quoted(analysis: Analysis) -> Section:
@@ -230,8 +260,7 @@ def _missing(analysis: Analysis) -> Section:
 
 
 def _caveats(analysis: Analysis) -> Section:
-    lines = [caveats(task) for task in analysis.tasks]
-    return Section("Before you trust this", points=_merged(analysis, lines))
+    return Section("Before you trust this", points=tuple(caveats(analysis.tasks)))
 
 
 def _next(analysis: Analysis) -> Section:
@@ -248,7 +277,7 @@ def _classes(analysis: Analysis) -> Section:
 def _gains(analysis: Analysis) -> Section:
     known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
     alone = [tables.order(task) for task in known if len(analysis.tasks) == 1]
-    orders = [] if certainty.settings(analysis) else alone
+    orders = [] if ranking.settings(analysis) else alone
     return Section("Gain", pictures=pictures.gain(analysis), tables=(tables.gains(analysis), *orders))
 
 
@@ -256,16 +285,14 @@ def _fit(analysis: Analysis) -> Section:
     return Section("Fit and generalisation", tables=(fit.fits(analysis), fit.contrasts(analysis)))
 
 
-def _certainty(analysis: Analysis) -> Section:
-    return Section("How sure is that?", tables=(certainty.certainty(analysis), certainty.needed(analysis)))
-
-
 def _ranks(analysis: Analysis) -> Section:
-    table = certainty.ranks(certainty.rankings(analysis))
+    table = ranking.ranks(ranking.rankings(analysis))
     return Section("Ranks", pictures=pictures.ranks(analysis), tables=(table,))
 
 
 def _curves(analysis: Analysis) -> Section:
+    if pictures.abreast(analysis):  # they are at the top
+        return Section("Learning curves")
     return Section("Learning curves", pictures=pictures.curves(analysis), caption=LEARNING)
 
 
@@ -274,8 +301,12 @@ def _measures(analysis: Analysis) -> Section:
 
 
 def _cost(analysis: Analysis) -> Section:
+    return Section("Cost", tables=(tables.costs(analysis),))
+
+
+def _costs_by_model(analysis: Analysis) -> Section:
     by_model = [tables.costs_by_model(task) for task in analysis.tasks if len(analysis.tasks) == 1]
-    return Section("Cost", tables=(tables.costs(analysis), *by_model))
+    return Section("Cost of every model", tables=tuple(by_model))
 
 
 def _baselines(analysis: Analysis) -> Section:
@@ -310,29 +341,29 @@ def _repeat(analysis: Analysis) -> Section:
 
 
 PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
-    (_question, Depth.PAGE),
-    (_scores, Depth.BRIEF),
-    (_quoted, Depth.PAGE),
-    (_interpretation, Depth.BRIEF),
-    (_differs, Depth.PAGE),
-    (_missing, Depth.BRIEF),
+    (_scores, Depth.OPEN),
+    (_interpretation, Depth.OPEN),
+    (_differs, Depth.OPEN),
+    (_missing, Depth.OPEN),
+    (_caveats, Depth.OPEN),
+    (_cost, Depth.OPEN),
     (_next, Depth.FULL),
-    (_caveats, Depth.BRIEF),
-    (_gains, Depth.PAGE),
-    (_fit, Depth.PAGE),
-    (_certainty, Depth.PAGE),
-    (_classes, Depth.FULL),
-    (_ranks, Depth.PAGE),
+    (_question, Depth.FOLDED),
+    (_quoted, Depth.FOLDED),
+    (_gains, Depth.FOLDED),
+    (_baselines, Depth.FOLDED),
+    (_fit, Depth.FOLDED),
+    (_ranks, Depth.FOLDED),
+    (_measures, Depth.FOLDED),
     (_curves, Depth.FULL),
-    (_measures, Depth.PAGE),
-    (_cost, Depth.BRIEF),
-    (_baselines, Depth.BRIEF),
-    (_training, Depth.PAGE),
+    (_classes, Depth.FULL),
+    (_costs_by_model, Depth.FOLDED),
+    (_training, Depth.FOLDED),
     (_data, Depth.FULL),
     (_runs, Depth.FULL),
     (_selection, Depth.FULL),
     (_environment, Depth.FULL),
-    (_repeat, Depth.PAGE),
+    (_repeat, Depth.FOLDED),
 ]
 """Every section from top to bottom, and how far down a reader has to go for it."""
 

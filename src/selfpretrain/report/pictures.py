@@ -6,11 +6,13 @@ from pathlib import Path
 
 from ..errors import SpecError, nearest
 from ..system.files import write_text
-from . import certainty
+from . import ranking
 from .analysis import Analysis
 from .figures import charts, style
 from .layout import Picture
 
+MOST_TASKS, MOST_ROWS = 2, 4
+"""Up to which scores and learning curves stand side by side at the top of a page."""
 Drawing = tuple[str, Callable[[], str]]
 """What is seen, in words, and what draws it."""
 
@@ -22,9 +24,9 @@ def gain(analysis: Analysis) -> tuple[Picture, ...]:
     return _numbered("gain", drawn)
 
 
-def bars(analysis: Analysis) -> tuple[Picture, ...]:
-    """Scores of every task, a group of bars per row."""
-    return _numbered("scores", _panels(analysis, charts.bars, grouped=False))
+def points(analysis: Analysis) -> tuple[Picture, ...]:
+    """Scores of every task: each arm of every row as mean, interval and a dot per seed."""
+    return _numbered("scores", _panels(analysis, charts.points, grouped=False))
 
 
 def lines(analysis: Analysis) -> tuple[Picture, ...]:
@@ -33,20 +35,36 @@ def lines(analysis: Analysis) -> tuple[Picture, ...]:
 
 
 def curves(analysis: Analysis) -> tuple[Picture, ...]:
-    """Validation score of every row against compute."""
-    several = len(analysis.tasks) > 1
+    """Return the learning curves of every task: of all rows together where they are few, else row by row."""
     drawn: list[Drawing] = []
     for task in analysis.results.tasks:
-        for row in style.with_curves(task):
-            title = f"{task.label}{charts.SEPARATOR}{row}" if several else row
+        rows = style.with_curves(task)
+        together = abreast(analysis)
+        for shown in [rows] if together and rows else [[row] for row in rows]:
+            title = task.label if together else charts.SEPARATOR.join([task.label, *shown])
             alt = f"Validation score of {title} against compute, per arm"
-            drawn.append((alt, partial(style.learning_curves, task, row, title)))
+            drawn.append((alt, partial(style.learning_curves, task, shown, title)))
     return _numbered("curves", drawn)
+
+
+def abreast(analysis: Analysis) -> bool:
+    """Whether the learning curves of a task have room beside its scores."""
+    rows = [len(task.rows) for task in analysis.results.tasks]
+    return len(rows) <= MOST_TASKS and max(rows) <= MOST_ROWS
+
+
+def top(analysis: Analysis) -> tuple[Picture, ...]:
+    """Return the pictures that a page begins with: scores of every task, its learning curves beside them."""
+    scores = KINDS["lines" if analysis.results.record.figure == "lines" else "points"](analysis)
+    beside = curves(analysis) if abreast(analysis) else ()
+    if len(scores) != len(beside):
+        return scores + beside
+    return tuple(picture for pair in zip(scores, beside, strict=True) for picture in pair)
 
 
 def ranks(analysis: Analysis) -> tuple[Picture, ...]:
     """Average ranks of rows, and which of them differ."""
-    found = certainty.rankings(analysis).items()
+    found = ranking.rankings(analysis).items()
     return _numbered(
         "ranks", [(f"Average ranks, {name}", partial(charts.ladder, made, name)) for name, made in found]
     )
@@ -61,7 +79,7 @@ def measures(analysis: Analysis) -> tuple[Picture, ...]:
 
 KINDS: dict[str, Callable[[Analysis], tuple[Picture, ...]]] = {
     "gain": gain,
-    "bars": bars,
+    "points": points,
     "lines": lines,
     "curves": curves,
     "ranks": ranks,

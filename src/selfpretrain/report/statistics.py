@@ -18,17 +18,8 @@ FEWEST = 6
 """Seeds from which an exact two-sided test can reach p < 0.05: 2 / 2**6 = 0.031."""
 ENUMERATED = 16
 """Seeds up to which all sign flips are counted; above, a fixed random sample of them."""
-DRAWS = 4000
-"""Of a bootstrap over seeds; the same ones at every call."""
-MOST_SEEDS = 1000
-"""Nobody is told to run more."""
-PAIRS = 1 << 22
-"""Of runs that are compared at once."""
 BINS = 15
 """Of confidence, for the expected calibration error."""
-FAR = 30.0
-"""Centres of a noncentral t beyond this are found for certain, and are hard on its series."""
-
 FEWEST_ROWS, FEWEST_BLOCKS = 3, 2
 """Two rows are compared directly; one block has ranks, but no spread of them."""
 
@@ -157,17 +148,6 @@ def sign_flip(differences: Sequence[float]) -> float | None:
     return extreme / len(sums) if n <= ENUMERATED else (extreme + 1) / (len(sums) + 1)
 
 
-def bootstrap_bounds(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % percentile bootstrap interval of the mean; None below two values.
-
-    Over 3 seeds it covers about 70 %, over 10 about 91 %: shown beside the t-interval, never instead of it.
-    """
-    if len(values) < 2:
-        return None
-    means = _resampled(np.asarray(values, dtype=np.float64), np.random.default_rng(0)).mean(1)
-    return _middle(means)
-
-
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """P values corrected for how many there are; those that are None were not tested and do not count.
 
@@ -182,53 +162,6 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, (len(tested) - rank) * p))
         corrected[place] = largest
     return corrected
-
-
-def improvement(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Probability that a run of ours beats a run of theirs: over all pairs of runs, a tie counts half.
-
-    Source: Agarwal et al. (2021), section 4.3; the Mann-Whitney U statistic over n * m.
-    """
-    return float(_wins(np.asarray(ours)[None], np.asarray(theirs)[None])[0])
-
-
-def improvement_bounds(tasks: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of the improvement, averaged over tasks.
-
-    Runs are drawn again within each task and each arm, so that tasks are never mixed.
-
-    Source: Agarwal et al. (2021), section 4.1, stratified bootstrap.
-    """
-    random = np.random.default_rng(0)
-    drawn = [
-        _wins(*(_resampled(np.asarray(arm, dtype=np.float64), random) for arm in task)) for task in tasks
-    ]
-    return _middle(np.mean(drawn, axis=0))
-
-
-def fewest(tests: int = 1) -> int:
-    """The least seeds with which the smallest of so many sign-flip p values can be below 5 % after Holm."""
-    return math.floor(math.log2(2 * tests / (1 - CONFIDENCE))) + 1
-
-
-def seeds_needed(difference: float, spread: float, power: float = 0.8) -> int | None:
-    """Seeds for a paired two-sided t-test at 5 % to find a difference; None if 1000 would not do.
-
-    power(n) = P(|T| > t[n-1]),  T noncentral t with n - 1 degrees and centre sqrt(n) * difference / spread
-
-    Args:
-        spread: standard deviation of the difference between seeds.
-        power: how often the test shall find it.
-    """
-    from scipy.special import nctdtr, stdtrit
-
-    if spread <= 0 or difference == 0:
-        return None if difference == 0 else 2
-    n = np.arange(2, MOST_SEEDS + 1)
-    centre = np.minimum(np.sqrt(n) * abs(difference) / spread, FAR)
-    t = stdtrit(n - 1, (1 + CONFIDENCE) / 2)
-    enough = 1 - nctdtr(n - 1, centre, t) + nctdtr(n - 1, centre, -t) >= power
-    return int(n[enough.argmax()]) if enough.any() else None
 
 
 @dataclass(frozen=True)
@@ -300,25 +233,6 @@ def calibration(sure: Vector, hit: NDArray[np.bool_]) -> list[tuple[float, float
     place = np.minimum((sure * BINS).astype(int), BINS - 1)
     held = [place == at for at in range(BINS)]
     return [(float(sure[b].mean()), float(hit[b].mean()), float(b.mean())) for b in held if b.any()]
-
-
-def _wins(ours: Vector, theirs: Vector) -> Vector:
-    """(draws,) share of pairs that ours wins, of (draws, n) and (draws, m) scores; a tie counts half."""
-    blocks = max(1, ours.size * theirs.shape[1] // PAIRS)
-    parts = zip(np.array_split(ours, blocks), np.array_split(theirs, blocks), strict=True)
-    signs = [np.sign(x[:, :, None] - y[:, None, :]).mean((1, 2)) for x, y in parts]
-    return (1 + np.concatenate(signs)) / 2
-
-
-def _resampled(values: Vector, random: np.random.Generator) -> Vector:
-    """(draws, n) values drawn with replacement."""
-    return values[random.integers(0, len(values), (DRAWS, len(values)))]
-
-
-def _middle(values: Vector) -> tuple[float, float]:
-    """The middle 95 % of many values."""
-    low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
 
 
 @functools.lru_cache(maxsize=2)

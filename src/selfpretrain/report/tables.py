@@ -19,7 +19,9 @@ INTERVALS = (
     "conservative and decides the verdict."
 )
 MEANS = "Mean ± half-width of the 95 % t-interval over seeds (number of seeds); one seed has none."
+BEST = "Bold: the best arm of a model."
 AVERAGE = "average"
+SIGN_FLIP, HOLM = "sign-flip p", "Holm p"
 MISSING, BLANK = Entry("missing"), Entry(format.NONE)
 MOST_PAIRS = 15
 """Of models, up to which those whose order is not resolved are listed, too."""
@@ -45,34 +47,88 @@ def compact(analysis: Analysis) -> ReportTable:
         f"{what}, mean ± half-width of the 95 % interval over {format.plural(analysis.seeds, 'seed')}",
         ("model", "arm", *named),
         rows,
-        "Bold: the best arm of a model, and what cannot be told from it.",
+        BEST,
         words=2,
     )
+
+
+def brief(analysis: Analysis) -> tuple[ReportTable, ...]:
+    """Return a table per task that a terminal of 80 columns has room for: score, gain and interval."""
+    made = [_brief(task) for task in analysis.tasks]
+    captions = dict.fromkeys(table.caption for table in made)
+    return tuple(
+        replace(table, caption=table.caption if table is made[-1] or len(captions) > 1 else "")
+        for table in made
+    )
+
+
+def spent(analysis: Analysis) -> Entry:
+    """Return what all stages of an experiment cost together, each counted once."""
+    once = {stage.folder: stage.cost for cell in analysis.results.cells for stage in cell.stages}
+    return _spent(list(once.values()))
+
+
+def _brief(task: TaskAnalysis) -> ReportTable:
+    _, control = task.task.headline
+    gains = {gain.a: gain for gain in reversed(task.gains) if gain.b[1] == control}
+    rows = tuple(
+        (
+            Entry(row),
+            Entry(column),
+            _without_count(task, (row, column)),
+            *_brief_gain(task, gains.get((row, column))),
+        )
+        for row in task.task.rows
+        for column in task.task.columns
+    )
+    return ReportTable(
+        "brief",
+        f"{task.label}: test {format.unit(task.metric)}",
+        ("model", "arm", "score", "gain", "95 % interval"),
+        rows,
+        f"Score: mean ± half-width of the 95 % interval over seeds. Gain: over {control}, paired by seed; "
+        f"its interval counts seeds and test examples. {BEST}",
+        words=2,
+    )
+
+
+def _brief_gain(task: TaskAnalysis, gain: Difference | None) -> tuple[Entry, Entry]:
+    if gain is None or gain.estimate is None:
+        return Entry(""), Entry("")
+    size = Entry(format.signed(task.metric, gain.estimate.mean), key=gain.estimate.mean)
+    return size, Entry(format.interval(task.metric, gain.estimate.bounds))
 
 
 def gains(analysis: Analysis) -> ReportTable:
     """Every contrast with both of its intervals, and p values corrected for their number."""
     known = [(task, gain) for task in analysis.tasks for gain in task.gains if gain.estimate is not None]
     corrected = _holm([gain for _, gain in known])
-    tested = sum(p is not None for p in corrected) > 1
+    tests = _tests([gain for _, gain in known], corrected)
     rows = tuple(
-        (Entry(task.label), *_contrast(task.metric, gain), *([_probability(p)] if tested else []))
+        (
+            Entry(task.label),
+            *_contrast(task.metric, gain),
+            *(_probability(p) for p in (gain.p, p)[: len(tests)]),
+        )
         for (task, gain), p in zip(known, corrected, strict=True)
     )
     rows += tuple(
-        (Entry(AVERAGE), *_contrast(analysis.tasks[0].metric, gain), *([BLANK] if tested else []))
+        (
+            Entry(AVERAGE),
+            *_contrast(analysis.tasks[0].metric, gain),
+            *(_probability(p) for p in (gain.p, None)[: len(tests)]),
+        )
         for gain in analysis.overall
     )
     counts = dict.fromkeys(_counted(task.metric) for task in analysis.tasks)
     ties = dict.fromkeys(format.tie(task.metric) for task in analysis.tasks)
-    holm_said = " Holm: corrected for all models and tasks of the same comparison." if tested else ""
+    holm_said = " Holm: corrected for all models and tasks of the same comparison." if HOLM in tests else ""
     overall = " Average: over tasks, seed by seed, not corrected." if analysis.overall else ""
     intervals = ("seeds only", "seeds and examples")
-    tests = ("sign-flip p", *(["Holm p"] if tested else []))
     made = ReportTable(
         "gains",
         f"Differences{f' in {next(iter(counts))}' if len(counts) == 1 else ''}, paired by seed",
-        ("task", "model", "comparison", "seeds", "difference", *intervals, "wins", *tests),
+        ("task", "model", "comparison", "seeds", "difference", *intervals, *tests),
         rows,
         f"{INTERVALS} Tie: less than {' or '.join(ties)}.{holm_said}{overall}",
         words=3,
@@ -115,9 +171,8 @@ def costs(analysis: Analysis) -> ReportTable:
         cells = [[c for c in task.task.finished if c.column == column] for task in analysis.tasks]
         planned = [column in task.task.columns for task in analysis.tasks]
         rows.append((Entry(column), *map(_cost, cells, planned), _spent(list(chain.from_iterable(cells)))))
-    once = {stage.folder: stage.cost for cell in analysis.results.cells for stage in cell.stages}
     blank = [Entry("")] * len(analysis.tasks)
-    rows.append((Entry("spent, each stage once"), *blank, _spent(list(once.values()))))
+    rows.append((Entry("spent, each stage once"), *blank, spent(analysis)))
     record = analysis.results.record
     asked = f" The cells ask for {record.asked} stages, {record.different} of them different."
     return ReportTable(
@@ -189,24 +244,26 @@ def places(analysis: Analysis) -> list[RowColumn]:
 
 def _arms_abreast(task: TaskAnalysis) -> ReportTable:
     """A row per model: its size, every arm, and the headline gain."""
-    (treatment, control), columns = task.task.headline, task.task.columns
+    treatment, control = task.task.headline
+    columns = task.task.columns
+    tests = _tests(task.headline, [])
     rows = tuple(
         (
             Entry(gain.a[0]),
             _parameters(task, gain.a[0]),
             *(_score(task, (gain.a[0], column)) for column in columns),
             _gain(task.metric, gain),
-            BLANK if gain.estimate is None else _probability(gain.p),
+            *(_probability(gain.p) for _ in tests),
         )
         for gain in task.headline
     )
     return ReportTable(
         "scores",
         f"Test {format.unit(task.metric)}",
-        ("model", "parameters", *columns, f"{treatment} {format.MINUS} {control}", "sign-flip p"),
+        ("model", "parameters", *columns, f"{treatment} {format.MINUS} {control}", *tests),
         rows,
         f"{MEANS} The difference is paired by seed; its 95 % interval counts seeds and test examples, for "
-        "each row by itself. Bold: the best of a row, and what cannot be told from it.",
+        f"each row by itself. {BEST}",
     )
 
 
@@ -233,13 +290,13 @@ def _tasks_abreast(analysis: Analysis) -> ReportTable:
         f"Test {units.pop()}" if len(units) == 1 else "Test scores",
         ("model", "arm", *headings, *(["average"] if averaged else [])),
         rows,
-        f"{MEANS} Bold: the best arm of a model on a task, and what cannot be told from it.{average}{paper}",
+        f"{MEANS} {BEST[:-1]} on a task.{average}{paper}",
         words=2,
     )
 
 
 def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
-    """Mean and interval over seeds, bold if it is the best of its row or cannot be told from it."""
+    """Return mean and interval over seeds, bold if it is the best of its row."""
     estimate = task.means.get(place)
     if estimate is None:
         return MISSING
@@ -290,7 +347,6 @@ def _gain(metric: Metric, difference: Difference) -> Entry:
 
 def _contrast(metric: Metric, difference: Difference) -> tuple[Entry, ...]:
     assert difference.estimate is not None, "contrasts without a pair are left out"
-    wins = sum(value > 0 for value in difference.values)
     return (
         Entry(difference.a[0]),
         Entry(f"{difference.a[1]} {format.MINUS} {difference.b[1]}"),
@@ -298,9 +354,14 @@ def _contrast(metric: Metric, difference: Difference) -> tuple[Entry, ...]:
         Entry(format.signed(metric, difference.estimate.mean), key=difference.estimate.mean),
         Entry(format.interval(metric, difference.estimate.seed_bounds)),
         Entry(format.interval(metric, difference.estimate.bounds)),
-        Entry(f"{wins} of {difference.estimate.n}", key=float(wins)),
-        _probability(difference.p),
     )
+
+
+def _tests(gains: Sequence[Difference], corrected: Sequence[float | None]) -> tuple[str, ...]:
+    """Return the headings of the columns of p values that hold any."""
+    if all(gain.p is None for gain in gains):
+        return ()
+    return (SIGN_FLIP, HOLM) if sum(p is not None for p in corrected) > 1 else (SIGN_FLIP,)
 
 
 def _holm(gains: list[Difference]) -> list[float | None]:

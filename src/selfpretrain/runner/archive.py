@@ -93,7 +93,8 @@ class Archive:
                 raise self._damaged(f"{name}: {error}") from error
             if said:
                 raise self._damaged(f"{name}: {said}")
-        theirs = "" if self.file.is_relative_to(SHIPPED) else str(self.file)
+        # A relative path is below no absolute one, wherever it leads.
+        theirs = "" if self.file.resolve().is_relative_to(SHIPPED.resolve()) else str(self.file)
         for name, line in wanted.items():
             _put(stages[name], line, line.get("from") or theirs)
         return len(wanted), measures

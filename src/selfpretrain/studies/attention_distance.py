@@ -1,7 +1,9 @@
 """Does self-pretraining make attention look near?
 
-Source: our question, after Coser et al. (2026), arXiv 2605.21070, which we know by its summary alone: it
-speaks of proximity in pretrained attention. Coser & Orvieto (2025) do not.
+Source: our question.
+
+Related: Coser et al. (2026), arXiv 2605.21070, whose abstract, all that we have read of it, speaks of
+proximity in pretrained attention. Coser & Orvieto (2025) do not.
 
 Protocol: mean distance between a position and those it attends to, weighted by attention, averaged over
 validation sequences, heads and positions of a layer; freshly started, after pretraining, after finetuning,

@@ -52,9 +52,10 @@ class Compare(Study):
 
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "Compare":
-        """Attention and S4D on the embedded default task."""
+        """Return what ``spt compare`` compares where nothing is chosen: attention and S4D on paths."""
+        task: Task = find("tasks", "paths")()
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
-        return prepare(find("tasks", "stdlib")(), mixers, "causal", scale, seeds)
+        return prepare(task, mixers, task.denoising, scale, seeds)
 
     def cells(self) -> Iterator[Cell]:
         """Seed by seed, so that an unfinished study already shows all arms."""

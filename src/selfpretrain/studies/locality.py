@@ -1,7 +1,9 @@
 """Is nearness what self-pretraining finds, and what is left of its gain without any?
 
-Source: our question; Coser et al. (2026), arXiv 2605.21070, say that pretrained attention is near; we know
-that paper by its summary alone.
+Source: our question.
+
+Related: Coser et al. (2026), arXiv 2605.21070, whose abstract, all that we have read of it, says that
+pretrained attention is near.
 
 Protocol: attention to all positions, and to a few on either side; on the images as they are, and with their
 positions in another order, the same for all, one by one and in blocks.

@@ -1,26 +1,42 @@
-"""The figures of a study's page in the form that papers give them: lines, bars, curves, critical differences.
+"""The figures of a study's page: scores with intervals and seeds, lines, curves, critical differences.
 
-Filled markers and bars are measured here, with 95 % t-intervals over seeds, drawn as far as scores can go;
-hollow circles are the paper's, where the task is the paper's.
+Filled markers are means measured here, with 95 % t-intervals over seeds, drawn as far as scores can go, and
+a dot per seed; hollow circles are the paper's, where the task is the paper's.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import format
-from ..analysis import TaskAnalysis
+from ..analysis import TaskAnalysis, score_of
 from ..record import Measure, Metric
 from ..statistics import Estimate, Ranks
-from .style import COLOURS, INK, MARKERS, PAPER, STYLES, canvas, drawn, inked, legend_above, possible, thin
+from ..verdict import best_baseline
+from .style import (
+    COLOURS,
+    FAINT,
+    INK,
+    MARKERS,
+    PAPER,
+    SEED,
+    STYLES,
+    canvas,
+    drawn,
+    inked,
+    legend_above,
+    possible,
+    thin,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SEPARATOR = " · "
 """Between the group of a row and its place along x, as in ``attention · 20 %``."""
-NEAR = 0.6
-"""Share of the longest bar from which on the shortest hides the differences: scores are points then."""
+BASELINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (2, 2))}
+"""How the score of the best simple method is marked."""
 POINTS = 400
 """Of a curve at most."""
 ACROSS = 45
@@ -36,6 +52,7 @@ class PanelLine:
     means: tuple[float | None, ...]
     intervals: tuple[tuple[float, float] | None, ...]  # of Student's t over seeds, 95 %, where scores can be
     printed: tuple[float | None, ...]  # the paper's numbers
+    seeds: tuple[tuple[float, ...], ...]  # the score of every seed
 
 
 @dataclass(frozen=True)
@@ -44,14 +61,10 @@ class Panel:
 
     title: str
     unit: str
-    places: tuple[str, ...]  # along x, or the rows of bars
+    places: tuple[str, ...]  # along x, or from top to bottom
     lines: tuple[PanelLine, ...]
     limits: tuple[float, float]  # of the scores; the same for all groups of a task
-
-    @property
-    def near(self) -> bool:
-        """Whether bars from zero would hide what there is to see."""
-        return self.limits[0] > NEAR * self.limits[1] > 0
+    baseline: float | None = None  # the score of the best simple method
 
 
 def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[Panel]:
@@ -67,7 +80,9 @@ def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[P
         group: [_line(analysis, rows, (column, paper)) for column in analysis.task.columns]
         for group, rows in groups.items()
     }
-    limits = _limits([line for lines in found.values() for line in lines])
+    _, simple = best_baseline(analysis)
+    baseline = simple * analysis.metric.factor if math.isfinite(simple) else None
+    limits = score_limits([line for lines in found.values() for line in lines], baseline)
     return [
         Panel(
             f"{analysis.label}{SEPARATOR}{group}" if group else analysis.label,
@@ -75,6 +90,7 @@ def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[P
             tuple(row.partition(SEPARATOR)[2] if group else row for row in groups[group]),
             tuple(line for line in lines if any(value is not None for value in line.means + line.printed)),
             limits,
+            baseline,
         )
         for group, lines in found.items()
     ]
@@ -90,6 +106,7 @@ def lines(panel: Panel) -> str:
     with inked(f"lines {panel.title}"):
         figure, axes = canvas(3.1)
         axes.grid(axis="y")
+        _baseline(axes.axhline, panel)
         for line in panel.lines:
             _curve(axes, line)
         axes.set_xticks(range(len(panel.places)), _apart(panel.places))
@@ -100,19 +117,20 @@ def lines(panel: Panel) -> str:
         return drawn(figure)
 
 
-def bars(panel: Panel) -> str:
-    """A group of bars per row, from zero, with intervals; points where all bars would be about as long."""
-    with inked(f"bars {panel.title}"):
-        size = 0.8 / max(len(panel.lines), 1)
-        each = 0.16 + 0.17 * len(panel.lines)
-        figure, axes = canvas(1.3 + 0.08 * len(panel.lines) + len(panel.places) * each)
+def points(panel: Panel) -> str:
+    """Draw every arm of every row: its mean, its 95 % interval and a dot per seed."""
+    with inked(f"points {panel.title}"):
+        arms = len(panel.lines)
+        figure, axes = canvas(1.3 + 0.08 * arms + len(panel.places) * (0.22 + 0.19 * arms))
         axes.grid(axis="x")
         axes.set_axisbelow(True)
+        _baseline(axes.axvline, panel)
         for at, line in enumerate(panel.lines):
-            heights = [place + (at + 0.5) * size - 0.4 for place in range(len(panel.places))]
-            _bar(axes, line, heights, 0.0 if panel.near else 0.9 * size)
-        low, high = panel.limits
-        axes.set_xlim(low if panel.near else min(low, 0.0), max(high, 0.0))
+            heights = [place + 0.82 * ((at + 0.5) / arms - 0.5) for place in range(len(panel.places))]
+            _points(axes, line, heights, 0.3 / arms)
+        for between in range(len(panel.places) - 1):
+            axes.axhline(between + 0.5, color=FAINT, linewidth=0.6)
+        axes.set_xlim(*panel.limits)
         axes.set_yticks(range(len(panel.places)), panel.places)
         axes.set_ylim(len(panel.places) - 0.5, -0.5)
         axes.set_xlabel(f"test {panel.unit}")
@@ -191,6 +209,10 @@ def _line(analysis: TaskAnalysis, rows: Sequence[str], of: tuple[str, bool]) -> 
         tuple(None if f is None else f.mean * metric.factor for f in found),
         tuple(None if f is None or f.over_seeds is None else _interval(f, metric) for f in found),
         tuple(None if number is None else number.within(metric.unit) for number in printed),
+        tuple(
+            tuple(score_of(cell) * metric.factor for cell in analysis.task.at(row, column).values())
+            for row in rows
+        ),
     )
 
 
@@ -200,15 +222,22 @@ def _interval(found: Estimate, metric: Metric) -> tuple[float, float]:
     return max(low, worst), min(high, best)
 
 
-def _limits(lines: Sequence[PanelLine]) -> tuple[float, float]:
-    """The range of all scores, intervals and printed numbers, with a margin."""
-    ends = [value for line in lines for value in line.printed if value is not None]
+def score_limits(lines: Sequence[PanelLine], baseline: float | None = None) -> tuple[float, float]:
+    """Return the range of all scores, intervals, printed numbers and the baseline, with a margin."""
+    ends = [] if baseline is None else [baseline]
     for line in lines:
-        ends += [mean for mean in line.means if mean is not None]
+        ends += [value for value in (*line.printed, *line.means) if value is not None]
         ends += [end for interval in line.intervals if interval for end in interval]
+        ends += [score for scores in line.seeds for score in scores]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     margin = 0.06 * (high - low) or 1.0
     return low - margin, high + margin
+
+
+def _baseline(draw: Callable[..., Any], panel: Panel) -> None:
+    """Draw the score of the best simple method across the axes."""
+    if panel.baseline is not None:
+        draw(panel.baseline, **BASELINE, zorder=1)
 
 
 def _curve(axes: "Axes", line: PanelLine) -> None:
@@ -218,24 +247,29 @@ def _curve(axes: "Axes", line: PanelLine) -> None:
     low, high = ([ends[at] for _, _, ends in known] for at in (0, 1))
     axes.fill_between(xs, low, high, color=COLOURS[line.arm % len(COLOURS)], alpha=0.16, linewidth=0)
     axes.plot(xs, means, **_pen(line.arm), markersize=5, label=line.label)
+    dots = [(float(x), score) for x, scores in enumerate(line.seeds) for score in scores if len(scores) > 1]
+    axes.plot(*_unzipped(dots), **SEED, color=COLOURS[line.arm % len(COLOURS)])
     hollow = [(float(x), value) for x, value in enumerate(line.printed) if value is not None]
     axes.plot(*_unzipped(hollow), **_pen(line.arm) | PAPER, markersize=7)
 
 
-def _bar(axes: "Axes", line: PanelLine, heights: list[float], size: float) -> None:
-    """Bars of a size, or points where it is zero."""
+def _points(axes: "Axes", line: PanelLine, heights: Sequence[float], below: float) -> None:
+    """Draw one arm of every row at its height: interval, mean, and every seed a little below."""
+    pen = _pen(line.arm)
     known = [(mean, height) for mean, height in zip(line.means, heights, strict=True) if mean is not None]
-    means, there = _unzipped(known)
-    pen = _pen(line.arm) | {"linestyle": "", "label": line.label, "zorder": 3}
-    if size:
-        axes.barh(there, means, size, color=pen["color"], alpha=0.75, label=line.label)
-    else:
-        axes.plot(means, there, markersize=5, **pen)
+    axes.plot(*_unzipped(known), **pen | {"linestyle": ""}, markersize=5.5, label=line.label, zorder=3)
     for height, interval in zip(heights, line.intervals, strict=True):
         if interval:
-            axes.plot(interval, [height] * 2, color=INK if size else pen["color"], linewidth=1.4)
-    places = zip(line.printed, heights, strict=True)
-    hollow = [(value, height) for value, height in places if value is not None]
+            axes.plot(interval, [height] * 2, color=pen["color"], linewidth=1.6, zorder=2)
+    dots = [
+        (score, height + below)
+        for height, scores in zip(heights, line.seeds, strict=True)
+        for score in scores
+    ]
+    axes.plot(*_unzipped(dots), **SEED, color=pen["color"])
+    hollow = [
+        (value, height) for value, height in zip(line.printed, heights, strict=True) if value is not None
+    ]
     axes.plot(*_unzipped(hollow), **PAPER, color=INK, markersize=6, zorder=4)
 
 
@@ -250,9 +284,14 @@ def _unzipped(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[
 
 
 def _legend(axes: "Axes", panel: Panel) -> None:
-    """Title, and above the axes a legend that explains hollow markers where there are any."""
+    """Write the title, and above the axes a legend of arms and of whatever else is drawn."""
     from matplotlib.lines import Line2D
 
-    printed = any(value is not None for line in panel.lines for value in line.printed)
-    paper = [Line2D([], [], **PAPER, color=INK, label="paper")] if printed else []
-    legend_above(axes, panel.title, panel.places, paper)
+    more = []
+    if any(len(scores) > 1 for line in panel.lines for scores in line.seeds):
+        more.append(Line2D([], [], **SEED, color=INK, label="one seed"))
+    if panel.baseline is not None:
+        more.append(Line2D([], [], **BASELINE, label="baseline"))
+    if any(value is not None for line in panel.lines for value in line.printed):
+        more.append(Line2D([], [], **PAPER, color=INK, label="paper"))
+    legend_above(axes, panel.title, more)

@@ -37,6 +37,8 @@ POINTS = 4000
 """How many points all faint lines of a study may have together: keeps a page of many seeds small."""
 PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": ""}
 """How a paper's number is marked, whatever the arm: one hollow sign that the legend explains."""
+SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linestyle": "", "alpha": 0.75}
+"""How the score of one seed is marked."""
 
 
 @dataclass(frozen=True)
@@ -111,22 +113,49 @@ def with_curves(task: TaskResults) -> list[str]:
     return list(dict.fromkeys(cell.row for cell in task.finished if cell.scored.curve))
 
 
-def learning_curves(task: TaskResults, row: str, title: str) -> str:
-    """Validation score of the scored stages of a row against all compute spent so far."""
-    metric, done = task.record.metric, [cell for cell in task.finished if cell.row == row]
-    flops = all(cell.flops > 0 for cell in done)
-    with inked(f"curves {title}"):
-        figure, axes = canvas(3.1)
-        axes.grid(axis="y")
-        for at, column in enumerate(task.columns):
-            paths = [_path(cell, flops, metric.factor) for cell in done if cell.column == column]
-            _arm(axes, paths, (at, column), max(8, POINTS // len(task.cells)))
-        axes.set_xlim(left=0)
-        if flops:
-            axes.xaxis.set_major_formatter(lambda value, _: format.quantity(value))
-        axes.set_xlabel("compute, pretraining included (FLOP)" if flops else "steps, pretraining included")
-        axes.set_ylabel(f"validation {format.unit(metric)}")
-        legend_above(axes, title)
+def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
+    """Draw the validation scores of rows, side by side, and above them the loss of their pretraining.
+
+    All share the axis of compute spent, pretraining included: an arm starts where its pretraining ends.
+    """
+    flops = all(cell.flops > 0 for cell in task.finished if cell.row in rows)
+    losses = any(stage.curve for cell in task.finished if cell.row in rows for stage in cell.stages[:-1])
+    with inked(f"curves {title} {' '.join(rows)}"):
+        figure = blank(4.0 if losses else 3.1)
+        heights = [2, 3] if losses else [1]
+        grid = figure.subplots(
+            len(heights), len(rows), sharex="col", sharey="row", squeeze=False, height_ratios=heights
+        )
+        for at, row in enumerate(rows):
+            done = [cell for cell in task.finished if cell.row == row]
+            for axes in grid[:, at]:
+                axes.patch.set_alpha(0)
+                axes.grid(axis="y")
+            for arm, column in enumerate(task.columns):
+                cells = [cell for cell in done if cell.column == column]
+                most = max(8, POINTS // len(task.cells))
+                if losses:
+                    before = [path for cell in cells for path in _pretraining(cell, flops)]
+                    _arm(grid[0, at], before, (arm, column), most)
+                _arm(
+                    grid[-1, at],
+                    [_path(cell, flops, task.record.metric.factor) for cell in cells],
+                    (arm, column),
+                    most,
+                )
+            grid[-1, at].set_xlim(left=0)
+            grid[-1, at].locator_params(axis="x", nbins=6 if len(rows) == 1 else 4)
+            if flops:
+                grid[-1, at].xaxis.set_major_formatter(lambda value, _: format.quantity(value))
+            if len(rows) > 1:
+                grid[0, at].set_title(row, loc="left", fontsize=9)
+        figure.supxlabel(
+            "compute, pretraining included (FLOP)" if flops else "steps, pretraining included", fontsize=9
+        )
+        if losses:
+            grid[0, 0].set_ylabel("pretraining loss")
+        grid[-1, 0].set_ylabel(f"validation {format.unit(task.record.metric)}")
+        legend_above(grid[-1, 0], title)
         return drawn(figure)
 
 
@@ -137,6 +166,15 @@ def _told_apart(analysis: TaskAnalysis) -> list[int]:
         if len(set(arms)) == len(arms):
             return [columns.index(arm) for arm in arms]
     return list(range(len(contrasts)))
+
+
+def _pretraining(cell: CellResult, flops: bool) -> Iterator[Path]:
+    """Yield the validation loss of every stage before the scored one, by step, against compute spent."""
+    start = 0.0
+    for stage in cell.stages[:-1]:
+        per_step = stage.cost.flops / max(stage.steps, 1) if flops else 1.0
+        yield {p.step: (start + p.step * per_step, p.loss) for p in stage.curve if math.isfinite(p.loss)}
+        start += stage.cost.flops if flops else stage.steps
 
 
 def _path(cell: CellResult, flops: bool, factor: float) -> Path:
@@ -202,9 +240,7 @@ def _gain(axes: "Axes", difference: Difference, place: tuple[float, int], metric
         ends = [max(mean - half * metric.factor, low - high), min(mean + half * metric.factor, high - low)]
         axes.plot(ends, [height] * 2, color=colour, linewidth=1.8)
     dots = [value * metric.factor for value in difference.values]
-    axes.plot(
-        dots, [height + 0.09] * len(dots), linestyle="", marker=".", markersize=4, color=colour, alpha=0.75
-    )
+    axes.plot(dots, [height + 0.09] * len(dots), **SEED, color=colour)
     filled = colour if half is not None else "none"  # hollow: no interval
     axes.plot([mean], [height], marker=marker, markersize=6, color=colour, markerfacecolor=filled)
 
@@ -217,7 +253,7 @@ def _contrast_legend(axes: "Axes", arms: dict[str, int], columns: int) -> None:
         Line2D([], [], color=COLOURS[at % len(COLOURS)], marker=MARKERS[at % len(MARKERS)], label=label)
         for label, at in arms.items()
     ]
-    handles.append(Line2D([], [], color=INK, linestyle="", marker=".", markersize=4, label="one seed"))
+    handles.append(Line2D([], [], **SEED, color=INK, label="one seed"))
     handles.append(Patch(color=BAND, label="tie"))
     axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
 
@@ -242,22 +278,34 @@ def named(axes: "Axes", title: str, lines: int) -> None:
 
 
 def abreast(labels: Sequence[str], beside: Sequence[str] = ()) -> int:
-    """How many entries of a legend, three at most, fit above axes with these words at their left side."""
+    """Return in how many columns, three at most, labels fit above axes with these words at their left."""
     look = LOOK.get()
     room = 72 * look.width - 20 - look.letter * max(map(len, beside), default=0)
-    return max(1, min(3, int(room // (28 + look.letter * max(map(len, labels), default=0)))))
+    for columns in (3, 2):
+        rows = -(-len(labels) // columns)
+        parts = [labels[at : at + rows] for at in range(0, len(labels), rows)]
+        if sum(37 + look.letter * max(map(len, part)) for part in parts) <= room:
+            return columns
+    return 1
 
 
-def legend_above(axes: "Axes", title: str, beside: Sequence[str] = (), more: Sequence[Any] = ()) -> None:
-    """A title, and above the axes, where no data are, a legend of what is drawn and of further handles."""
+def legend_above(axes: "Axes", title: str, more: Sequence[Any] = ()) -> None:
+    """Write a title and a legend of what is drawn, and of further handles, above all axes of a figure."""
     handles = [*axes.get_legend_handles_labels()[0], *more]
     labels = [str(handle.get_label()) for handle in handles]
-    columns = min(abreast(labels, beside), 2 if len(labels) == 4 else 3)
-    axes.legend(
-        handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2,
-        handlelength=3,
-    )  # fmt: skip
-    named(axes, title, -(-len(labels) // columns))
+    columns = min(abreast(labels), 2 if len(labels) == 4 else 3)
+    legend = axes.figure.legend(
+        handles,
+        labels,
+        loc="outside upper left",
+        ncols=columns,
+        borderaxespad=0.2,
+        handlelength=2.4,
+        columnspacing=1.2,
+        title=title,
+        alignment="left",
+    )
+    legend.get_title().set(fontsize=10, fontweight="bold")
 
 
 def on_paper(svg: str) -> str:
@@ -288,13 +336,19 @@ def looking(style: str, pdf: File | None = None) -> Iterator[None]:
 
 def canvas(height: float, width: float | None = None) -> "tuple[Figure, Axes]":
     """An empty figure of so many inches, as wide as figures are now, through which the page is seen."""
+    figure = blank(height, width)
+    axes = figure.add_subplot()
+    axes.patch.set_alpha(0)
+    return figure, axes
+
+
+def blank(height: float, width: float | None = None) -> "Figure":
+    """Return a figure of so many inches without axes, as wide as figures are now."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width or LOOK.get().width, height), layout="constrained")
     figure.patch.set_alpha(0)
-    axes = figure.add_subplot()
-    axes.patch.set_alpha(0)
-    return figure, axes
+    return figure
 
 
 def drawn(figure: "Figure") -> str:

@@ -36,7 +36,7 @@ SPECIAL = {
 
 def document(page: Page) -> str:
     """All tables of the page, one float each."""
-    made = [table for section in page.to(Depth.PAGE) for table in section.tables if table.rows]
+    made = [table for section in page.to(Depth.FOLDED) for table in section.tables if table.rows]
     head = ["needs \\usepackage{booktabs}", page.title, *page.lines, page.origin]
     comment = "\n".join(f"% {plain(line)}" for line in head)
     return "\n\n".join([comment, *(floating(table, page.name) for table in made)]) + "\n"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from html import escape
 
 from ..format import plain, printable
 from ..layout import Depth, Entry, Page, ReportTable, Section
@@ -17,9 +18,9 @@ ACTIVE = re.compile(r"(?<!\\)((?:\\\\)*)(!(?=\[)|<(?=[A-Za-z/!?]))")
 
 def document(page: Page) -> str:
     """The text of the page."""
-    lead = "\n>\n".join(f"> **{escaped(line)}**" for line in page.outcomes)
+    lead = "\n>\n".join(f"> {escaped(line)}" for line in page.outcomes)
     head = [f"# {escaped(page.title)}", *map(escaped, page.lines), lead]
-    body = [part for section in page.to(Depth.PAGE) for part in _parts(section)]
+    body = [part for section in page.to(Depth.FOLDED) for part in _section(section)]
     return "\n\n".join(part for part in head + body if part) + "\n"
 
 
@@ -45,12 +46,22 @@ def disarmed(prose: str) -> str:
     return ACTIVE.sub(r"\1\\\2", printable(prose))
 
 
+def _section(section: Section) -> Iterator[str]:
+    """Yield a section under its heading, or folded behind its title: GitHub and Sphinx both fold it."""
+    if section.depth is Depth.OPEN:
+        yield f"## {escaped(section.title)}"
+        yield from _parts(section)
+        return
+    yield f"<details>\n<summary>{escape(plain(section.title), quote=False)}</summary>"
+    yield from _parts(section)
+    yield "</details>"
+
+
 def _parts(section: Section) -> Iterator[str]:
-    yield f"## {escaped(section.title)}"
     yield disarmed(section.prose)
     yield "\n".join(f"- {escaped(line)}" for line in section.points)
     yield "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in section.facts)
-    yield from (f"![{escaped(picture.alt)}]({picture.file})" for picture in section.pictures)
+    yield "\n".join(f"![{escaped(picture.alt)}]({picture.file})" for picture in section.pictures)
     yield escaped(section.caption if section.pictures else "")
     yield from (table(made) for made in section.tables if made.rows)
 

@@ -1,22 +1,25 @@
-"""A page in the terminal: what came out, the main tables, and what to beware of; the files have the rest."""
+"""A page in the terminal: what came out, the scores of every arm, and what to beware of."""
 
-from typing import TYPE_CHECKING
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from ..format import plain, printable
-from ..layout import Depth, Page, ReportTable, Section
+from ..layout import Entry, Page, ReportTable, Section
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table
     from rich.text import Text
 
 
 def show(page: Page) -> "RenderableType":
-    """The brief sections of a page, to be printed by a rich console."""
+    """Return the sections of a page, to be printed by a rich console."""
     from rich.console import Group
 
-    head = [escaped(page.title, "bold"), *(escaped(line, "dim") for line in page.lines)]
+    head = [escaped(page.title, "underline"), *(escaped(line, "dim") for line in page.lines)]
     said = [escaped(line) for line in page.outcomes]
-    return Group(*head, *said, *(part for section in page.to(Depth.BRIEF) for part in _parts(section)))
+    return Group(*head, *said, *(part for section in page.sections for part in _parts(section)))
 
 
 def escaped(text: str, style: str = "") -> "Text":
@@ -32,13 +35,15 @@ def _parts(section: Section) -> "list[RenderableType]":
 
     prose = [Text(f"\n{printable(section.prose)}")] if section.prose else []
     points = [escaped(f"- {line}", "yellow") for line in section.points]
-    title = [Text(), escaped(section.title, "bold yellow")] if points else []
+    title = [Text(), escaped(section.title, "underline yellow")] if points else []
+    facts = [escaped(f"{name}: {text}") for name, text in section.facts]
+    space = [Text()] if facts else []
     tables = [Padding(Fitting(table), (1, 0, 0, 0)) for table in section.tables if table.rows]
-    return [*prose, *title, *points, *tables]
+    return [*prose, *title, *points, *tables, *space, *facts]
 
 
 class Fitting:
-    """A table as a grid where it fits, and row by row where the terminal is too narrow: no number is cut."""
+    """A table as a grid where it fits, then without its first column, else row by row: no cell is broken."""
 
     def __init__(self, table: ReportTable) -> None:
         self.table = table
@@ -46,9 +51,24 @@ class Fitting:
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         from rich.measure import Measurement
 
-        drawn = grid(self.table)
-        least = Measurement.get(console, options.update(max_width=1000), drawn).minimum
-        yield drawn if least <= options.max_width else listed(self.table)
+        for drawn in (grid(self.table), grouped(self.table)):
+            width = Measurement.get(console, options.update(max_width=1000), drawn).maximum
+            if width <= options.max_width:
+                yield drawn
+                return
+        yield listed(self.table)
+
+
+def grouped(table: ReportTable) -> "RenderableType":
+    """Draw a table whose first column stands as a line of its own above the rows that share it."""
+    from rich.text import Text
+
+    drawn = _frame(replace(table, headings=table.headings[1:], words=table.words - 1))
+    for group, rows in itertools.groupby(table.rows, key=lambda row: row[0].text):
+        drawn.add_row(escaped(group))
+        for _, first, *rest in rows:
+            drawn.add_row(Text("  ") + _entry(first), *map(_entry, rest))
+    return drawn
 
 
 def listed(table: ReportTable) -> "RenderableType":
@@ -67,7 +87,15 @@ def listed(table: ReportTable) -> "RenderableType":
 
 
 def grid(table: ReportTable) -> "RenderableType":
-    """One table, with its title above and its caption below."""
+    """Draw one table, with its title above and its caption below."""
+    drawn = _frame(table)
+    for row in table.rows:
+        drawn.add_row(*map(_entry, row))
+    return drawn
+
+
+def _frame(table: ReportTable) -> "Table":
+    """Return a table without its rows; no cell is ever broken over lines."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -75,13 +103,17 @@ def grid(table: ReportTable) -> "RenderableType":
     drawn = Table(
         title=escaped(table.title),
         title_justify="left",
-        caption=Text(printable(table.caption)) if table.caption else None,
+        caption=Text(printable(table.caption), style="dim") if table.caption else None,
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        header_style="dim",
     )
     for at, heading in enumerate(table.headings):
-        drawn.add_column(escaped(heading), justify="left" if at < table.words else "right")
-    for row in table.rows:
-        drawn.add_row(*(escaped(entry.text, "bold" if entry.bold else "") for entry in row))
+        justify: Literal["left", "right"] = "left" if at < table.words else "right"
+        drawn.add_column(escaped(heading), justify=justify, no_wrap=True)
     return drawn
+
+
+def _entry(entry: Entry) -> "Text":
+    return escaped(entry.text, "bold" if entry.bold else "")
