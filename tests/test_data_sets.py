@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scripts import script
-from selfpretrain.tasks.inspect.advice import ENOUGH
+from selfpretrain.tasks.inspect.checks import ENOUGH
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = json.loads((ROOT / "benchmarks" / "data_sets.json").read_text())

@@ -20,7 +20,7 @@ LENGTH = 60_001
 
 
 def copying(task: Bidmc) -> dict[str, float]:
-    return inspect.baselines._copying(task.load("train"), task.load("test"))
+    return inspect.baselines.copying(task.load("train"), task.load("test"))
 
 
 def recordings(number: int = 6) -> list[dict]:

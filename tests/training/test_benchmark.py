@@ -35,18 +35,6 @@ def test_known_costs_are_found(beyond):
     assert beyond / 1000 <= reading.seconds <= passed  # it fills memory as well
 
 
-def test_a_reading_is_the_middle_of_enough_passes():
-    enough, most = benchmark.ENOUGH, benchmark.MOST
-    taken = iter([0.3 * enough, 0.1 * enough, 0.7 * enough, 9.0])
-    assert benchmark._typical(lambda: next(taken)) == pytest.approx(0.3 * enough)
-    assert list(taken) == [9.0]
-    short = iter(range(1, 10 * most))
-    assert benchmark._typical(lambda: next(short) * 1e-9 * enough) == pytest.approx(
-        (most + 1) / 2 * 1e-9 * enough
-    )
-    assert next(short) == most + 1
-
-
 @pytest.mark.parametrize(
     ("how", "said"),
     [

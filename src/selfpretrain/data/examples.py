@@ -180,10 +180,10 @@ class Examples:
         inputs = _gathered(self, starts, lengths, length)
         return inputs[0].to(torch.uint8).numpy()
 
-    def stacked(self) -> Tensor:
-        """(n, L) symbols or (n, L, C) values of all first views, as they are stored; they have one length."""
+    def stacked(self, view: int = 0) -> Tensor:
+        """Return (n, L) symbols or (n, L, C) values of one view, as they are stored; they have one length."""
         whole = self.unpacked("cpu") if self.packed else self
-        return whole.flat[whole.starts[0][:, None] + torch.arange(int(self.lengths[0, 0]))]
+        return whole.flat[whole.starts[view][:, None] + torch.arange(int(self.lengths[view, 0]))]
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
         """All examples once, shortest first, with the rows they come from; nothing is dropped."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from scipy.special import expit
+from scipy.special import expit, softmax
 from torch import Tensor
 
 from ..data.examples import Batch, Examples
@@ -57,8 +57,8 @@ class Predictor:
         """(n, K) probabilities from the logits (members, n, K) of the members; numbers as they are."""
         if self.what == "numbers":
             return logits.mean(0)
-        link = expit if self.what == "memberships" else softmax
-        return link(logits / self.temperature).mean(0)
+        scaled = logits / self.temperature
+        return (expit(scaled) if self.what == "memberships" else softmax(scaled, axis=-1)).mean(0)
 
     @property
     def what(self) -> What:
@@ -97,12 +97,6 @@ def _by_sequence(ask: "Ask", network: Network, data: Examples) -> list[np.ndarra
         answers, lengths = _asked(ask, network, batch).numpy(), data.lengths[0, rows].tolist()
         found |= {row: answers[i, : lengths[i]] for i, row in enumerate(rows.tolist())}
     return [found[row] for row in range(len(data))]
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities along the last axis."""
-    powers = np.exp(logits - logits.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
 
 
 def _answers(network: Network, batch: Batch) -> Tensor:

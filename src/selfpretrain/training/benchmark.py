@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils import benchmark
 
 from ..errors import Interrupted, SelfPretrainError, SpecError, nearest
 from ..mixers.base import LayerContext, Mixer
@@ -40,10 +41,10 @@ STEP = 8
 """Widths that are matched are multiples of this: heads keep an even size."""
 WARM = 16
 """Positions of the pass that loads libraries, before memory is looked at."""
-ENOUGH, MOST = 0.5, 20
-"""The timed passes of a reading: until they took so many seconds, and at most so many."""
+ENOUGH = 0.5
+"""Seconds of timed passes in a reading, at least."""
 LIMIT = 60.0
-"""Seconds that a reading may take: two passes at least, and what it takes to get ready."""
+"""Seconds that a reading may take: three passes at least, and what it takes to get ready."""
 LARGE, SLOW = "out of memory", "too slow"
 """How a reading begins of which nothing better can be expected at a larger size."""
 
@@ -308,7 +309,7 @@ def _child(cell: Trial, answer: Connection) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     try:
-        answer.send(_on_gpu(cell) if cell.setting.device.startswith("cuda") else _on_cpu(cell))
+        answer.send(_measured(cell))
     except SelfPretrainError as error:
         answer.send({"said": str(error)})
     except (MemoryError, torch.OutOfMemoryError):
@@ -321,41 +322,31 @@ def _child(cell: Trial, answer: Connection) -> None:
         answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {first_line}"})
 
 
-def _on_cpu(cell: Trial) -> dict[str, Any]:
-    keep_memory()
-    bound_memory()
+def _measured(cell: Trial) -> dict[str, Any]:
+    """Return parameters, the median time of a pass in seconds, and by how much one pass grows the memory."""
+    device = cell.setting.device
+    on_gpu = device.startswith("cuda")
+    if not on_gpu:
+        keep_memory()
+        bound_memory()
     _warm(cell)
-    layer, x = cell.layer(), _input(cell, cell.place.length)
-    before = peak_memory()
+    layer = cell.layer().to(device)
+    x = _input(cell, cell.place.length)
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(device)
+    before = _peak(device)
     _pass(layer, x)
-    grown = peak_memory() - before
-
-    def once() -> float:
-        start = time.process_time()
-        _pass(layer, x)
-        return time.process_time() - start
-
-    return {"parameters": _size(layer), "seconds": _typical(once), "bytes": grown}
+    grown = _peak(device) - before
+    # Time of the processor, not of the wall, on a CPU: other programs count less. A GPU is waited for.
+    clock = benchmark.timer if on_gpu else time.process_time
+    timer = benchmark.Timer("run(layer, x)", globals={"run": _pass, "layer": layer, "x": x}, timer=clock)
+    seconds = timer.blocked_autorange(min_run_time=ENOUGH).median
+    return {"parameters": _size(layer), "seconds": seconds, "bytes": grown}
 
 
-def _on_gpu(cell: Trial) -> dict[str, Any]:
-    _warm(cell)
-    layer, x = cell.layer().to(cell.setting.device), _input(cell, cell.place.length)
-    torch.cuda.synchronize(cell.setting.device)
-    torch.cuda.reset_peak_memory_stats(cell.setting.device)
-    before = torch.cuda.memory_allocated(cell.setting.device)
-    _pass(layer, x)
-    grown = torch.cuda.max_memory_allocated(cell.setting.device) - before
-
-    def once() -> float:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        _pass(layer, x)
-        end.record()
-        torch.cuda.synchronize(cell.setting.device)
-        return start.elapsed_time(end) / 1e3
-
-    return {"parameters": _size(layer), "seconds": _typical(once), "bytes": grown}
+def _peak(device: str) -> int:
+    """Return the largest amount of memory in bytes that was in use so far."""
+    return torch.cuda.max_memory_allocated(device) if device.startswith("cuda") else peak_memory()
 
 
 def _warm(cell: Trial) -> None:
@@ -375,10 +366,3 @@ def _pass(layer: nn.Module, x: Tensor) -> None:
     layer.zero_grad(set_to_none=True)
     x.grad = None
     layer(x).sum().backward()
-
-
-def _typical(once: Callable[[], float]) -> float:
-    taken: list[float] = []
-    while not taken or (sum(taken) < ENOUGH and len(taken) < MOST):
-        taken.append(once())
-    return statistics.median(taken)

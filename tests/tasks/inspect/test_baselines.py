@@ -15,7 +15,7 @@ from selfpretrain.data.schema import SPLITS, Classes, Form, Values
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.imported import Imported
-from selfpretrain.tasks.inspect import baselines, kernels
+from selfpretrain.tasks.inspect import baselines, features, kernels
 from selfpretrain.tasks.inspect.baselines import baseline_scores
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.stdlib import Stdlib
@@ -36,11 +36,15 @@ def keep(tmp_path, monkeypatch):
     return kept
 
 
+def logistic(x, y):
+    return baselines.fit_grid(baselines.logistic_regressions(baselines.LOGISTIC), x, y, baselines.accuracy)
+
+
 def test_runs_are_counted_as_by_hand():
     random = np.random.RandomState(0)
     rows = [random.randint(0, 3, n) for n in (1, 2, 3, 9, 5)]
-    known = baselines._known([baselines._codes(rows, 3)])
-    counts = baselines._counts(rows, 3, known, chunk=2).toarray()
+    known = features.frequent_runs([features.runs_in(rows, 3)])
+    counts = features.run_counts(rows, 3, known, chunk=2).toarray()
     edges = np.cumsum([0, *map(len, known)])
     for row, found in zip(rows, counts, strict=True):
         slow = Counter(tuple(row[i : i + n]) for n in range(1, 5) for i in range(len(row) - n + 1))
@@ -52,16 +56,16 @@ def test_runs_are_counted_as_by_hand():
 
 
 def test_only_the_commonest_runs_are_kept(monkeypatch):
-    monkeypatch.setattr(baselines, "FEATURES", 5)
+    monkeypatch.setattr(features, "FEATURES", 5)
     rows = [np.array([0, 0, 0, 0, 1, 2])]
-    known = baselines._known([baselines._codes(rows, 3)])
+    known = features.frequent_runs([features.runs_in(rows, 3)])
     assert [k.tolist() for k in known] == [[0], [0], [0], []]
-    assert sparse.issparse(baselines._counts(rows, 3, known))
+    assert sparse.issparse(features.run_counts(rows, 3, known))
 
 
 def test_large_vocabularies_do_not_overflow():
     rows = [np.array([2**20 - 1, 5, 2**20 - 1, 7])]
-    codes = baselines._codes(rows, 2**20)
+    codes = features.runs_in(rows, 2**20)
     assert all(int(code.min()) >= 0 for code, _ in codes)
     assert len(codes) == 3  # four would not fit into 63 bits
 
@@ -97,7 +101,7 @@ def test_unequal_lengths_are_summarised():
 
 
 def test_long_examples_are_summarised(keep, monkeypatch):
-    monkeypatch.setattr(baselines, "PIXELS", 5)
+    monkeypatch.setattr(features, "PIXELS", 5)
     x, y = np.random.RandomState(0).rand(60, 6), np.arange(60) % 2
     scores = baseline_scores(keep(x + y[:, None], y))
     assert scores["logistic regression on mean, sd, min, max"] == 1
@@ -114,10 +118,10 @@ def test_a_linear_law_is_found_by_ridge_regression(keep):
 
 def test_the_limit_and_missing_labels_are_honoured(monkeypatch):
     task = Stdlib(train=400, val=80, test=80, labels=80)
-    assert len(baselines._labelled(task, "train", 5000)) == 80
-    assert len(baselines._labelled(task, "train", 16)) == 16
-    assert len(baselines._labelled(task, "test", 16)) == 80
-    some = baselines._labelled(Stdlib(), "train", 1000).targets.bincount()
+    assert len(baselines.labelled_examples(task, "train", 5000)) == 80
+    assert len(baselines.labelled_examples(task, "train", 16)) == 16
+    assert len(baselines.labelled_examples(task, "test", 16)) == 80
+    some = baselines.labelled_examples(Stdlib(), "train", 1000).targets.bincount()
     assert some.min() > 90  # classes come in turn: picking every second one would lose half of them
 
 
@@ -137,7 +141,7 @@ def test_a_split_without_labels_is_refused(monkeypatch):
 
 def test_two_views_are_joined():
     a, b = sparse.csr_matrix(np.eye(3)), sparse.csr_matrix(np.eye(3)[[0, 2, 1]])
-    joined = baselines._joined([a, b]).toarray()
+    joined = features.joined(a, b).toarray()
     np.testing.assert_array_equal(joined[:, :3], np.diag([1, 0, 0]))
     np.testing.assert_array_equal(joined[:, 3:], abs(np.eye(3) - np.eye(3)[[0, 2, 1]]))
 
@@ -147,8 +151,10 @@ def test_scores_are_those_of_the_test_split():
     task = Digits()
     y = {split: task.load(split).targets.numpy() for split in SPLITS}
     x = {split: torch.nn.functional.one_hot(torch.tensor(y[split])).numpy() for split in SPLITS}
-    assert baselines._neighbour(x, y) == 1
-    assert baselines._neighbour(x, y | {"test": (y["test"] + 1) % 10}) == 0
+    grid = baselines.logistic_regressions([1.0])
+    assert baselines.fit_grid(grid, x, y, baselines.accuracy) == 1
+    shifted = y | {"test": (y["test"] + 1) % 10}
+    assert baselines.fit_grid(grid, x, shifted, baselines.accuracy) == 0
 
 
 def cuts(flat: torch.Tensor, starts: list[int], lengths: list[int], targets: list[float]) -> Examples:
@@ -162,7 +168,7 @@ windows = st.lists(st.tuples(st.integers(0, 90), st.integers(1, 9)), min_size=1,
 def test_the_overlapping_example_is_the_nearest_by_brute_force(train, test):
     flat = torch.zeros(100)
     ours, theirs = (cuts(flat, *map(list, zip(*w, strict=True)), [0.0] * len(w)) for w in (train, test))
-    for (start, length), found in zip(test, baselines._overlapping(ours, theirs), strict=True):
+    for (start, length), found in zip(test, baselines.nearest_overlapping(ours, theirs), strict=True):
         gaps = [abs(start - other) for other, _ in train]
         near = [i for i, gap in enumerate(gaps) if gap == min(gaps)]
         shared = [i for i in near if max(start, train[i][0]) < min(start + length, sum(train[i]))]
@@ -175,17 +181,17 @@ def test_copies_are_scored_and_the_rest_gets_the_usual_answer():
     flat = torch.zeros(100, 1)
     train = cuts(flat, [0, 10, 40, 41], [10, 10, 10, 10], [1.0, 2.0, 3.0, float("nan")])
     test = cuts(flat, [4, 14, 80], [10, 10, 10], [1.0, 2.0, 2.0])  # copies 1 and 2; the mean of all is 2
-    assert baselines._copying(train, test) == {"copy of an overlapping training example": 1.0}
+    assert baselines.copying(train, test) == {"copy of an overlapping training example": 1.0}
     classes = cuts(flat, [0, 10, 40], [10, 10, 10], [1, 2, 2])
-    assert baselines._copying(classes, cuts(flat, [4, 80], [10, 10], [1, 0])).popitem()[1] == 0.5
+    assert baselines.copying(classes, cuts(flat, [4, 80], [10, 10], [1, 0])).popitem()[1] == 0.5
 
 
 def test_nothing_is_copied_where_nothing_is_shared():
     flat = torch.zeros(100)
     train, apart = cuts(flat, [0, 10], [10, 10], [1, 0]), cuts(flat, [20, 30], [10, 10], [1, 0])
-    assert baselines._copying(train, apart) == {}
+    assert baselines.copying(train, apart) == {}
     elsewhere = cuts(torch.zeros(100), [0, 10], [10, 10], [1, 0])
-    assert baselines._copying(train, elsewhere) == {}
+    assert baselines.copying(train, elsewhere) == {}
 
 
 def test_symbols_are_told_apart_by_their_places():
@@ -195,12 +201,12 @@ def test_symbols_are_told_apart_by_their_places():
     rows[:, 1] = 1 - rows[:, 0]  # as many of each symbol, and runs of both orders, in both classes
     y = rows[:, 0].astype(np.int64)
     examples = Examples.even(rows, y)
-    x = baselines._placed(examples, 2).toarray()
+    x = features.symbols_at_places(examples, 2).toarray()
     assert (x.sum(1) == 8).all()
     np.testing.assert_array_equal(x[:, ::2], 1 - rows)
     splits = {"train": x[:300], "val": x[300:400], "test": x[400:]}
     labels = {"train": y[:300], "val": y[300:400], "test": y[400:]}
-    assert baselines._logistic(splits, labels, baselines.LOGISTIC) == 1
+    assert logistic(splits, labels) == 1
 
 
 def test_boosting_finds_what_is_not_linear():
@@ -209,8 +215,50 @@ def test_boosting_finds_what_is_not_linear():
     y = (x[:, 0] * x[:, 1] > 0).astype(np.int64)
     splits = {"train": x[:1000], "val": x[1000:1200], "test": x[1200:]}
     labels = {"train": y[:1000], "val": y[1000:1200], "test": y[1200:]}
-    assert baselines._boosted(splits, labels) > 0.9
-    assert baselines._logistic(splits, labels, baselines.LOGISTIC) < 0.7
+    assert baselines.boosted_trees(splits, labels) > 0.9
+    assert logistic(splits, labels) < 0.7
+
+
+class Constant:
+    """A model that answers with the same class, whatever it is fitted on."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def fit(self, x, y):
+        return self
+
+    def predict(self, x):
+        return np.full(len(x), self.answer)
+
+
+def test_a_grid_is_chosen_on_val_and_scored_on_test():
+    x = dict.fromkeys(SPLITS, np.zeros((4, 1)))
+    y = {"train": np.array([2, 2, 2, 2]), "val": np.array([1, 1, 1, 0]), "test": np.array([1, 0, 0, 0])}
+    grid = [Constant(0), Constant(1), Constant(2)]
+    assert baselines.fit_grid(grid, x, y, baselines.accuracy) == 0.25
+    assert baselines.fit_grid(grid, x, y | {"val": np.array([0, 0, 1, 1])}, baselines.accuracy) == 0.75
+
+
+@pytest.mark.parametrize("n", [600, 12_000])  # from 10,000 examples on, boosting may end early
+def test_one_fit_cut_at_each_number_of_trees_equals_a_fit_for_each(n):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    random = np.random.RandomState(0)
+    x, y = random.randn(n, 3), random.randint(0, 2, n)
+    y[: n // 2] = x[: n // 2, 0] > 0
+    whole = HistGradientBoostingClassifier(max_iter=20, random_state=0).fit(x, y)
+    for trees in (5, 20):
+        alone = HistGradientBoostingClassifier(max_iter=trees, random_state=0).fit(x, y)
+        assert (baselines._first_trees(whole, trees, x) == alone.predict(x)).all()
+
+
+def test_scores_of_sets_and_of_reals_at_their_edges():
+    none = np.zeros((3, 2), dtype=np.int64)
+    assert baselines.micro_f1(none, none) == 1
+    assert baselines.micro_f1(none, none + 1) == 0
+    assert baselines.micro_f1(np.array([[1], [1], [0]]), np.array([[1], [0], [1]])) == 0.5
+    assert np.isnan(baselines.r2(np.full(3, 0.1), np.full(3, 0.1)))
 
 
 def curves(lengths, random):
@@ -233,10 +281,10 @@ def test_kernels_tell_waves_apart_wherever_they_are(equal):
     y = {split: examples.targets.numpy() for split, examples in splits.items()}
     x = kernels.answers_above(splits)
     assert all(part.min() >= 0 and part.max() <= 1 and len(part) == len(y[s]) for s, part in x.items())
-    assert baselines._ridge_classes(baselines._scaled(x), y) > 0.95
+    assert logistic(features.standardised(x), y) > 0.95
     form = Form(Values(centre=(0.0,), spread=(1.0,)), 60, Classes(("slow", "fast")))
-    _, plain = baselines._features(form, splits)
-    assert baselines._logistic(plain, y, baselines.LOGISTIC) < 0.8
+    _, plain = features.of_sequences(form, splits)
+    assert logistic(plain, y) < 0.8
 
 
 def test_kernels_take_several_channels_and_do_not_see_padding():

@@ -13,8 +13,7 @@ from selfpretrain.data.schema import SPLITS, Classes, Form, Reals, Tokens, Value
 from selfpretrain.spec import spec
 from selfpretrain.tasks._prepared import Prepared
 from selfpretrain.tasks.base import Card, Task
-from selfpretrain.tasks.inspect.advice import advice
-from selfpretrain.tasks.inspect.checks import check_data
+from selfpretrain.tasks.inspect.checks import advice, check_data
 
 N, LENGTH = 120, 160
 FORM = Form(Tokens(50), LENGTH, Classes(("a", "b", "c")))

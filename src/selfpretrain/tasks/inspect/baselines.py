@@ -1,11 +1,14 @@
-"""Simple methods worth knowing before a network is believed, and what they score on a task's test split.
+"""Simple methods worth knowing before a network is believed, and their scores on a task's test split.
 
-They are fitted on labelled training examples, tuned on val and scored on test, in one thread and always with
-the same outcome: accuracy in [0, 1] for classes, R2 for real numbers; see ``several`` for several answers.
+They are fitted on labelled training examples, chosen on val from a grid of settings and scored on test, in
+one thread and always with the same result: accuracy in [0, 1] for classes, micro F1 for sets of classes, R2
+for real numbers.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,50 +16,51 @@ import torch
 from torch import Tensor
 
 from ...data.examples import Examples, generator
-from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
+from ...data.schema import SPLITS, PositionClasses, Reals, Split, Tokens
 from ...errors import DataError
 from ..base import Task
-from . import kernels
-from .several import COMMONEST, scores_of_several
+from . import features, kernels
+from .features import Matrix, Splits
 
-GRAMS = 4
-"""Tokens in the longest run that is counted."""
-FEATURES = 200_000
-"""Different runs that are counted at most, the commonest ones."""
-PIXELS = 4096
-"""Values of the largest example that is looked at whole; longer ones are summarised."""
 QUICK, PLACES = 60_000, 20_000
-"""Examples to fit on, at most, for methods that take seconds; places times symbols, at most, told apart."""
+"""Examples to fit on, at most, for methods that take seconds; most places times symbols of an example."""
+POSITIONS = 50_000
+"""Positions to fit on, at most."""
 LOGISTIC = (0.01, 0.1, 1.0, 10.0)
 """Inverse regularisation strengths that are tried with values."""
 LOGISTIC_RUNS = (1.0, 10.0, 100.0)
 """The same with runs of tokens, whose weights are small."""
-TREES = 50_000
-"""Examples times classes up to which trees are boosted on what is known of any values."""
-BOOSTED = (100, 300)
-"""Numbers of boosted trees that are tried."""
-MEAN, COPY = "mean", "copy of an overlapping training example"
-GUESSES = (COMMONEST, MEAN, COPY)
-"""Methods that learn nothing of what sequences hold."""
-KERNELS = "ridge regression on kernels (MiniRocket)"
+LOGISTIC_SEVERAL = (0.01, 1.0, 100.0)
+"""The same where an example has several answers."""
 RIDGE = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Regularisation strengths of ridge regression that are tried."""
+BOOSTED = (100, 300)
+"""Numbers of boosted trees that are tried."""
+TREES = 50_000
+"""Examples times classes up to which trees are boosted on statistics of values."""
+COMMONEST, MEAN = "commonest class", "mean"
+COPY = "copy of an overlapping training example"
+GUESSES = (COMMONEST, MEAN, COPY)
+"""Methods that learn nothing from the content of sequences."""
+KERNELS = "ridge regression on kernels (MiniRocket)"
 
-Features = Any
-"""(n, features) numbers, dense or sparse."""
-Splits = Mapping[Split, Examples]
+Features = Mapping[Split, Matrix]
+Labels = Mapping[Split, np.ndarray]
+Metric = Callable[[np.ndarray, np.ndarray], float]
+Predict = Callable[[Matrix], np.ndarray]
 
 
 def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
-    """Scores of simple methods on all labelled test examples, by name of the method.
+    """Return the scores of simple methods on all labelled test examples, by name of the method.
 
     Classes: the commonest class; logistic regression on runs of 1-4 tokens weighted by TF-IDF, or on
     standardised values; ridge regression on how often fixed kernels answer to values; the nearest neighbour,
     where sequences are equally long; one entry for each shortcut of the task. On ``QUICK`` examples:
-    logistic regression on which symbol stands where, in short sequences of equal length; gradient boosting on
-    the task's statistics, or on those of values where these are ``TREES`` at most. Reals: the mean, and ridge
+    logistic regression on which symbol is at which place, in short sequences of equal length; gradient
+    boosting on the task's statistics, or on those of values up to ``TREES``. Reals: the mean, and ridge
     regression on the same features. Where test examples share positions with training examples, as
-    overlapping windows of a recording do: the answer of the nearest.
+    overlapping windows of a recording do: the answer of the nearest. Sets of classes, and classes of
+    positions: the commonest answer, and logistic regression.
 
     Args:
         limit: examples to fit on, and examples to tune on, at most, for all but quick methods.
@@ -68,16 +72,23 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
 
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fit cut short by its iteration limit is still a baseline
-        splits = {split: _labelled(task, split, limit) for split in SPLITS}
+        splits = {split: labelled_examples(task, split, limit) for split in SPLITS}
         if not task.form.target.single:
-            return scores_of_several(task.form, splits, _features)
-        scores = _scores(task, task.form, splits)
-        if isinstance(task.form.target, Classes):
-            scores |= _quick(task, {split: _labelled(task, split, max(limit, QUICK)) for split in SPLITS})
-        return scores | _copying(task.load("train"), splits["test"])
+            return _scores_of_several(task, splits)
+        if isinstance(task.form.target, Reals):
+            scores = _scores_of_reals(task, splits)
+        else:
+            scores = _scores_of_classes(task, splits)
+            scores |= _quick_scores(task, {s: labelled_examples(task, s, max(limit, QUICK)) for s in SPLITS})
+        return scores | copying(task.load("train"), splits["test"])
 
 
-def _labelled(task: Task, split: Split, limit: int) -> Examples:
+def labelled_examples(task: Task, split: Split, limit: int) -> Examples:
+    """Return labelled examples of a split, always the same random ones where there are more than ``limit``.
+
+    Raises:
+        DataError: if there are none.
+    """
     examples = task.load(split)
     rows = examples.labelled.nonzero()[:, 0]
     if not len(rows):
@@ -87,242 +98,191 @@ def _labelled(task: Task, split: Split, limit: int) -> Examples:
     return examples.take(rows)
 
 
-def _scores(task: Task, form: Form, splits: Splits) -> dict[str, float]:
-    y = {split: examples.targets.numpy() for split, examples in splits.items()}
-    kind, x = _features(form, splits)
-    told = None if isinstance(form.signal, Tokens) else kernels.answers_above(splits)
-    if isinstance(form.target, Reals):
-        mean = np.full(len(y["test"]), y["train"].mean(dtype=np.float64))
-        scores = {MEAN: _r2(mean, y["test"]), f"ridge regression on {kind}": _ridge(x, y)}
-        return scores | ({} if told is None else {KERNELS: _ridge(_scaled(told), y)})
-    commonest = np.full(len(y["test"]), np.bincount(y["train"]).argmax())
-    scores = {COMMONEST: _accuracy(commonest, y["test"])}
-    if len(np.unique(y["train"])) > 1:
-        strengths = LOGISTIC_RUNS if isinstance(form.signal, Tokens) else LOGISTIC
-        scores[f"logistic regression on {kind}"] = _logistic(x, y, strengths)
-    if told is not None and len(np.unique(y["train"])) > 1:
-        scores[KERNELS] = _ridge_classes(_scaled(told), y)
-    if kind == "values":
-        scores["nearest neighbour"] = _neighbour(x, y)
-    return scores | {name: _shortcut(cue, splits, y) for name, cue in task.shortcuts().items()}
+def fit_grid(models: Sequence[Any], x: Features, y: Labels, metric: Metric) -> float:
+    """Fit a grid of models on train, choose one on val, and return its score on test."""
+    return choose([model.fit(x["train"], y["train"]).predict for model in models], x, y, metric)
 
 
-def _quick(task: Task, splits: Splits) -> dict[str, float]:
-    """Methods that may see many examples."""
-    y = {split: examples.targets.numpy() for split, examples in splits.items()}
-    signal, longest = task.form.signal, max(int(examples.longest.max()) for examples in splits.values())
-    least = min(int(examples.lengths.min()) for examples in splits.values())
-    scores, several = {}, len(np.unique(y["train"])) > 1
-    if isinstance(signal, Tokens) and least == longest and longest * signal.vocab <= PLACES and several:
-        x = {split: _placed(examples, signal.vocab) for split, examples in splits.items()}
-        scores["logistic regression on symbols at their places"] = _logistic(x, y, LOGISTIC)
-    told = {split: task.statistics(examples) for split, examples in splits.items()}
-    trees = len(y["train"]) * len(np.unique(y["train"]))
-    if told["train"] is None and not isinstance(signal, Tokens) and trees <= TREES:
-        told = {s: np.concatenate(_each_view(examples, _summary), axis=1) for s, examples in splits.items()}
-    if told["train"] is not None and several:
-        scores["gradient boosting on statistics"] = _boosted(told, y)
+def choose(fitted: Sequence[Predict], x: Features, y: Labels, metric: Metric) -> float:
+    """Return the test score of what predicts val best, the first of equals."""
+    best = max(fitted, key=lambda predict: metric(y["val"], predict(x["val"])))
+    return metric(y["test"], best(x["test"]))
+
+
+def logistic_regressions(strengths: Sequence[float]) -> list[Any]:
+    """Return a grid over inverse regularisation strengths."""
+    from sklearn.linear_model import LogisticRegression
+
+    return [LogisticRegression(C=strength, max_iter=100) for strength in strengths]
+
+
+def boosted_trees(x: Features, y: Labels) -> float:
+    """Return the score of gradient boosting; the grid over numbers of trees is one fit, cut at each."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(max_iter=max(BOOSTED), random_state=0).fit(x["train"], y["train"])
+    return choose([partial(_first_trees, model, trees) for trees in BOOSTED], x, y, accuracy)
+
+
+def _first_trees(model: Any, trees: int, x: Matrix) -> np.ndarray:
+    """Predict with so many trees, or with all where boosting ended before."""
+    stages: list[np.ndarray] = list(islice(model.staged_predict(x), trees))
+    return stages[-1]
+
+
+def accuracy(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    """Return the share of answers that are right."""
+    from sklearn.metrics import accuracy_score
+
+    return float(accuracy_score(y_true, y_pred))
+
+
+def r2(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    """Return the share of variance that is explained; NaN where all true values are equal."""
+    from sklearn.metrics import r2_score
+
+    return float(r2_score(y_true.astype(np.float64), y_pred)) if np.ptp(y_true) > 0 else float("nan")
+
+
+def micro_f1(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    """Return F1 over all pairs of an example and a class; 1 where no class is there or predicted."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(y_true.ravel(), y_pred.ravel(), zero_division=1.0))
+
+
+def _scores_of_reals(task: Task, splits: Splits) -> dict[str, float]:
+    from sklearn.linear_model import Ridge
+
+    y = _labels(splits)
+    kind, x = features.of_sequences(task.form, splits)
+    mean = np.full(len(y["test"]), y["train"].mean(dtype=np.float64))
+    grid = [Ridge(alpha=alpha) for alpha in RIDGE]
+    scores = {MEAN: r2(y["test"], mean), f"ridge regression on {kind}": fit_grid(grid, x, y, r2)}
+    if (answers := _kernel_answers(task, splits)) is not None:
+        scores[KERNELS] = fit_grid(grid, answers, y, r2)
     return scores
 
 
-def _placed(examples: Examples, vocab: int) -> Features:
-    """(n, places * symbols) ones where a symbol stands at a place, of all views."""
-    from scipy import sparse
-
-    parts = []
-    for view in range(examples.views):
-        rows = np.stack(_sequences(examples, view)).astype(np.int64)
-        columns = (np.arange(rows.shape[1]) * vocab + rows).reshape(-1)
-        starts = np.arange(len(rows) + 1) * rows.shape[1]
-        shape = (len(rows), rows.shape[1] * vocab)
-        parts.append(sparse.csr_matrix((np.ones(len(columns)), columns, starts), shape=shape))
-    return sparse.hstack(parts).tocsr()
-
-
-def _boosted(x: Mapping[Split, Features], y: Mapping[Split, np.ndarray]) -> float:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    fits = [
-        HistGradientBoostingClassifier(max_iter=trees, random_state=0).fit(x["train"], y["train"])
-        for trees in BOOSTED
-    ]
-    best = max(fits, key=lambda fit: _accuracy(fit.predict(x["val"]), y["val"]))
-    return _accuracy(best.predict(x["test"]), y["test"])
-
-
-def _features(form: Form, splits: Splits) -> tuple[str, dict[Split, Features]]:
-    """What the examples are described by, in words and in numbers."""
-    if isinstance(form.signal, Tokens):
-        return f"1-{GRAMS}-grams", _runs(splits, form.signal.vocab)
-    lengths = torch.cat([examples.lengths.flatten() for examples in splits.values()])
-    equal = int(lengths.min()) == int(lengths.max())
-    whole = equal and int(lengths[0]) * form.signal.channels * form.views <= PIXELS
-    look = _whole if whole else _summary
-    x = {split: np.concatenate(_each_view(examples, look), axis=1) for split, examples in splits.items()}
-    return ("values" if whole else "mean, sd, min, max"), _scaled(x)
-
-
-def _scaled(x: Mapping[Split, Features]) -> dict[Split, Features]:
-    centre, spread = x["train"].mean(0), x["train"].std(0)
-    spread[spread < 1e-9] = 1.0
-    return {split: (part - centre) / spread for split, part in x.items()}
-
-
-def _each_view(examples: Examples, look: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
-    return [np.stack([look(s) for s in _sequences(examples, view)]) for view in range(examples.views)]
-
-
-def _sequences(examples: Examples, view: int) -> list[np.ndarray]:
-    return [examples.sequence(row, view) for row in range(len(examples))]
-
-
-def _whole(values: np.ndarray) -> np.ndarray:
-    return values.reshape(-1).astype(np.float64)
-
-
-def _summary(values: np.ndarray) -> np.ndarray:
-    values = values.astype(np.float64)
-    return np.concatenate([values.mean(0), values.std(0), values.min(0), values.max(0)])
-
-
-def _runs(splits: Splits, vocab: int) -> dict[Split, Features]:
-    """Counts of runs of 1-4 tokens, weighted by TF-IDF; two views are joined by product and difference."""
-    from scipy import sparse
-    from sklearn.feature_extraction.text import TfidfTransformer
-
-    views = range(splits["train"].views)
-    known = _known([_codes(_sequences(splits["train"], v), vocab) for v in views])
-    counts = {split: [_counts(_sequences(e, v), vocab, known) for v in views] for split, e in splits.items()}
-    weigh = TfidfTransformer(sublinear_tf=True).fit(sparse.vstack(counts["train"]))
-    x = {split: [weigh.transform(view) for view in parts] for split, parts in counts.items()}
-    return {split: parts[0] if len(parts) == 1 else _joined(parts) for split, parts in x.items()}
-
-
-def _joined(parts: list[Features]) -> Features:
-    from scipy import sparse
-
-    first, second = parts
-    return sparse.hstack([first.multiply(second), abs(first - second)]).tocsr()
-
-
-def _codes(sequences: list[np.ndarray], vocab: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each length of run: its number, and the sequence it is in."""
-    line = np.concatenate(sequences).astype(np.int64)
-    owner = np.repeat(np.arange(len(sequences)), [len(s) for s in sequences])
-    code, found = line, [(line, owner)]
-    for n in range(2, GRAMS + 1):
-        if vocab**n >= 2**63:
-            break
-        code = code[:-1] * vocab + line[n - 1 :]
-        inside = owner[: len(code)] == owner[n - 1 :]
-        found.append((code[inside], owner[: len(code)][inside]))
-    return found
-
-
-def _known(views: list[list[tuple[np.ndarray, np.ndarray]]]) -> list[np.ndarray]:
-    """For each length of run: the numbers of those to count, rising."""
-    found = [
-        np.unique(np.concatenate([c for c, _ in runs]), return_counts=True)
-        for runs in zip(*views, strict=True)
-    ]
-    counts = np.concatenate([count for _, count in found])
-    least = np.sort(counts)[-FEATURES] + 1 if len(counts) > FEATURES else 0
-    return [code[count >= least] for code, count in found]
-
-
-def _counts(sequences: list[np.ndarray], vocab: int, known: list[np.ndarray], chunk: int = 2000) -> Features:
-    """(n, runs) how often each known run occurs in each sequence."""
-    from scipy import sparse
-
-    parts = []
-    for at in range(0, len(sequences), chunk):
-        some = sequences[at : at + chunk]
-        columns = []
-        for (code, owner), codes in zip(_codes(some, vocab), known, strict=True):
-            place = np.searchsorted(codes, code).clip(max=max(len(codes) - 1, 0))
-            hit = codes[place] == code if len(codes) else np.zeros(len(code), dtype=bool)
-            ones = np.ones(int(hit.sum()))
-            columns.append(sparse.csr_matrix((ones, (owner[hit], place[hit])), shape=(len(some), len(codes))))
-        parts.append(sparse.hstack(columns))
-    return sparse.vstack(parts).tocsr()
-
-
-def _logistic(
-    x: Mapping[Split, Features], y: Mapping[Split, np.ndarray], strengths: tuple[float, ...]
-) -> float:
-    from sklearn.linear_model import LogisticRegression
-
-    fits = [LogisticRegression(C=c, max_iter=100).fit(x["train"], y["train"]) for c in strengths]
-    best = max(fits, key=lambda fit: _accuracy(fit.predict(x["val"]), y["val"]))
-    return _accuracy(best.predict(x["test"]), y["test"])
-
-
-def _neighbour(x: Mapping[Split, Features], y: Mapping[Split, np.ndarray]) -> float:
+def _scores_of_classes(task: Task, splits: Splits) -> dict[str, float]:
+    from sklearn.linear_model import RidgeClassifier
     from sklearn.neighbors import KNeighborsClassifier
 
-    fit = KNeighborsClassifier(1, algorithm="brute").fit(x["train"], y["train"])
-    return _accuracy(fit.predict(x["test"]), y["test"])
+    y = _labels(splits)
+    kind, x = features.of_sequences(task.form, splits)
+    answers = _kernel_answers(task, splits)
+    scores = {COMMONEST: accuracy(y["test"], _commonest(y["train"], len(y["test"])))}
+    if len(np.unique(y["train"])) > 1:
+        strengths = LOGISTIC_RUNS if isinstance(task.form.signal, Tokens) else LOGISTIC
+        scores[f"logistic regression on {kind}"] = fit_grid(logistic_regressions(strengths), x, y, accuracy)
+        if answers is not None:
+            grid = [RidgeClassifier(alpha=alpha) for alpha in RIDGE]
+            scores[KERNELS] = fit_grid(grid, answers, y, accuracy)
+    if kind == "values":
+        scores["nearest neighbour"] = fit_grid([KNeighborsClassifier(1, algorithm="brute")], x, y, accuracy)
+    return scores | {name: _shortcut(cue, splits, y) for name, cue in task.shortcuts().items()}
 
 
-def _ridge(x: Mapping[Split, Features], y: Mapping[Split, np.ndarray]) -> float:
-    from sklearn.linear_model import Ridge
-
-    fits = [Ridge(alpha=alpha).fit(x["train"], y["train"]) for alpha in RIDGE]
-    best = max(fits, key=lambda fit: _r2(fit.predict(x["val"]), y["val"]))
-    return _r2(best.predict(x["test"]), y["test"])
-
-
-def _ridge_classes(x: Mapping[Split, Features], y: Mapping[Split, np.ndarray]) -> float:
-    from sklearn.linear_model import RidgeClassifier
-
-    fits = [RidgeClassifier(alpha=alpha).fit(x["train"], y["train"]) for alpha in RIDGE]
-    best = max(fits, key=lambda fit: _accuracy(fit.predict(x["val"]), y["val"]))
-    return _accuracy(best.predict(x["test"]), y["test"])
-
-
-def _shortcut(cue: Callable[[Examples], Tensor], splits: Splits, y: Mapping[Split, np.ndarray]) -> float:
-    """Accuracy of answering with the commonest training class of the cue."""
-    seen, asked = cue(splits["train"]).numpy(), cue(splits["test"]).numpy()
-    answers = np.full(len(asked), np.bincount(y["train"]).argmax())
-    for value in np.unique(seen):
-        answers[asked == value] = np.bincount(y["train"][seen == value]).argmax()
-    return _accuracy(answers, y["test"])
+def _quick_scores(task: Task, splits: Splits) -> dict[str, float]:
+    """Return the scores of methods that may see many examples."""
+    y = _labels(splits)
+    number = len(np.unique(y["train"]))
+    if number < 2:
+        return {}
+    scores: dict[str, float] = {}
+    signal = task.form.signal
+    lengths = torch.cat([examples.lengths.flatten() for examples in splits.values()])
+    longest = int(lengths.max())
+    if isinstance(signal, Tokens) and int(lengths.min()) == longest and longest * signal.vocab <= PLACES:
+        x = {split: features.symbols_at_places(e, signal.vocab) for split, e in splits.items()}
+        grid = logistic_regressions(LOGISTIC)
+        scores["logistic regression on symbols at their places"] = fit_grid(grid, x, y, accuracy)
+    statistics = {split: task.statistics(examples) for split, examples in splits.items()}
+    few = len(y["train"]) * number <= TREES
+    if statistics["train"] is None and not isinstance(signal, Tokens) and few:
+        statistics = {split: features.summary(examples) for split, examples in splits.items()}
+    if statistics["train"] is not None:
+        scores["gradient boosting on statistics"] = boosted_trees(statistics, y)
+    return scores
 
 
-def _copying(train: Examples, test: Examples) -> dict[str, float]:
-    """The score of copying, if there is anything to copy, from all of the training split."""
+def _scores_of_several(task: Task, splits: Splits) -> dict[str, float]:
+    """Return the scores of the commonest answer and of logistic regression on at most ``POSITIONS`` rows."""
+    from sklearn.multiclass import OneVsRestClassifier
+
+    grid = logistic_regressions(LOGISTIC_SEVERAL)
+    if isinstance(task.form.target, PositionClasses):
+        kind = f"the {features.AROUND} positions on either side"
+        pairs = {split: features.of_positions(task.form, examples) for split, examples in splits.items()}
+        x = {split: pair[0] for split, pair in pairs.items()}
+        y = {split: pair[1] for split, pair in pairs.items()}
+        metric = accuracy
+        common = _commonest(y["train"], len(y["test"]))
+    else:
+        kind, x = features.of_sequences(task.form, splits)
+        y = {split: targets.astype(np.int64) for split, targets in _labels(splits).items()}
+        metric = micro_f1
+        common = _commonest_set(y["train"], len(y["test"]))
+        grid = [OneVsRestClassifier(model) for model in grid]
+    rows = np.random.RandomState(0).permutation(len(y["train"]))[:POSITIONS]
+    score = fit_grid(grid, x | {"train": x["train"][rows]}, y | {"train": y["train"][rows]}, metric)
+    return {COMMONEST: metric(y["test"], common), f"logistic regression on {kind}": score}
+
+
+def _labels(splits: Splits) -> dict[Split, np.ndarray]:
+    return {split: examples.targets.numpy() for split, examples in splits.items()}
+
+
+def _kernel_answers(task: Task, splits: Splits) -> dict[Split, np.ndarray] | None:
+    """Return the standardised answers of kernels; None for tokens, and where it would take too long."""
+    answers = None if isinstance(task.form.signal, Tokens) else kernels.answers_above(splits)
+    return None if answers is None else features.standardised(answers)
+
+
+def _commonest(train: np.ndarray, number: int) -> np.ndarray:
+    return np.full(number, np.bincount(train).argmax())
+
+
+def _commonest_set(train: np.ndarray, number: int) -> np.ndarray:
+    """Return the classes that half of the examples have, or else the commonest."""
+    shares = train.mean(0)
+    return np.tile((shares >= min(0.5, shares.max())).astype(np.int64), (number, 1))
+
+
+def _shortcut(cue: Callable[[Examples], Tensor], splits: Splits, y: Labels) -> float:
+    """Return the accuracy of answering with the commonest training class of the cue."""
+    train = cue(splits["train"]).numpy()
+    test = cue(splits["test"]).numpy()
+    answers = _commonest(y["train"], len(test))
+    for value in np.unique(train):
+        answers[test == value] = np.bincount(y["train"][train == value]).argmax()
+    return accuracy(y["test"], answers)
+
+
+def copying(train: Examples, test: Examples) -> dict[str, float]:
+    """Return the score of copying the label of the nearest example, where test overlaps with training."""
     train = train.take(train.labelled.nonzero()[:, 0])
-    nearest = _overlapping(train, test)
+    nearest = nearest_overlapping(train, test)
     if not (nearest >= 0).any():
         return {}
-    known, y = train.targets.numpy(), test.targets.numpy()
+    known, y_true = train.targets.numpy(), test.targets.numpy()
     real = train.targets.is_floating_point()
     otherwise = known.mean(dtype=np.float64) if real else np.bincount(known).argmax()
-    answers = np.where(nearest >= 0, known[nearest], otherwise)
-    return {COPY: (_r2 if real else _accuracy)(answers, y)}
+    y_pred = np.where(nearest >= 0, known[nearest], otherwise)
+    return {COPY: (r2 if real else accuracy)(y_true, y_pred)}
 
 
-def _overlapping(train: Examples, test: Examples) -> np.ndarray:
-    """(n,) the training example that starts nearest to each test example, -1 if they share no position."""
+def nearest_overlapping(train: Examples, test: Examples) -> np.ndarray:
+    """Return (n,) the training example that starts nearest to each test example, -1 if none overlaps."""
     none = np.full(len(test), -1)
     if train.packed or train.views > 1 or train.flat.data_ptr() != test.flat.data_ptr():
         return none
     order = train.starts[0].argsort(stable=True).numpy()
     starts, lengths = train.starts[0].numpy()[order], train.lengths[0].numpy()[order]
-    asked = test.starts[0].numpy()
-    after = np.searchsorted(starts, asked)
+    begin = test.starts[0].numpy()
+    after = np.searchsorted(starts, begin)
     left, right = (after - 1).clip(min=0), after.clip(max=len(starts) - 1)
-    near = np.where(np.abs(asked - starts[left]) <= np.abs(asked - starts[right]), left, right)
-    gap = asked - starts[near]
+    near = np.where(np.abs(begin - starts[left]) <= np.abs(begin - starts[right]), left, right)
+    gap = begin - starts[near]
     shared = np.where(gap >= 0, gap < lengths[near], -gap < test.lengths[0].numpy())
     return np.where(shared, order[near], none)
-
-
-def _accuracy(answers: np.ndarray, y: np.ndarray) -> float:
-    return float((answers == y).mean())
-
-
-def _r2(answers: np.ndarray, y: np.ndarray) -> float:
-    y = y.astype(np.float64)
-    total = np.square(y - y.mean()).sum()
-    return float(1 - np.square(answers - y).sum() / total) if total > 0 else float("nan")

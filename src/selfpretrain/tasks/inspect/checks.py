@@ -27,7 +27,6 @@ from ...system.events import progress
 from .._prepared import Prepared
 from ..base import Task
 from ..imported import Imported
-from .advice import ENOUGH, advice
 from .baselines import GUESSES, baseline_scores
 from .profile import STRETCHES, Profile, profile_splits
 
@@ -39,6 +38,10 @@ COPIES, LIKENESS = 0.01, 0.02
 """Shares of val and test that may be equal, or similar, to training examples: official splits have some."""
 ALIKE = 0.10
 """The same of sequences that share half of their runs: of few symbols, some do by chance."""
+ENOUGH = 0.95
+"""Score of a simple method from which on no network was better by more than its interval."""
+FEW_LABELS = 100
+"""Labelled sequences below which a network's score may vary much with its seed."""
 FEW = 10
 """Labelled training examples below which a class is called rare."""
 SAME = 0.999
@@ -267,6 +270,25 @@ def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
         labelled = int(train.labelled.sum())
         said = advice(labelled, len(train) - labelled, best, learned[best])
         yield Finding("what to try", "fine", said)
+
+
+def advice(labelled: int, unlabelled: int, method: str, score: float) -> str:
+    """Whether to try self-pretraining, in one sentence with its reason.
+
+    Args:
+        labelled: training sequences with a label; the others are ``unlabelled``.
+        method: the best of the simple methods; its ``score`` on test is an accuracy, or R2.
+    """
+    if score >= ENOUGH:
+        return f"use {method}: it scores {score:.3f}, and a network has little left to gain"
+    if unlabelled > labelled:
+        unused = f"{unlabelled:,} sequences have no label, and only pretraining learns from those"
+        return f"compare SPT with {method} ({score:.3f}): {unused}"
+    if labelled < FEW_LABELS:
+        few = f"{labelled:,} labelled sequences are so few that a network's score may hang on its seed"
+        return f"begin with {method} ({score:.3f}), and compare networks with 5 seeds or more: {few}"
+    room = "it leaves room, but with every sequence labelled SPT gained nothing for certain on real data sets"
+    return f"begin with {method} ({score:.3f}), then compare SPT with tied scratch: {room}"
 
 
 def _share(what: str, count: int, splits: Splits, text: str, most: float) -> Finding:

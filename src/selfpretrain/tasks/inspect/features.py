@@ -1,0 +1,173 @@
+"""Descriptions of sequences for simple methods: runs of tokens, symbols at places, values, statistics."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...data.examples import Examples
+from ...data.schema import Form, Split, Tokens
+
+GRAMS = 4
+"""Tokens in the longest run that is counted."""
+FEATURES = 200_000
+"""Different runs that are counted at most, the commonest ones."""
+PIXELS = 4096
+"""Values of the largest example that is used whole; longer ones are summarised."""
+AROUND = 4
+"""Neighbours on either side that describe a position."""
+
+Matrix = Any
+"""(n, features) numbers, dense or sparse."""
+Splits = Mapping[Split, Examples]
+Runs = list[tuple[np.ndarray, np.ndarray]]
+"""For each length of run, shortest first: the numbers of all runs, and the sequences that they are in."""
+
+
+def of_sequences(form: Form, splits: Splits) -> tuple[str, dict[Split, Matrix]]:
+    """Describe whole examples: return the name of the description, and its numbers for every split."""
+    if isinstance(form.signal, Tokens):
+        return f"1-{GRAMS}-grams", grams(splits, form.signal.vocab)
+    lengths = torch.cat([examples.lengths.flatten() for examples in splits.values()])
+    equal = int(lengths.min()) == int(lengths.max())
+    if equal and int(lengths[0]) * form.signal.channels * form.views <= PIXELS:
+        return "values", standardised({split: values(examples) for split, examples in splits.items()})
+    return "mean, sd, min, max", standardised({split: summary(e) for split, e in splits.items()})
+
+
+def standardised(x: Mapping[Split, np.ndarray]) -> dict[Split, np.ndarray]:
+    """Shift and scale every column to mean 0 and standard deviation 1 in training."""
+    centre, spread = x["train"].mean(0), x["train"].std(0)
+    spread[spread < 1e-9] = 1.0
+    return {split: (part - centre) / spread for split, part in x.items()}
+
+
+def values(examples: Examples) -> np.ndarray:
+    """Return (n, positions * channels) values of equally long sequences, view after view."""
+    return _each_view(examples, lambda sequence: sequence.reshape(-1).astype(np.float64))
+
+
+def summary(examples: Examples) -> np.ndarray:
+    """Return (n, 4 * channels) mean, standard deviation, minimum and maximum, view after view."""
+    return _each_view(examples, _summary)
+
+
+def _summary(sequence: np.ndarray) -> np.ndarray:
+    sequence = sequence.astype(np.float64)
+    return np.concatenate([sequence.mean(0), sequence.std(0), sequence.min(0), sequence.max(0)])
+
+
+def _each_view(examples: Examples, describe: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    views = [np.stack([describe(s) for s in sequences(examples, v)]) for v in range(examples.views)]
+    return np.concatenate(views, axis=1)
+
+
+def sequences(examples: Examples, view: int) -> list[np.ndarray]:
+    """Return one view of all examples."""
+    return [examples.sequence(row, view) for row in range(len(examples))]
+
+
+def symbols_at_places(examples: Examples, vocab: int) -> Matrix:
+    """Return (n, places * symbols) ones where a symbol is at a place, for equally long sequences."""
+    from scipy import sparse
+
+    parts = []
+    for view in range(examples.views):
+        rows = examples.stacked(view).numpy().astype(np.int64)
+        columns = (np.arange(rows.shape[1]) * vocab + rows).reshape(-1)
+        starts = np.arange(len(rows) + 1) * rows.shape[1]
+        shape = (len(rows), rows.shape[1] * vocab)
+        parts.append(sparse.csr_matrix((np.ones(len(columns)), columns, starts), shape=shape))
+    return sparse.hstack(parts).tocsr()
+
+
+def grams(splits: Splits, vocab: int) -> dict[Split, Matrix]:
+    """Count runs of 1-4 tokens, weighted by TF-IDF; two views are joined by product and difference."""
+    from scipy import sparse
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    views = range(splits["train"].views)
+    known = frequent_runs([runs_in(sequences(splits["train"], v), vocab) for v in views])
+    counts = {
+        split: [run_counts(sequences(e, v), vocab, known) for v in views] for split, e in splits.items()
+    }
+    weigh = TfidfTransformer(sublinear_tf=True).fit(sparse.vstack(counts["train"]))
+    x = {split: [weigh.transform(view) for view in parts] for split, parts in counts.items()}
+    return {split: parts[0] if len(parts) == 1 else joined(*parts) for split, parts in x.items()}
+
+
+def joined(first: Matrix, second: Matrix) -> Matrix:
+    """Return product and absolute difference of two views side by side."""
+    from scipy import sparse
+
+    return sparse.hstack([first.multiply(second), abs(first - second)]).tocsr()
+
+
+def runs_in(rows: list[np.ndarray], vocab: int) -> Runs:
+    """Number all runs of tokens; lengths whose numbers would not fit into 63 bits are left out."""
+    line = np.concatenate(rows).astype(np.int64)
+    owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    code = line
+    found = [(line, owner)]
+    for n in range(2, GRAMS + 1):
+        if vocab**n >= 2**63:
+            break
+        code = code[:-1] * vocab + line[n - 1 :]
+        inside = owner[: len(code)] == owner[n - 1 :]
+        found.append((code[inside], owner[: len(code)][inside]))
+    return found
+
+
+def frequent_runs(views: list[Runs]) -> list[np.ndarray]:
+    """Return the rising numbers of the ``FEATURES`` commonest runs, for each length of run."""
+    found = [
+        np.unique(np.concatenate([code for code, _ in runs]), return_counts=True)
+        for runs in zip(*views, strict=True)
+    ]
+    counts = np.concatenate([count for _, count in found])
+    least = np.sort(counts)[-FEATURES] + 1 if len(counts) > FEATURES else 0
+    return [code[count >= least] for code, count in found]
+
+
+def run_counts(rows: list[np.ndarray], vocab: int, known: list[np.ndarray], chunk: int = 2000) -> Matrix:
+    """Return (n, runs) how often each known run occurs in each sequence."""
+    from scipy import sparse
+
+    parts = []
+    for at in range(0, len(rows), chunk):
+        some = rows[at : at + chunk]
+        columns = []
+        for (code, owner), codes in zip(runs_in(some, vocab), known, strict=True):
+            place = np.searchsorted(codes, code).clip(max=max(len(codes) - 1, 0))
+            hit = codes[place] == code if len(codes) else np.zeros(len(code), dtype=bool)
+            ones = np.ones(int(hit.sum()))
+            columns.append(sparse.csr_matrix((ones, (owner[hit], place[hit])), shape=(len(some), len(codes))))
+        parts.append(sparse.hstack(columns))
+    return sparse.vstack(parts).tocsr()
+
+
+def of_positions(form: Form, examples: Examples) -> tuple[Matrix, np.ndarray]:
+    """Return (T, features) labelled positions with their neighbours, and their classes (T,).
+
+    Beyond the ends of a sequence there is nothing.
+    """
+    from scipy import sparse
+
+    parts, classes = [], []
+    for row, length in enumerate(examples.lengths[0].tolist()):
+        targets = examples.targets[row, :length].numpy()
+        sequence = _standardised_sequence(form, examples.sequence(row))
+        shifts = [sparse.eye(length, k=k, format="csr") @ sequence for k in range(-AROUND, AROUND + 1)]
+        parts.append(sparse.hstack(shifts).tocsr()[targets >= 0])
+        classes.append(targets[targets >= 0].astype(np.int64))
+    return sparse.vstack(parts).tocsr(), np.concatenate(classes)
+
+
+def _standardised_sequence(form: Form, sequence: np.ndarray) -> Matrix:
+    """Return (L, features) ones for symbols, or standardised values, as a sparse matrix."""
+    from scipy import sparse
+
+    if isinstance(form.signal, Tokens):
+        return sparse.identity(form.signal.vocab, format="csr")[sequence.astype(np.int64)]
+    return sparse.csr_matrix((sequence - np.array(form.signal.centre)) / np.array(form.signal.spread))
