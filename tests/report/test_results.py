@@ -183,6 +183,8 @@ def test_the_result_of_another_stage_is_refused(make: Callable, scene: type) -> 
 
 def test_files_of_another_training_are_refused(make: Callable, scene: type) -> None:
     folder = make(scene())
+    recipe = result(folder).with_name("recipe.json")
+    write_json(recipe, read_json(recipe))  # with a digest, as every file beside a result that names digests
     for name in ("log.jsonl", "predictions.safetensors"):
         write_json(result(folder), read_json(result(folder)) | {"files": {name: "0" * 64}})
         with pytest.raises(StoreError, match=rf"{name} is damaged"):
