@@ -18,19 +18,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from selfpretrain.training.stage_folder import Folder
 
-from selfpretrain.data.examples import Examples, generator
-from selfpretrain.data.schema import Classes, Form, Split, Tokens
+from selfpretrain.config import spec
+from selfpretrain.data.dataset import SequenceDataset, generator
+from selfpretrain.data.spec import Classes, SequenceSpec, Split, Tokens
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.spec import spec
 from selfpretrain.tasks.base import Card, Task
 from selfpretrain.training.build import build_network
-from selfpretrain.training.loop import Fit, Material
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.stage_folder import Folder
+from selfpretrain.training.trainer import Trainer, TrainerInputs
 
 
 @spec
@@ -42,14 +42,14 @@ class Noise(Task):
     length: int = 256
 
     @property
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """256 symbols, 10 classes."""
-        return Form(Tokens(vocab=256), self.length, Classes(tuple("abcdefghij")))
+        return SequenceSpec(Tokens(vocab=256), self.length, Classes(tuple("abcdefghij")))
 
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """The same for every split."""
         random = np.random.default_rng(0)
-        return Examples.even(
+        return SequenceDataset.even(
             random.integers(256, size=(512, self.length), dtype=np.uint8), random.integers(10, size=512)
         )
 
@@ -58,8 +58,8 @@ def ours(recipe: Recipe, steps: int) -> float:
     """Seconds per step of the real loop."""
     data = recipe.task.load("train")
     with tempfile.TemporaryDirectory() as folder:
-        material = Material(recipe, build_network(recipe), data, data.take(torch.arange(16)), steps)
-        fit = Fit(material, Folder(Path(folder)), lambda: False)
+        material = TrainerInputs(recipe, build_network(recipe), data, data.take(torch.arange(16)), steps)
+        fit = Trainer(material, Folder(Path(folder)), lambda: False)
         start = time.perf_counter()
         fit.run()
         return (time.perf_counter() - start) / steps

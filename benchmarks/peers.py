@@ -10,7 +10,7 @@ from importlib import import_module
 import torch
 from torch import Tensor, nn
 
-from selfpretrain.mixers._heads import join, split
+from selfpretrain.mixers.common.attention_heads import join, split
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 Make = Callable[[int, int, int], nn.Module]

@@ -168,7 +168,7 @@ def accelerated(recipe: Recipe, steps: int) -> float:
     )
     start = time.perf_counter()
     for inputs, targets in data:
-        with engine.accumulate(network):
+        with engine.grad_accumulation(network):
             loss = network(inputs, targets)
             engine.backward(loss)
             engine.clip_grad_norm_(network.parameters(), 1.0)

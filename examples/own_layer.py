@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 import selfpretrain as spt
+from selfpretrain.config import spec
 from selfpretrain.mixers.base import LayerContext, Mixer
-from selfpretrain.spec import spec
 
 
 @spec
@@ -35,9 +35,9 @@ class MeanLayer(nn.Module):
         super().__init__()
         self.causal, self.out = context.causal, nn.Linear(context.width, context.width)
 
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Positions where ``valid`` is False are padding, which must not be heard."""
-        real = torch.ones_like(x[..., :1]) if valid is None else valid[..., None].to(x.dtype)
+    def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+        """Positions where ``padding_mask`` is False are padding, which must not be heard."""
+        real = torch.ones_like(x[..., :1]) if padding_mask is None else padding_mask[..., None].to(x.dtype)
         total, count = (x * real).cumsum(1), real.cumsum(1)
         if not self.causal:
             total, count = total[:, -1:], count[:, -1:]

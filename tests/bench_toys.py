@@ -7,14 +7,14 @@ import time
 import torch
 from torch import nn
 
+from selfpretrain.config import Count, spec
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.base import LayerContext, Mixer
-from selfpretrain.shapes import Valid, Vectors
-from selfpretrain.spec import Count, spec
+from selfpretrain.shapes import PaddingMask, Vectors
 
 
 @spec
-class Known(Mixer):
+class TaskConstants(Mixer):
     """Takes so many megabytes and milliseconds of processor time per position, beyond the 100th of them."""
 
     megabytes: Count = 1
@@ -26,14 +26,14 @@ class Known(Mixer):
 
 
 class KnownLayer(nn.Module):
-    """The module of ``Known``."""
+    """The module of ``TaskConstants``."""
 
     def __init__(self, width: int, megabytes: int, milliseconds: int) -> None:
         super().__init__()
         self.megabytes, self.milliseconds = megabytes, milliseconds
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """A linear map, after some waste."""
         beyond = max(0, x.shape[1] - 100)
         torch.ones(beyond * self.megabytes, 250_000)
@@ -63,7 +63,7 @@ class FailingLayer(nn.Module):
         super().__init__()
         self.how = how
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Never comes back."""
         if self.how == "starve":
             return x + torch.ones(1 << 50).sum()

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from selfpretrain.config import spec
 from selfpretrain.mixers.base import LayerContext, Mixer
-from selfpretrain.shapes import Valid, Vectors
-from selfpretrain.spec import spec
+from selfpretrain.shapes import PaddingMask, Vectors
 
 TABLE, FAR = 64, 700
 
@@ -39,9 +39,9 @@ class Means(nn.Module):
         self.dead = nn.Parameter(torch.zeros(width)) if fault == "dead" else None
         self.norm = nn.BatchNorm1d(width) if fault == "norm" else None
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Means of the past, with a fault."""
-        u = x if valid is None else x * valid[..., None]
+        u = x if padding_mask is None else x * padding_mask[..., None]
         y = self.out(u.cumsum(1) / torch.arange(1, 1 + x.shape[1])[:, None])
         return FAULTS[self.fault](self, x, u, y)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from selfpretrain.tasks._outline import outlined
+from selfpretrain.tasks.common.dataset_stub import stubbed_data
 from selfpretrain.training import cost
 
 
 @contextmanager
 def stubbed(data: Path) -> Iterator[None]:
     """Form and sizes of the papers' tasks, in an empty folder; costs go by parameters alone."""
-    with pytest.MonkeyPatch.context() as patch, outlined(), cost.drafting("rough"):
+    with pytest.MonkeyPatch.context() as patch, stubbed_data(), cost.drafting("rough"):
         patch.setenv("SPT_DATA", str(data))
         yield

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 import toys
-from selfpretrain.data.examples import Examples
-from selfpretrain.data.schema import ClassSets, Form, PositionClasses, Split
-from selfpretrain.spec import spec
+from selfpretrain.config import spec
+from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.spec import ClassSets, PositionClasses, SequenceSpec, Split
 
 
 @spec
@@ -19,12 +19,12 @@ class Several(toys.Majority):
     target: Literal["sets", "positions"] = "sets"
 
     @property
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """That of the parent, with another target."""
         sets, positions = ClassSets(("ones", "long")), PositionClasses(("same", "changed"))
         return replace(super().form, target=sets if self.target == "sets" else positions)
 
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """The sequences of the parent."""
         examples = super().load(split)
         rows = [examples.sequence(row).reshape(-1) for row in range(len(examples))]

@@ -12,8 +12,8 @@ import torch
 
 import toys
 from selfpretrain import registry
-from selfpretrain.data.examples import Examples, generator
-from selfpretrain.data.schema import Classes, Form, Tokens, Values
+from selfpretrain.data.dataset import SequenceDataset, generator
+from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training.model import Model
@@ -23,14 +23,16 @@ from selfpretrain.training.step import backward, prepare
 MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
 SHORT = {"wavegan": {"stages": 2}}
 """Settings for 24 positions."""
-TOKENS = Form(Tokens(16), 24, Classes(("no", "yes")))
+TOKENS = SequenceSpec(Tokens(16), 24, Classes(("no", "yes")))
 
 
 def data(form=TOKENS):
     random = np.random.default_rng(0)
     if isinstance(form.signal, Values):
-        return Examples.even(random.random((4, 24, 3), dtype=np.float32), np.array([0, 1, 0, 1]))
-    return Examples.ragged([random.integers(16, size=n) for n in (24, 20, 24, 11)], np.array([0, 1, 0, 1]))
+        return SequenceDataset.even(random.random((4, 24, 3), dtype=np.float32), np.array([0, 1, 0, 1]))
+    return SequenceDataset.ragged(
+        [random.integers(16, size=n) for n in (24, 20, 24, 11)], np.array([0, 1, 0, 1])
+    )
 
 
 def asked(name):

@@ -25,23 +25,23 @@ import pytest
 
 import toys
 from hostile import KINDS, PIECES, good, harmed
+from selfpretrain.api import Request, carry_out, comparison
 from selfpretrain.cli.app import run
+from selfpretrain.config import to_dict
 from selfpretrain.data import download
 from selfpretrain.data.download import Download
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.report import page
 from selfpretrain.report.figures import style
-from selfpretrain.runner import results as runner_results
+from selfpretrain.runner import experiment_dir as runner_results
 from selfpretrain.runner.archive import Archive
 from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.verify import verify
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.spec import describe
-from selfpretrain.studies._running import Request, carry_out, comparison
 from selfpretrain.system.files import LEFTOVER, read_json, write_json
 from selfpretrain.tasks.inspect import baselines
-from selfpretrain.training import loop
+from selfpretrain.training import trainer
 from selfpretrain.training.run_dir import CHECKPOINT, RunDir
 from torture import (
     REFUSALS,
@@ -86,7 +86,7 @@ def swift() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "drawn", lambda figure: "<svg></svg>")
         patch.setattr(baselines, "baseline_scores", lambda task: {"chance": 0.5})
-        patch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+        patch.setattr(trainer, "CHECKPOINT_SECONDS", 0.0)
         patch.setattr(os, "fsync", lambda handle: None)  # no power is lost here
         yield
 
@@ -248,9 +248,9 @@ def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monke
         return run(["data", "import", str(source), "--name", "mine", "--yes", "--quiet"])
 
     def state() -> int:
-        from selfpretrain.data.prepared import open_set
+        from selfpretrain.data.store import open_dataset
 
-        return len(open_set(importer.known()["mine"], again=True).split)
+        return len(open_dataset(importer.known()["mine"], again=True).split)
 
     shutil.copytree(home, tmp_path / "old")
     count = operations(bring, home, tmp_path)
@@ -442,7 +442,7 @@ def test_hostile_recipes_and_ledgers_are_refused(data, done, tmp_path):
     recipe = next(done.glob("stages/*classify*")) / "recipe.json"
     stages = [RunDir(path) for path in sorted(done.glob("stages/*"))]
     Archive(tmp_path / "kept.xz").keep(stages, {})
-    plain = json.loads(json.dumps(describe(request().experiment().cells[0].recipe)))
+    plain = json.loads(json.dumps(to_dict(request().experiment().cells[0].recipe)))
     names = {folder.name: RunDir(tmp_path / "back" / folder.name) for folder in stages}
 
     def trained(file: Path) -> int:

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from selfpretrain.data.examples import Examples
-from selfpretrain.data.schema import SPLITS, Classes, Form, Reals, Split, Tokens, Values
+from selfpretrain.config import Count, spec
+from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens, Values
 from selfpretrain.mixers.base import LayerContext, Mixer
-from selfpretrain.shapes import Valid, Vectors
-from selfpretrain.spec import Count, spec
+from selfpretrain.shapes import PaddingMask, Vectors
 from selfpretrain.tasks.base import Card, Task
 
 
@@ -28,15 +28,15 @@ class Majority(Task):
     target: Literal["classes", "reals"] = "classes"
 
     @property
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """Two symbols, or one channel with two levels."""
         signal = (
             Tokens(vocab=2) if self.signal == "tokens" else Values(levels=2, centre=(0.5,), spread=(0.5,))
         )
         target = Classes(("zeros", "ones")) if self.target == "classes" else Reals("share", 0.5, 0.2)
-        return Form(signal, self.length, target)
+        return SequenceSpec(signal, self.length, target)
 
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """Fresh sequences for every split."""
         random = np.random.default_rng(SPLITS.index(split))
         lengths = random.integers(self.shortest, self.length + 1, self.examples)
@@ -44,7 +44,7 @@ class Majority(Task):
         share = np.array([row.mean() for row in rows], dtype=np.float32)
         y = (share > 0.5).astype(np.int64) if self.target == "classes" else share
         sequences = rows if self.signal == "tokens" else [row[:, None].astype(np.float32) for row in rows]
-        return Examples.ragged(sequences, y)
+        return SequenceDataset.ragged(sequences, y)
 
 
 @spec
@@ -63,7 +63,7 @@ class Leak(nn.Module):
         super().__init__()
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """The mean of all positions, padded ones included, at every position."""
         return self.out(x.mean(1, keepdim=True).expand_as(x))
 
@@ -80,7 +80,7 @@ class Broken(Mixer):
 class Raises(nn.Module):
     """The module of ``Broken``."""
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Nothing but an error."""
         raise RuntimeError("this mixer is broken")
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import toys
 from selfpretrain.runner import stage as runner
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.training import build, loop, step
+from selfpretrain.training import build, step, trainer
 from selfpretrain.training.recipe import Recipe
 from selfpretrain.training.run_dir import LOG, RunDir
 
@@ -63,8 +63,8 @@ class Witness:
         """Stand in for the function of that name."""
         batch = targets.batch
         self.parts["draws"].append(torch.get_rng_state().numpy().tobytes())
-        self._keep("batches", batch.inputs, batch.valid, batch.lengths, batch.weights, batch.targets)
-        self._keep("masks", targets.hidden, targets.counts, targets.size)
+        self._keep("batches", batch.inputs, batch.padding_mask, batch.lengths, batch.weights, batch.targets)
+        self._keep("masks", targets.masked, targets.loss_mask, targets.size)
         return step.backward(network, stage, form, targets)
 
     def read(self, folder: RunDir) -> None:
@@ -95,7 +95,7 @@ def witnessed(recipe: Recipe, runs: Path, nudge: int = 0) -> Witness:
     toys.settle()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "build_network", witness.build_network)
-        patch.setattr(loop, "backward", witness.backward)
+        patch.setattr(trainer, "backward", witness.backward)
         runner.run(recipe, workspace)
     for prefix in recipe.prefixes():
         witness.read(RunDir(workspace.stage(prefix).path))

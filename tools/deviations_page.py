@@ -11,7 +11,7 @@ from pathlib import Path
 from selfpretrain.registry import find, names
 from selfpretrain.studies.base import about
 from selfpretrain.studies.recipes.lookup import PAPERS, available, printed
-from selfpretrain.studies.recipes.printed import Printed
+from selfpretrain.studies.recipes.printed import PaperRecipe
 
 TABLE = Path(__file__).with_name("deviations.tsv")
 PAGE = Path(__file__).parents[1] / "docs" / "deviations.md"
@@ -50,7 +50,7 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _remarks(recipes: list[Printed]) -> dict[str, str]:
+def _remarks(recipes: list[PaperRecipe]) -> dict[str, str]:
     """Every remark with the recipes that it is about."""
     found: dict[str, dict[str, list[str]]] = {}
     for recipe in recipes:

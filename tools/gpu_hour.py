@@ -29,13 +29,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from selfpretrain.data.examples import Examples, generator
-from selfpretrain.data.schema import Classes, Form, Tokens, Values
+from selfpretrain.api import compare
+from selfpretrain.data.dataset import SequenceDataset, generator
+from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies._running import compare
 from selfpretrain.studies.recipes.lookup import recipe
 from selfpretrain.system.hardware import environment
 from selfpretrain.training.model import Model
@@ -64,16 +64,16 @@ POSITIONS, WIDTH, WARM, TIMED = 65_536, 256, 3, 10
 class Look:
     """What a task of the papers looks like, and how many examples its training split has."""
 
-    form: Form
+    form: SequenceSpec
     examples: int
     shortest: int
 
 
 PIXELS = Values(levels=256, high=255.0, centre=(120.0,), spread=(60.0,))
 LOOKS = {
-    "listops": Look(Form(Tokens(15), 1999, Classes(tuple("0123456789"))), 96_000, 501),
-    "image": Look(Form(PIXELS, 1024, Classes(tuple("0123456789"))), 45_000, 1024),
-    "pathfinder": Look(Form(PIXELS, 1024, Classes(("0", "1"))), 160_000, 1024),
+    "listops": Look(SequenceSpec(Tokens(15), 1999, Classes(tuple("0123456789"))), 96_000, 501),
+    "image": Look(SequenceSpec(PIXELS, 1024, Classes(tuple("0123456789"))), 45_000, 1024),
+    "pathfinder": Look(SequenceSpec(PIXELS, 1024, Classes(("0", "1"))), 160_000, 1024),
 }
 
 
@@ -95,15 +95,17 @@ def clock(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def made_up(look: Look, batch: int) -> Examples:
+def made_up(look: Look, batch: int) -> SequenceDataset:
     """Random sequences of a task's form."""
     random, length = np.random.default_rng(0), look.form.length
     lengths = random.integers(look.shortest, length, batch, endpoint=True)
     answers = random.integers(2, size=batch)
     if isinstance(look.form.signal, Tokens):
-        return Examples.ragged([random.integers(look.form.signal.vocab, size=n) for n in lengths], answers)
+        return SequenceDataset.ragged(
+            [random.integers(look.form.signal.vocab, size=n) for n in lengths], answers
+        )
     rows = [random.integers(256, size=(n, 1)).astype(np.float32) for n in lengths]
-    return Examples.ragged(rows, answers)
+    return SequenceDataset.ragged(rows, answers)
 
 
 def step_of(
@@ -215,7 +217,7 @@ def sizes(plan: Plan, length: int) -> tuple[int, int]:
 
 def one(plan: Plan, name: str, length: int, way: str) -> Result:
     width, batch = sizes(plan, length)
-    look = Look(Form(Tokens(256), length, Classes(("0", "1"))), batch, length)
+    look = Look(SequenceSpec(Tokens(256), length, Classes(("0", "1"))), batch, length)
     stage = Stage(Classify(), Budget(steps=1), batch=batch, **WAYS[way])
     device = torch.device(plan.device)
     step = step_of(Model(find("mixers", name)(), width), stage, look, device, way == GRAPHS)

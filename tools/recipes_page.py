@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from selfpretrain.spec import describe
+from selfpretrain.config import to_dict
 from selfpretrain.studies.recipes.lookup import PAPERS, available, printed
-from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, Printed
+from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, PaperRecipe
 
 PAGE = Path(__file__).parent.parent / "docs/recipes.md"
 ARMS = ("model", "pretrain", "finetune", "scratch_model", "scratch")
@@ -42,14 +42,14 @@ def page() -> str:
     parts = [HEAD]
     for paper, cited in PAPERS.items():
         parts.append(f"## {cited}\n")
-        families: dict[str, list[Printed]] = defaultdict(list)
+        families: dict[str, list[PaperRecipe]] = defaultdict(list)
         for key in available(paper):
             families[key.family].append(printed(*key))
         parts += [part for name, recipes in families.items() for part in _family(name, recipes)]
     return "\n".join(parts)
 
 
-def _family(name: str, recipes: list[Printed]) -> Iterator[str]:
+def _family(name: str, recipes: list[PaperRecipe]) -> Iterator[str]:
     """First what all recipes of a family have in common, then each with the rest."""
     told = [_told(recipe) for recipe in recipes]
     shared = {path: said for path, said in told[0].items() if all(t.get(path) == said for t in told)}
@@ -66,10 +66,10 @@ def _family(name: str, recipes: list[Printed]) -> Iterator[str]:
         yield ""
 
 
-def _told(recipe: Printed) -> dict[str, tuple[str, str]]:
+def _told(recipe: PaperRecipe) -> dict[str, tuple[str, str]]:
     """Value and source of every field that has one; of an arm that is like another one, only that it is."""
     told: dict[str, tuple[str, str]] = {}
-    for path, value in _leaves("", describe(recipe.arms)):
+    for path, value in _leaves("", to_dict(recipe.arms)):
         arm, source = path.partition(".")[0], recipe.source(path)
         if source.startswith(f"{OURS}:") and source == recipe.source(arm):
             told[f"{arm}.everything else"] = "", source

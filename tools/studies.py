@@ -19,7 +19,7 @@ import torch
 
 from selfpretrain.registry import find, names
 from selfpretrain.report import page as reports
-from selfpretrain.runner.results import ExperimentFolder
+from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
 

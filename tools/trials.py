@@ -18,12 +18,12 @@ from pathlib import Path
 
 import torch
 
+from selfpretrain.config import with_setting
 from selfpretrain.objectives.base import Denoise
 from selfpretrain.registry import find
 from selfpretrain.runner.stage import run_stage
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.spec import amend
-from selfpretrain.studies.recipes.arms import tied
+from selfpretrain.studies.recipes.arms import matched_stage
 from selfpretrain.studies.recipes.defaults import denoiser, small
 from selfpretrain.training import evaluate, model
 from selfpretrain.training.build import build_network
@@ -44,7 +44,7 @@ def recipe(line: str) -> Recipe:
     task = find("tasks", name)()
     for path, text in settings.items():
         if path.startswith("task."):
-            task = amend(task, path.removeprefix("task."), text)
+            task = with_setting(task, path.removeprefix("task."), text)
     arms = small(task, find("mixers", mixer)(), denoiser(task, objective))
     for path, text in settings.items():
         if not path.startswith("task."):
@@ -52,7 +52,9 @@ def recipe(line: str) -> Recipe:
     if arm in ("spt", "pretrain"):
         whole = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
         return whole if arm == "spt" else whole.upto(0)
-    return Recipe(task, arms.scratch_model, (arms.scratch if arm == "scratch" else tied(task, arms),), seed)
+    return Recipe(
+        task, arms.scratch_model, (arms.scratch if arm == "scratch" else matched_stage(task, arms),), seed
+    )
 
 
 def parted(word: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api import compare, study
     from .data.importing.importer import import_arrays, import_data
     from .data.importing.options import ImportOptions
     from .estimators.classifier import SequenceClassifier
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from .report.results import read as read_results
     from .runner.stage import run
     from .runner.workspace import Workspace
-    from .studies._running import compare, study
     from .tasks.base import load_task
     from .training.model import Model
     from .training.optim import Optim

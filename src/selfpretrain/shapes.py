@@ -15,10 +15,10 @@ from torch import Tensor
 Vectors = Float[Tensor, "B L D"]
 """One vector per position: what travels between layers."""
 
-Valid = Bool[Tensor, "B L"] | None
+PaddingMask = Bool[Tensor, "B L"] | None
 """Which positions are real; None when all of them are."""
 
-Hidden = Bool[Tensor, "B L"] | None
+PositionMask = Bool[Tensor, "B L"] | None
 """Which positions an objective conceals; None when none is."""
 
 Answered = Bool[Tensor, "B L"] | Int[Tensor, "asked"] | None

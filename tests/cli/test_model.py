@@ -8,7 +8,7 @@ import pytest
 
 from selfpretrain import SequenceClassifier
 from selfpretrain.cli import app
-from selfpretrain.tasks._waves import waves
+from selfpretrain.tasks.common.waves import waves
 
 POSITIONS = 24
 
@@ -61,8 +61,8 @@ def test_answers_are_those_of_python_in_the_order_of_the_file(spt, folder):
     assert [row["name"] for row in found] == [row["name"] for row in asked]
     model = SequenceClassifier.load(folder / "model")
     x = np.array([[float(row[f"t{i}"]) for i in range(POSITIONS)] for row in asked])
-    chances = np.array([[float(row["p(sine)"]), float(row["p(square)"])] for row in found])
-    assert (chances == model.predict_proba(list(x))).all()
+    probabilities = np.array([[float(row["p(sine)"]), float(row["p(square)"])] for row in found])
+    assert (probabilities == model.predict_proba(list(x))).all()
     assert [row["prediction"] for row in found] == model.predict(list(x)).tolist()
 
 

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 import toys
+from selfpretrain import api
 from selfpretrain.cli import app
 from selfpretrain.errors import SpecError
 from selfpretrain.runner.plan import Forecast
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies import _running
 from selfpretrain.system.files import read_json
 
 TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--seeds", "1"]
@@ -63,27 +63,27 @@ def test_long_sequences_are_planned_without_a_pass_over_them(tmp_path, monkeypat
 
 
 def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_path, monkeypatch):
-    study = _running.comparison(toys.Majority(), ("attention", "s4d"), "causal", 1, "small", {})
+    study = api.comparison(toys.Majority(), ("attention", "s4d"), "causal", 1, "small", {})
     workspace, asked = Workspace(tmp_path), []
 
     def takes_an_hour(*arguments, **settings):
         asked.append(settings["timed"])
         return Forecast([], "", 3600.0)
 
-    monkeypatch.setattr(_running, "forecast", takes_an_hour)
-    dry = _running.within(1800.0, study, "small", workspace, dry=True)
+    monkeypatch.setattr(api, "forecast", takes_an_hour)
+    dry = api.within(1800.0, study, "small", workspace, dry=True)
     assert not list(tmp_path.iterdir())
-    short = _running.within(1800.0, study, "small", workspace)
-    assert _running.within(1800.0, study, "small", workspace) == short == dry
+    short = api.within(1800.0, study, "small", workspace)
+    assert api.within(1800.0, study, "small", workspace) == short == dry
     assert asked == [True, True]  # the last one was remembered
     for before, after in zip(study.arms, short.arms, strict=True):
         for stage in ("pretrain", "finetune", "scratch"):
             steps = getattr(before, stage).budget.steps
             assert getattr(after, stage).budget.steps == round(0.4 * steps)
     assert short.notes()[-1] == "to end within 30 min 0 s rather than 1 h 0 min: every arm trains 40% as long"
-    assert _running.within(7200.0, study, "small", workspace) == study
+    assert api.within(7200.0, study, "small", workspace) == study
     with pytest.raises(SpecError, match=r"1.1% of the usual training would fit, which is too little"):
-        _running.within(50.0, study, "small", workspace)
+        api.within(50.0, study, "small", workspace)
     assert read_json(tmp_path / "time-limits.json")
 
 
@@ -95,7 +95,7 @@ def test_what_is_no_time_limit(text, capsys):
 
 def test_who_will_wait_for_long_is_told_before_it_starts(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_running, "carry_out", lambda *arguments: None)
+    monkeypatch.setattr(api, "carry_out", lambda *arguments: None)
     monkeypatch.setattr("selfpretrain.cli.printing.show", lambda *arguments: None)
     assert app.run([*TOY, "-s", "task.length=16000", "-s", "task.shortest=15000"]) == 0
     said = one_line(capsys.readouterr().err)

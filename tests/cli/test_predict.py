@@ -40,8 +40,8 @@ def test_texts_of_a_folder(spt, tmp_path):
     assert spt("predict", model, new, "-o", tmp_path / "out.csv", "--skip-bad")[0] == 0
     found = rows_of(tmp_path / "out.csv")
     assert [row["file"] for row in found] == ["b.txt", "more/a.txt", "none.txt"]
-    chances = SequenceClassifier.load(model).predict_proba(["a cat and a dog", "the log"])
-    assert [[float(row["p(cats)"]), float(row["p(dogs)"])] for row in found[:2]] == chances.tolist()
+    probabilities = SequenceClassifier.load(model).predict_proba(["a cat and a dog", "the log"])
+    assert [[float(row["p(cats)"]), float(row["p(dogs)"])] for row in found[:2]] == probabilities.tolist()
     assert found[2]["prediction"] == ""
     assert spt("predict", model, new / "b.txt", "-o", tmp_path / "one.csv")[0] == 0
     assert rows_of(tmp_path / "one.csv")[0]["prediction"] == found[0]["prediction"]
@@ -74,8 +74,8 @@ def test_recordings_of_a_folder(spt, tmp_path, options):
         assert "1600 samples per second, those of training 800" in found["fast.wav"]["problem"]
         assert "samples are float32, those of training int16" in found["float.wav"]["problem"]
         sound = wavfile.read(tmp_path / "new" / "a.wav")[1][:, None]
-        chances = SequenceClassifier.load(model).predict_proba([sound])[0]
-        assert [float(found["a.wav"][f"p({name})"]) for name in ("high", "low")] == chances.tolist()
+        probabilities = SequenceClassifier.load(model).predict_proba([sound])[0]
+        assert [float(found["a.wav"][f"p({name})"]) for name in ("high", "low")] == probabilities.tolist()
     code, _, err = spt("predict", model, tmp_path / "out.csv", "-o", tmp_path / "no.csv")
     assert code == 2 and "the model takes recordings (.wav, .flac, .ogg)" in err
 
@@ -100,8 +100,8 @@ def test_long_tables_and_arrays_with_padding(spt, tmp_path):
     assert spt("predict", model, tmp_path / "new.csv", "-o", tmp_path / "out.csv")[0] == 0
     found = rows_of(tmp_path / "out.csv")
     assert [row["who"] for row in found] == ["p3", "p30", "p7"]
-    chances = made.predict_proba([values[row["who"]] for row in found])
-    assert np.allclose([float(row["p(0)"]) for row in found], chances[:, 0])
+    probabilities = made.predict_proba([values[row["who"]] for row in found])
+    assert np.allclose([float(row["p(0)"]) for row in found], probabilities[:, 0])
     padded = np.zeros((2, 9), dtype=np.float32)
     padded[0, :7], padded[1, :6] = values["p7"], values["p3"]
     np.savez(tmp_path / "new.npz", x=padded, lengths=np.array([7, 6]))
@@ -110,4 +110,4 @@ def test_long_tables_and_arrays_with_padding(spt, tmp_path):
     for name in ("new", "flat"):
         assert spt("predict", model, tmp_path / f"{name}.npz", "-o", tmp_path / "o.csv")[0] == 0
         again = [float(row["p(0)"]) for row in rows_of(tmp_path / "o.csv")]
-        assert np.allclose(again, [chances[2, 0], chances[0, 0]])
+        assert np.allclose(again, [probabilities[2, 0], probabilities[0, 0]])

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import toys
 from selfpretrain.cli import app
 from selfpretrain.cli.show import BARS, sparkline
+from selfpretrain.config import to_dict
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.report.paper_numbers import look_up
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.spec import describe
 from selfpretrain.system.files import read_json, write_json
 from selfpretrain.tasks.pathfinder import Pathfinder
 from selfpretrain.training.model import Model
@@ -134,7 +134,7 @@ def test_what_cannot_be_checked_is_said(here, traced, spt):
 
 def test_data_that_would_have_to_be_made_are_not(here, traced, home):
     runs, _, last, _ = here
-    task = describe(Pathfinder(train=20, val=5, test=5))
+    task = to_dict(Pathfinder(train=20, val=5, test=5))
     edit(runs / "stages" / last / "result.json", lambda result: result["recipe"].update(task=task))
     how = traced(last)["seen"][-1]["how"]
     assert "the data are not at hand; `spt data make pathfinder`" in how

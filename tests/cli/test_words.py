@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import toys
+from selfpretrain.api import comparison
 from selfpretrain.cli import app
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.registry import SHELVES, names
 from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies._running import comparison
 
 TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--seeds", "1", "--dry-run"]
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain.data.examples import Examples, generator
-from selfpretrain.data.sampler import BatchSampler
+from selfpretrain.data.dataloader import BatchSampler
+from selfpretrain.data.dataset import SequenceDataset, generator
 from selfpretrain.errors import SpecError
 
 lengths_of = st.lists(st.integers(1, 30), min_size=4, max_size=60)
@@ -22,7 +22,7 @@ def examples(lengths, channels=None):
         np.full((n, *shape), i % 200 + 1, dtype=np.float32 if channels else np.uint8)
         for i, n in enumerate(lengths)
     ]
-    return Examples.ragged(rows, np.arange(len(lengths)))
+    return SequenceDataset.ragged(rows, np.arange(len(lengths)))
 
 
 @given(lengths=lengths_of, channels=st.sampled_from([None, 2]))
@@ -78,7 +78,7 @@ def test_a_batch_larger_than_the_data_is_refused():
 def test_parts_make_up_the_whole(views):
     flat = torch.arange(40)
     starts = torch.arange(0, 40, 5).view(views, -1)
-    data = Examples(flat, starts, torch.full_like(starts, 5), torch.arange(starts.shape[1]))
+    data = SequenceDataset(flat, starts, torch.full_like(starts, 5), torch.arange(starts.shape[1]))
     batch = data.batch(torch.arange(len(data)))
     parts = [batch.part(rank, 2) for rank in range(2)]
     assert torch.equal(torch.stack([p.targets for p in parts], 1).flatten(), batch.targets)
@@ -104,7 +104,7 @@ def test_random_streams_depend_on_their_key_alone():
 def test_examples_that_share_positions_or_a_group_are_one_cluster():
     flat = torch.zeros(40, dtype=torch.uint8)
     starts = torch.tensor([[30, 0, 4, 20, 8]])
-    windows = Examples(flat, starts, torch.full((1, 5), 6), torch.zeros(5, dtype=torch.int64))
+    windows = SequenceDataset(flat, starts, torch.full((1, 5), 6), torch.zeros(5, dtype=torch.int64))
     assert windows.clusters().tolist() == [
         2,
         0,

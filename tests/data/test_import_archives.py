@@ -7,7 +7,7 @@ from scipy.io import wavfile
 from selfpretrain.data import audio
 from selfpretrain.data.importing.importer import import_data
 from selfpretrain.data.importing.options import ImportOptions
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
 
 

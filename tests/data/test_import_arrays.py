@@ -7,7 +7,7 @@ import torch
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.options import ImportOptions
-from selfpretrain.data.schema import SPLITS, Classes, Reals, Tokens, Values
+from selfpretrain.data.spec import SPLITS, Classes, Reals, Tokens, Values
 from selfpretrain.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("home")

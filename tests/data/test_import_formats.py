@@ -21,7 +21,7 @@ from selfpretrain.data.importing import (
     table_files,
     ts_files,
 )
-from selfpretrain.data.schema import SPLITS, Classes, Reals, Tokens, Values
+from selfpretrain.data.spec import SPLITS, Classes, Reals, Tokens, Values
 
 WORDS = ["spam", "eggs", "tö\u0304st"]
 EASY = settings(

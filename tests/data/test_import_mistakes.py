@@ -14,7 +14,7 @@ import pytest
 
 from imports import bring
 from selfpretrain.cli import app
-from selfpretrain.data import prepared
+from selfpretrain.data import store
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.errors import DataError
@@ -202,12 +202,12 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
     def full(*_, allow_pickle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(prepared.np, "save", full)
+    monkeypatch.setattr(store.np, "save", full)
     with pytest.raises(DataError, match=r"mine: the disk is full; free some space .*, or set SPT_DATA"):
         bring(tmp_path / "t.csv")
     monkeypatch.undo()
     monkeypatch.setenv("SPT_DATA", str(home))
-    assert prepared.open_set(importer.known()["mine"]).digest == first
+    assert store.open_dataset(importer.known()["mine"]).digest == first
     assert left_behind(home) == ["mine"]
 
 

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from imports import bring
 from selfpretrain.cli import app
-from selfpretrain.data import integrity, prepared, rows
-from selfpretrain.data.examples import Examples
+from selfpretrain.config import spec
+from selfpretrain.data import integrity, rows, store
+from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.importing.importer import import_arrays, known
-from selfpretrain.data.prepared import Writer, open_set, prepared_sets, writing
-from selfpretrain.data.schema import SPLITS, Classes, Form, Tokens
+from selfpretrain.data.spec import SPLITS, Classes, SequenceSpec, Tokens
+from selfpretrain.data.store import DatasetWriter, open_dataset, stored_datasets, writing
 from selfpretrain.errors import DamagedData, DataError
-from selfpretrain.spec import spec
-from selfpretrain.tasks import _prepared
-from selfpretrain.tasks._prepared import Prepared
 from selfpretrain.tasks.base import Card
+from selfpretrain.tasks.common import stored
+from selfpretrain.tasks.common.stored import Prepared
 from selfpretrain.tasks.imported import Imported
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -115,28 +115,28 @@ def test_what_a_set_claims_is_not_believed(tiny, claim):
     meta = json.loads((tiny / "meta.json").read_text())
     (tiny / "meta.json").write_text(json.dumps(meta | CLAIMS[claim]))
     with pytest.raises(DamagedData, match="json not as written"):
-        open_set(tiny)
+        open_dataset(tiny)
     unsealed = meta | CLAIMS[claim]
     unsealed.pop("seal")
     (tiny / "meta.json").write_text(json.dumps(unsealed))
     with pytest.raises(DamagedData, match="is damaged"):
-        open_set(tiny)
+        open_dataset(tiny)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 1}', "[" * 99_999], ids=str.__len__)
 def test_what_is_no_description_is_refused(tiny, text):
     (tiny / "meta.json").write_text(text)
     with pytest.raises(DamagedData, match="is damaged"):
-        open_set(tiny)
+        open_dataset(tiny)
     (tiny / "meta.json").unlink()
     with pytest.raises(DamagedData, match="json is not there; put the files back"):
-        open_set(tiny)
+        open_dataset(tiny)
 
 
 def test_another_version_is_no_damage(tiny):
     (tiny / "meta.json").write_text('{"format": 99}')
     with pytest.raises(DataError, match=r"format 99.*set SPT_DATA to another folder") as caught:
-        open_set(tiny)
+        open_dataset(tiny)
     assert not isinstance(caught.value, DamagedData)
 
 
@@ -144,41 +144,41 @@ def test_symbols_outside_of_the_vocabulary_are_found(tiny):
     flip(tiny / "flat.bin", 7, 7)
     say(tiny)
     with pytest.raises(DamagedData, match="outside of the vocabulary"):
-        open_set(tiny, again=True)
+        open_dataset(tiny, again=True)
 
 
 def test_no_bit_passes(tiny):
     """Of all files; what is remembered of them decides nothing."""
-    random, before = np.random.RandomState(1), open_set(tiny).digest
+    random, before = np.random.RandomState(1), open_dataset(tiny).digest
     files = [file for file in sorted(tiny.iterdir()) if file.name != integrity.MEMORY]
     for _ in range(200):
         file = files[random.randint(len(files))]
         kept = file.read_bytes()
         flip(file, random.randint(len(kept)), random.randint(8))
         try:
-            assert open_set(tiny).digest == before
+            assert open_dataset(tiny).digest == before
             assert file.name == "meta.json"  # between the words
         except DataError as error:
             assert "\n" not in str(error)
         file.write_bytes(kept)
     for text in ("", "{", "[]", '{"flat": 3}', '{"flat": [1, 2, 3, "x"]}'):
         (tiny / integrity.MEMORY).write_text(text)
-        assert open_set(tiny).digest == before
+        assert open_dataset(tiny).digest == before
 
 
 def test_what_was_right_is_not_read_again_until_it_looks_otherwise(tiny, monkeypatch):
     read, real = [], integrity.file_hash
     monkeypatch.setattr(integrity, "file_hash", lambda file: read.append(file.name) or real(file))
-    open_set(tiny)
+    open_dataset(tiny)
     assert read == []  # the writer has just read them
     os.utime(tiny / "split.npy", ns=(1, 1))
-    open_set(tiny)
-    open_set(tiny)
+    open_dataset(tiny)
+    open_dataset(tiny)
     assert read == ["split.npy"]
-    open_set(tiny, again=True)
+    open_dataset(tiny, again=True)
     assert len(read) == 6
     (tiny / integrity.MEMORY).unlink()
-    open_set(tiny)
+    open_dataset(tiny)
     assert len(read) == 11
 
 
@@ -189,7 +189,7 @@ def test_unreadable_is_not_damaged(tiny, monkeypatch):
     (tiny / integrity.MEMORY).unlink()
     monkeypatch.setattr(integrity.hashlib, "file_digest", refuse)
     with pytest.raises(DataError, match="no right to read") as caught:
-        open_set(tiny)
+        open_dataset(tiny)
     assert not isinstance(caught.value, DamagedData)
     assert "delete" not in str(caught.value)
 
@@ -206,7 +206,7 @@ def test_damaged_imports_say_how_to_get_them_back(tmp_path, home, capsys):
     assert "flat.bin not as written" in out
     command = shlex.split(out.partition("spt ")[2])
     assert app.run(command) == 0
-    assert open_set(known()["mine"]).digest == before
+    assert open_dataset(known()["mine"]).digest == before
     assert app.run(["data", "verify", "nobody"]) == 2
 
 
@@ -216,12 +216,12 @@ class Counted(Prepared):
 
     card = Card(source="made here", licence="none needed")
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """Some sequences."""
         WRITTEN.append(1)
         for i in range(60):
             out.add([np.arange(i, i + 5).astype(np.uint8) % 9], np.array([i % 2]), np.array([i % 3]))
-        return Form(Tokens(9), 5, Classes(("a", "b")))
+        return SequenceSpec(Tokens(9), 5, Classes(("a", "b")))
 
 
 WRITTEN: list[int] = []
@@ -238,15 +238,15 @@ def test_what_can_be_made_again_is(home, harm):
         (task.place / "meta.json").unlink()
     else:
         (task.place / "meta.json").write_text("[]")
-    _prepared._data.cache_clear()
+    stored._data.cache_clear()
     assert task.version() == digest
     assert [len(task.load(split)) for split in SPLITS] == [20, 20, 20]
     assert WRITTEN == [1]
-    assert prepared_sets("counted") == [task.place]
+    assert stored_datasets("counted") == [task.place]
 
 
 def test_an_old_set_outlives_every_way_in_which_its_successor_may_fail(tiny, monkeypatch):
-    before, moves = open_set(tiny).digest, []
+    before, moves = open_dataset(tiny).digest, []
     real = os.replace
 
     class Killed(BaseException):
@@ -261,17 +261,17 @@ def test_an_old_set_outlives_every_way_in_which_its_successor_may_fail(tiny, mon
             moves.append(b)
             real(a, b)
 
-        monkeypatch.setattr(prepared.os, "replace", move)
+        monkeypatch.setattr(store.os, "replace", move)
         try:
             import_arrays("tiny", np.arange(300).reshape(60, 5) % 7, np.arange(60) % 2)
         except Killed:
-            monkeypatch.setattr(prepared.os, "replace", real)
-            assert open_set(known()["tiny"]).digest == before or moves[-1] == tiny
+            monkeypatch.setattr(store.os, "replace", real)
+            assert open_dataset(known()["tiny"]).digest == before or moves[-1] == tiny
         else:
             break
-    monkeypatch.setattr(prepared.os, "replace", real)
+    monkeypatch.setattr(store.os, "replace", real)
     assert last >= 2
-    assert open_set(known()["tiny"]).digest != before
+    assert open_dataset(known()["tiny"]).digest != before
     assert sorted(p.name for p in tiny.parent.iterdir() if not p.name.startswith(".")) == ["tiny"]
 
 
@@ -286,7 +286,7 @@ def test_a_damaged_checkpoint_is_begun_again(tmp_path):
     with writing(place, resume=True) as out:
         assert out.rows == 0
         out.finish(Counted().write(out))
-    assert len(open_set(place).examples("train")) == 20
+    assert len(open_dataset(place).examples("train")) == 20
 
 
 @pytest.mark.parametrize("kind", ["tokens", "values", "packed"])
@@ -296,7 +296,7 @@ def test_a_damaged_checkpoint_is_begun_again(tmp_path):
 def test_compiled_code_refuses_what_is_out_of_bounds(kind, start, length):
     flat = torch.ones((10, 2) if kind == "values" else 10, dtype=torch.uint8)
     starts, lengths = torch.tensor([[0, start]]), torch.tensor([[3, length]])
-    some = Examples(flat, starts, lengths, torch.zeros(2, dtype=torch.int64), packed=kind == "packed")
+    some = SequenceDataset(flat, starts, lengths, torch.zeros(2, dtype=torch.int64), packed=kind == "packed")
     with pytest.raises(DataError, match="not inside of the 10"):
         some.batch(torch.tensor([0, 1]))
 

@@ -13,7 +13,7 @@ from imports import bring
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.labels import Labels
 from selfpretrain.data.importing.source import MISSING
-from selfpretrain.data.schema import Classes, Reals
+from selfpretrain.data.spec import Classes, Reals
 from selfpretrain.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("home")

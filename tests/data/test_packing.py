@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfpretrain.data import examples
+from selfpretrain.data import dataset
 from selfpretrain.data import rows as packing
 
 
@@ -54,12 +54,14 @@ def test_unpacked_sequences_are_the_same(random):
     used = packing.pack_rows(rows, out, ends)
     starts = torch.from_numpy(np.concatenate([[0], ends[:-1]]))[None]
     lengths = torch.full((1, 7), 40)
-    packed = examples.Examples(torch.from_numpy(out[:used]), starts, lengths, torch.zeros(7), packed=True)
+    packed = dataset.SequenceDataset(
+        torch.from_numpy(out[:used]), starts, lengths, torch.zeros(7), packed=True
+    )
     bare = packed.unpacked("cpu")
     assert not bare.packed
     assert bare.digests() == packed.digests()
     take = torch.tensor([6, 0, 3])
     assert torch.equal(bare.batch(take).inputs, packed.batch(take).inputs)
     assert torch.equal(
-        examples._indexed(bare, *(x[0, take] for x in (bare.starts, lengths)), 40), packed.batch(take).inputs
+        dataset._indexed(bare, *(x[0, take] for x in (bare.starts, lengths)), 40), packed.batch(take).inputs
     )

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from selfpretrain.data import paths
-from selfpretrain.data.prepared import Writer, open_set, writing
-from selfpretrain.data.schema import Classes, Form, Tokens, Values
+from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
+from selfpretrain.data.store import DatasetWriter, open_dataset, writing
 from selfpretrain.errors import DataError
 
-FORM = Form(Tokens(9), 5, Classes(("a", "b")))
+FORM = SequenceSpec(Tokens(9), 5, Classes(("a", "b")))
 
 
-def fill(out: Writer, first: int = 0, last: int = 6):
+def fill(out: DatasetWriter, first: int = 0, last: int = 6):
     for i in range(first, last):
         sequence = np.arange(i, i + 1 + i % 5).astype(np.uint8) % 9
         out.add([sequence], np.array([i % 2]), np.array([i % 3]), np.array([i]))
@@ -36,12 +36,12 @@ def test_disk_and_memory_hold_the_same(place):
     with writing(place) as out:
         fill(out)
         written = out.finish(FORM)
-    memory = Writer(None)
+    memory = DatasetWriter(None)
     fill(memory)
     kept = memory.finish(FORM)
-    assert contents(open_set(place)) == contents(written) == contents(kept)
-    assert open_set(place).form == FORM
-    open_set(place, again=True)
+    assert contents(open_dataset(place)) == contents(written) == contents(kept)
+    assert open_dataset(place).form == FORM
+    open_dataset(place, again=True)
 
 
 def test_an_interrupted_writer_goes_on_from_its_checkpoint(place):
@@ -54,9 +54,9 @@ def test_an_interrupted_writer_goes_on_from_its_checkpoint(place):
         assert out.rows == 3
         fill(out, 3)
         out.finish(FORM)
-    whole = Writer(None)
+    whole = DatasetWriter(None)
     fill(whole)
-    assert contents(open_set(place)) == contents(whole.finish(FORM))
+    assert contents(open_dataset(place)) == contents(whole.finish(FORM))
 
 
 def test_without_resume_nothing_is_left_of_a_failure(place):
@@ -76,7 +76,7 @@ def test_a_full_disk_is_said_in_one_line(place):
 def test_packed_rows_come_back(place):
     rows = np.zeros((3, 400), np.uint8)
     rows[:, 7::50] = 200
-    form = Form(Values(levels=256, high=255.0), 400, Classes(("0", "1")))
+    form = SequenceSpec(Values(levels=256, high=255.0), 400, Classes(("0", "1")))
     with writing(place, packed=True) as out:
         out.add_packed(rows, np.array([0, 1, 0]), np.array([0, 0, 0]))
         data = out.finish(form)
@@ -90,7 +90,7 @@ def test_two_views_may_share_their_sequences(place):
         at = out.append(np.arange(9).astype(np.uint8))
         starts = at + np.array([[0, 3], [3, 0]])
         out.examples(starts, np.array([[3, 6], [6, 3]]), np.array([1, 0]), np.array([0, 0]))
-        data = out.finish(Form(Tokens(9), 6, Classes(("0", "1")), views=2))
+        data = out.finish(SequenceSpec(Tokens(9), 6, Classes(("0", "1")), views=2))
     batch = data.examples("train").batch(torch.tensor([0, 1]))
     assert batch.inputs[:, 0].tolist() == [0, 3, 3, 0]
 

@@ -8,8 +8,8 @@ import pytest
 
 from selfpretrain.data.importing.importer import import_arrays, plan_import, take_in
 from selfpretrain.data.importing.options import ImportOptions
-from selfpretrain.data.prepared import open_set
-from selfpretrain.data.schema import ClassSets, PositionClasses
+from selfpretrain.data.spec import ClassSets, PositionClasses
+from selfpretrain.data.store import open_dataset
 from selfpretrain.errors import DamagedData, DataError
 
 L = 12
@@ -114,14 +114,14 @@ def test_several_labels_are_kept_on_disk_and_checked(y, target, kind, tmp_path, 
     assert found.form.target == kind and rows_of(found) == y.tolist()
     assert found.whole.targets.numpy().dtype == np.int16
     folder = tmp_path / "own" / "mine"
-    again = open_set(folder)
+    again = open_dataset(folder)
     assert again.form == found.form and again.digest == found.digest
     meta = json.loads((folder / "meta.json").read_text())
     meta["form"]["target"]["names"] = ["0"] if target == "positions" else ["0", "1", "2"]
     meta.pop("seal")
     (folder / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(DamagedData, match=r"targets (are 0 to 1, of 1 classes|is int16 .*, not int16)"):
-        open_set(folder)
+        open_dataset(folder)
 
 
 @pytest.mark.parametrize(

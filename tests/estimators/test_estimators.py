@@ -10,9 +10,9 @@ from sklearn.model_selection import GridSearchCV
 
 from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
+from selfpretrain.estimators import inputs, settings
 from selfpretrain.estimators import predictor as predicting
-from selfpretrain.estimators import sequences, settings
-from selfpretrain.tasks._waves import waves
+from selfpretrain.tasks.common.waves import waves
 
 TOY = {"scale": "smoke", "runs": None}
 SHORT = {"width": 16, "depth": 1, "epochs": 12, "pretrain_epochs": 3, "batch_size": 8, "mixer": "s4d"}
@@ -64,7 +64,7 @@ def test_a_column_of_hugging_face_is_a_list_of_texts():
 
 def test_nan_is_padding_at_the_end_and_filled_in_elsewhere():
     x = np.array([[1, np.nan, 3, np.nan], [np.nan, 5, 6, 7]])
-    found = sequences.read(x).sound()
+    found = inputs.read(x).sound()
     assert found.lengths.tolist() == [3, 4]
     assert found.flat[:, 0].tolist() == [1, 2, 3, 5, 5, 6, 7]
 
@@ -250,7 +250,7 @@ def test_saved_and_loaded_elsewhere_it_answers_the_same_to_the_bit(model, tmp_pa
     script = f"""
 import numpy as np
 from selfpretrain import SequenceClassifier
-from selfpretrain.tasks._waves import waves
+from selfpretrain.tasks.common.waves import waves
 model = SequenceClassifier.load({str(folder)!r}, device="cpu")
 np.save({str(tmp_path / "found.npy")!r}, model.predict_proba(waves(60, seed=1)[0]))
 """

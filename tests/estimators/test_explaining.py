@@ -6,8 +6,8 @@ import torch
 
 from selfpretrain import SequenceClassifier, load_task
 from selfpretrain.errors import SpecError
-from selfpretrain.estimators.explaining import _stretches
-from selfpretrain.estimators.explanation import LETTERS, LINES, Explanation
+from selfpretrain.estimators.explain import _stretches
+from selfpretrain.estimators.occlusion import LETTERS, LINES, Explanation
 
 TOY = {"scale": "smoke"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from selfpretrain import SequenceClassifier
 from selfpretrain.errors import SpecError
-from selfpretrain.tasks._waves import waves
+from selfpretrain.tasks.common.waves import waves
 
 X, y = waves(24, seed=0)
 TOY = {"scale": "smoke"}
@@ -19,7 +19,7 @@ import sys, warnings
 import numpy as np
 import torch
 import selfpretrain
-from selfpretrain.tasks._waves import waves
+from selfpretrain.tasks.common.waves import waves
 
 warnings.simplefilter("ignore")
 X, y = waves(24, seed=0)

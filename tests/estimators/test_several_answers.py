@@ -50,10 +50,10 @@ def tagger():
 
 def test_sets_of_labels_are_learned(multilabel):
     assert multilabel.classes_.tolist() == ["burst", "early"]
-    chances = multilabel.predict_proba(NEW)
-    assert chances.shape == (40, 2) and not np.allclose(chances.sum(1), 1)
-    assert (multilabel.predict(NEW) == (chances > 0.5)).all()
-    assert multilabel.predict_sets(NEW) == [multilabel.classes_[row > 0.5].tolist() for row in chances]
+    probabilities = multilabel.predict_proba(NEW)
+    assert probabilities.shape == (40, 2) and not np.allclose(probabilities.sum(1), 1)
+    assert (multilabel.predict(NEW) == (probabilities > 0.5)).all()
+    assert multilabel.predict_sets(NEW) == [multilabel.classes_[row > 0.5].tolist() for row in probabilities]
     assert [] in multilabel.predict_sets(NEW)
     assert multilabel.score(NEW, NEW_SETS) > 0.85
     assert multilabel.explain(NEW[1:2])[0].answer == "burst"
@@ -62,13 +62,13 @@ def test_sets_of_labels_are_learned(multilabel):
 def test_measures_of_sets_are_those_of_scikit_learn(multilabel):
     found = multilabel.evaluate(NEW, NEW_SETS, draws=20)
     right = labels.indicators(NEW_SETS, multilabel.classes_)
-    told, chances = multilabel.predict(NEW), multilabel.predict_proba(NEW)
+    told, probabilities = multilabel.predict(NEW), multilabel.predict_proba(NEW)
     for measure, expected in {
         "micro F1": metrics.f1_score(right, told, average="micro"),
         "macro F1": metrics.f1_score(right, told, average="macro"),
         "exact match": metrics.accuracy_score(right, told),
-        "average precision": metrics.average_precision_score(right, chances),
-        "AUROC": metrics.roc_auc_score(right, chances),
+        "average precision": metrics.average_precision_score(right, probabilities),
+        "AUROC": metrics.roc_auc_score(right, probabilities),
     }.items():
         assert found[measure].value == pytest.approx(expected), measure
         assert found[measure].low <= expected <= found[measure].high
@@ -122,10 +122,12 @@ def test_settings_of_several_labels_are_searched(tmp_path):
 
 
 def test_classes_of_positions_are_learned(tagger):
-    found, chances = tagger.predict(NEW), tagger.predict_proba(NEW)
+    found, probabilities = tagger.predict(NEW), tagger.predict_proba(NEW)
     assert [len(row) for row in found] == [len(row) for row in NEW]
-    assert all((row == tagger.classes_[p.argmax(1)]).all() for row, p in zip(found, chances, strict=True))
-    assert np.allclose(np.concatenate(chances).sum(1), 1)
+    assert all(
+        (row == tagger.classes_[p.argmax(1)]).all() for row, p in zip(found, probabilities, strict=True)
+    )
+    assert np.allclose(np.concatenate(probabilities).sum(1), 1)
     assert tagger.score(NEW, NEW_MARKS) > 0.9
     assert tagger.transform(NEW).shape == (40, 16)
     with pytest.raises(SpecError, match="PositionClassifier does not answer about whole sequences"):

@@ -30,11 +30,11 @@ def test_rotary_attention_sees_distances_only():
     layer = Attention(heads=2).build(LayerContext(8, 16, rotary=True)).double()
     token = torch.randn(4, 8, dtype=torch.double)
     far = torch.zeros(1, 12, 8, dtype=torch.double)
-    valid = torch.zeros(2, 12, dtype=torch.bool)
+    padding_mask = torch.zeros(2, 12, dtype=torch.bool)
     x = far.repeat(2, 1, 1)
     x[0, :4], x[1, 5:9] = token, token
-    valid[0, :4], valid[1, 5:9] = True, True
-    y = layer(x, valid)
+    padding_mask[0, :4], padding_mask[1, 5:9] = True, True
+    y = layer(x, padding_mask)
     torch.testing.assert_close(y[0, :4], y[1, 5:9], atol=1e-6, rtol=1e-6)
 
 

@@ -7,8 +7,8 @@ from torch import nn
 
 import toys
 from selfpretrain.errors import SpecError
-from selfpretrain.mixers._heads import join, split
 from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common.attention_heads import join, split
 from selfpretrain.mixers.luna import Luna
 from selfpretrain.mixers.mega import Mega
 from selfpretrain.mixers.spade import Spade
@@ -25,9 +25,9 @@ def build(mixer, causal=False, rotary=False, length=L):
 
 
 def padded():
-    valid = torch.ones(2, L, dtype=torch.bool)
-    valid[0, 13:] = False
-    return torch.randn(2, L, D, dtype=torch.double), valid
+    padding_mask = torch.ones(2, L, dtype=torch.bool)
+    padding_mask[0, 13:] = False
+    return torch.randn(2, L, D, dtype=torch.double), padding_mask
 
 
 def loud(layer):
@@ -45,13 +45,13 @@ def asked(layer, x):
 
 def test_luna_is_its_formula():
     layer = build(Luna(heads=2, slots=5))
-    x, valid = padded()
+    x, padding_mask = padded()
     p, q, k, v = asked(layer, x)
-    logits = (p @ k.mT / 2).masked_fill(~valid[:, None, None], -torch.inf)
+    logits = (p @ k.mT / 2).masked_fill(~padding_mask[:, None, None], -torch.inf)
     M = join(logits.softmax(-1) @ v)
     k, v = split(layer.k_memory(M), 2), split(layer.v_memory(M), 2)
     expected = layer.out(join((q @ k.mT / 2).softmax(-1) @ v))
-    torch.testing.assert_close(layer(x, valid)[valid], expected[valid])
+    torch.testing.assert_close(layer(x, padding_mask)[padding_mask], expected[padding_mask])
 
 
 def test_causal_luna_is_its_formula():
@@ -65,10 +65,10 @@ def test_causal_luna_is_its_formula():
         torch.testing.assert_close(layer(x)[:, t], layer.out(join(y))[:, 0])
 
 
-def plain_mega(layer, x, valid, size, weigh):
+def plain_mega(layer, x, padding_mask, size, weigh):
     """The formula of the module's docstring with loops over pairs and lags."""
     past = layer.averages.kernel(L)
-    u, average = x * valid[..., None], layer.skip * x * valid[..., None]
+    u, average = x * padding_mask[..., None], layer.skip * x * padding_mask[..., None]
     for t in range(L):
         for s in range(L):
             if s <= t or not layer.causal:
@@ -80,7 +80,7 @@ def plain_mega(layer, x, valid, size, weigh):
         first = t // size * size
         near = slice(first, t + 1 if layer.causal else min(first + size, L))
         lags = torch.arange(near.start, near.stop)
-        bias, seen = layer.near[t - lags + layer.longest - 1], valid[:, near]
+        bias, seen = layer.near[t - lags + layer.longest - 1], padding_mask[:, near]
         dots = (Q[:, t, None] @ K[:, near].mT)[:, 0]
         logits = dots / seen.sum(-1, keepdim=True).clamp(min=1) + bias
         if weigh == "laplace":
@@ -100,16 +100,16 @@ def plain_mega(layer, x, valid, size, weigh):
 @pytest.mark.parametrize("weigh", ["softmax", "laplace", "relu2"])
 def test_mega_is_its_formula(causal, chunk, weigh):
     layer = loud(build(Mega(keys=6, states=3, chunk=chunk, weigh=weigh), causal))
-    x, valid = padded()
-    expected = plain_mega(layer, x, valid, chunk or L, weigh)
-    torch.testing.assert_close(layer(x, valid)[valid], expected[valid])
+    x, padding_mask = padded()
+    expected = plain_mega(layer, x, padding_mask, chunk or L, weigh)
+    torch.testing.assert_close(layer(x, padding_mask)[padding_mask], expected[padding_mask])
 
 
 @both_ways
 def test_mega_in_one_chunk_is_mega(causal):
-    x, valid = padded()
+    x, padding_mask = padded()
     whole, chunk = (build(mixer, causal) for mixer in (Mega(), Mega(chunk=L)))
-    torch.testing.assert_close(whole(x, valid), chunk(x, valid))
+    torch.testing.assert_close(whole(x, padding_mask), chunk(x, padding_mask))
 
 
 def test_rotary_mega_asks_for_distances_only():
@@ -152,10 +152,10 @@ def test_dropout_of_mega_is_its_own():
 
 @both_ways
 def test_spade_is_far_and_near(causal):
-    layer, (x, valid) = build(Spade(size=3), causal), padded()
-    far, near = layer.norm_far(layer.far(x, valid)), layer.norm_near(layer.near(x, valid))
+    layer, (x, padding_mask) = build(Spade(size=3), causal), padded()
+    far, near = layer.norm_far(layer.far(x, padding_mask)), layer.norm_near(layer.near(x, padding_mask))
     both = layer.out(torch.cat([far, near], dim=-1))
-    torch.testing.assert_close(layer(x, valid)[valid], both[valid])
+    torch.testing.assert_close(layer(x, padding_mask)[padding_mask], both[padding_mask])
     other = torch.cat([x[:, :-1], torch.randn(2, 1, D).double()], dim=1)
     nn.init.zeros_(layer.out.weight[:, :D])
     assert torch.equal(layer(x)[:, :15], layer(other)[:, :15])  # attention reaches one block to either side

@@ -9,9 +9,9 @@ import recurrences
 import toys
 from selfpretrain import registry
 from selfpretrain.errors import SpecError
-from selfpretrain.mixers._convolution import Convolution
-from selfpretrain.mixers._hippo import legs, legs_matrix
 from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common.convolution import Convolution
+from selfpretrain.mixers.common.hippo import legs, legs_matrix
 from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.dss import DSS
 from selfpretrain.mixers.ema import EMA

@@ -12,9 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import toys
 from selfpretrain import registry
+from selfpretrain.config import from_dict, to_dict
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.base import LayerContext, Mixer
-from selfpretrain.spec import describe, revive
 from selfpretrain.training.mixer_checks import check
 
 L, D = 12, 8
@@ -138,7 +138,7 @@ def test_the_same_seed_builds_the_same_layer(name):
 def test_spec_survives_json(name):
     mixer = MIXERS[name]()
     assert isinstance(mixer, Mixer)
-    assert revive(json.loads(json.dumps(describe(mixer)))) == mixer
+    assert from_dict(json.loads(json.dumps(to_dict(mixer)))) == mixer
 
 
 @every_mixer

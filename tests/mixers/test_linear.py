@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain.mixers._heads import join, split
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common.attention_heads import join, split
 from selfpretrain.mixers.linear import Linear
 from selfpretrain.mixers.ops.linear_attention import causal_linear_attention, linear_attention
 from selfpretrain.mixers.performer import Performer
@@ -19,10 +19,10 @@ from selfpretrain.mixers.performer import Performer
 both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
 
 
-def naive(layer, features, x, valid):
+def naive(layer, features, x, padding_mask):
     """The formula with all pairs written out."""
     q, k, v = (split(p(x), layer.heads) for p in (layer.q, layer.k, layer.v))
-    weights = features(q) @ features(k).transpose(-1, -2) * valid[:, None, None, :]
+    weights = features(q) @ features(k).transpose(-1, -2) * padding_mask[:, None, None, :]
     weights = weights.tril() if layer.causal else weights
     return layer.out(join(weights @ v / weights.sum(-1, keepdim=True)))
 
@@ -45,10 +45,12 @@ def test_equals_the_formula(mixer, causal):
     toys.settle()
     layer = mixer.build(LayerContext(8, 20, causal)).double()
     features = (lambda x: F.elu(x) + 1) if isinstance(mixer, Linear) else random_features(layer)
-    x, valid = torch.randn(2, 20, 8, dtype=torch.double), torch.ones(2, 20, dtype=torch.bool)
-    valid[0, 13:] = False
-    expected = naive(layer, features, x, valid)
-    torch.testing.assert_close(layer(x, valid)[valid], expected[valid], atol=1e-12, rtol=1e-10)
+    x, padding_mask = torch.randn(2, 20, 8, dtype=torch.double), torch.ones(2, 20, dtype=torch.bool)
+    padding_mask[0, 13:] = False
+    expected = naive(layer, features, x, padding_mask)
+    torch.testing.assert_close(
+        layer(x, padding_mask)[padding_mask], expected[padding_mask], atol=1e-12, rtol=1e-10
+    )
 
 
 @given(length=st.integers(1, 40), chunk=st.integers(1, 45))

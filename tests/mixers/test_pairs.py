@@ -8,11 +8,11 @@ from torch.nn.attention import flex_attention
 
 import toys
 from selfpretrain.errors import SpecError
-from selfpretrain.mixers import _pairs
-from selfpretrain.mixers._heads import join, split
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.bigbird import BigBird
+from selfpretrain.mixers.common import pairs as attended_pairs
+from selfpretrain.mixers.common.attention_heads import join, split
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.longformer import Longformer
 from selfpretrain.mixers.ops.flex import flex, lay_out
@@ -62,12 +62,12 @@ def pairs(layer, name, length):
     return seen & (j <= i) if layer.causal else seen
 
 
-def dense(layer, name, x, valid):
+def dense(layer, name, x, padding_mask):
     """The same layer by one masked softmax over all pairs."""
     L = x.shape[1]
     q, k, v = (split(p(x), HEADS) for p in (layer.q, layer.k, layer.v))
     q, k = (rotate(y, layer.cos[:L].double(), layer.sin[:L].double()) for y in (q, k))
-    seen = pairs(layer, name, L) & valid[:, None, None, :]
+    seen = pairs(layer, name, L) & padding_mask[:, None, None, :]
     logits = q @ k.transpose(-1, -2) / (D // HEADS) ** 0.5
     weights = logits.masked_fill(~seen, torch.finfo(logits.dtype).min).softmax(-1)
     return layer.out(join(weights @ v))
@@ -81,9 +81,11 @@ def test_is_masked_attention(name, causal, length, padded, seed):
     layer = build(name, causal)
     toys.settle(seed)
     x = torch.randn(2, length, D, dtype=torch.double)
-    valid = torch.rand(2, length) > 0.3 if padded else torch.ones(2, length, dtype=torch.bool)
-    y = layer(x, valid if padded else None)
-    torch.testing.assert_close(y[valid], dense(layer, name, x, valid)[valid], atol=1e-12, rtol=1e-12)
+    padding_mask = torch.rand(2, length) > 0.3 if padded else torch.ones(2, length, dtype=torch.bool)
+    y = layer(x, padding_mask if padded else None)
+    torch.testing.assert_close(
+        y[padding_mask], dense(layer, name, x, padding_mask)[padding_mask], atol=1e-12, rtol=1e-12
+    )
 
 
 @every_pattern
@@ -91,9 +93,9 @@ def test_is_masked_attention(name, causal, length, padded, seed):
 def test_gradients_are_those_of_masked_attention(name, causal):
     layer = build(name, causal)
     x = torch.randn(1, LONGEST, D, dtype=torch.double, requires_grad=True)
-    valid = torch.ones(1, LONGEST, dtype=torch.bool)
+    padding_mask = torch.ones(1, LONGEST, dtype=torch.bool)
     by_blocks = torch.autograd.grad(layer(x, None).sin().sum(), [x, layer.k.weight])
-    at_once = torch.autograd.grad(dense(layer, name, x, valid).sin().sum(), [x, layer.k.weight])
+    at_once = torch.autograd.grad(dense(layer, name, x, padding_mask).sin().sum(), [x, layer.k.weight])
     torch.testing.assert_close(by_blocks, at_once, atol=1e-12, rtol=1e-10)
 
 
@@ -101,7 +103,7 @@ def test_gradients_are_those_of_masked_attention(name, causal):
 def test_masks_need_not_be_kept(name, monkeypatch):
     x = torch.randn(1, LONGEST, D, dtype=torch.double)
     kept = build(name, causal=True)(x, None)
-    monkeypatch.setattr(_pairs, "KEEP", 0)
+    monkeypatch.setattr(attended_pairs, "KEEP", 0)
     layer = build(name, causal=True)
     assert torch.equal(layer(x, None), kept)
     assert all(near.mask is None for near in layer._plan)
@@ -112,13 +114,13 @@ def test_masks_need_not_be_kept(name, monkeypatch):
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_the_kernel_for_cuda_sees_the_same_when_it_is_not_compiled(name, causal, monkeypatch):
     monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
-    layer, valid = build(name, causal), torch.ones(2, LONGEST, dtype=torch.bool)
-    valid[0, 20:] = False
+    layer, padding_mask = build(name, causal), torch.ones(2, LONGEST, dtype=torch.bool)
+    padding_mask[0, 20:] = False
     q, k, v = (torch.randn(2, HEADS, LONGEST, D // HEADS) for _ in range(3))
     with torch.no_grad():
-        y = flex(q, k, v, valid, lay_out(layer._sees, HEADS, LONGEST, q.device))
-    expected = layer.mix(q, k, v, valid)
-    torch.testing.assert_close(y.transpose(1, 2)[valid], expected.transpose(1, 2)[valid])
+        y = flex(q, k, v, padding_mask, lay_out(layer._sees, HEADS, LONGEST, q.device))
+    expected = layer.mix(q, k, v, padding_mask)
+    torch.testing.assert_close(y.transpose(1, 2)[padding_mask], expected.transpose(1, 2)[padding_mask])
 
 
 @pytest.mark.parametrize("mixer", [Window(reach=40), Local(size=40), Longformer(first=40), Sparse(size=40)])

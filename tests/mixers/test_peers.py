@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.mixers._heads import split
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.bigbird import BigBird
+from selfpretrain.mixers.common.attention_heads import split
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.longformer import Longformer
 from selfpretrain.mixers.mamba2 import Mamba2
@@ -29,9 +29,9 @@ def without_output(layer):
 
 
 def padded():
-    valid = torch.ones(2, L, dtype=torch.bool)
-    valid[0, 48:] = False
-    return valid
+    padding_mask = torch.ones(2, L, dtype=torch.bool)
+    padding_mask[0, 48:] = False
+    return padding_mask
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
@@ -39,10 +39,12 @@ def test_local_attention(causal):
     peers = pytest.importorskip("local_attention")
     layer = without_output(build(Local(heads=H, size=8), causal))
     peer = peers.LocalAttention(8, causal=causal, use_rotary_pos_emb=False)
-    x, valid = torch.randn(2, L, D), padded()
+    x, padding_mask = torch.randn(2, L, D), padded()
     q, k, v = (split(p(x), H) for p in (layer.q, layer.k, layer.v))
-    expected = peer(q, k, v, mask=valid).transpose(1, 2).flatten(2)
-    torch.testing.assert_close(layer(x, valid)[valid], expected[valid], atol=2e-6, rtol=1e-5)
+    expected = peer(q, k, v, mask=padding_mask).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(
+        layer(x, padding_mask)[padding_mask], expected[padding_mask], atol=2e-6, rtol=1e-5
+    )
 
 
 def test_longformer():
@@ -55,12 +57,14 @@ def test_longformer():
     for mine, names in ((layer.q, "query"), (layer.k, "key"), (layer.v, "value")):
         for name in (names, f"{names}_global"):
             getattr(peer, name).load_state_dict(mine.state_dict())
-    x, valid = torch.randn(2, L, D), padded()
+    x, padding_mask = torch.randn(2, L, D), padded()
     first = torch.zeros(2, L, dtype=torch.bool)
     first[:, :3] = True
-    role = torch.zeros(2, L).masked_fill(~valid, -10_000.0).masked_fill(first, 10_000.0)
-    expected = peer(x, role, ~valid, first, True)[0]
-    torch.testing.assert_close(layer(x, valid)[valid], expected[valid], atol=2e-6, rtol=1e-5)
+    role = torch.zeros(2, L).masked_fill(~padding_mask, -10_000.0).masked_fill(first, 10_000.0)
+    expected = peer(x, role, ~padding_mask, first, True)[0]
+    torch.testing.assert_close(
+        layer(x, padding_mask)[padding_mask], expected[padding_mask], atol=2e-6, rtol=1e-5
+    )
 
 
 def test_bigbird():
@@ -78,8 +82,11 @@ def test_bigbird():
     peer._create_rand_mask_from_inputs = lambda a, b, blocks, *rest: (
         drawn.append(blocks[0]) or mask_of_random(a, b, blocks, *rest)
     )
-    x, valid = torch.randn(2, L, D), torch.ones(2, L)  # the peer takes the last block of padding for global
-    blocked, band, rows, columns = peers.BigBirdModel.create_masks_for_block_sparse_attn(valid, size)
+    x, padding_mask = (
+        torch.randn(2, L, D),
+        torch.ones(2, L),
+    )  # the peer takes the last block of padding for global
+    blocked, band, rows, columns = peers.BigBirdModel.create_masks_for_block_sparse_attn(padding_mask, size)
     expected = peer(x, band, rows, columns, blocked, blocked)[0]
     layer.talks[:, 1:-1].scatter_(2, drawn[0], True)
     assert layer.talks[:, 1:-1].sum(-1).float().mean() > 6.5  # most of the random blocks are further ones

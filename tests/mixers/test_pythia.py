@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import toys
 from selfpretrain.cli import app
-from selfpretrain.data.schema import Classes, Form, Tokens, Values
+from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
 from selfpretrain.errors import SpecError
-from selfpretrain.mixers import _checkpoint
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common import pythia_weights
 from selfpretrain.mixers.pythia import Pythia
 from selfpretrain.training.flops import counted
 from selfpretrain.training.mixer_checks import check
@@ -63,7 +63,7 @@ def folder(tmp_path):
 
 
 def network(mixer, signal=Tokens(3), symbols=None, causal=True, width=D):  # noqa: B008
-    form = Form(signal, LENGTH, Classes(("x", "y")))
+    form = SequenceSpec(signal, LENGTH, Classes(("x", "y")))
     return Model(mixer, width, **ALONE, causal=causal).build(form, torch.nn.Identity(), symbols).eval()
 
 
@@ -183,7 +183,7 @@ def test_two_networks_in_one_are_refused(tmp_path):
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
-    _checkpoint._library.cache_clear()
+    pythia_weights._library.cache_clear()
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(SpecError, match=r"pip install 'selfpretrain\[hf\]'"):
         Pythia().build(LayerContext(D, LENGTH))

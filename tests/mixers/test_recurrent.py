@@ -9,8 +9,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 import toys
 from selfpretrain import registry
 from selfpretrain.errors import SpecError
-from selfpretrain.mixers._cells import Directions
 from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common.cells import Directions
 from selfpretrain.mixers.exprnn import ExpRNN
 from selfpretrain.mixers.gla import GLA
 from selfpretrain.mixers.gru import GRU
@@ -46,11 +46,11 @@ def test_every_mixer_made_of_cells_is_tested_here():
 @pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
 def test_padding_may_stand_anywhere(mixer, causal):
     layer, x = build(mixer, causal), sequences()
-    valid = torch.rand(2, L) < 0.6
-    y = layer(x, valid)
+    padding_mask = torch.rand(2, L) < 0.6
+    y = layer(x, padding_mask)
     for row in range(2):
-        alone = layer(x[row, valid[row]][None], None)
-        torch.testing.assert_close(y[row, valid[row]], alone[0], atol=1e-9, rtol=1e-9)
+        alone = layer(x[row, padding_mask[row]][None], None)
+        torch.testing.assert_close(y[row, padding_mask[row]], alone[0], atol=1e-9, rtol=1e-9)
 
 
 @every_cell
@@ -58,8 +58,8 @@ def test_padding_may_stand_anywhere(mixer, causal):
 def test_the_way_without_padding_is_the_same_to_the_last_bit(mixer, causal):
     layer, found = build(mixer, causal).float(), []
     x = sequences().float().requires_grad_()
-    for valid in (None, torch.ones(2, L, dtype=torch.bool)):
-        y = layer(x, valid)
+    for padding_mask in (None, torch.ones(2, L, dtype=torch.bool)):
+        y = layer(x, padding_mask)
         found.append([y, *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])])
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
@@ -88,9 +88,9 @@ def test_fused_kernels_in_two_directions_with_padding(mixer, kind):
     both.load_state_dict(forward | {f"{name}_reverse": value for name, value in backward.items()})
     packed = pack_padded_sequence(x, lengths, batch_first=True)
     past, future = pad_packed_sequence(both(packed)[0], batch_first=True)[0].chunk(2, dim=-1)
-    valid = torch.arange(L) < lengths[:, None]
+    padding_mask = torch.arange(L) < lengths[:, None]
     expected = layer.past.out(past) + layer.future.out(future)
-    torch.testing.assert_close(layer(x, valid)[valid], expected[valid])
+    torch.testing.assert_close(layer(x, padding_mask)[padding_mask], expected[padding_mask])
 
 
 def test_exprnn_is_its_formula_and_turns_without_stretching():

@@ -7,9 +7,9 @@ import torch
 
 import toys
 from selfpretrain.errors import SpecError
-from selfpretrain.mixers._heads import join, split
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common.attention_heads import join, split
 from selfpretrain.mixers.fnet import FNet
 from selfpretrain.mixers.linformer import Linformer
 from selfpretrain.mixers.nystromformer import Nystromformer, _segments
@@ -30,9 +30,9 @@ def sequences(length=L):
 
 
 def padded(length=L):
-    valid = torch.ones(2, length, dtype=torch.bool)
-    valid[0, length // 2 :] = False
-    return valid
+    padding_mask = torch.ones(2, length, dtype=torch.bool)
+    padding_mask[0, length // 2 :] = False
+    return padding_mask
 
 
 def attention_like(layer, length=L):
@@ -51,10 +51,10 @@ def test_refuses_what_is_longer_than_its_weights(mixer):
 
 @pytest.mark.parametrize("mixer", [Reformer(heads=H, size=3), Sinkhorn(heads=H, size=3), Linformer(heads=H)])
 def test_neither_content_nor_length_of_padding_matters_in_several_blocks(mixer):
-    layer, x, valid = build(mixer, length=21), sequences(21), padded(21)
-    other = torch.where(valid[..., None], x, 10 * torch.randn_like(x))
-    torch.testing.assert_close(layer(other, valid)[valid], layer(x, valid)[valid])
-    torch.testing.assert_close(layer(x, valid)[:1, :10], layer(x[:1, :10], None))
+    layer, x, padding_mask = build(mixer, length=21), sequences(21), padded(21)
+    other = torch.where(padding_mask[..., None], x, 10 * torch.randn_like(x))
+    torch.testing.assert_close(layer(other, padding_mask)[padding_mask], layer(x, padding_mask)[padding_mask])
+    torch.testing.assert_close(layer(x, padding_mask)[:1, :10], layer(x[:1, :10], None))
 
 
 def test_linformer_without_summing_up_is_attention():
@@ -67,18 +67,18 @@ def test_linformer_without_summing_up_is_attention():
 
 
 @pytest.mark.parametrize("valid", [None, padded()], ids=["whole", "padded"])
-def test_nystromformer_with_all_positions_as_landmarks_is_attention(valid):
+def test_nystromformer_with_all_positions_as_landmarks_is_attention(padding_mask):
     layer = build(Nystromformer(heads=H, landmarks=L, steps=30, kernel=0))
-    x, real = sequences(), torch.ones(2, L, dtype=torch.bool) if valid is None else valid
-    expected = attention_like(layer)(x, valid)
-    torch.testing.assert_close(layer(x, valid)[real], expected[real], atol=1e-6, rtol=1e-6)
+    x, real = sequences(), torch.ones(2, L, dtype=torch.bool) if padding_mask is None else padding_mask
+    expected = attention_like(layer)(x, padding_mask)
+    torch.testing.assert_close(layer(x, padding_mask)[real], expected[real], atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("landmarks", [1, 3, 8, 40])
 def test_nystromformer_takes_landmarks_from_real_positions_only(landmarks):
-    layer, x, valid = build(Nystromformer(heads=H, landmarks=landmarks)), sequences(), padded()
-    torch.testing.assert_close(layer(x, valid)[:1, : L // 2], layer(x[:1, : L // 2], None))
-    torch.testing.assert_close(layer(x, valid)[1:], layer(x[1:], None))
+    layer, x, padding_mask = build(Nystromformer(heads=H, landmarks=landmarks)), sequences(), padded()
+    torch.testing.assert_close(layer(x, padding_mask)[:1, : L // 2], layer(x[:1, : L // 2], None))
+    torch.testing.assert_close(layer(x, padding_mask)[1:], layer(x[1:], None))
 
 
 def test_nystromformer_cuts_segments_of_equal_length():
@@ -107,8 +107,10 @@ def test_nystromformer_says_that_its_convolution_must_be_odd():
 
 
 def test_sinkhorn_with_one_block_is_attention():
-    layer, x, valid = build(Sinkhorn(heads=H, size=16)), sequences(), padded()
-    torch.testing.assert_close(layer(x, valid)[valid], attention_like(layer)(x, valid)[valid])
+    layer, x, padding_mask = build(Sinkhorn(heads=H, size=16)), sequences(), padded()
+    torch.testing.assert_close(
+        layer(x, padding_mask)[padding_mask], attention_like(layer)(x, padding_mask)[padding_mask]
+    )
 
 
 def test_sinkhorn_balances_the_blocks_that_are_there():
@@ -174,7 +176,7 @@ def test_reformer_sorts_by_direction():
 @pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
 def test_synthesizer_equals_the_formula(kind, dot_product, causal):
     layer = build(Synthesizer(heads=H, kind=kind, dot_product=dot_product), causal=causal)
-    x, valid = sequences(9), padded(9)
+    x, padding_mask = sequences(9), padded(9)
     made = layer.made
     if kind == "dense":
         logits = torch.relu(split(made.up(x), H)) @ made.down[:, :, :9]
@@ -183,10 +185,10 @@ def test_synthesizer_equals_the_formula(kind, dot_product, causal):
         logits = table[None, :, :9, :9].expand(2, -1, -1, -1)
     if dot_product:
         logits = logits + split(layer.q(x), H) @ split(layer.k(x), H).mT / math.sqrt(D // H)
-    seen = valid[:, None, None].expand(2, 1, 9, 9)
+    seen = padding_mask[:, None, None].expand(2, 1, 9, 9)
     seen = seen.tril() if causal else seen
     weights = logits.masked_fill(~seen, -torch.inf).softmax(-1)
-    torch.testing.assert_close(layer(x, valid), layer.out(join(weights @ split(layer.v(x), H))))
+    torch.testing.assert_close(layer(x, padding_mask), layer.out(join(weights @ split(layer.v(x), H))))
 
 
 def test_fnet_is_two_discrete_fourier_transforms():

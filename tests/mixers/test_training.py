@@ -14,7 +14,7 @@ from torch import nn
 
 import toys
 from selfpretrain import registry
-from selfpretrain.data.examples import Batch
+from selfpretrain.data.dataset import Batch
 from selfpretrain.mixers.base import Mixer
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.tasks.base import Task
@@ -55,7 +55,7 @@ class Still(nn.Module):
         super().__init__()
         self.out = nn.Linear(width, width)
 
-    def forward(self, x, valid=None):
+    def forward(self, x, padding_mask=None):
         return self.out(x)
 
 
@@ -76,7 +76,7 @@ def learned(mixer: Mixer, lesson: Lesson) -> float:
     targets = objective.make_targets(batch, form, torch.Generator())
     found = []
     for step in range(STEPS):
-        loss = objective.loss(network(batch.inputs, batch.valid), targets, form) / targets.size
+        loss = objective.loss(network(batch.inputs, batch.padding_mask), targets, form) / targets.size
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(network.parameters(), optim.clip)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import toys
+from selfpretrain.api import comparison
 from selfpretrain.cli import app
+from selfpretrain.config import to_dict
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
@@ -18,9 +20,7 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.tuning import SearchSpace, tune
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.spec import describe
-from selfpretrain.studies._running import comparison
-from selfpretrain.studies.recipes.arms import SCRATCH, SPT, TIED
+from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
 from selfpretrain.training import cost
 from selfpretrain.training.flops import counted
 from selfpretrain.training.model import Model
@@ -50,10 +50,10 @@ def test_flops_are_those_on_paper():
 def test_every_position_has_the_one_answer_whatever_the_padding(length, rows):
     toys.settle()
     layer, x = SMALL.build(LayerContext(4, 40)), torch.randn(rows, 40, 4)
-    valid = (torch.arange(40) < length).expand(rows, 40)
+    padding_mask = (torch.arange(40) < length).expand(rows, 40)
     y = layer(x[:, :length])
     assert torch.equal(y, y[:, :1].expand_as(y))
-    torch.testing.assert_close(layer(x, valid)[:, :length], y)
+    torch.testing.assert_close(layer(x, padding_mask)[:, :length], y)
 
 
 def test_longer_sequences_are_refused():
@@ -81,8 +81,8 @@ def test_denoising_and_causality_are_refused():
 def test_a_comparison_has_its_scratch_arms_and_says_why(objective):
     study = comparison(toys.Majority(), (Attention(heads=2), SMALL), objective, 2, "smoke", {})
     found = {(cell.row, cell.column) for cell in study.cells()}
-    assert found == {("attention", c) for c in (SCRATCH, TIED, SPT)} | {
-        ("wavegan", c) for c in (SCRATCH, TIED)
+    assert found == {("attention", c) for c in (SCRATCH, MATCHED, SPT)} | {
+        ("wavegan", c) for c in (SCRATCH, MATCHED)
     }
     assert next(line for line in study.notes() if "no SPT" in line).startswith("wavegan: ")
     models = {cell.recipe.model for cell in study.cells() if cell.row == "wavegan"}
@@ -116,8 +116,8 @@ def test_the_command_compares_it_and_reports(tmp_path, capsys):
 
 def test_a_recipe_that_pretrains_it_ends_with_one_line(tmp_path, capsys):
     stages = (Stage(Masked(), Budget(steps=1)), Stage(Classify(), Budget(steps=1)))
-    plain = describe(Recipe(toys.Majority(), Model(Attention(heads=2), 4, 1, 0), stages))
-    plain["model"]["mixer"] = describe(SMALL)
+    plain = to_dict(Recipe(toys.Majority(), Model(Attention(heads=2), 4, 1, 0), stages))
+    plain["model"]["mixer"] = to_dict(SMALL)
     RunDir(tmp_path).write("recipe.json", plain)
     assert app.run(["run", str(tmp_path / "recipe.json"), "--trust", "toys", "--runs", str(tmp_path)]) == 2
     error = capsys.readouterr().err

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.data.examples import generator
+from selfpretrain.config import from_dict, to_dict
+from selfpretrain.data.dataset import generator
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.objectives._joint import Joint
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.spec import describe, revive
 from selfpretrain.training.model import Model
 
 
@@ -23,18 +23,20 @@ def made():
 
 
 def run(network, targets):
-    return network(targets.batch.inputs, targets.batch.valid, targets.hidden, targets.counts)
+    return network(targets.batch.inputs, targets.batch.padding_mask, targets.masked, targets.loss_mask)
 
 
 def test_the_loss_is_the_sum_of_both(made):
     objective, form, network, batch = made
     targets = objective.make_targets(batch, form, generator(1))
     whole = objective.loss(run(network, targets), targets, form)
-    x = network.features(batch.inputs, batch.valid, targets.hidden)
+    x = network.features(batch.inputs, batch.padding_mask, targets.masked)
     masked = objective.denoise.make_targets(batch, form, generator(1))
-    rebuilt = objective.denoise.loss(network.head.rebuild(x, batch.valid, masked.counts), masked, form)
+    rebuilt = objective.denoise.loss(
+        network.head.rebuild(x, batch.padding_mask, masked.loss_mask), masked, form
+    )
     asked = objective.labels.make_targets(batch, form, generator(1))
-    answered = objective.labels.loss(network.head.answer(x, batch.valid), asked, form)
+    answered = objective.labels.loss(network.head.labels(x, batch.padding_mask), asked, form)
     torch.testing.assert_close(whole, answered + 0.25 * 6 * rebuilt / masked.size)
     assert int(targets.size) == 6
 
@@ -44,7 +46,7 @@ def test_nothing_is_hidden_where_nothing_is_trained(made):
     with torch.no_grad():
         targets = objective.make_targets(batch, form, generator(1))
         outputs = run(network, targets)
-    assert targets.hidden is None and outputs.shape == (6, 2)
+    assert targets.masked is None and outputs.shape == (6, 2)
     sums = objective.metric_sums(outputs, targets, form)
     assert sums == objective.labels.metric_sums(outputs, targets, form)
     assert objective.predict(outputs).shape == (6,)
@@ -59,4 +61,4 @@ def test_both_heads_learn(made):
 
 def test_it_survives_json():
     objective = Joint(Classify(), Masked(0.5), 0.25)
-    assert revive(describe(objective)) == objective
+    assert from_dict(to_dict(objective)) == objective

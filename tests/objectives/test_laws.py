@@ -12,16 +12,16 @@ from sklearn.metrics import accuracy_score, f1_score
 import several
 import toys
 from selfpretrain import registry
-from selfpretrain.data.examples import Batch, generator
+from selfpretrain.config import from_dict, to_dict
+from selfpretrain.data.dataset import Batch, generator
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Objective, answering
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import name_of
 from selfpretrain.report.analysis import _correct
-from selfpretrain.report.evidence import Predictions
+from selfpretrain.report.integrity import Predictions
 from selfpretrain.report.statistics import example_half_width
-from selfpretrain.spec import describe, revive
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
 
@@ -58,7 +58,7 @@ def network(objective, task):
 
 
 def answers(net, targets):
-    return net(targets.batch.inputs, targets.batch.valid, targets.hidden, targets.counts)
+    return net(targets.batch.inputs, targets.batch.padding_mask, targets.masked, targets.loss_mask)
 
 
 @every_case
@@ -69,26 +69,26 @@ def test_answers_do_not_see_what_they_must_tell(objective, task):
     data, net = task.load("train"), network(objective, task)
     batch = data.batch(torch.arange(8))
     targets = objective.make_targets(batch, task.form, generator("test"))
-    wanted = targets.counts.roll(1, 1) if objective.needs_causal else targets.counts
+    wanted = targets.loss_mask.roll(1, 1) if objective.needs_causal else targets.loss_mask
     if objective.needs_causal:  # change only the very last answer of each sequence: nothing later may use it
         last = wanted & ~wanted.roll(-1, 1)
         wanted = last
     flipped = torch.where(
         wanted.view(*wanted.shape, *[1] * (batch.inputs.ndim - 2)), 1 - batch.inputs, batch.inputs
     )
-    other = Batch(flipped, batch.valid, batch.targets)
+    other = Batch(flipped, batch.padding_mask, batch.targets)
     changed = objective.make_targets(other, task.form, generator("test"))
     torch.testing.assert_close(answers(net, targets), answers(net, changed))
-    assert not torch.equal(targets.answer[targets.counts], changed.answer[changed.counts])
+    assert not torch.equal(targets.labels[targets.loss_mask], changed.labels[changed.loss_mask])
 
 
 @every_case
 def test_padding_is_never_asked(objective, task):
     batch = task.load("train").batch(torch.arange(16))
     targets = objective.make_targets(batch, task.form, generator("test"))
-    if targets.counts is not None:
-        assert not (targets.counts & ~batch.real()).any()
-        assert targets.size == targets.counts.sum()
+    if targets.loss_mask is not None:
+        assert not (targets.loss_mask & ~batch.real()).any()
+        assert targets.size == targets.loss_mask.sum()
 
 
 def test_labels_beyond_the_end_and_unknown_ones_are_not_scored():
@@ -98,7 +98,7 @@ def test_labels_beyond_the_end_and_unknown_ones_are_not_scored():
     shorter.targets[:, 3] = -1
     targets = objective.make_targets(shorter.batch(torch.arange(16)), task.form, generator("test"))
     assert targets.size == sum(min(int(n), 10) - 1 for n in data.lengths[0, :16])
-    outputs = torch.randn(int(targets.counts.sum()), 2, generator=generator("outputs"))
+    outputs = torch.randn(int(targets.loss_mask.sum()), 2, generator=generator("outputs"))
     outputs[targets.answers() == -1] = 1e9
     assert torch.isfinite(objective.loss(outputs, targets, task.form))
     right = (outputs.argmax(1) == targets.answers()).sum()
@@ -123,7 +123,7 @@ def test_micro_f1_counts_all_classes_of_all_examples_together():
     targets = objective.make_targets(task.load("train").batch(torch.arange(40)), task.form, generator("test"))
     outputs = torch.randn(40, 2, generator=generator("outputs"))
     sums = {k: float(v) for k, v in objective.metric_sums(outputs, targets, task.form).items()}
-    found, right = (outputs > 0).numpy(), targets.answer.numpy()
+    found, right = (outputs > 0).numpy(), targets.labels.numpy()
     assert objective.scores(sums)["score"] == pytest.approx(f1_score(right, found, average="micro"))
     assert objective.scores(sums)["exact match"] == pytest.approx(accuracy_score(right, found))
     nothing = dict.fromkeys(sums, 0.0) | {"examples": 40.0, "equal": 40.0}
@@ -174,7 +174,7 @@ def test_loss_reaches_every_trained_parameter(objective, task):
 def test_spec_survives_json(name):
     objective = OBJECTIVES[name]()
     assert isinstance(objective, Objective)
-    assert revive(json.loads(json.dumps(describe(objective)))) == objective
+    assert from_dict(json.loads(json.dumps(to_dict(objective)))) == objective
 
 
 @every_objective
@@ -218,9 +218,9 @@ def test_confidence_is_the_probability_of_the_answer(target):
         return
     batch = data.batch(torch.arange(len(data)))
     with torch.no_grad():
-        chances = net(batch.inputs, batch.valid).softmax(1)
-    assert (found.predictions == chances.argmax(1)).all()
-    torch.testing.assert_close(found.confidence, chances.amax(1).double(), rtol=1e-4, atol=1e-5)
+        probabilities = net(batch.inputs, batch.padding_mask).softmax(1)
+    assert (found.predictions == probabilities.argmax(1)).all()
+    torch.testing.assert_close(found.confidence, probabilities.amax(1).double(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])
@@ -246,7 +246,7 @@ def test_a_weight_of_two_is_an_example_twice(name, target):
     repeated = objective.make_targets(data.batch(twice), task.form, generator("weights"))
     answers = len(asked.answers())
     outputs = torch.randn(answers, task.form.target.outputs, generator=generator("weights"))
-    again = outputs[answers - (1 if asked.counts is None else int(asked.counts[-1].sum())) :]
+    again = outputs[answers - (1 if asked.loss_mask is None else int(asked.loss_mask[-1].sum())) :]
     loss = objective.loss(outputs, weighed, task.form)
     both = objective.loss(torch.cat([outputs, again]), repeated, task.form)
     assert loss.item() == pytest.approx(both.item())

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import several
 import toys
 from selfpretrain import registry
-from selfpretrain.data.examples import generator
+from selfpretrain.data.dataset import generator
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.objectives._joint import Joint
 from selfpretrain.objectives.base import Denoise, answering
+from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
@@ -59,7 +59,7 @@ def made(objective, task, lengths):
 
 def gradients(network, objective, task, targets, parts):
     network.zero_grad()
-    stage = Stage(objective, Budget(steps=1), batch=BATCH, accumulate=parts)
+    stage = Stage(objective, Budget(steps=1), batch=BATCH, grad_accumulation=parts)
     loss, sums = backward(network, stage, task.form, targets)
     return float(loss), sums, {name: p.grad for name, p in network.named_parameters()}
 
@@ -108,7 +108,7 @@ def test_nothing_to_ask_for_costs_nothing_and_gives_gradients_of_zero(kind, sign
     network, data = made(objective, task, [1] * BATCH)
     nothing = torch.zeros(BATCH, 1, dtype=torch.bool)
     asked = objective.make_targets(data.batch(torch.arange(BATCH)), task.form, generator(0))
-    asked = replace(asked, hidden=nothing, counts=nothing, size=nothing.sum())
+    asked = replace(asked, masked=nothing, loss_mask=nothing, size=nothing.sum())
     loss, sums, found = gradients(network, objective, task, asked, 2)
     assert loss == 0
     assert {float(each) for each in sums.values()} == {0.0}
@@ -125,11 +125,11 @@ def test_masking_asks_for_one_position_at_least_and_for_no_other_where_there_are
     for seed in range(200):
         batch = data.batch(torch.tensor([seed % len(data), (seed + 1) % len(data)]))
         usual = (torch.rand(batch.inputs.shape[:2], generator=generator(seed)) < 0.15) & batch.real()
-        hidden = Masked(0.15).make_targets(batch, task.form, generator(seed)).hidden
+        masked = Masked(0.15).make_targets(batch, task.form, generator(seed)).masked
         empty += not usual.any()
-        assert not (hidden & ~batch.real()).any()
+        assert not (masked & ~batch.real()).any()
         if usual.any():
-            assert torch.equal(hidden, usual)
+            assert torch.equal(masked, usual)
         else:
-            assert int(hidden.sum()) == 1
+            assert int(masked.sum()) == 1
     assert empty > 20

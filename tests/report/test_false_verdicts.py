@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from selfpretrain.report.analysis import Standing, analyse_task
-from selfpretrain.report.cells import CellResult, StageCost, StageResult
-from selfpretrain.report.evidence import Predictions
-from selfpretrain.report.record import CellRecord, Metric, TaskCard, TaskRecord
+from selfpretrain.report.integrity import Predictions
+from selfpretrain.report.manifest import CellRecord, Metric, TaskCard, TaskRecord
 from selfpretrain.report.results import TaskResults
+from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
 
 ARMS = ("SPT", "scratch, tied")
 SETTINGS = ((2, 3), (2, 5), (3, 3), (3, 5), (5, 3), (8, 3))

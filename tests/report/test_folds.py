@@ -6,10 +6,10 @@ from safetensors.numpy import save_file
 
 from selfpretrain.report.analysis import analyse_task
 from selfpretrain.report.caveats import caveats
-from selfpretrain.report.cells import CellResult, StageCost, StageResult
-from selfpretrain.report.evidence import Predictions, joined
-from selfpretrain.report.record import CellRecord, Metric, TaskCard, TaskRecord
+from selfpretrain.report.integrity import Predictions, joined
+from selfpretrain.report.manifest import CellRecord, Metric, TaskCard, TaskRecord
 from selfpretrain.report.results import TaskResults
+from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
 from selfpretrain.report.statistics import example_half_width
 
 CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)

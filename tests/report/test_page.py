@@ -16,8 +16,8 @@ from selfpretrain.report import format, page, pictures, ranking, tables
 from selfpretrain.report.analysis import Analysis, analyse
 from selfpretrain.report.figures import charts, style
 from selfpretrain.report.layout import Depth, Section
+from selfpretrain.report.manifest import Measure, Series
 from selfpretrain.report.paper_numbers import PaperNumber
-from selfpretrain.report.record import Measure, Series
 from selfpretrain.report.results import read
 from selfpretrain.report.statistics import holm
 
@@ -257,8 +257,8 @@ def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:
 
     def share(content: dict[str, Any]) -> None:
         """Let scratch, tied end in the very stage of scratch."""
-        scratch, tied, _ = content["tasks"][0]["cells"]
-        tied["stages"] = scratch["stages"]
+        scratch, matched_stage, _ = content["tasks"][0]["cells"]
+        matched_stage["stages"] = scratch["stages"]
 
     edit(folder / "study.json", share)
     rows = tables.costs(analysis(folder)).rows

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from selfpretrain.report import classes, page, plain, results
+from selfpretrain.report import page, per_class, results, summary
 from selfpretrain.report.analysis import Analysis, analyse
 
 HELPS = {"attention": (0.60, 0.61, 0.82), "s4d": (0.70, 0.705, 0.71)}
@@ -21,42 +21,42 @@ def read(make: Callable, scene: type) -> Callable[..., Analysis]:
 
 
 def test_one_sentence_without_statistics(read: Callable) -> None:
-    said = plain.sentence(read())
+    said = summary.sentence(read())
     assert (
         said.startswith("Self-pretraining helped attention (8")
         and said.count(".") == 3 + said.count(" s4d (") * 2
     )
     assert "interval" not in said and "seed" not in said and "for equal effort" in said
-    assert plain.sentence(read({"scale": "smoke"})) == ""
-    unclear = plain.sentence(read(rows={"s4d": (0.7, 0.70, 0.71)}, noise=0.05))
+    assert summary.sentence(read({"scale": "smoke"})) == ""
+    unclear = summary.sentence(read(rows={"s4d": (0.7, 0.70, 0.71)}, noise=0.05))
     assert unclear == "Whether self-pretraining helps on these data cannot be told from these runs."
     harm = {"s4d": (0.9, 0.9, 0.6)}
-    assert plain.sentence(read(rows=harm)).startswith("Self-pretraining hurt s4d (")
+    assert summary.sentence(read(rows=harm)).startswith("Self-pretraining hurt s4d (")
 
 
 def test_several_tasks_are_counted(make: Callable, scene: type) -> None:
     found = analyse(results.read(make(*(scene(rows=HELPS, task=f"task {at}", test=900) for at in range(2)))))
-    assert plain.sentence(found).startswith(
+    assert summary.sentence(found).startswith(
         "Self-pretraining helped in 2 of 4 comparisons and hurt in 0; in 2"
     )
-    assert plain.advice(found) == ()
+    assert summary.advice(found) == ()
 
 
 def test_arms_are_explained_where_they_are(read: Callable) -> None:
-    assert [arm for arm, _ in plain.arms(read())] == ["scratch", "scratch, tied", "SPT"]
+    assert [arm for arm, _ in summary.arms(read())] == ["scratch", "scratch, tied", "SPT"]
 
 
 def test_what_to_do_next(read: Callable) -> None:
-    advice = plain.advice(read())
+    advice = summary.advice(read())
     assert advice[0].startswith("Take this model: attention, SPT, which scores 8")
     assert "“byte n-grams + logistic regression”, the best simple baseline, 53.6" in advice[0]
     assert any(line.startswith("Repeat with --seeds 6: 3 seeds") for line in advice)
-    simple = plain.advice(read(baselines={"nearest neighbour": 0.97}))
+    simple = summary.advice(read(baselines={"nearest neighbour": 0.97}))
     assert simple[0].startswith(
         "Use the simple baseline: “nearest neighbour” scores 97.0, the best network 8"
     )
-    assert plain.advice(read({"scale": "smoke"}))[0].startswith("Run it again without --scale smoke")
-    assert not any("--seeds" in line for line in plain.advice(read(seeds=6)))
+    assert summary.advice(read({"scale": "smoke"}))[0].startswith("Run it again without --scale smoke")
+    assert not any("--seeds" in line for line in summary.advice(read(seeds=6)))
 
 
 def test_labels_are_asked_for_where_training_data_are_known_by_heart(read: Callable) -> None:
@@ -76,19 +76,19 @@ def test_labels_are_asked_for_where_training_data_are_known_by_heart(read: Calla
         ]
         return replace(found, tasks=(replace(task, task=replace(task.task, cells=tuple(cells))),))
 
-    assert any(line.startswith("Label more: attention, SPT, knows") for line in plain.advice(knowing(1.0)))
-    assert not any(line.startswith("Label more") for line in plain.advice(knowing(0.8)))
+    assert any(line.startswith("Label more: attention, SPT, knows") for line in summary.advice(knowing(1.0)))
+    assert not any(line.startswith("Label more") for line in summary.advice(knowing(0.8)))
 
 
 def test_classes_add_up(read: Callable) -> None:
     found = read(seeds=2)
-    matrix = classes.confusions(found)[0]
+    matrix = per_class.confusions(found)[0]
     rows = [[float(entry.text) for entry in row[1:]] for row in matrix.rows]
     assert all(abs(sum(row) - 100) <= len(row) for row in rows) and len(rows) == len(rows[0]) > 1
     cells = list(found.tasks[0].task.at("attention", "SPT").values())
     kept = [cell.scored.predictions for cell in cells]
-    per_class = classes.by_class(found).rows[: len(rows)]
-    for at, row in enumerate(per_class):
+    table = per_class.by_class(found).rows[: len(rows)]
+    for at, row in enumerate(table):
         target = np.concatenate([k.target for k in kept])
         prediction = np.concatenate([k.prediction for k in kept])
         assert int(row[3].text) == (target == at).sum()
@@ -99,13 +99,13 @@ def test_classes_add_up(read: Callable) -> None:
 
 def test_arms_that_are_surer_than_right_are_told(read: Callable) -> None:
     found = read(seeds=2)
-    assert classes.reliability(found).rows == ()  # nothing was kept of it
+    assert per_class.reliability(found).rows == ()  # nothing was kept of it
     (task,) = found.tasks
     for cell in task.task.cells:
         kept = cell.scored.predictions
         sure = np.where(kept.prediction == kept.target, 255, 204).astype(np.uint8)
         vars(cell.scored)["predictions"] = replace(kept, confidence=sure)
-    rows = classes.reliability(found).rows
+    rows = per_class.reliability(found).rows
     assert [(row[0].text, row[1].text) for row in rows] == list(task.means)
     for row in rows:
         assert row[3].key == pytest.approx(row[2].key + 0.8 * (1 - row[2].key))
@@ -116,7 +116,7 @@ def test_arms_that_are_surer_than_right_are_told(read: Callable) -> None:
 @pytest.mark.parametrize("odd", [{"kind": "reals"}, {"predictions": False}])
 def test_real_targets_and_lost_predictions_have_no_classes(read: Callable, odd: dict) -> None:
     found = read(**odd)
-    assert classes.by_class(found).rows == () and classes.confusions(found) == []
+    assert per_class.by_class(found).rows == () and per_class.confusions(found) == []
 
 
 def test_the_page_has_them_and_the_files_for_print_do_not(make: Callable, scene: type) -> None:

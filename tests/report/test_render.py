@@ -18,8 +18,8 @@ from selfpretrain.errors import StoreError
 from selfpretrain.report import format
 from selfpretrain.report.analysis import analyse, analyse_task
 from selfpretrain.report.figures import style
+from selfpretrain.report.manifest import Metric
 from selfpretrain.report.page import show, write
-from selfpretrain.report.record import Metric
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
 from selfpretrain.report.results import TaskResults, read

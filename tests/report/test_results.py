@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from selfpretrain.errors import ForeignRun, StoreError, UnknownName
-from selfpretrain.report import cells, results
+from selfpretrain.report import results, stage_results
 from selfpretrain.report.analysis import TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
 from selfpretrain.system.files import read_json, write_json
@@ -84,7 +84,7 @@ def test_no_study_and_no_cells(tmp_path: Path, make: Callable, scene: type, edit
     with pytest.raises(StoreError, match=r"holds no study\.json"):
         results.read(tmp_path)
     folder = make(scene())
-    edit(folder / "study.json", lambda content: content["tasks"][0].update(cells=[]))
+    edit(folder / "study.json", lambda content: content["tasks"][0].update(stage_results=[]))
     with pytest.raises(StoreError, match="at least one cell"):
         results.read(folder)
 
@@ -121,7 +121,7 @@ def test_a_log_survives_a_kill_and_a_repeat(make: Callable, scene: type) -> None
     again = json.dumps({"kind": "val", "step": 600, "score": 0.5})
     log.write_text(log.read_text() + '{"kind": "val", "st\n' + again + "\n")
     curve = alone(folder).at("attention", "SPT")[0].scored.curve
-    assert len(curve) == 20 and curve[-1] == cells.ValidationPoint(600, 0.5)
+    assert len(curve) == 20 and curve[-1] == stage_results.ValidationPoint(600, 0.5)
 
 
 def test_broken_predictions(make: Callable, scene: type) -> None:
@@ -234,8 +234,8 @@ def test_numbers_of_papers_are_looked_up(
 ) -> None:
     place = paper("S4", 87.72)
     folder = make(scene(seeds=2, test=50, printed={("s4d", "SPT"): place}), name="toy-table")
-    cells = results.read(folder).cells
-    assert {cell.printed.value for cell in cells if cell.printed} == {87.72}
+    stage_results = results.read(folder).cells
+    assert {cell.printed.value for cell in stage_results if cell.printed} == {87.72}
     assert results.read(folder).tasks[0].printed("s4d", "SPT").table == "Table 8"
     edit(folder / "study.json", lambda content: content["tasks"][0]["cells"][-1]["printed"].update(row="S5"))
     with pytest.raises(UnknownName, match="there is no row 'S5'; did you mean 'S4'"):

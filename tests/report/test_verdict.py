@@ -11,17 +11,17 @@ from safetensors.numpy import save_file
 
 from selfpretrain.report.analysis import Analysis, RowOrder, Standing, TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
-from selfpretrain.report.cells import CellResult, StageCost, StageResult
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.record import CellRecord, ExperimentRecord, Metric, TaskCard, TaskRecord
+from selfpretrain.report.manifest import CellRecord, ExperimentRecord, Metric, TaskCard, TaskRecord
 from selfpretrain.report.results import ExperimentResults, TaskResults
+from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
 from selfpretrain.report.statistics import estimate
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
 from selfpretrain.report.verdict import on_average, standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]
-TIED, SPT = "scratch, tied", "SPT"
+MATCHED, SPT = "scratch, tied", "SPT"
 CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
 
 
@@ -38,7 +38,7 @@ def analysis(
     baselines = {"ridge": simple, "majority": 0.0} if simple is not None else {}
     records = tuple(cell.record for cell in cells)
     return analyse_task(
-        TaskResults(TaskRecord("toy", CARD, metric, ((SPT, TIED),), records, baselines), cells)
+        TaskResults(TaskRecord("toy", CARD, metric, ((SPT, MATCHED),), records, baselines), cells)
     )
 
 
@@ -55,7 +55,7 @@ def _cell(row: str, column: str, seed: int, score: float | None, stopped: str) -
 
 def row(name: str, control: list[float | None], gains: list[float]) -> Scores:
     treated = [None if base is None else base + gain for base, gain in zip(control, gains, strict=True)]
-    return {(name, TIED): control, (name, SPT): treated}
+    return {(name, MATCHED): control, (name, SPT): treated}
 
 
 def one(gains: list[float]) -> TaskAnalysis:
@@ -109,25 +109,25 @@ def test_several_rows_are_grouped_by_what_can_be_said() -> None:
 
 
 def test_missing_cells_are_counted_and_pairs_use_common_seeds() -> None:
-    found = analysis({("a", TIED): [0.5, None, 0.5, 0.5], ("a", SPT): [0.6, 0.9, None, 0.62]})
+    found = analysis({("a", MATCHED): [0.5, None, 0.5, 0.5], ("a", SPT): [0.6, 0.9, None, 0.62]})
     assert found.headline[0].seeds == (0, 3)
     assert found.headline[0].values == pytest.approx((0.1, 0.12))
     assert "2 of 8 cells are missing" in verdict(found).gain
 
 
 def test_rows_without_a_pair_are_named() -> None:
-    scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | {("b", TIED): [0.5] * 3, ("b", SPT): [None] * 3}
+    scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | {("b", MATCHED): [0.5] * 3, ("b", SPT): [None] * 3}
     assert "not measured yet for b" in verdict(analysis(scores)).gain
 
 
 def test_nothing_finished() -> None:
-    said = verdict(analysis({("a", TIED): [None], ("a", SPT): [None]})).gain
+    said = verdict(analysis({("a", MATCHED): [None], ("a", SPT): [None]})).gain
     assert said.startswith("Nothing can be said yet about SPT against training from scratch")
     assert "2 of 2 cells are missing" in said
 
 
 def test_a_diverged_run_is_left_out_and_confessed() -> None:
-    found = analysis({("a", TIED): [0.5, 0.5, 0.5], ("a", SPT): [0.6, float("nan"), 0.61]})
+    found = analysis({("a", MATCHED): [0.5, 0.5, 0.5], ("a", SPT): [0.6, float("nan"), 0.61]})
     assert found.headline[0].seeds == (0, 2)
     assert any("left out of every mean: a, SPT, seed 1" in line for line in caveats([found]))
 
@@ -138,7 +138,7 @@ def rows(first: tuple[float, float], second: tuple[float, float], noise: float =
         {
             (name, column): [mean + sign * step for step in wobble]
             for name, means, sign in (("a", first, 1), ("b", second, -1))
-            for column, mean in zip((TIED, SPT), means, strict=True)
+            for column, mean in zip((MATCHED, SPT), means, strict=True)
         }
     )
 
@@ -255,11 +255,11 @@ def test_arms_with_equal_answers_decide_nothing(tmp_path: Path) -> None:
         folder.mkdir()
         arrays = {"prediction": np.array(answers), "target": np.array([0, 1, 0, 0])}
         save_file(arrays, folder / "predictions.safetensors")
-    found = arm(arm(one([0.0, 0.0, 0.0]), SPT, folder=same), TIED, folder=same)
+    found = arm(arm(one([0.0, 0.0, 0.0]), SPT, folder=same), MATCHED, folder=same)
     assert verdict(found).gain.startswith(
         "Nothing is decided for s4d: both arms answer the same on every test example. Against"
     )
-    assert "decided" not in verdict(arm(found, TIED, folder=other)).gain
+    assert "decided" not in verdict(arm(found, MATCHED, folder=other)).gain
 
 
 def test_arms_at_the_ceiling_or_at_chance_decide_nothing() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfpretrain.errors import StoreError
-from selfpretrain.report.evidence import read_predictions
+from selfpretrain.report.integrity import read_predictions
 from selfpretrain.report.results import read_stage
 from selfpretrain.runner import archive
 from selfpretrain.runner.archive import Archive

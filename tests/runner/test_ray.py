@@ -21,7 +21,7 @@ from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.remote import RemoteStage
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.training import source
+from selfpretrain.training import code_hash
 from selfpretrain.training.run_dir import RunDir
 from toys import Majority
 
@@ -170,7 +170,7 @@ def job(tmp_path):
 
 def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch):
     planned, workspace = RemoteStage.of(*job), job[1]
-    monkeypatch.setattr(source, "digest", lambda module: "another")
+    monkeypatch.setattr(code_hash, "digest", lambda module: "another")
     how, reason = planned.run()
     assert how == "failed"
     assert "toys.py is another file here than where it was planned" in reason

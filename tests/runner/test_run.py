@@ -13,18 +13,18 @@ import pytest
 import torch
 
 import toys
+from selfpretrain.api import Request, carry_out, comparison
 from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
-from selfpretrain.report.evidence import read_predictions
+from selfpretrain.report.integrity import read_predictions
 from selfpretrain.runner import run, tuning
 from selfpretrain.runner.executors.base import Ended, Executor
+from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.job_queue import JobQueue
 from selfpretrain.runner.plan import Job, jobs, remember_costs, remembered_costs, waiting
-from selfpretrain.runner.results import ExperimentFolder
 from selfpretrain.runner.run import _where, run_experiment, run_recipes
 from selfpretrain.runner.workspace import Workspace, never
-from selfpretrain.studies._running import Request, carry_out, comparison
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
 from selfpretrain.studies.base import about

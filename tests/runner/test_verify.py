@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import toys
+from selfpretrain.api import Request, carry_out, comparison
 from selfpretrain.cli.app import run
 from selfpretrain.errors import StoreError
 from selfpretrain.runner.verify import verify
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies._running import Request, carry_out, comparison
 from selfpretrain.system.files import read_json, write_json
 
 REQUEST = Request(comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", {}), "smoke")

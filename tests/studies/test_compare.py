@@ -3,9 +3,9 @@
 import inspect
 
 import toys
+from selfpretrain.api import compare, comparison
 from selfpretrain.cli.compare import compare as command
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.studies._running import compare, comparison
 from selfpretrain.studies.compare import Compare, prepare
 
 

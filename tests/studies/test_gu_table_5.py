@@ -60,7 +60,7 @@ def test_wavegan_has_the_printed_size_and_no_pretraining(tmp_path):
     """26.3 million parameters, says appendix D.2."""
     with paper_data.stubbed(tmp_path / "nothing"):
         cells = list(find("studies", "gu-table-5").at("paper", 1).cells())
-        (own, tied) = (c for c in cells if c.row == "WaveGAN-D")
-        assert {own.column, tied.column} == {"scratch", "scratch, tied"}
+        (own, matched_stage) = (c for c in cells if c.row == "WaveGAN-D")
+        assert {own.column, matched_stage.column} == {"scratch", "scratch, tied"}
         count = sum(p.numel() for p in build_network(own.recipe).parameters())
     assert count == pytest.approx(26.3e6, rel=0.01)

@@ -11,11 +11,11 @@ import pytest
 
 import toys
 from selfpretrain import registry
+from selfpretrain.config import from_dict, to_dict
 from selfpretrain.report.paper_numbers import look_up
 from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.spec import describe, revive
 from selfpretrain.studies.base import Study, about
 from selfpretrain.training.recipe import fingerprint
 
@@ -49,7 +49,7 @@ def test_recipes_survive_json_and_differ(name):
     assert isinstance(STUDIES[name].at("smoke", seeds=2), Study)
     assert len({(c.row, c.column, fingerprint(c.recipe)) for c in mine}) == len(mine)
     for cell in mine:
-        assert revive(json.loads(json.dumps(describe(cell.recipe)))) == cell.recipe
+        assert from_dict(json.loads(json.dumps(to_dict(cell.recipe)))) == cell.recipe
 
 
 @every_study

@@ -3,13 +3,13 @@
 import pytest
 
 import toys
-from selfpretrain.data.schema import Classes, Form, Values
+from selfpretrain.config import spec
+from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Denoise, Distance
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.spec import spec
 from selfpretrain.studies.compare import prepare
 from selfpretrain.studies.recipes.defaults import denoiser
 from selfpretrain.tasks.digits import Digits
@@ -48,7 +48,7 @@ def test_masking_hides_what_the_papers_hide(task, rate):
 
 
 def test_a_quarter_of_plain_values_is_hidden():
-    assert Masked.for_signal(Form(Values(), 8, Classes(("a", "b")))) == Masked(0.25)
+    assert Masked.for_signal(SequenceSpec(Values(), 8, Classes(("a", "b")))) == Masked(0.25)
 
 
 def test_the_next_position_needs_no_settings():

@@ -13,7 +13,7 @@ from selfpretrain.report.results import read
 from selfpretrain.runner.experiment import Experiment
 from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.workspace import Workspace, at_work
-from selfpretrain.tasks import _images
+from selfpretrain.tasks.common import images
 from selfpretrain.tasks.text import Text
 from selfpretrain.training.recipe import Budget
 from tasks.test_bidmc import recordings, write_physionet
@@ -26,7 +26,7 @@ from tasks.test_speech import release as speech  # noqa: F401  # a fixture
 def cifar(tmp_path, monkeypatch):
     """CIFAR-10 as its authors pickled it."""
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
-    monkeypatch.setattr(_images, "VAL", 50)
+    monkeypatch.setattr(images, "VAL", 50)
     write_batches(tmp_path / "cifar-10-batches-py")
 
 

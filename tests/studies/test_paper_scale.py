@@ -16,7 +16,7 @@ import paper_data
 import toys
 from selfpretrain import registry
 from selfpretrain.report.paper_numbers import look_up
-from selfpretrain.studies.recipes.arms import SCRATCH, SPT, TIED
+from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
 from selfpretrain.studies.recipes.lookup import recipe
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
@@ -117,7 +117,7 @@ def test_all_cells_are_built(name):
         if made.printed:
             look_up(registry.find("studies", name).paper, made.printed)
         spt = cells.get((label, task, row, SPT))
-        if column == TIED and spt:
+        if column == MATCHED and spt:
             total, step = cost.total(spt.recipe), cost.plan(made.recipe).flops_per_step
             assert abs(cost.plan(made.recipe).flops - total) <= step
             hours = [stage.budget.hours for stage in spt.recipe.stages]
@@ -171,7 +171,7 @@ def test_pathx_has_the_epochs_that_were_run():
 def test_plain_scratch_stands_beside_the_papers_scratch_and_tied_beside_nothing():
     for name in ("amos-table-2", "amos-table-3", "amos-table-9", "gu-table-5", "gu-table-10"):
         for (label, _, row, column), made in planned(name).items():
-            if column == TIED:
+            if column == MATCHED:
                 assert made.printed is None
             elif not row.startswith("Pythia") and "apart" not in label:
                 ours = row in ("MEGA", "SPADE") or name == "gu-table-5"
@@ -191,7 +191,7 @@ def test_the_longest_task_is_s4_s_alone():
         for (label, _, row, column), made in planned("amos-table-2").items()
         if label == "PathX-256"
     }
-    assert set(cells) == {("S4", column) for column in (SCRATCH, TIED, SPT)}
+    assert set(cells) == {("S4", column) for column in (SCRATCH, MATCHED, SPT)}
     numbers = {
         column: look_up("amos2024", made.printed).value for (_, column), made in cells.items() if made.printed
     }

@@ -9,7 +9,7 @@ from scripts import script
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.report.analysis import Standing
-from selfpretrain.studies._table_study import PAPER_TASKS
+from selfpretrain.studies.common.table_study import PAPER_TASKS
 from selfpretrain.studies.recipes.lookup import recipe
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.text import Text

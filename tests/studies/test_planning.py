@@ -11,7 +11,7 @@ from selfpretrain.cli import app
 from selfpretrain.errors import SpecError, UnknownName
 from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.tasks._outline import outlined
+from selfpretrain.tasks.common.dataset_stub import stubbed_data
 from selfpretrain.tasks.spoken_digits import SpokenDigits
 from selfpretrain.tasks.text import Text
 
@@ -48,11 +48,11 @@ def test_a_plan_leaves_nothing_behind(scale, nothing, capsys):
 
 def test_a_plan_prepares_nothing(nothing):
     with (
-        outlined(),
+        stubbed_data(),
         pytest.raises(Exception, match="a dry run prepares nothing: run `spt data make spoken-digits`"),
     ):
         SpokenDigits().load("val")
-    with outlined():
+    with stubbed_data():
         assert len(Text().load("train")) == 22_500
         assert len(Text(selection="test").load("val")) == 25_000
 
@@ -121,7 +121,7 @@ def test_published_selection_sees_the_test_reviews():
 
 def test_jobs_of_a_plan_are_those_of_the_run():
     recipes = [recipe for (_, _, column), recipe in cells("coser-table-4", {}).items()]
-    with outlined():
+    with stubbed_data():
         planned = [cell.recipe for cell in registry.find("studies", "coser-table-4").at("small", 1).cells()]
     workspace = Workspace(Path("runs"))
     assert [job.name for job in jobs(recipes, workspace)] == [job.name for job in jobs(planned, workspace)]

@@ -12,18 +12,18 @@ from torch import nn
 import toys
 from scripts import script
 from selfpretrain import registry
+from selfpretrain.config import from_dict, to_dict
 from selfpretrain.errors import SpecError, UnknownName
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.spec import describe, revive
 from selfpretrain.studies.recipes.amos2024_tables import TABLE_4, TABLE_5, TABLE_6
 from selfpretrain.studies.recipes.defaults import denoiser
 from selfpretrain.studies.recipes.gu2022 import TABLE_11
 from selfpretrain.studies.recipes.lookup import PAPERS, available, matching, printed, recipe, task_name
-from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, TASKS, Key
+from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, TASKS, RecipeKey
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.image import Image
 from selfpretrain.tasks.listops import ListOps
@@ -102,7 +102,7 @@ def leaves(path, plain):
 @every_recipe
 def test_a_recipe_is_two_recipes_that_can_be_built(key):
     arms = recipe(*key)
-    assert revive(json.loads(json.dumps(describe(arms)))) == arms
+    assert from_dict(json.loads(json.dumps(to_dict(arms)))) == arms
     small = [
         dataclasses.replace(model, width=16, depth=1, mixer=narrow(model.mixer))
         for model in (arms.model, arms.scratch_model)
@@ -127,7 +127,7 @@ def narrow(mixer):
 @pytest.mark.parametrize(("family", "task"), SIZES)
 def test_networks_are_as_large_as_in_the_published_code(family, task):
     arms = recipe("amos", task, family)
-    network = arms.model.build(tiny(Key("amos", task, family, "masked")).form, nn.Identity())
+    network = arms.model.build(tiny(RecipeKey("amos", task, family, "masked")).form, nn.Identity())
     count = sum(p.numel() for name, p in network.named_parameters() if not name.startswith(("embed", "head")))
     assert count == pytest.approx(SIZES[family, task], rel=2e-3)
 
@@ -145,7 +145,7 @@ def test_arms_of_a_recipe_differ_by_dropout_alone(key):
 @every_recipe
 def test_every_number_has_a_source(key):
     made = printed(*key)
-    told = {path: made.source(path) for path, _ in leaves("", describe(made.arms))}
+    told = {path: made.source(path) for path, _ in leaves("", to_dict(made.arms))}
     for arm in ("pretrain", "finetune", "scratch"):
         for field in ("optim.lr", "batch", "optim.weight_decay", "budget.epochs", "optim.schedule"):
             assert told[f"{arm}.{field}"] != DEFAULT
@@ -266,7 +266,7 @@ def test_table_11_is_the_paper_s(papers):
         norms = {"BN": "batch", "LN": "layer"}
         assert (row.depth, row.width, row.norm) == (int(depth), int(width), norms[norm])
         assert row.prenorm == (prenorm == "True")
-        mine = (row.dropout, row.lr, row.batch, row.epochs, row.weight_decay, row.patience)
+        mine = (row.dropout, row.lr, row.batch, row.epochs, row.weight_decay, row.early_stopping_patience)
         assert mine == tuple(float(x) for x in numbers)
 
 
@@ -333,7 +333,7 @@ def test_appendix_b_of_coser_is_the_paper_s(papers):
     ],
 )
 def test_spot_values(key, path, value):
-    assert dict(leaves("", describe(recipe(*key))))[path] == value
+    assert dict(leaves("", to_dict(recipe(*key))))[path] == value
 
 
 def test_warm_up_is_in_steps_however_long_the_stage():

@@ -8,14 +8,14 @@ import pytest
 
 import toys
 from selfpretrain import registry
+from selfpretrain.api import asked, comparison, settled
+from selfpretrain.config import spec
 from selfpretrain.errors import UnknownName
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.spec import spec
-from selfpretrain.studies._running import asked, comparison, settled
 from selfpretrain.studies.recipes.defaults import denoiser, small
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.paths import Paths

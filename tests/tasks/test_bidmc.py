@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from selfpretrain.data.schema import SPLITS, Reals
+from selfpretrain.data.spec import SPLITS, Reals
 from selfpretrain.errors import DataError
-from selfpretrain.tasks import _recordings, inspect
+from selfpretrain.tasks import inspect
 from selfpretrain.tasks.bidmc import Bidmc
+from selfpretrain.tasks.common import recordings
 from selfpretrain.tasks.inspect.baselines import baseline_scores
 
 COPY = "copy of an overlapping training example"
@@ -23,7 +24,7 @@ def copying(task: Bidmc) -> dict[str, float]:
     return inspect.baselines.copying(task.load("train"), task.load("test"))
 
 
-def recordings(number: int = 6) -> list[dict]:
+def drawn_recordings(number: int = 6) -> list[dict]:
     """Recordings of ``number - 1`` patients: the last two are of one."""
     random = np.random.RandomState(0)
     made = []
@@ -67,7 +68,7 @@ def data(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def rows():
-    return recordings()
+    return drawn_recordings()
 
 
 def test_windows_and_their_means_are_cut_as_by_hand(data, rows):
@@ -169,7 +170,7 @@ def test_labels_of_a_budget_are_some_of_all():
 
 
 def test_a_cut_needs_whole_seconds():
-    cut = _recordings.Cut()
+    cut = recordings.Cut()
     assert cut.stride % cut.rate == cut.length % cut.rate == 0
     assert cut.starts()[-1] + cut.length <= LENGTH
 

@@ -7,7 +7,7 @@ import pydantic
 import pytest
 import torch
 
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.tasks.digits import Digits
 
 

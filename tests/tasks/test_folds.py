@@ -7,7 +7,7 @@ import pytest
 
 from selfpretrain.cli.app import run
 from selfpretrain.data.importing.importer import import_arrays
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.data.splits import LEFT_OUT, fold_splits
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.tasks.imported import Imported
@@ -97,7 +97,7 @@ def test_a_plan_has_as_many_stages_a_fold(walks, capsys, tmp_path, monkeypatch):
 
 
 def test_settings_of_imported_data_hold_in_every_fold(walks):
-    from selfpretrain.studies._running import comparison
+    from selfpretrain.api import comparison
 
     study = comparison(walks.folded(3), ("s4d",), None, 1, "smoke", {"task.labels": 9})
     recipes = [cell.recipe for cell in study.cells()]

@@ -13,10 +13,11 @@ import pytest
 from PIL import Image as Pillow
 from pyarrow import parquet as pq
 
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
-from selfpretrain.tasks import _images, fashion_mnist
-from selfpretrain.tasks._unpickle import read_batch
+from selfpretrain.tasks import fashion_mnist
+from selfpretrain.tasks.common import images
+from selfpretrain.tasks.common.unpickle import read_batch
 from selfpretrain.tasks.fashion_mnist import FashionMnist
 from selfpretrain.tasks.image import Image
 from selfpretrain.tasks.image_jpeg import ImageJpeg
@@ -29,7 +30,7 @@ VAL, BATCH = 50, 60
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     """An empty data folder, for releases of few images."""
-    monkeypatch.setattr(_images, "VAL", VAL)
+    monkeypatch.setattr(images, "VAL", VAL)
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
     monkeypatch.setattr(FashionMnist, "places", ("fashion-mnist",))
     return tmp_path
@@ -110,7 +111,7 @@ def test_anything_but_a_batch_is_refused(tmp_path, monkeypatch, content):
 def test_grey_is_that_of_pillow():
     some = pixels(2000).reshape(-1, 32, 32, 3)
     theirs = np.stack([np.asarray(Pillow.fromarray(image).convert("L")) for image in some])
-    np.testing.assert_array_equal(_images.grey(some)[..., 0], theirs)
+    np.testing.assert_array_equal(images.grey(some)[..., 0], theirs)
 
 
 def test_cifar_is_read_from_the_authors_folder(data):

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks import imdb_pairs
-from selfpretrain.tasks._text_imdb import Reviews
+from selfpretrain.tasks.common.text_imdb import Reviews
 from selfpretrain.tasks.imdb_pairs import ImdbPairs
 
 LISTS = {"train": 60_000, "val": 6_000, "test": 12_000}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from selfpretrain import registry
-from selfpretrain.data.schema import SPLITS, Classes, Tokens, Values
+from selfpretrain.data.spec import SPLITS, Classes, Tokens, Values
 from selfpretrain.tasks.base import Task
 
 

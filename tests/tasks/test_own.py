@@ -7,7 +7,7 @@ import pytest
 
 from selfpretrain import registry
 from selfpretrain.data.importing.importer import import_arrays, known
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.tasks.imported import Imported
 

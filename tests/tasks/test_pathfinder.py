@@ -7,11 +7,11 @@ import pytest
 import torch
 from PIL import Image
 
-from selfpretrain.data.examples import Examples
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.system import events
-from selfpretrain.tasks import _pathfinder
+from selfpretrain.tasks.common import pathfinder
 from selfpretrain.tasks.generators import pathfinder as generator
 from selfpretrain.tasks.pathfinder import Pathfinder
 from selfpretrain.tasks.pathx import PathX
@@ -86,7 +86,7 @@ def test_fields_give_other_images(home):
 def test_an_interrupted_set_is_taken_up_again(home, monkeypatch):
     whole = contents(Pathfinder(**SMALL))
     monkeypatch.setenv("SPT_DATA", str(home / "other"))
-    monkeypatch.setattr(_pathfinder, "CHUNK", 50)
+    monkeypatch.setattr(pathfinder, "CHUNK", 50)
     told = []
 
     def stop(event):
@@ -105,11 +105,11 @@ def test_an_interrupted_set_is_taken_up_again(home, monkeypatch):
 
 def test_threads_do_not_matter(home, monkeypatch):
     one = Pathfinder(train=150, val=10, test=10)
-    monkeypatch.setattr(_pathfinder, "usable_cores", lambda: 3)
+    monkeypatch.setattr(pathfinder, "usable_cores", lambda: 3)
     rows = np.arange(150)
-    three = _pathfinder.Generated(one).read(rows)
-    monkeypatch.setattr(_pathfinder, "usable_cores", lambda: 1)
-    for a, b in zip(three, _pathfinder.Generated(one).read(rows), strict=True):
+    three = pathfinder.Generated(one).read(rows)
+    monkeypatch.setattr(pathfinder, "usable_cores", lambda: 1)
+    for a, b in zip(three, pathfinder.Generated(one).read(rows), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -175,7 +175,7 @@ def test_markers_are_found(kind, side, number, share):
     marked = facts.marked[:, :, None].astype(np.int64)
     ends = np.take_along_axis(facts.dashes, marked, axis=1)[:, :, :2].astype(float)
     apart = np.hypot(*(ends[:, 0] - ends[:, 1]).T)
-    found = _pathfinder.marker_distance(Examples.even(pixels.reshape(number, -1, 1), labels))
+    found = pathfinder.marker_distance(SequenceDataset.even(pixels.reshape(number, -1, 1), labels))
     close = abs(found.numpy() - apart * 32 / side) < 1 + 32 / side
     assert close.mean() >= share
 
@@ -187,7 +187,7 @@ def test_markers_are_found_in_images_of_the_original_program(needs_data, side):
     with np.load(needs_data / "reference_fixtures" / f"pathfinder{side}_reference.npz") as arrays:
         pixels, labels, tips = arrays["images"], arrays["labels"].astype(int), arrays["tips"].astype(float)
     n, rows = len(labels), np.arange(len(labels))
-    found = _pathfinder.marker_distance(Examples.even(pixels.reshape(n, -1, 1), labels)).numpy()
+    found = pathfinder.marker_distance(SequenceDataset.even(pixels.reshape(n, -1, 1), labels)).numpy()
     close = np.zeros(n, dtype=bool)
     for contour in range(2):
         other = np.where(labels == 1, contour, 1 - contour)

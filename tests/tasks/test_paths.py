@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import ndimage
 
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import SpecError
 from selfpretrain.tasks.inspect.baselines import baseline_scores
 from selfpretrain.tasks.inspect.preview import preview

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.retrieval import FILES, Retrieval, made_up
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import SpecError
 from selfpretrain.registry import name_of
-from selfpretrain.tasks._shuffled import Shuffled
+from selfpretrain.tasks.common.shuffled import Shuffled
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.paths import Paths

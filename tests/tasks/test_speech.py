@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfpretrain.data import audio
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
-from selfpretrain.tasks import _audio
+from selfpretrain.tasks.common import recording_sets
 from selfpretrain.tasks.speech import ALL, RATE, TEN, Speech
 
 
@@ -91,7 +91,7 @@ def test_cepstral_coefficients_of_recordings(release):
     val = task.load("val")
     assert task.form.length == 161
     assert val.sequence(0).shape == (161, 20)
-    np.testing.assert_array_equal(val.sequence(2), _audio.mfcc(noise(RATE, seed=11), RATE))
+    np.testing.assert_array_equal(val.sequence(2), recording_sets.mfcc(noise(RATE, seed=11), RATE))
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_what_is_missing_is_asked_for(tmp_path, monkeypatch):
 
 def test_coefficients_are_those_of_torchaudio():
     """Frozen: from the filters and the transform of torchaudio 2.11 after torch.stft, in float32."""
-    ours = _audio.mfcc(noise(RATE), RATE)
+    ours = recording_sets.mfcc(noise(RATE), RATE)
     assert ours.shape == (161, 20)
     assert ours[3, :4] == pytest.approx(GOLDEN[0], abs=2e-4)
     assert ours[160, :4] == pytest.approx(GOLDEN[1], abs=2e-4)
-    assert _audio.mfcc(noise(RATE), 8000)[3, :4] == pytest.approx(GOLDEN[2], abs=2e-4)
+    assert recording_sets.mfcc(noise(RATE), 8000)[3, :4] == pytest.approx(GOLDEN[2], abs=2e-4)
 
 
 GOLDEN = (
@@ -141,10 +141,10 @@ def test_coefficients_follow_the_spectrum_of_torch(length, seed):
     padded = torch.from_numpy(np.pad(x / 32768.0, 100, mode="reflect"))
     window = torch.hann_window(200, dtype=torch.float64)
     spectrum = torch.stft(padded, 200, 100, window=window, center=False, return_complex=True).abs().T ** 2
-    logs = np.log(spectrum.numpy() @ audio._bands(RATE, _audio.WINDOW) + 1e-6)
+    logs = np.log(spectrum.numpy() @ audio._bands(RATE, recording_sets.WINDOW) + 1e-6)
     k, n = np.arange(20)[:, None], np.arange(64)
     cosines = np.cos(np.pi / 64 * (n + 0.5) * k) * np.where(k == 0, np.sqrt(1 / 64), np.sqrt(2 / 64))
-    np.testing.assert_allclose(_audio.mfcc(x, RATE), logs @ cosines.T, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(recording_sets.mfcc(x, RATE), logs @ cosines.T, rtol=1e-4, atol=1e-3)
 
 
 def test_made_up_speakers_keep_to_their_split():

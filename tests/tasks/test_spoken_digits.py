@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.inspect.baselines import baseline_scores
 from selfpretrain.tasks.spoken_digits import ARCHIVE, SpokenDigits

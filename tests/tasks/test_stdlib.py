@@ -6,7 +6,7 @@ import numpy as np
 import pydantic
 import pytest
 
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import SpecError
 from selfpretrain.tasks.stdlib import SNAPSHOT, Stdlib
 

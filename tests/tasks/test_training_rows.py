@@ -10,10 +10,10 @@ import torch
 from selfpretrain import registry
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.options import ImportOptions
-from selfpretrain.data.prepared import FORM, open_set
-from selfpretrain.data.schema import SPLITS, Reals, Tokens, Values
+from selfpretrain.data.spec import SPLITS, Reals, Tokens, Values
+from selfpretrain.data.store import FORM, open_dataset
 from selfpretrain.estimators.classifier import SequenceClassifier
-from selfpretrain.estimators.given import thirds
+from selfpretrain.estimators.in_memory import thirds
 from selfpretrain.estimators.multilabel import MultilabelClassifier
 from selfpretrain.estimators.positions import PositionClassifier
 from selfpretrain.estimators.pretrainer import SequencePretrainer
@@ -33,7 +33,7 @@ def seen(task):
     train = task.load("train")
     batch = train.batch(torch.arange(len(train)))
     rebuilt = Masked().reconstruction_target(batch, task.form)
-    tensors = [batch.inputs, batch.targets, batch.valid, batch.weights, batch.lengths, rebuilt]
+    tensors = [batch.inputs, batch.targets, batch.padding_mask, batch.weights, batch.lengths, rebuilt]
     return FORM.dump_json(task.form), [None if x is None else x.numpy().tobytes() for x in tensors]
 
 
@@ -101,7 +101,7 @@ def test_an_import_shows_training_nothing_of_val_and_test(signal, random):
     after = brought("after", signal, spoiled(x, train), with_others(y, train), split=split)
     assert seen(after) == seen(task)
     assert after.version() != task.version()
-    open_set(after._file()[0], again=True)
+    open_dataset(after._file()[0], again=True)
     for each in SPLITS:  # what training does not know can still be read
         examples = after.load(each)
         if isinstance(after.form.signal, Tokens):

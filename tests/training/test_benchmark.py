@@ -26,7 +26,7 @@ FILES = {"bench.json", "bench.csv", "bench.md", "bench.svg", "bench.png"}
 
 @pytest.mark.parametrize("beyond", [50, 100])
 def test_known_costs_are_found(beyond):
-    cell = SETTING.cell(bench_toys.Known(megabytes=2, milliseconds=1), 8, 100 + beyond)
+    cell = SETTING.cell(bench_toys.TaskConstants(megabytes=2, milliseconds=1), 8, 100 + beyond)
     begin = time.perf_counter()
     reading = benchmark.read(cell)
     passed = time.perf_counter() - begin
@@ -86,7 +86,7 @@ def test_layers_are_as_many_as_asked():
 
 def test_parameters_are_matched():
     goal = benchmark.parameters(SETTING.cell(Attention(), 64, 32))
-    for mixer in (Attention(), S4D(), bench_toys.Known()):
+    for mixer in (Attention(), S4D(), bench_toys.TaskConstants()):
         cell = benchmark.matched(SETTING.cell(mixer, 64, 32), goal)
         off = abs(benchmark.parameters(cell) - goal)
         around = (cell.place.width - benchmark.STEP, cell.place.width + benchmark.STEP)

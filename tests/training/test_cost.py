@@ -11,9 +11,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import several
 import toys
-from selfpretrain.data.examples import Examples, generator
-from selfpretrain.data.sampler import BatchSampler
-from selfpretrain.data.schema import SPLITS
+from selfpretrain.config import Count, spec
+from selfpretrain.data.dataloader import BatchSampler
+from selfpretrain.data.dataset import SequenceDataset, generator
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.gru import GRU
@@ -25,8 +26,7 @@ from selfpretrain.objectives.base import answering
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, names
-from selfpretrain.spec import Count, spec
-from selfpretrain.studies.recipes.arms import SPT, TIED, Arms, usual_arms
+from selfpretrain.studies.recipes.arms import MATCHED, SPT, ArmRecipes, usual_arms
 from selfpretrain.training import cost, flops
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.model import Model
@@ -149,7 +149,7 @@ class Ragged(toys.Majority):
         random = np.random.default_rng(SPLITS.index(split))
         lengths = np.exp(random.normal(3.7, 0.7, self.examples)).astype(int).clip(8, self.length)
         y = np.where(np.arange(self.examples) < self.labelled, np.arange(self.examples) % 2, -1)
-        return Examples.ragged([random.integers(2, size=n) for n in lengths], y)
+        return SequenceDataset.ragged([random.integers(2, size=n) for n in lengths], y)
 
 
 def counted_in_all(one, batches):
@@ -173,8 +173,8 @@ def test_compute_is_matched_where_lengths_differ_and_labels_are_few(name, object
     model = Model(mixer, width=16, depth=1, causal=objective == "causal")
     pretrain = Stage(find("objectives", objective)(), Budget(steps=300), batch=8)
     finetune = Stage(CLASSIFY, Budget(steps=100), batch=8)
-    arms = usual_arms(task, Arms(model, pretrain, finetune, model, finetune))
-    matched, both = arms[TIED], arms[SPT]
+    arms = usual_arms(task, ArmRecipes(model, pretrain, finetune, model, finetune))
+    matched, both = arms[MATCHED], arms[SPT]
     real = [counted_in_all(prefix, 0) * prefix.last.budget.steps for prefix in both.prefixes()]
     steps = cost.plan(matched).steps
     assert steps * counted_in_all(matched, 0) == pytest.approx(sum(real), rel=0.01)
@@ -222,7 +222,9 @@ def test_flops_are_those_of_torchs_own_counter(name):
     targets = r.last.objective.make_targets(data.batch(torch.arange(2)), r.task.form, generator("cost"))
 
     def loss():
-        return r.last.objective.loss(net(targets.batch.inputs, targets.batch.valid), targets, r.task.form)
+        return r.last.objective.loss(
+            net(targets.batch.inputs, targets.batch.padding_mask), targets, r.task.form
+        )
 
     with FlopCounterMode(display=False, custom_mapping=flops._formulas()) as theirs:
         loss().backward()

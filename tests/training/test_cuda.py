@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.data.examples import Examples, generator
+from selfpretrain.data.dataset import SequenceDataset, generator
 from selfpretrain.data.rows import pack_rows
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.training.model import Model
@@ -59,7 +59,7 @@ def test_packed_sequences_live_on_the_device(random):
     out, ends = np.zeros(2 * rows.size, np.uint8), np.zeros(7, np.int64)
     used = pack_rows(rows, out, ends)
     starts = torch.from_numpy(np.concatenate([[0], ends[:-1]]))[None]
-    packed = Examples(
+    packed = SequenceDataset(
         torch.from_numpy(out[:used]), starts, torch.full((1, 7), 40), torch.zeros(7), packed=True
     )
     there = packed.resident("cuda")

@@ -22,7 +22,7 @@ from selfpretrain.runner import stage as running
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.events import listening
-from selfpretrain.training import loop
+from selfpretrain.training import trainer
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage
@@ -109,10 +109,10 @@ def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeyp
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(5)))
     (attempt,) = stage.attempts
-    kept = (attempt.path / loop.CHECKPOINT).read_bytes()
+    kept = (attempt.path / trainer.CHECKPOINT).read_bytes()
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(4)))
-    (attempt.path / loop.CHECKPOINT).write_bytes(kept)
+    (attempt.path / trainer.CHECKPOINT).write_bytes(kept)
     assert equal(weights(run(SPT, Workspace(tmp_path / "cut"))), weights(undisturbed))
     assert lines(stage.path) == lines(Workspace(tmp_path / "undisturbed").stage(SPT.upto(0)).path)
 
@@ -145,26 +145,26 @@ def test_a_truncated_checkpoint_is_named_with_what_to_do(tmp_path):
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path, stop=StopAfter(5)))
     (attempt,) = Workspace(tmp_path).stage(SPT.upto(0)).attempts
-    checkpoint = attempt.path / loop.CHECKPOINT
+    checkpoint = attempt.path / trainer.CHECKPOINT
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(StoreError, match=r"checkpoint.safetensors is damaged.*delete this one file"):
         run(SPT, Workspace(tmp_path))
 
 
 def lose_a_tensor(folder, tensors, state):
-    folder.save(loop.CHECKPOINT, {k: v for k, v in tensors.items() if k != "running"}, state)
+    folder.save(trainer.CHECKPOINT, {k: v for k, v in tensors.items() if k != "running"}, state)
 
 
 def lose_a_field(folder, tensors, state):
-    folder.save(loop.CHECKPOINT, tensors, state | {"another": 1})
+    folder.save(trainer.CHECKPOINT, tensors, state | {"another": 1})
 
 
 def reshape(folder, tensors, state):
-    folder.save(loop.CHECKPOINT, {k: v[None] for k, v in tensors.items()}, state)
+    folder.save(trainer.CHECKPOINT, {k: v[None] for k, v in tensors.items()}, state)
 
 
 def of_another_stage(folder, tensors, state):
-    folder.save(loop.CHECKPOINT, tensors, state | {"stage": "toys-attention-causal-0123456789"})
+    folder.save(trainer.CHECKPOINT, tensors, state | {"stage": "toys-attention-causal-0123456789"})
 
 
 def shorten_the_log(folder, tensors, state):
@@ -176,13 +176,13 @@ def test_no_stage_goes_on_from_what_it_did_not_leave(tmp_path, harm):
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path, stop=StopAfter(5)))
     (folder,) = Workspace(tmp_path).stage(SPT.upto(0)).attempts
-    harm(folder, *folder.load(loop.CHECKPOINT))
+    harm(folder, *folder.load(trainer.CHECKPOINT))
     with pytest.raises(
         StoreError, match=r"is damaged.*delete this one file, checkpoint\.safetensors"
     ) as caught:
         run(SPT, Workspace(tmp_path))
     assert len(str(caught.value).splitlines()) == 1
-    folder.drop(loop.CHECKPOINT)
+    folder.drop(trainer.CHECKPOINT)
     run(SPT, Workspace(tmp_path))
 
 
@@ -190,7 +190,7 @@ def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):
     run(SPT, Workspace(tmp_path))
     monkeypatch.setattr(running, "Fit", None)
     folder = run(SPT, Workspace(tmp_path))
-    assert not (folder / loop.CHECKPOINT).exists()
+    assert not (folder / trainer.CHECKPOINT).exists()
 
 
 def test_the_best_validation_score_decides(tmp_path):
@@ -205,7 +205,7 @@ def test_the_best_validation_score_decides(tmp_path):
 
 
 def test_patience_ends_early(tmp_path):
-    stage = Stage(Classify(), Budget(steps=60), Optim(lr=1e-9), evals=20, patience=3)
+    stage = Stage(Classify(), Budget(steps=60), Optim(lr=1e-9), evals=20, early_stopping_patience=3)
     assert result(run(replace(SPT, stages=(stage,)), Workspace(tmp_path)))["stopped"] == "patience"
 
 
@@ -317,7 +317,7 @@ def test_hours_end_a_stage_with_a_validation_and_its_best_weights(tmp_path):
 @pytest.mark.parametrize("evals", [30, 10])
 def test_a_plateau_lasts_epochs_however_often_it_is_validated(tmp_path, evals):
     """96 examples in batches of 32 are three steps, two epochs six; at this rate nothing gets better."""
-    optim = Optim(lr=1e-12, schedule="plateau", warmup=0.0, wait_epochs=2.0)
+    optim = Optim(lr=1e-12, schedule="plateau", warmup=0.0, plateau_wait_epochs=2.0)
     made = lines(run(supervised(budget=Budget(steps=30), evals=evals, optim=optim), Workspace(tmp_path)))
     best = next(line["step"] for line in made if line["kind"] == "val")
     course = {line["step"]: line["lr"] for line in made if line["kind"] == "train"}

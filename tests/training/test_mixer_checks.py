@@ -11,7 +11,9 @@ from torch import nn
 
 import toys
 from contract_toys import Faulty, Future
+from selfpretrain.api import comparison as compared
 from selfpretrain.cli import app
+from selfpretrain.config import spec
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext, Mixer
@@ -23,8 +25,6 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.spec import spec
-from selfpretrain.studies._running import comparison as compared
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.evaluate import evaluate
@@ -217,7 +217,7 @@ def test_batches_of_fixed_length_models_have_one_length():
     plain, fixed = (training_data(spt(m, Classify(), Model(m, WIDTH, 1))) for m in (S4D(), FNet()))
     rows = plain.longest.argsort()[:3]
     assert plain.batch(rows).inputs.shape[1] < fixed.batch(rows).inputs.shape[1] == toys.Majority().length
-    assert torch.equal(fixed.batch(rows).valid.sum(1), plain.lengths[0, rows])
+    assert torch.equal(fixed.batch(rows).padding_mask.sum(1), plain.lengths[0, rows])
     assert fixed.digests() == plain.digests()
 
 
@@ -271,8 +271,8 @@ class Adapter(nn.Module):
         super().__init__()
         self.layer, self.call = layer, call
 
-    def forward(self, x, valid=None):
-        return self.call(self.layer, x, valid)
+    def forward(self, x, padding_mask=None):
+        return self.call(self.layer, x, padding_mask)
 
 
 @spec
@@ -280,7 +280,7 @@ class Performer(Mixer):
     def build(self, place):
         peers = pytest.importorskip("performer_pytorch")
         layer = peers.SelfAttention(place.width, causal=place.causal, heads=2, dim_head=16)
-        return Adapter(layer, lambda peer, x, valid: peer(x, mask=valid))
+        return Adapter(layer, lambda peer, x, padding_mask: peer(x, mask=padding_mask))
 
 
 @spec
@@ -288,7 +288,7 @@ class Reformer(Mixer):
     def build(self, place):
         peers = pytest.importorskip("reformer_pytorch")
         layer = peers.LSHSelfAttention(place.width, heads=2, bucket_size=32, n_hashes=2, causal=place.causal)
-        return Adapter(layer, lambda peer, x, valid: peer(x, input_mask=valid))
+        return Adapter(layer, lambda peer, x, padding_mask: peer(x, input_mask=padding_mask))
 
 
 @spec
@@ -308,8 +308,8 @@ class HuggingFaceReformer(Mixer):
             hidden_dropout_prob=0.0,
         )
 
-        def call(peer, x, valid):
-            mask = None if valid is None else valid.long()
+        def call(peer, x, padding_mask):
+            mask = None if padding_mask is None else padding_mask.long()
             y = peer(inputs_embeds=x, attention_mask=mask).last_hidden_state
             return y[..., : place.width] + y[..., place.width :]
 

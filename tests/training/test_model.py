@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.data.schema import Classes, Form, Tokens, Values
+from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
@@ -15,7 +15,7 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.training.model import Model, sinusoids
 from selfpretrain.training.optim import Optim
 
-FORM = Form(Tokens(vocab=5), 10, Classes(("a", "b", "c")))
+FORM = SequenceSpec(Tokens(vocab=5), 10, Classes(("a", "b", "c")))
 GRAMMAR = ("embed.*", "blocks.*.mixer.*", "blocks.*.mlp.*", "blocks.*.norm[12].*", "norm.*", "head.*")
 COMBINATIONS = list(
     itertools.product(
@@ -50,20 +50,20 @@ def test_every_combination_ignores_padding(combination):
         causal=causal,
     )
     net = build(model)
-    x, valid = torch.randint(5, (2, 9)), torch.ones(2, 9, dtype=torch.bool)
-    valid[0, 6:] = False
-    other = torch.where(valid, x, (x + 1) % 5)
-    torch.testing.assert_close(net(x, valid), net(other, valid))
-    torch.testing.assert_close(net(x, valid)[:1], net(x[:1, :6]), atol=1e-5, rtol=1e-4)
+    x, padding_mask = torch.randint(5, (2, 9)), torch.ones(2, 9, dtype=torch.bool)
+    padding_mask[0, 6:] = False
+    other = torch.where(padding_mask, x, (x + 1) % 5)
+    torch.testing.assert_close(net(x, padding_mask), net(other, padding_mask))
+    torch.testing.assert_close(net(x, padding_mask)[:1], net(x[:1, :6]), atol=1e-5, rtol=1e-4)
     assert all(any(fnmatch.fnmatch(n, g) for g in GRAMMAR) for n, _ in net.named_parameters())
 
 
 def test_batch_norm_leaves_padding_out_of_its_statistics():
     net = build(Model(Attention(heads=2), 8, 1, norm="batch")).train()
-    x, valid = torch.randint(5, (4, 9)), torch.rand(4, 9) < 0.7
-    valid[:, 0] = True
-    other = torch.where(valid, x, (x + 1) % 5)
-    torch.testing.assert_close(net(x, valid), net(other, valid))
+    x, padding_mask = torch.randint(5, (4, 9)), torch.rand(4, 9) < 0.7
+    padding_mask[:, 0] = True
+    other = torch.where(padding_mask, x, (x + 1) % 5)
+    torch.testing.assert_close(net(x, padding_mask), net(other, padding_mask))
 
 
 def test_no_mlp_when_expand_is_zero():
@@ -71,7 +71,7 @@ def test_no_mlp_when_expand_is_zero():
 
 
 def test_two_views_make_one_answer_each():
-    form = Form(Tokens(vocab=5), 10, Classes(("a", "b", "c")), views=2)
+    form = SequenceSpec(Tokens(vocab=5), 10, Classes(("a", "b", "c")), views=2)
     assert build(Model(Attention(heads=2), 8), form)(torch.randint(5, (6, 10))).shape == (3, 3)
 
 
@@ -81,8 +81,8 @@ def test_heads(style):
 
 
 def test_values_are_standardised():
-    form = Form(Values(2, centre=(3.0, -1.0), spread=(2.0, 0.5)), 7, Classes(("a", "b")))
-    plain = Form(Values(2, centre=(0.0, 0.0), spread=(1.0, 1.0)), 7, Classes(("a", "b")))
+    form = SequenceSpec(Values(2, centre=(3.0, -1.0), spread=(2.0, 0.5)), 7, Classes(("a", "b")))
+    plain = SequenceSpec(Values(2, centre=(0.0, 0.0), spread=(1.0, 1.0)), 7, Classes(("a", "b")))
     x = torch.randn(2, 7, 2)
     scaled = x * torch.tensor([2.0, 0.5]) + torch.tensor([3.0, -1.0])
     model = Model(Attention(heads=2), 8)

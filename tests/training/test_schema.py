@@ -9,7 +9,7 @@ import pytest
 
 from selfpretrain import registry
 from selfpretrain.cli import app
-from selfpretrain.spec import describe, id_of
+from selfpretrain.config import id_of, to_dict
 from selfpretrain.training.schema import json_schema
 
 NAMES = ["amos-table-1", "coser-table-4"]
@@ -24,7 +24,7 @@ def schema() -> jsonschema.Draft202012Validator:
 
 def recipes(study: str) -> list[Any]:
     cells = registry.find("studies", study).at("small", 1).experiment("small").cells
-    return [json.loads(json.dumps(describe(cell.recipe))) for cell in cells]
+    return [json.loads(json.dumps(to_dict(cell.recipe))) for cell in cells]
 
 
 @pytest.mark.parametrize("study", NAMES)

@@ -11,14 +11,14 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import read_json
-from selfpretrain.training import source
+from selfpretrain.training import code_hash
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
 
 FILES = {
     "__init__.py": "",
     "mixer.py": "import numpy\nfrom torch import nn\nfrom selfpretrain.mixers.base import Mixer\n"
-    "from selfpretrain.spec import spec\nfrom .inner.scale import SCALE\nimport besides\n\n"
+    "from selfpretrain.config import spec\nfrom .inner.scale import SCALE\nimport besides\n\n"
     "@spec\nclass Scaled(Mixer):\n    def build(self, context):\n        from labpkg import late\n"
     "        return Layer()\n\n"
     "class Layer(nn.Module):\n    def forward(self, x, valid=None):\n        return SCALE * x\n",
@@ -50,7 +50,7 @@ def forget():
     for name in [name for name in sys.modules if name.partition(".")[0] in ("labpkg", "besides")]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    for cached in (source.text, source.digest, source._imports):
+    for cached in (code_hash.text, code_hash.digest, code_hash._imports):
         cached.cache_clear()
 
 
@@ -63,7 +63,7 @@ def recipe():
 
 def test_all_that_a_mixer_imports_of_its_own_counts(labpkg):
     before = fingerprint(recipe())
-    assert sorted(source.own_modules("labpkg.mixer")) == USED
+    assert sorted(code_hash.own_modules("labpkg.mixer")) == USED
     assert fingerprint(recipe()) == before
     for name in ("inner/scale.py", "inner/deepest.py", "late.py", "../besides.py"):
         (labpkg / name).write_text((labpkg / name).read_text() + "MORE = 1\n")
@@ -75,7 +75,7 @@ def test_all_that_a_mixer_imports_of_its_own_counts(labpkg):
 
 
 def test_modules_of_libraries_do_not_count():
-    assert source.own_modules("toys") == ["toys"]
+    assert code_hash.own_modules("toys") == ["toys"]
 
 
 def test_a_fingerprint_of_one_module_is_that_of_before():

@@ -12,21 +12,21 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.data.schema import Classes, Form, Values
+from selfpretrain.config import from_dict, to_dict
+from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.objectives._joint import Joint
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.spec import describe, revive
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
 from selfpretrain.training.run_dir import RunDir
-from selfpretrain.training.step import computing, prepare, usual_precision
+from selfpretrain.training.step import default_precision, precision_context, prepare
 from steps import MIXERS, TOKENS, apart, asked, data, gradients
 
 SAMPLE = ("s4d",)
@@ -58,11 +58,11 @@ def test_half_precision_is_close_forward_and_backward(name):
 
 
 def test_half_precision_leaves_what_blocks_add_to_alone():
-    form = Form(Values(channels=3), 24, Classes(("no", "yes")))
+    form = SequenceSpec(Values(channels=3), 24, Classes(("no", "yes")))
     network = Model(S4D(states=4), width=16).build(form, Classify().head(form, 16, "mean"))
     seen = []
     network.blocks[0].register_forward_pre_hook(lambda _, given: seen.append(given[0].dtype))
-    with computing("bf16", torch.device("cpu")):
+    with precision_context("bf16", torch.device("cpu")):
         answers = network(data(form).batch(torch.arange(4)).inputs)
     assert seen == [torch.float32]
     assert answers.dtype == torch.float32
@@ -72,7 +72,7 @@ def test_half_precision_leaves_what_blocks_add_to_alone():
 def test_parts_of_a_batch_add_up_to_it(name):
     loss, gradient = gradients(*asked(name), kind=torch.float64)
     for parts in (2, 4):
-        in_parts, of_parts = gradients(*asked(name), kind=torch.float64, accumulate=parts)
+        in_parts, of_parts = gradients(*asked(name), kind=torch.float64, grad_accumulation=parts)
         assert in_parts == pytest.approx(loss, rel=1e-12)
         assert apart(of_parts, gradient) < 1e-10
 
@@ -80,7 +80,7 @@ def test_parts_of_a_batch_add_up_to_it(name):
 @pytest.mark.parametrize("objective", [Classify(), Causal(), Joint(Classify(), Masked(0.3))], ids=repr)
 def test_parts_add_up_whatever_is_asked(objective):
     loss, gradient = gradients(Attention(), objective)
-    in_parts, of_parts = gradients(Attention(), objective, accumulate=2)
+    in_parts, of_parts = gradients(Attention(), objective, grad_accumulation=2)
     assert in_parts == pytest.approx(loss, rel=1e-6)
     assert apart(of_parts, gradient) < 1e-6
 
@@ -88,7 +88,7 @@ def test_parts_add_up_whatever_is_asked(objective):
 @every_mixer
 def test_activations_worked_out_again_change_nothing(name):
     loss, gradient = gradients(*asked(name))
-    again, of_again = gradients(*asked(name), recompute=True)
+    again, of_again = gradients(*asked(name), activation_checkpointing=True)
     assert again == loss
     assert torch.equal(of_again, gradient)
 
@@ -103,10 +103,10 @@ def counted(sizes):
 
 def test_activations_worked_out_again_take_less_memory():
     kept = {}
-    for recompute in (False, True):
-        sizes = kept[recompute] = []
+    for activation_checkpointing in (False, True):
+        sizes = kept[activation_checkpointing] = []
         with torch.autograd.graph.saved_tensors_hooks(counted(sizes), lambda x: x):
-            gradients(Attention(), Masked(0.3), recompute=recompute)
+            gradients(Attention(), Masked(0.3), activation_checkpointing=activation_checkpointing)
     assert sum(kept[True]) < 0.5 * sum(kept[False])
 
 
@@ -115,7 +115,7 @@ def test_dropout_is_the_same_when_activations_are_worked_out_again(tmp_path):
         toys.Majority(), Model(Attention(heads=2), 16, 2, dropout=0.3), (Stage(Masked(), Budget(steps=6)),)
     )
     plain, again = (
-        run(replace(recipe, stages=(replace(recipe.last, recompute=r),)), Workspace(tmp_path))
+        run(replace(recipe, stages=(replace(recipe.last, activation_checkpointing=r),)), Workspace(tmp_path))
         for r in (False, True)
     )
     a, b = (RunDir(folder).load("weights.safetensors")[0] for folder in (plain, again))
@@ -158,16 +158,16 @@ def test_blocks_are_close_when_they_are_compiled():
 def test_what_is_left_open_is_not_in_the_identity():
     stage = Stage(Classify(), Budget(steps=1))
     recipe = Recipe(toys.Majority(), Model(Attention()), (stage,))
-    plain = describe(recipe)["stages"][0]
+    plain = to_dict(recipe)["stages"][0]
     assert not {"precision", "compile", "accumulate", "recompute"} & set(plain)
     for change in ({"precision": "bf16"}, {"compile": True}, {"accumulate": 2}, {"recompute": True}):
         other = replace(recipe, stages=(replace(stage, **change),))
         assert fingerprint(other) != fingerprint(recipe)
-        assert revive(json.loads(json.dumps(describe(other))), trusted=("toys",)) == other
+        assert from_dict(json.loads(json.dumps(to_dict(other))), trusted=("toys",)) == other
 
 
 def test_a_stage_is_run_and_validated_as_its_recipe_says(tmp_path):
-    stage = Stage(Classify(), Budget(steps=4), precision="bf16", accumulate=2, batch=8)
+    stage = Stage(Classify(), Budget(steps=4), precision="bf16", grad_accumulation=2, batch=8)
     recipe = Recipe(toys.Majority(), Model(Attention(heads=2), 16, 1), (stage,))
     found = RunDir(run(recipe, Workspace(tmp_path))).read("result.json")
     plain = RunDir(
@@ -187,9 +187,9 @@ def test_says_what_a_stage_cannot_have():
     with pytest.raises(SpecError, match="not for compiled blocks"):
         prepare(network, replace(stage, precision="tf32", compile=True), torch.device("cuda"))
     with pytest.raises(SpecError, match="does not divide among 1 processes in 3 parts each"):
-        prepare(network, replace(stage, accumulate=3), cpu)
+        prepare(network, replace(stage, grad_accumulation=3), cpu)
     with pytest.raises(ValueError, match="leave out accumulate"):
-        Recipe(toys.Majority(), Model(Attention(), norm="batch"), (replace(stage, accumulate=2),))
+        Recipe(toys.Majority(), Model(Attention(), norm="batch"), (replace(stage, grad_accumulation=2),))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
@@ -197,12 +197,12 @@ def test_products_on_a_gpu_are_as_precise_as_asked_and_settings_come_back(precis
     parts = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
     before = [part.fp32_precision for part in parts]
     warned = pytest.warns() if precision == "bf16" else contextlib.nullcontext()
-    with warned, computing(precision, torch.device("cuda")):
+    with warned, precision_context(precision, torch.device("cuda")):
         seen = {part.fp32_precision for part in parts}
     assert seen == {"tf32" if precision == "tf32" else "ieee"}
     assert [part.fp32_precision for part in parts] == before
 
 
 def test_gpus_get_half_precision_where_nobody_chooses():
-    assert usual_precision("cuda:1") == "bf16"
-    assert usual_precision("cpu") == "fp32"
+    assert default_precision("cuda:1") == "bf16"
+    assert default_precision("cpu") == "fp32"

@@ -16,14 +16,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import toys
 from selfpretrain import registry
-from selfpretrain.data.examples import Examples, generator
-from selfpretrain.data.sampler import BatchSampler, Loader
-from selfpretrain.data.schema import Classes, Form, Reals, Tokens, Values
-from selfpretrain.mixers._pairs import Pairs
+from selfpretrain.data.dataloader import BatchSampler, PrefetchLoader
+from selfpretrain.data.dataset import SequenceDataset, generator
+from selfpretrain.data.spec import Classes, Reals, SequenceSpec, Tokens, Values
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.objectives._joint import Joint
+from selfpretrain.mixers.common.pairs import Pairs
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.objectives.regress import Regress
 from selfpretrain.training.evaluate import roomier
@@ -35,8 +35,8 @@ META = torch.device("meta")
 LENGTH = 136
 """More than a block of sparse patterns, and than a chunk of recurrences."""
 MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
-TOKENS = Form(Tokens(16), LENGTH, Classes(("no", "yes")))
-VALUES = Form(Values(channels=3, centre=(0.1, 0.2, 0.3), spread=(1.0, 2.0, 3.0)), LENGTH, Reals())
+TOKENS = SequenceSpec(Tokens(16), LENGTH, Classes(("no", "yes")))
+VALUES = SequenceSpec(Values(channels=3, centre=(0.1, 0.2, 0.3), spread=(1.0, 2.0, 3.0)), LENGTH, Reals())
 CONSTANTS = {torch.tensor, torch.as_tensor, torch.Tensor.new_tensor}
 
 
@@ -48,13 +48,13 @@ class Copies(TorchDispatchMode):
         self.found = found
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
-        answer = op(*args, **(kwargs or {}))
+        labels = op(*args, **(kwargs or {}))
         if op in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default):
             source = args[1] if op is torch.ops.aten.copy_.default else args[0]
             waits = not (kwargs or {}).get("non_blocking", False)
-            if source.device != answer.device and waits:
+            if source.device != labels.device and waits:
                 self.found.append(f"{op} of {tuple(source.shape)}")
-        return answer
+        return labels
 
 
 class Constants(TorchFunctionMode):
@@ -65,10 +65,10 @@ class Constants(TorchFunctionMode):
         self.found = found
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        answer = function(*args, **(kwargs or {}))
-        if function in CONSTANTS and answer.device == META:
+        labels = function(*args, **(kwargs or {}))
+        if function in CONSTANTS and labels.device == META:
             self.found.append(f"{function.__name__} of {args}")
-        return answer
+        return labels
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ def examples(form, even):
     answers = np.array([0, 1, 0, 1]) if isinstance(form.target, Classes) else np.arange(4.0)
     lengths = (LENGTH,) * 4 if even else (LENGTH, 100, LENGTH, 11)
     if isinstance(form.signal, Tokens):
-        return Examples.ragged([random.integers(16, size=n) for n in lengths], answers)
-    return Examples.ragged([random.random((n, 3), dtype=np.float32) for n in lengths], answers)
+        return SequenceDataset.ragged([random.integers(16, size=n) for n in lengths], answers)
+    return SequenceDataset.ragged([random.random((n, 3), dtype=np.float32) for n in lengths], answers)
 
 
 def step(mixer, objective, form, found, even=False, **how):
@@ -107,9 +107,9 @@ def step(mixer, objective, form, found, even=False, **how):
     data = examples(form, even)
     prepared(network)
     network = network.to(META)
-    network.recomputes = stage.recompute
+    network.activation_checkpointing = stage.activation_checkpointing
     optimizer = stage.optim.build(network, mixer.slow())
-    batches = Loader(data, BatchSampler(data.longest, 4, 0), META)
+    batches = PrefetchLoader(data, BatchSampler(data.longest, 4, 0), META)
     running, sums = torch.zeros(2, device=META), {}
     with Copies(found), Constants(found):
         optimizer.zero_grad(set_to_none=True)
@@ -199,7 +199,7 @@ def test_waiting_would_be_noticed(seen):
 def test_batches_that_are_prepared_ahead_are_those_of_their_steps():
     data = examples(TOKENS, even=False)
     order = BatchSampler(data.longest, 2, 0)
-    plain, ahead = (Loader(data, order, torch.device("cpu")) for _ in range(2))
+    plain, ahead = (PrefetchLoader(data, order, torch.device("cpu")) for _ in range(2))
     ahead.ahead = ThreadPoolExecutor(1)
     for step_number in (0, 1, 2, 7, 8):  # goes on from a checkpoint, too
         a, b = plain.batch(step_number), ahead.batch(step_number)

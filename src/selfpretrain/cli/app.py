@@ -108,7 +108,7 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
     """What is wrong with the fields of a spec, or what nobody has thought of; and the exit code."""
     import pydantic
 
-    from ..spec import explain
+    from ..config import explain
 
     if isinstance(error, pydantic.ValidationError):
         return f"error: {explain(error)}", SpecError.exit_code

@@ -65,7 +65,7 @@ def compare(
     quiet: flags.Quiet = False,
 ) -> None:
     """Compare training from scratch with self-pretraining, architecture by architecture."""
-    from ..studies import _running as running
+    from .. import api as running
     from ..system.progress import showing
     from .printing import content_of, print_json, show, warn_of_length
 

@@ -20,7 +20,7 @@ from .options import DataRoot, Json, Quiet, Set, assignments
 from .printing import print_json, say, show_facts, wide
 
 if TYPE_CHECKING:
-    from ..data.schema import Split
+    from ..data.spec import Split
     from ..tasks.base import Task
 
 app = typer.Typer(help="Get, prepare, import, show and check data.", no_args_is_help=True)
@@ -91,10 +91,10 @@ def get(
 @app.command()
 def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet: Quiet = False) -> None:
     """Prepare a task's examples now rather than when they are first used."""
-    from ..data.schema import SPLITS
+    from ..data.spec import SPLITS
     from ..report.format import quantity
     from ..system.events import duration
-    from ..tasks._prepared import Prepared
+    from ..tasks.common.stored import Prepared
 
     wanted, begin = _task(task, settings), time.monotonic()
     if not isinstance(wanted, Prepared):
@@ -163,9 +163,9 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Read every file of prepared and imported data and compare hashes; exit code 1 if one is damaged."""
-    from ..data.prepared import open_set, prepared_sets
+    from ..data.store import open_dataset, stored_datasets
 
-    places, wrong = prepared_sets(name), 0
+    places, wrong = stored_datasets(name), 0
     if not places:
         raise DataError(
             f"nothing called {name!r} is prepared or imported" if name else "there are no sets yet"
@@ -173,7 +173,7 @@ def verify(
     with showing(quiet):
         for place in places:
             try:
-                open_set(place, again=True)
+                open_dataset(place, again=True)
                 say(f"fine   {place}")
             except DamagedData as error:
                 wrong += 1
@@ -192,14 +192,14 @@ def resumable() -> Iterator[None]:
 
 def _task(name: str, settings: list[str] | None) -> "Task":
     """A task with settings, which may be written as for `spt compare`: task.train=500, or train=500."""
-    from ..spec import amended
+    from ..config import amended
 
     changes = {path.removeprefix("task."): value for path, value in assignments(settings).items()}
     return amended(resolve("tasks", name), changes)
 
 
 def _split(name: str) -> "Split":
-    from ..data.schema import SPLITS
+    from ..data.spec import SPLITS
 
     for split in SPLITS:
         if split == name:

@@ -13,7 +13,7 @@ from .options import DataRoot
 from .printing import say, show_facts
 
 if TYPE_CHECKING:
-    from ..data.prepared import PreparedSet
+    from ..data.store import StoredDataset
 
 SHOWN = 40
 """Classes whose counts are shown, at most."""
@@ -125,11 +125,11 @@ def _show(title: str, facts: dict[str, str], notes: list[str]) -> None:
         say(printable(f"note: {note}"))
 
 
-def _outcome(made: "PreparedSet") -> dict[str, str]:
+def _outcome(made: "StoredDataset") -> dict[str, str]:
     """Examples, lengths and labels of the set, by split."""
     import numpy as np
 
-    from ..data.schema import SPLITS, ClassSets, Reals, Tokens
+    from ..data.spec import SPLITS, ClassSets, Reals, Tokens
     from ..report.format import plural
 
     form, targets = made.form, made.whole.targets.numpy()

@@ -50,7 +50,7 @@ def _offered(shelf: str) -> dict[str, str]:
 
 def _settings(task: str) -> dict[str, Any]:
     """Settings of a comparison on a task, and what they are unless changed."""
-    from ..studies._running import comparison
+    from ..api import comparison
     from ..studies.compare import Compare
 
     study = comparison(task, ("attention",), None, 1, "small", {})

@@ -24,7 +24,7 @@ def take(
     data_root: DataRoot = None,
 ) -> None:
     """Make a model to use of one arm of a finished comparison."""
-    from ..estimators.taking import take as taken
+    from ..estimators.from_run import take as taken
 
     typer.echo(f"the model: {taken(experiment, (task, row, column, seed), tuple(trust or ())).save(output)}")
 
@@ -35,7 +35,7 @@ def show(model: ModelFolder) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from ..estimators.saving import card_of
+    from ..estimators.persistence import card_of
 
     Console().print(Markdown(card_of(model).split("---\n", 2)[2]))
 
@@ -52,10 +52,10 @@ def embed(
     """Write one vector per row of a file, as .npy; rows that are skipped are NaN."""
     import numpy as np
 
-    from ..estimators import asked, files, saving
+    from ..estimators import files, persistence, predict_input
 
-    estimator = saving.load(model, device, tuple(trust or ()))
-    rows = asked.open_file(new, estimator)
+    estimator = persistence.load(model, device, tuple(trust or ()))
+    rows = predict_input.open_file(new, estimator)
     found = files.readable(estimator, rows, skip_bad)
     vectors = np.full((found.given, estimator.predictor_.model.width), np.nan)
     vectors[found.rows] = estimator.transform(estimator.examples(found))
@@ -74,10 +74,10 @@ def export(
     trust: Trust = None,
 ) -> None:
     """Write a model for other programs, with any batch and length, and check its answers."""
-    from ..estimators import saving
-    from ..estimators.exporting import export as exported
+    from ..estimators import persistence
+    from ..estimators.export import export as exported
 
-    difference = exported(saving.load(model, "cpu", tuple(trust or ())), output, length)
+    difference = exported(persistence.load(model, "cpu", tuple(trust or ())), output, length)
     typer.echo(f"its answers differ by at most {difference:.1e} from the network's: {output}")
 
 
@@ -89,6 +89,6 @@ def push(
     trust: Trust = None,
 ) -> None:
     """Publish a model on the Hugging Face hub, with its card."""
-    from ..estimators import hub, saving
+    from ..estimators import hub, persistence
 
-    typer.echo(hub.push(saving.load(model, "cpu", tuple(trust or ())), name, private))
+    typer.echo(hub.push(persistence.load(model, "cpu", tuple(trust or ())), name, private))

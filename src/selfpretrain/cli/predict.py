@@ -27,11 +27,11 @@ def predict(
     trust: Trust = None,
 ) -> None:
     """Answer every row of a file, in its order, with probabilities and whatever else stood in the row."""
-    from ..estimators import asked, files, saving
+    from ..estimators import files, persistence, predict_input
 
-    estimator = saving.load(model, device, tuple(trust or ()))
+    estimator = persistence.load(model, device, tuple(trust or ()))
     estimator.longer = longer
-    rows = asked.open_file(new, estimator)
+    rows = predict_input.open_file(new, estimator)
     without = files.answer(estimator, rows, output, skip_bad)
     left = f", {without:,} without an answer (see column problem)" if without else ""
     typer.echo(f"{len(rows.rows):,} rows{left}: {output}")

@@ -24,9 +24,9 @@ def run_recipe(
     quiet: Quiet = False,
 ) -> None:
     """Run one recipe, all its stages, and print the scores."""
+    from ..config import from_dict
     from ..runner.run import run_recipes
     from ..runner.workspace import at_work
-    from ..spec import revive
     from ..system.files import read_json
     from ..training.recipe import Recipe
 
@@ -35,7 +35,7 @@ def run_recipe(
     plain = read_json(recipe, edited=True)
     plain.pop("format", None)
     try:
-        revived = revive(plain, tuple(trust or ()))
+        revived = from_dict(plain, tuple(trust or ()))
     except RecursionError as error:
         raise SpecError(f"{recipe} is nested too deeply to be a recipe") from error
     if not isinstance(revived, Recipe):

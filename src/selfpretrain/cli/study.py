@@ -17,8 +17,8 @@ from .printing import content_of, print_json, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..api import Request
     from ..runner.workspace import Workspace
-    from ..studies._running import Request
     from .printing import Outcome
 
 app = typer.Typer()
@@ -64,7 +64,7 @@ def study(
     quiet: flags.Quiet = False,
 ) -> None:
     """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
-    from ..studies._running import Request, asked, carry_out, carry_out_later, foreseen, planning
+    from ..api import Request, asked, carry_out, carry_out_later, foreseen, planning
 
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)
     at, changed = flags.scale_of(scale), flags.assignments(settings)

@@ -18,7 +18,7 @@ from ..errors import DamagedData, DataError, ForeignRun
 from ..system.events import progress
 from ..system.files import Json, read_json, replacing
 from . import paths
-from .schema import SPLITS, ClassSets, Form, Reals, Tokens
+from .spec import SPLITS, ClassSets, Reals, SequenceSpec, Tokens
 
 MEMORY = "verified.json"
 KINDS = {"starts": "i8", "lengths": "i8", "split": "i1", "groups": "i8"}
@@ -62,12 +62,12 @@ def seal(meta: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def contradiction(form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
+def contradiction(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
     """What contradicts what in the arrays of a set, in words; empty if nothing does."""
     return _wrong_shape(form, meta, flat, columns) or next(_wrong_values(form, meta, flat, columns), "")
 
 
-def _wrong_shape(form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
+def _wrong_shape(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
     if lacking := {"starts", "lengths", "targets", "split"} - set(columns):
         return f"there is no {min(lacking)}"
     for name, column in columns.items():
@@ -85,7 +85,9 @@ def _wrong_shape(form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns:
     return ""
 
 
-def _wrong_values(form: Form, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> Iterator[str]:
+def _wrong_values(
+    form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns
+) -> Iterator[str]:
     starts, lengths, targets = columns["starts"], columns["lengths"], columns["targets"]
     if not meta["rows"]:
         return
@@ -141,7 +143,7 @@ def remember(folder: Path, looks: Mapping[str, list[int | str]]) -> None:
         temporary.write_text(json.dumps(looks))
 
 
-def tokens_fit(form: Form, flat: np.ndarray, meta: Mapping[str, Any]) -> bool:
+def tokens_fit(form: SequenceSpec, flat: np.ndarray, meta: Mapping[str, Any]) -> bool:
     """Return whether every symbol is one of the vocabulary, or of what val and test hold beyond it."""
     if meta["packed"] or not isinstance(form.signal, Tokens):
         return True

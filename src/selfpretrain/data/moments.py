@@ -7,8 +7,8 @@ import numpy as np
 from torch import Tensor
 
 from ..errors import DataError
-from .examples import Examples
-from .schema import Form, Reals, Tokens, Values
+from .dataset import SequenceDataset
+from .spec import Reals, SequenceSpec, Tokens, Values
 
 BLOCK = 1 << 20
 """Positions that are looked at together."""
@@ -18,7 +18,7 @@ Spans = list[tuple[int, int, int]]
 """Stretches of positions where a channel is nowhere known: first, last + 1, channel."""
 
 
-def measured(form: Form, train: Examples, unknown: Spans | None = None) -> Form:
+def measured(form: SequenceSpec, train: SequenceDataset, unknown: Spans | None = None) -> SequenceSpec:
     """Return the form as the training examples show it.
 
     Length and names of classes stay: they say what there can be. So does the range of quantised values.
@@ -41,7 +41,7 @@ def scaled(target: Reals, targets: np.ndarray) -> Reals:
     return replace(target, centre=float(known.mean()), spread=spread if spread > 0 else 1.0)
 
 
-def readable(examples: Examples, form: Form) -> Examples:
+def readable(examples: SequenceDataset, form: SequenceSpec) -> SequenceDataset:
     """Return examples in which a symbol beyond those of training counts as the greatest of them."""
     if not isinstance(form.signal, Tokens) or int(examples.flat.max()) < form.signal.vocab:
         return examples
@@ -68,7 +68,7 @@ def spans_without_value(flat: np.ndarray) -> Spans:
     return found
 
 
-def _signal(form: Form, train: Examples, unknown: Spans) -> Tokens | Values:
+def _signal(form: SequenceSpec, train: SequenceDataset, unknown: Spans) -> Tokens | Values:
     signal, flat = form.signal, train.flat.numpy()
     if isinstance(signal, Tokens) and signal.vocab == BYTES:
         return signal
@@ -81,7 +81,7 @@ def _signal(form: Form, train: Examples, unknown: Spans) -> Tokens | Values:
     return replace(found, levels=signal.levels, low=signal.low, high=signal.high)
 
 
-def _stretches(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
+def _stretches(examples: SequenceDataset) -> tuple[np.ndarray, np.ndarray]:
     """Return the lengths of stretches of the flat tensor, and whether examples hold them."""
     edges = np.zeros(len(examples.flat) + 1, dtype=np.int64)
     np.add.at(edges, examples.starts.numpy().reshape(-1), 1)

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from ..errors import DataError, SpecError, nearest
-from .examples import Examples
-from .schema import SPLITS
+from .dataset import SequenceDataset
+from .spec import SPLITS
 
 SHARES = (0.70, 0.15, 0.15)
 """Parts of train, val and test where a file does not say which example is in which split."""
@@ -52,7 +52,7 @@ def strata_of(targets: np.ndarray) -> np.ndarray:
     return targets if one else np.zeros(len(targets), dtype=np.int64)
 
 
-def budget(examples: Examples, labels: int | None) -> Examples:
+def budget(examples: SequenceDataset, labels: int | None) -> SequenceDataset:
     """The same examples, of which only ``labels`` keep their label: stratified, and nested in larger budgets.
 
     Raises:

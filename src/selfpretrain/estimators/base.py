@@ -14,29 +14,29 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ..data.examples import Examples
+from ..api import Request, carry_out
+from ..data.dataset import SequenceDataset
 from ..data.moments import moments, scaled, spans_without_value
-from ..data.prepared import PreparedSet
-from ..data.schema import Form, Reals, Signal, Target, Tokens
+from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
+from ..data.store import StoredDataset
 from ..errors import SpecError, StageFailed
 from ..report.results import ExperimentResults
-from ..runner.results import InFolders
+from ..runner.experiment_dir import InFolders
 from ..runner.run import run_recipes
-from ..studies._running import Request, carry_out
 from ..studies.compare import Compare
 from ..system.files import Json
 from ..tasks.base import Task, load_task
 from ..training import evaluate
-from . import sequences
+from . import inputs
 from .annotations import Annotations
-from .given import facts, hold, thirds
+from .in_memory import facts, hold, thirds
+from .inputs import Sequences
 from .predictor import MEMORY, Predictor
 from .scores import Score
-from .sequences import Sequences
 from .settings import EstimatorSettings, halved
 
 if TYPE_CHECKING:
-    from .explanation import Explanation
+    from .occlusion import Explanation
 
 E = TypeVar("E", bound="SequenceEstimator")
 ESTIMATORS = {
@@ -109,7 +109,7 @@ class SequenceEstimator(EstimatorSettings):
 
     def save(self, folder: str | Path) -> Path:
         """Write the model into a folder: safetensors, JSON and a card."""
-        from .saving import save
+        from .persistence import save
 
         check_is_fitted(self)
         return save(self, folder)
@@ -121,19 +121,19 @@ class SequenceEstimator(EstimatorSettings):
         Raises:
             SpecError: if it is of another kind.
         """
-        from .saving import load
+        from .persistence import load
 
         return _checked(load(folder, device, trust), cls, folder)
 
     def explain(self, X: Any, shape: tuple[int, int] | None = None) -> "list[Explanation]":
         """How much every position contributed to the answers, with a picture; see ``explaining.explain``."""
-        from .explaining import explain
+        from .explain import explain
 
         return explain(self, X, shape)
 
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Write the model as ``.onnx`` or ``.pt2`` of torch.export, see ``exporting.export``."""
-        from .exporting import export
+        from .export import export
 
         check_is_fitted(self)
         return export(self, path, length)
@@ -188,7 +188,7 @@ class SequenceEstimator(EstimatorSettings):
         """(n, ...) labels as numbers, and what they are."""
         raise NotImplementedError
 
-    def table(self, data: Examples) -> dict[str, list[Any]]:
+    def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """The columns that a file of answers gets, with an entry for every example.
 
         Raises:
@@ -196,7 +196,7 @@ class SequenceEstimator(EstimatorSettings):
         """
         raise SpecError("this model predicts nothing: spt model embed gives the vectors of its sequences")
 
-    def _adopt(self, form: Form) -> None:
+    def _adopt(self, form: SequenceSpec) -> None:
         """Take the classes of a task for one's own.
 
         Raises:
@@ -221,22 +221,22 @@ class SequenceEstimator(EstimatorSettings):
     # From X to sequences.
 
     def _read(self, X: Any, reset: bool) -> Sequences:
-        rows = sequences.as_rows(X)
+        rows = inputs.as_rows(X)
         if isinstance(rows, list):
-            return sequences.read(rows, self.signal)
+            return inputs.read(rows, self.signal)
         how = {"ensure_all_finite": "allow-nan", "dtype": "numeric"}
         if getattr(rows, "ndim", 2) == 3:  # neither length nor channels are features of scikit-learn's kind
-            return sequences.read(check_array(rows, allow_nd=True, **how), self.signal)
-        return sequences.read(validate_data(self, rows, reset=reset, **how), self.signal)
+            return inputs.read(check_array(rows, allow_nd=True, **how), self.signal)
+        return inputs.read(validate_data(self, rows, reset=reset, **how), self.signal)
 
-    def _usable(self, X: Any) -> Examples:
+    def _usable(self, X: Any) -> SequenceDataset:
         """The examples that are asked about: of a task those held out for the test.
 
         Raises:
             DataError: naming those that cannot be used.
         """
         check_is_fitted(self)
-        if isinstance(X, Examples):  # found usable before
+        if isinstance(X, SequenceDataset):  # found usable before
             return X
         if isinstance(X, str | Task):
             return evaluate.held_out(load_task(X) if isinstance(X, str) else X)
@@ -253,7 +253,7 @@ class SequenceEstimator(EstimatorSettings):
             _warn(f"{said} of the longest one in training; longer='refuse' makes that an error")
         return found
 
-    def examples(self, found: Sequences) -> Examples:
+    def examples(self, found: Sequences) -> SequenceDataset:
         """What ``readable`` found, to be asked about; every method takes it for X."""
         return found.examples(self.predictor_.form.signal, np.full(len(found.rows), -1, dtype=np.int64))
 
@@ -261,7 +261,7 @@ class SequenceEstimator(EstimatorSettings):
 
     def _given(self, found: Sequences, target: Target, annotations: Annotations, X_unlabelled: Any) -> Task:
         if X_unlabelled is not None:
-            found = sequences.joined(found, self._read(X_unlabelled, reset=False).sound())
+            found = inputs.joined(found, self._read(X_unlabelled, reset=False).sound())
         annotations = annotations.extended(len(found.rows))
         kept = annotations.counted  # an example of weight zero is as good as not there
         found, annotations = found.take(kept), annotations.take(kept)
@@ -276,7 +276,7 @@ class SequenceEstimator(EstimatorSettings):
             target = scaled(target, annotations.targets[split == 0])
         unknown = spans_without_value(found.flat) if found.kind == "values" else []
         about = {"about": {"unknown": unknown}, "weights": annotations.weights}
-        self._data = PreparedSet(Form(signal, length, target), about, examples, split)
+        self._data = StoredDataset(SequenceSpec(signal, length, target), about, examples, split)
         return hold(self._data)
 
     def _taken_in(self, X: Any, y: Any, groups: Any, sample_weight: Any, X_unlabelled: Any) -> Task:
@@ -317,7 +317,7 @@ class SequenceEstimator(EstimatorSettings):
 def _signal(found: Sequences, train: np.ndarray) -> Signal:
     if found.kind == "values":
         return moments(iter([found.flat]), found.lengths, train)
-    return Tokens(sequences.BYTES if found.kind == "text" else int(found.flat.max()) + 1)
+    return Tokens(inputs.BYTES if found.kind == "text" else int(found.flat.max()) + 1)
 
 
 def _checked(found: SequenceEstimator, kind: type[E], where: str | Path) -> E:

@@ -2,8 +2,8 @@
 
 from jinja2 import Environment, StrictUndefined
 
+from ..config import is_ours
 from ..errors import printable
-from ..spec import is_ours
 from ..system.files import Json
 
 TEXT = """\

@@ -9,18 +9,18 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.metrics import confusion_matrix
 
-from ..data.examples import Examples
-from ..data.schema import Classes, Target
+from ..data.dataset import SequenceDataset
+from ..data.spec import Classes, Target
 from ..errors import SpecError
 from ..objectives.classify import Classify
-from ..studies.recipes.arms import Arms
+from ..studies.recipes.arms import ArmRecipes
 from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator, refuse_missing
+from .inputs import Sequences
 from .labels import classes_of, codes_of, weights_of
 from .reliability import Reliability
 from .scores import Score, bootstrap, class_measures
-from .sequences import Sequences
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -66,12 +66,12 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         """How often answers are right, by how sure the model is of them; ``picture`` draws it."""
         return Reliability.of(*self._answered(X, y))
 
-    def table(self, data: Examples) -> dict[str, list[Any]]:
+    def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """What a file of answers says: the most probable class, and every probability."""
-        chances = self.predictor_.probabilities(data)
+        probabilities = self.predictor_.probabilities(data)
         names = [f"p({name})" for name in self.classes_]
-        best = self.classes_[chances.argmax(1)].tolist()
-        return {"prediction": best} | dict(zip(names, chances.T.tolist(), strict=True))
+        best = self.classes_[probabilities.argmax(1)].tolist()
+        return {"prediction": best} | dict(zip(names, probabilities.T.tolist(), strict=True))
 
     def note_scores(self, task: Task) -> None:
         """Take down what the model scores on the test split of a task, and its reliability there."""
@@ -92,7 +92,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
             raise SpecError(f"y holds {one}; there must be two classes or more to tell apart")
         return targets, Classes(tuple(map(str, self.classes_)))
 
-    def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
+    def _stages(self, arms: ArmRecipes, task: Task) -> tuple[Stage, ...]:
         *before, last = super()._stages(arms, task)
         weights = self._class_weights(task)
         return (*before, replace(last, objective=Classify(weights=weights, smoothing=self.label_smoothing)))

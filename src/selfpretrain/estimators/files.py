@@ -8,15 +8,15 @@ from typing import Any
 
 from ..data.importing.importer import plan_import, take_in
 from ..data.importing.options import ImportOptions
-from ..data.schema import Form
+from ..data.spec import SequenceSpec
 from ..errors import DataError, SpecError
 from ..system import files
 from ..tasks.base import Task, load_task
-from .asked import Asked, reading_of
 from .base import ESTIMATORS, SequenceEstimator
-from .given import hold
-from .saving import KINDS
-from .sequences import Sequences, complaint, read
+from .in_memory import hold
+from .inputs import Sequences, complaint, read
+from .persistence import KINDS
+from .predict_input import Asked, reading_of
 
 
 def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> SequenceEstimator:
@@ -43,7 +43,7 @@ def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> Seq
     return estimator
 
 
-def _for(form: Form, settings: Mapping[str, Any]) -> SequenceEstimator:
+def _for(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
     kind = KINDS[ESTIMATORS[form.target.kind]]
     known = {field.name for field in fields(kind)}
     for name, value in settings.items():

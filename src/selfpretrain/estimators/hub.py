@@ -5,7 +5,7 @@ from typing import Any
 
 from ..errors import SpecError, StoreError
 from .base import SequenceEstimator
-from .saving import load, save
+from .persistence import load, save
 
 
 def _library() -> Any:

@@ -7,18 +7,18 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import ClassifierMixin, TransformerMixin
 
-from ..data.examples import Examples
-from ..data.schema import ClassSets, Target
+from ..data.dataset import SequenceDataset
+from ..data.spec import ClassSets, Target
 from ..errors import SpecError
 from ..objectives.multilabel import Multilabel
-from ..studies.recipes.arms import Arms
+from ..studies.recipes.arms import ArmRecipes
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator, refuse_missing
+from .inputs import Sequences
 from .labels import indicators, sets_of, weights_of
 from .scores import Score, bootstrap, measures_of_class, set_measures
-from .sequences import Sequences
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -63,18 +63,18 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
 
     def by_class(self, X: Any, y: Any = None, *, draws: int = 200) -> dict[Any, dict[str, Score]]:
         """F1, AUROC and average precision of every class."""
-        right, chances = self._answered(X, y)
+        right, probabilities = self._answered(X, y)
         return {
-            label: bootstrap(measures_of_class, (right[:, k], chances[:, k]), None, draws)
+            label: bootstrap(measures_of_class, (right[:, k], probabilities[:, k]), None, draws)
             for k, label in enumerate(self.classes_.tolist())
         }
 
-    def table(self, data: Examples) -> dict[str, list[Any]]:
+    def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """What a file of answers says: the labels, separated by semicolons, and every probability."""
-        chances = self.predictor_.probabilities(data)
-        told = [";".join(map(str, self.classes_[row > 0.5])) for row in chances]
+        probabilities = self.predictor_.probabilities(data)
+        told = [";".join(map(str, self.classes_[row > 0.5])) for row in probabilities]
         names = [f"p({name})" for name in self.classes_]
-        return {"prediction": told} | dict(zip(names, chances.T.tolist(), strict=True))
+        return {"prediction": told} | dict(zip(names, probabilities.T.tolist(), strict=True))
 
     def note_scores(self, task: Task) -> None:
         """Take down what the model scores on the test split of a task, as a whole and class by class."""
@@ -95,7 +95,7 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
             raise SpecError("y holds no label; there must be some to learn from")
         return targets, ClassSets(tuple(map(str, self.classes_)))
 
-    def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
+    def _stages(self, arms: ArmRecipes, task: Task) -> tuple[Stage, ...]:
         *before, last = super()._stages(arms, task)
         train = task.load("train")
         there = (train.targets[train.labelled] > 0).double().mean(0).clamp(min=1e-6)

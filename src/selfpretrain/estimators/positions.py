@@ -7,17 +7,17 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from ..data.examples import Examples
-from ..data.schema import PositionClasses, Target
+from ..data.dataset import SequenceDataset
+from ..data.spec import PositionClasses, Target
 from ..errors import SpecError
-from ..objectives.segment import Segment
-from ..studies.recipes.arms import Arms
+from ..objectives.token_classify import TokenClassify
+from ..studies.recipes.arms import ArmRecipes
 from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator, refuse_missing
+from .inputs import Sequences
 from .labels import positions_of, weights_of
 from .scores import Score, bootstrap, position_counts, position_measures
-from .sequences import Sequences
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -40,7 +40,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
 
     def predict(self, X: Any) -> list[np.ndarray]:
         """For every sequence (length,) the most probable class of every position."""
-        return [self.classes_[chances.argmax(1)] for chances in self.predict_proba(X)]
+        return [self.classes_[probabilities.argmax(1)] for probabilities in self.predict_proba(X)]
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy over all positions; of a task, by its name, on its test split."""
@@ -50,9 +50,11 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
         """Accuracy, plain and balanced, macro F1, MCC and log loss over positions."""
         return bootstrap(position_measures, self._answered(X, y), self._groups_of(X, groups), draws)
 
-    def table(self, data: Examples) -> dict[str, list[Any]]:
+    def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """What a file of answers says: the class of every position, separated by spaces."""
-        each = (self.classes_[chances.argmax(1)] for chances in self.predictor_.at_positions(data))
+        each = (
+            self.classes_[probabilities.argmax(1)] for probabilities in self.predictor_.at_positions(data)
+        )
         return {"prediction": [" ".join(map(str, row)) for row in each]}
 
     def _answered(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -71,10 +73,10 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
             raise SpecError(f"y holds {len(self.classes_)} classes; there must be two or more to tell apart")
         return targets, PositionClasses(tuple(map(str, self.classes_)))
 
-    def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
+    def _stages(self, arms: ArmRecipes, task: Task) -> tuple[Stage, ...]:
         *before, last = super()._stages(arms, task)
         known = task.load("train").targets.numpy()
         counts = np.bincount(known[known >= 0], minlength=len(self.classes_)).clip(min=1)
         balanced = (counts.sum() / (len(counts) * counts)).tolist()
         weights = weights_of(self.class_weight, self.classes_, balanced)
-        return (*before, replace(last, objective=Segment(weights=weights)))
+        return (*before, replace(last, objective=TokenClassify(weights=weights)))

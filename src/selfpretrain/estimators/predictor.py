@@ -9,10 +9,10 @@ import torch
 from scipy.special import expit, softmax
 from torch import Tensor
 
-from ..data.examples import Batch, Examples
-from ..data.schema import Form
-from ..objectives._heads import pool
+from ..data.dataset import Batch, SequenceDataset
+from ..data.spec import SequenceSpec
 from ..objectives.base import Objective
+from ..objectives.common.heads import pool
 from ..training.evaluate import POSITIONS
 from ..training.model import Model, Network
 
@@ -35,7 +35,7 @@ class Predictor:
 
     model: Model
     objective: Objective  # of the last stage
-    form: Form
+    form: SequenceSpec
     networks: tuple[Network, ...]
     temperature: float = 1.0  # what logits are divided by
 
@@ -45,11 +45,11 @@ class Predictor:
             network.to(device)
         return self
 
-    def outputs(self, data: Examples) -> np.ndarray:
+    def outputs(self, data: SequenceDataset) -> np.ndarray:
         """(members, n, K) what heads answer, in double precision."""
         return np.stack([_run(_answers, network, self._padded(data)) for network in self.networks])
 
-    def probabilities(self, data: Examples) -> np.ndarray:
+    def probabilities(self, data: SequenceDataset) -> np.ndarray:
         """(n, K) of the classes, averaged over the members."""
         return self.averaged(self.outputs(data))
 
@@ -65,32 +65,36 @@ class Predictor:
         """What it answers."""
         return ANSWERS[self.form.target.kind] if self.objective.labelled else "vectors"
 
-    def at_positions(self, data: Examples) -> list[np.ndarray]:
+    def at_positions(self, data: SequenceDataset) -> list[np.ndarray]:
         """The probabilities (L, K) at every position of every sequence, averaged over the members."""
 
         def answers(network: Network, batch: Batch) -> Tensor:
-            return network(batch.inputs, batch.valid).unflatten(0, batch.inputs.shape[:2])
+            return network(batch.inputs, batch.padding_mask).unflatten(0, batch.inputs.shape[:2])
 
         each = [_by_sequence(answers, network, self._padded(data)) for network in self.networks]
         return [self.averaged(np.stack(members)) for members in zip(*each, strict=True)]
 
-    def embeddings(self, data: Examples) -> np.ndarray:
+    def embeddings(self, data: SequenceDataset) -> np.ndarray:
         """(n, D) pooled vectors of the first member, as its head sees them."""
 
         def pooled(network: Network, batch: Batch) -> Tensor:
-            return pool(network.features(batch.inputs, batch.valid), batch.valid, self.model.pooling)
+            return pool(
+                network.features(batch.inputs, batch.padding_mask), batch.padding_mask, self.model.pooling
+            )
 
         return _run(pooled, self.networks[0], self._padded(data))
 
-    def positions(self, data: Examples) -> list[np.ndarray]:
+    def positions(self, data: SequenceDataset) -> list[np.ndarray]:
         """A vector (L, D) for every position of every sequence, of the first member."""
-        return _by_sequence(lambda n, b: n.features(b.inputs, b.valid), self.networks[0], self._padded(data))
+        return _by_sequence(
+            lambda n, b: n.features(b.inputs, b.padding_mask), self.networks[0], self._padded(data)
+        )
 
-    def _padded(self, data: Examples) -> Examples:
+    def _padded(self, data: SequenceDataset) -> SequenceDataset:
         return replace(data, padded=self.form.length) if self.model.mixer.fixed_length else data
 
 
-def _by_sequence(ask: "Ask", network: Network, data: Examples) -> list[np.ndarray]:
+def _by_sequence(ask: "Ask", network: Network, data: SequenceDataset) -> list[np.ndarray]:
     """Of answers (B, L, K) those of the real positions of every sequence."""
     found: dict[int, np.ndarray] = {}
     for rows, batch in data.batches(_size(data)):
@@ -100,13 +104,13 @@ def _by_sequence(ask: "Ask", network: Network, data: Examples) -> list[np.ndarra
 
 
 def _answers(network: Network, batch: Batch) -> Tensor:
-    return network(batch.inputs, batch.valid)
+    return network(batch.inputs, batch.padding_mask)
 
 
 Ask = Callable[[Network, Batch], Tensor]
 
 
-def _run(ask: Ask, network: Network, data: Examples) -> np.ndarray:
+def _run(ask: Ask, network: Network, data: SequenceDataset) -> np.ndarray:
     """(n, K) in the order of the examples; once with batches of half the size, where memory ends."""
     size = _size(data)
     try:
@@ -117,7 +121,7 @@ def _run(ask: Ask, network: Network, data: Examples) -> np.ndarray:
         return _in_batches(ask, network, data, size // 2)
 
 
-def _in_batches(ask: Ask, network: Network, data: Examples, size: int) -> np.ndarray:
+def _in_batches(ask: Ask, network: Network, data: SequenceDataset, size: int) -> np.ndarray:
     parts, order = [], []
     for rows, batch in data.batches(size):
         parts.append(_asked(ask, network, batch))
@@ -134,5 +138,5 @@ def _asked(ask: Ask, network: Network, batch: Batch) -> Tensor:
     return ask(network, batch.to(device)).double().cpu()
 
 
-def _size(data: Examples) -> int:
+def _size(data: SequenceDataset) -> int:
     return max(1, min(MOST_ROWS, POSITIONS // int(data.longest.max())))

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from ..data.schema import Form, Reals, Target
+from ..data.spec import Reals, SequenceSpec, Target
 from ..errors import SpecError
-from ..studies.recipes.arms import Arms
+from ..studies.recipes.arms import ArmRecipes
 from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator
-from .sequences import Sequences
+from .inputs import Sequences
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -22,10 +22,10 @@ class SequencePretrainer(TransformerMixin, SequenceEstimator):  # type: ignore[m
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         return np.full(len(found.rows), np.nan, dtype=np.float32), Reals()
 
-    def _adopt(self, form: Form) -> None:
+    def _adopt(self, form: SequenceSpec) -> None:
         """Take a task as it is; its labels are not looked at."""
 
-    def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
+    def _stages(self, arms: ArmRecipes, task: Task) -> tuple[Stage, ...]:
         if not self.objective:
             raise SpecError("SequencePretrainer needs an objective, e.g. masked")
         return (arms.pretrain,)

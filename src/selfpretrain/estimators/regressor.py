@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin, TransformerMixin
 
-from ..data.examples import Examples
-from ..data.schema import Reals, Target
+from ..data.dataset import SequenceDataset
+from ..data.spec import Reals, Target
 from ..errors import DataError
 from ..tasks.base import Task
 from .base import SequenceEstimator, refuse_missing
+from .inputs import Sequences
 from .labels import numbers_of
 from .scores import Score, bootstrap, real_measures
-from .sequences import Sequences
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -39,7 +39,7 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
         answers = np.asarray(y, dtype=np.float64), given
         return bootstrap(real_measures, answers, self._groups_of(X, groups), draws)
 
-    def table(self, data: Examples) -> dict[str, list[Any]]:
+    def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """What a file of answers says: the number."""
         return {"prediction": self.predict(data).tolist()}
 

@@ -57,7 +57,7 @@ def real_measures(right: np.ndarray, given: np.ndarray) -> dict[str, float]:
 
 def set_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     """Measures of probabilities (n, K) that each of K classes belongs to an example, where ``right`` is 1."""
-    told, chances = probabilities > 0.5, probabilities.clip(1e-15, 1 - 1e-15)
+    told, probabilities = probabilities > 0.5, probabilities.clip(1e-15, 1 - 1e-15)
     both, here = told.sum(0) + right.sum(0), [0 < column.sum() < len(right) for column in right.T]
     f1 = 2 * (told & (right > 0)).sum(0) / both.clip(min=1)
     each = [measures_of_class(right[:, k], probabilities[:, k]) for k in np.flatnonzero(here)]
@@ -67,19 +67,21 @@ def set_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
         "exact match": float((told == (right > 0)).all(1).mean()),
         "AUROC": float(np.mean([one["AUROC"] for one in each])) if each else np.nan,
         "average precision": float(np.mean([one["average precision"] for one in each])) if each else np.nan,
-        "log loss": float(-np.log(np.where(right > 0, chances, 1 - chances)).mean()),
+        "log loss": float(-np.log(np.where(right > 0, probabilities, 1 - probabilities)).mean()),
     }
 
 
-def measures_of_class(right: np.ndarray, chances: np.ndarray) -> dict[str, float]:
+def measures_of_class(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     """Measures of one class: probabilities (n,) that it belongs to an example, where ``right`` is 1."""
-    told, there = chances > 0.5, right > 0
+    told, there = probabilities > 0.5, right > 0
     both = told.sum() + there.sum()
     several = bool(there.any()) and not there.all()
     return {
         "F1": float(2 * (told & there).sum() / both) if both else np.nan,
-        "AUROC": float(metrics.roc_auc_score(there, chances)) if several else np.nan,
-        "average precision": float(metrics.average_precision_score(there, chances)) if several else np.nan,
+        "AUROC": float(metrics.roc_auc_score(there, probabilities)) if several else np.nan,
+        "average precision": float(metrics.average_precision_score(there, probabilities))
+        if several
+        else np.nan,
     }
 
 
@@ -92,11 +94,13 @@ def position_counts(right: np.ndarray, probabilities: Sequence[np.ndarray]) -> t
     """
     K = probabilities[0].shape[1]
     counts, losses = np.zeros((len(probabilities), 3, K), dtype=np.int64), np.zeros(len(probabilities))
-    for i, chances in enumerate(probabilities):
-        known = np.flatnonzero(right[i, : len(chances)] >= 0)
-        there, told = right[i, known].astype(np.int64), chances[known].argmax(1)
-        counts[i] = [np.bincount(found, minlength=K) for found in (there, told, there[there == told])]
-        losses[i] = -np.log(chances[known, there].clip(1e-15)).sum()
+    for i, of_sequence in enumerate(probabilities):
+        known = np.flatnonzero(right[i, : len(of_sequence)] >= 0)
+        y_true = right[i, known].astype(np.int64)
+        y_pred = of_sequence[known].argmax(1)
+        correct = y_true[y_true == y_pred]
+        counts[i] = [np.bincount(found, minlength=K) for found in (y_true, y_pred, correct)]
+        losses[i] = -np.log(of_sequence[known, y_true].clip(1e-15)).sum()
     return counts, losses
 
 

@@ -14,13 +14,13 @@ from ..errors import DataError, SelfPretrainError
 from ..mixers.base import Mixer
 from ..registry import resolve
 from ..runner.workspace import Workspace
-from ..studies.recipes.arms import Arms
+from ..studies.recipes.arms import ArmRecipes
 from ..studies.recipes.defaults import denoiser, small, toys
 from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Budget, Precision, Recipe, Stage
-from ..training.step import usual_precision
-from .sequences import Kind
+from ..training.step import default_precision
+from .inputs import Kind
 
 LONG = 512
 """Positions from which on attention is not the mixer of choice, because its cost grows with their square."""
@@ -81,7 +81,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     verbose: bool = False
     runs: str | Path | None = None
 
-    def _stages(self, arms: Arms, task: Task) -> tuple[Stage, ...]:
+    def _stages(self, arms: ArmRecipes, task: Task) -> tuple[Stage, ...]:
         """The stages of the recipe."""
         finetune = arms.finetune if self.objective else arms.scratch
         return (arms.pretrain, finetune) if self.objective else (finetune,)
@@ -97,7 +97,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             first = _within(_grown(first, seconds) if free else first, seconds)
         return [replace(first, seed=first.seed + member) for member in range(self.n_members)]
 
-    def _arms(self, task: Task) -> Arms:
+    def _arms(self, task: Task) -> ArmRecipes:
         """Network and stages, as the scale and all that was set say."""
         name = self.mixer
         if name == "auto":
@@ -109,7 +109,9 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         model = replace(arms.model, width=width, depth=depth, dropout=self.dropout)
         finetune = _changed(arms.finetune, self.epochs, self.lr)
         scratch = _changed(arms.scratch, self.epochs, self.lr)
-        return Arms(model, _changed(arms.pretrain, self.pretrain_epochs, None), finetune, model, scratch)
+        return ArmRecipes(
+            model, _changed(arms.pretrain, self.pretrain_epochs, None), finetune, model, scratch
+        )
 
     def _fitted(self, stage: Stage, task: Task) -> Stage:
         """A stage with a batch that the data can fill, and the manner in which weights are chosen."""
@@ -119,7 +121,9 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             raise DataError("no example has a label; SequencePretrainer trains without any")
         fits = max(1, min(stage.batch, BATCH_POSITIONS // task.form.length))
         size = fits if self.batch_size == "auto" else self.batch_size
-        precision = usual_precision(self._workspace().device) if self.precision == "auto" else self.precision
+        precision = (
+            default_precision(self._workspace().device) if self.precision == "auto" else self.precision
+        )
         stage = replace(stage, batch=min(size, usable), precision=precision)
         epochs = stage.budget.epochs
         if epochs and round(epochs * (usable // stage.batch)) < 1:
@@ -127,7 +131,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         if _same(task):
             return replace(stage, select="last", evals=1)
         if self.patience and stage.objective.labelled:
-            return replace(stage, patience=self.patience, evals=CHECKS)
+            return replace(stage, early_stopping_patience=self.patience, evals=CHECKS)
         return stage
 
     def _seed(self) -> int:

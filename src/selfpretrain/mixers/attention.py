@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from ..shapes import Valid, Vectors
-from ..spec import Count, spec
-from ._heads import Headed, Heads, key_mask
+from ..config import Count, spec
+from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
+from .common.attention_heads import Headed, Heads, key_mask
 
 
 @spec
@@ -45,22 +45,22 @@ class Attention(Mixer):
 class AttentionLayer(Heads):
     """The module of ``Attention``."""
 
-    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
         """softmax(q k^T / sqrt(E)) v."""
-        mask = self._mask(valid, q.shape[2])
+        mask = self._mask(padding_mask, q.shape[2])
         return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and mask is None)
 
-    def weights(self, x: Vectors, valid: Valid = None) -> Float[Tensor, "B H L L"]:
+    def weights(self, x: Vectors, padding_mask: PaddingMask = None) -> Float[Tensor, "B H L L"]:
         """softmax(q k^T / sqrt(E)): what every position attends to; to be looked at, not trained with."""
         q, k, _ = self.project(x)
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-        mask = self._mask(valid, x.shape[1])
+        mask = self._mask(padding_mask, x.shape[1])
         if mask is None and self.causal:
             mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         return (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
 
-    def _mask(self, valid: Valid, length: int) -> Bool[Tensor, "B 1 _ L"] | None:
-        mask = key_mask(valid)
+    def _mask(self, padding_mask: PaddingMask, length: int) -> Bool[Tensor, "B 1 _ L"] | None:
+        mask = key_mask(padding_mask)
         if mask is not None and self.causal:
             mask = mask & mask.new_ones(length, length).tril()
         return mask

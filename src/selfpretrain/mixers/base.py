@@ -28,7 +28,7 @@ class LayerContext:
 class Mixer(abc.ABC):
     """A spec of hyper-parameters that builds a module ``(x, valid) -> y``, both (B, L, D).
 
-    The module must not let padded positions (``valid`` False) reach real ones, nor, when causal, later
+    The module must not let padded positions (``padding_mask`` False) reach real ones, nor, when causal, later
     positions reach earlier ones, nor one sequence another. The laws of the shelf check all of it.
     """
 

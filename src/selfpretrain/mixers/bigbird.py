@@ -14,11 +14,11 @@ from jaxtyping import Bool
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..shapes import Valid
-from ..spec import Count, spec
-from ._heads import Headed
-from ._pairs import Pairs
+from ..config import Count, spec
+from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, check_length
+from .common.attention_heads import Headed
+from .common.pairs import Pairs
 
 
 @spec
@@ -49,14 +49,14 @@ class BigBirdLayer(Pairs):
         super().__init__(context, settings.heads, block=settings.size)
         self.register_buffer("talks", _blocks(-(-context.length // settings.size), settings, context.causal))
 
-    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
         """Softmax attention over the pairs that talk.
 
         Raises:
             SpecError: if the sequence is longer than the random blocks that were drawn.
         """
         check_length(q.shape[2], self.longest)
-        return super().mix(q, k, v, valid)
+        return super().mix(q, k, v, padding_mask)
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Pairs of blocks that talk."""

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
-from ..spec import Count, Positive, spec
-from ._convolution import Convolution, log_uniform
+from ..config import Count, Positive, spec
 from .base import LayerContext, Mixer
+from .common.convolution import Convolution, log_uniform
 from .ops.dlr import shared_kernel
 
 

@@ -12,10 +12,10 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..spec import Count, spec
-from ._averages import Averages
-from ._convolution import Convolution
+from ..config import Count, spec
 from .base import LayerContext, Mixer
+from .common.averages import Averages
+from .common.convolution import Convolution
 
 
 @spec

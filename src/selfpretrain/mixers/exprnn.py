@@ -13,10 +13,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..config import Count, spec
 from ..shapes import Vectors
-from ..spec import Count, spec
-from ._cells import Directions, RecurrentCell, along
 from .base import LayerContext, Mixer, State
+from .common.cells import Directions, RecurrentCell, along
 from .ops._exact import exact
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from ..shapes import Valid, Vectors
-from ..spec import spec
+from ..config import spec
+from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, refuse_causal
 
 
@@ -37,9 +37,9 @@ class FNet(Mixer):
 class FNetLayer(nn.Module):
     """The module of ``FNet``."""
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """The real part of the transform."""
-        u = x if valid is None else x * valid[..., None]
+        u = x if padding_mask is None else x * padding_mask[..., None]
         # FFTs exist in single and double precision only.
         return _Transform.apply(u.to(torch.promote_types(u.dtype, torch.float32)))
 

@@ -10,12 +10,12 @@ What differs from it: bidirectional layers have a second one and add up.
 import torch.nn.functional as F
 from torch import nn
 
+from ..config import Count, Positive, spec
 from ..errors import SpecError
 from ..shapes import Vectors
-from ..spec import Count, Positive, spec
-from ._cells import Directions, RecurrentCell
-from ._heads import head_size, join, split
 from .base import LayerContext, Mixer, State
+from .common.attention_heads import head_size, join, split
+from .common.cells import Directions, RecurrentCell
 from .ops.decayed_attention import decayed_attention
 
 

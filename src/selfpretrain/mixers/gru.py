@@ -9,10 +9,10 @@ the reset gate r multiplies after U_n and z and 1 - z trade places, as in PyTorc
 
 from torch import nn
 
+from ..config import Count, spec
 from ..shapes import Vectors
-from ..spec import Count, spec
-from ._cells import Directions, RecurrentCell
 from .base import LayerContext, Mixer, State
+from .common.cells import Directions, RecurrentCell
 from .ops._exact import exact
 
 

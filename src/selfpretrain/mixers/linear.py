@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..shapes import Valid
-from ..spec import Count, spec
-from ._heads import Headed, Heads
+from ..config import Count, spec
+from ..shapes import PaddingMask
 from .base import LayerContext, Mixer
+from .common.attention_heads import Headed, Heads
 from .ops.linear_attention import causal_linear_attention, linear_attention
 
 
@@ -35,11 +35,11 @@ class Linear(Mixer):
 class LinearLayer(Heads):
     """The module of ``Linear``."""
 
-    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
         """Sum up keys and values, then ask."""
         q, k = (_Features.apply(x.to(torch.promote_types(x.dtype, torch.float32))) for x in (q, k))
-        if valid is not None:
-            k = k * valid[:, None, :, None]
+        if padding_mask is not None:
+            k = k * padding_mask[:, None, :, None]
         attend = causal_linear_attention if self.causal else linear_attention
         return attend(q, k, v.to(q))
 

@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..shapes import Valid
-from ..spec import Count, spec
-from ._heads import Headed, Heads
+from ..config import Count, spec
+from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, check_length, refuse_causal
+from .common.attention_heads import Headed, Heads
 
 
 @spec
@@ -45,7 +45,7 @@ class LinformerLayer(Heads):
         size = settings.rank, context.length
         self.sum_k, self.sum_v = (nn.Parameter(torch.randn(size) * context.length**-0.5) for _ in range(2))
 
-    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
         """Sum up keys and values, then attend to the sums.
 
         Raises:
@@ -53,8 +53,8 @@ class LinformerLayer(Heads):
         """
         L = q.shape[2]
         check_length(L, self.sum_k.shape[1])
-        if valid is not None:
-            k, v = (x * valid[:, None, :, None] for x in (k, v))
+        if padding_mask is not None:
+            k, v = (x * padding_mask[:, None, :, None] for x in (k, v))
         return F.scaled_dot_product_attention(q, self.sum_k[:, :L] @ k, self.sum_v[:, :L] @ v)
 
 

@@ -10,10 +10,10 @@ share ``skew`` and ``damping``, as in the code behind the speech commands number
 import torch
 from torch import Tensor, nn
 
+from ..config import Count, Positive, Share, spec
 from ..shapes import Vectors
-from ..spec import Count, Positive, Share, spec
-from ._cells import Directions, RecurrentCell, along
 from .base import LayerContext, Mixer, State
+from .common.cells import Directions, RecurrentCell, along
 from .ops._exact import exact
 
 

@@ -12,9 +12,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..spec import Count, spec
-from ._pairs import Pairs
+from ..config import Count, spec
 from .base import LayerContext, Mixer
+from .common.pairs import Pairs
 
 Blocks = Annotated[int, Field(ge=0)]
 

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..spec import spec
-from ._convolution import Convolution
+from ..config import spec
 from .base import LayerContext, Mixer
+from .common.convolution import Convolution
 
 
 @spec

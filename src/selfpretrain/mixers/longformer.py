@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from ..spec import Count, spec
-from ._pairs import Pairs
+from ..config import Count, spec
 from .base import LayerContext, Mixer
+from .common.pairs import Pairs
 
 
 @spec

@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..config import Count, Positive, Rate, spec
 from ..shapes import Vectors
-from ..spec import Count, Positive, Rate, spec
-from ._cells import Directions, RecurrentCell
 from .base import LayerContext, Mixer, State
+from .common.cells import Directions, RecurrentCell
 from .ops._modes import as_real
 from .ops.modal_scan import modal_scan
 

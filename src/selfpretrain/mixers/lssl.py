@@ -18,10 +18,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..spec import Count, Positive, spec
-from ._convolution import Convolution, log_uniform
-from ._hippo import legs_matrix
+from ..config import Count, Positive, spec
 from .base import LayerContext, Mixer
+from .common.convolution import Convolution, log_uniform
+from .common.hippo import legs_matrix
 from .ops._exact import chain_dtype
 from .ops.discretize import bilinear_dense
 from .ops.powers import powers_kernel

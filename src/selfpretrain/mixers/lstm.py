@@ -9,10 +9,10 @@ What differs from it: two bias vectors per gate and no peepholes, as in PyTorch;
 
 from torch import nn
 
+from ..config import Count, spec
 from ..shapes import Vectors
-from ..spec import Count, spec
-from ._cells import Directions, RecurrentCell
 from .base import LayerContext, Mixer, State
+from .common.cells import Directions, RecurrentCell
 from .ops._exact import exact
 
 

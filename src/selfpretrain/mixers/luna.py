@@ -20,10 +20,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..shapes import Valid, Vectors
-from ..spec import Count, spec
-from ._heads import Headed, head_size, join, key_mask, split
+from ..config import Count, spec
+from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
+from .common.attention_heads import Headed, head_size, join, key_mask, split
 from .ops.linear_attention import causal_sums
 
 
@@ -53,23 +53,25 @@ class LunaLayer(nn.Module):
         self.p, self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(5))
         self.k_memory, self.v_memory = (None if context.causal else nn.Linear(D, D) for _ in range(2))
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Pack the sequence into the memory, and unpack what each position asks for."""
         p = split(self.p(self.memory), self.heads)
         q, k, v = (split(f(x), self.heads) for f in (self.q, self.k, self.v))
         if self.k_memory is None or self.v_memory is None:
-            return self.out(join(_causal(p, q, k, v, valid)))
-        M = join(F.scaled_dot_product_attention(p.expand(len(x), -1, -1, -1), k, v, key_mask(valid)))
+            return self.out(join(_causal(p, q, k, v, padding_mask)))
+        M = join(F.scaled_dot_product_attention(p.expand(len(x), -1, -1, -1), k, v, key_mask(padding_mask)))
         k, v = (split(f(M), self.heads) for f in (self.k_memory, self.v_memory))
         return self.out(join(F.scaled_dot_product_attention(q, k, v)))
 
 
-def _causal(p: Float[Tensor, "1 H slots E"], q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+def _causal(
+    p: Float[Tensor, "1 H slots E"], q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask
+) -> Headed:
     """The second formula of the module's docstring."""
     wide = torch.promote_types(k.dtype, torch.float32)
     scale = k.shape[-1] ** -0.5
     A = F.softplus((k @ p.mT).to(wide) * scale, beta=math.log(2))
-    real = A.new_ones(A.shape[0], A.shape[2]) if valid is None else valid.to(wide)
+    real = A.new_ones(A.shape[0], A.shape[2]) if padding_mask is None else padding_mask.to(wide)
     A, t = A * real[:, None, :, None], real.cumsum(1).clamp(min=1)[:, None, :, None]
     w = (causal_sums(q.to(wide) * scale, k.to(wide), A) / t).softmax(-1)
     return causal_sums(w, A, v.to(wide)) / t

@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..config import Count, Positive, spec
 from ..shapes import Vectors
-from ..spec import Count, Positive, spec
-from ._cells import Directions, RecurrentCell
-from ._convolution import log_uniform
-from ._heads import head_size, join, split
 from .base import LayerContext, Mixer, State
+from .common.attention_heads import head_size, join, split
+from .common.cells import Directions, RecurrentCell
+from .common.convolution import log_uniform
 from .ops.decayed_attention import decayed_attention
 
 

@@ -18,11 +18,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from ..config import Count, Rate, spec
 from ..errors import SpecError
-from ..shapes import Valid, Vectors
-from ..spec import Count, Rate, spec
-from ._averages import Averages
+from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length
+from .common.averages import Averages
 from .ops._exact import exact
 from .ops.longconv import causal_conv, two_sided_conv
 from .ops.rotary import angles, rotate
@@ -75,31 +75,37 @@ class MegaLayer(nn.Module):
             self.register_buffer("theta", angles(self.longest, z), persistent=False)
         self.dropout = nn.Dropout(settings.dropout)
 
-    def forward(self, x: Vectors, valid: Valid = None, residual: Vectors | None = None) -> Vectors:
+    def forward(
+        self, x: Vectors, padding_mask: PaddingMask = None, residual: Vectors | None = None
+    ) -> Vectors:
         """The new content of the residual path, which is ``x`` itself where none is given.
 
         Raises:
             SpecError: if a sequence is longer than b, and not cut into chunks.
         """
-        residual, M = x if residual is None else residual, self._average(x, valid)
+        residual, M = x if residual is None else residual, self._average(x, padding_mask)
         Z = F.silu(self.z(M))
         Q, K = (self.gain[i] * Z + self.shift[i] for i in range(2))
-        mixed = F.silu(self.reset(M)) * self._attend(Q, K, F.silu(self.v(x)), valid)
+        mixed = F.silu(self.reset(M)) * self._attend(Q, K, F.silu(self.v(x)), padding_mask)
         H = self.dropout(F.silu(self.h(M) + self.out(mixed)))
         return residual + torch.sigmoid(self.update(M)) * (H - residual)
 
-    def _average(self, x: Vectors, valid: Valid) -> Vectors:
-        u = x if valid is None else x * valid[..., None]
+    def _average(self, x: Vectors, padding_mask: PaddingMask) -> Vectors:
+        u = x if padding_mask is None else x * padding_mask[..., None]
         with exact(x.device):
             K = self.averages.kernel(x.shape[1])
         y = causal_conv(u, K[0]) if self.causal else two_sided_conv(u, K[0], K[1])
         return F.silu(y + self.skip * u)
 
-    def _attend(self, Q: Tensor, K: Tensor, V: Tensor, valid: Valid) -> Tensor:
+    def _attend(self, Q: Tensor, K: Tensor, V: Tensor, padding_mask: PaddingMask) -> Tensor:
         """f(Q K^T) V, chunk by chunk."""
         L = Q.shape[1]
         size = min(self.chunk or L, L)
-        real = valid if valid is not None else torch.ones(Q.shape[:2], dtype=torch.bool, device=Q.device)
+        real = (
+            padding_mask
+            if padding_mask is not None
+            else torch.ones(Q.shape[:2], dtype=torch.bool, device=Q.device)
+        )
         Q, K, V = (F.pad(a, (0, 0, 0, -L % size)).unflatten(1, (-1, size)) for a in (Q, K, V))
         seen = F.pad(real, (0, -L % size)).unflatten(1, (-1, size))[:, :, None]  # (B, n, 1, T)
         seen = seen & seen.new_ones(size, size).tril() if self.causal else seen

@@ -15,11 +15,11 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from ..config import Count, spec
 from ..errors import SpecError
-from ..shapes import Valid
-from ..spec import Count, spec
-from ._heads import Headed, Heads, key_mask
+from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, refuse_causal
+from .common.attention_heads import Headed, Heads, key_mask
 from .ops._exact import exact
 from .ops.pseudoinverse import pseudoinverse
 
@@ -59,15 +59,15 @@ class NystromformerLayer(Heads):
             nn.Conv2d(H, H, (width, 1), padding=(width // 2, 0), groups=H, bias=False) if width else None
         )
 
-    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
         """Let landmarks attend to all positions, and all positions to landmarks."""
-        real = valid if valid is not None else q.new_ones(len(q), q.shape[2], dtype=torch.bool)
+        real = padding_mask if padding_mask is not None else q.new_ones(len(q), q.shape[2], dtype=torch.bool)
         q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
         v = v * real[:, None, :, None]
         with exact(q.device):  # the inverse enlarges whatever is wrong with the rest
             means, used = _segments(real, self.landmarks, q.dtype)
             q_mean, k_mean = means[:, None] @ q, means[:, None] @ k
-            heard = F.scaled_dot_product_attention(q_mean, k, v, key_mask(valid))
+            heard = F.scaled_dot_product_attention(q_mean, k, v, key_mask(padding_mask))
             inverse = pseudoinverse(_weights(q_mean, k_mean, used), self.steps)
             y = F.scaled_dot_product_attention(q, k_mean, inverse @ heard, key_mask(used))
             return y if self.near is None else y + self.near(v)

@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from ..shapes import Valid
-from ..spec import Count, spec
-from ._heads import Headed, Heads
+from ..config import Count, spec
+from ..shapes import PaddingMask
 from .base import LayerContext, Mixer
+from .common.attention_heads import Headed, Heads
 from .ops._exact import exact
 from .ops.linear_attention import causal_linear_attention, linear_attention, rescaled_linear_attention
 
@@ -55,9 +55,9 @@ class PerformerLayer(Heads):
         self.kind = settings.kind
         self.register_buffer("directions", _orthogonal(settings.features, context.width // settings.heads))
 
-    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
         """Sum up the features of keys and their values, then ask."""
-        real = None if valid is None else valid[:, None, :, None]
+        real = None if padding_mask is None else padding_mask[:, None, :, None]
         wide = torch.promote_types(q.dtype, torch.float32)
         q, k = (x.to(wide) * x.shape[-1] ** -0.25 for x in (q, k))
         attend = self._softmax if self.kind == "favor" else self._rectified

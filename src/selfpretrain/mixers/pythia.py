@@ -18,12 +18,12 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from ..config import Count, spec
 from ..errors import SpecError
-from ..shapes import Valid, Vectors
-from ..spec import Count, spec
-from . import _checkpoint
-from ._heads import head_size
+from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
+from .common import pythia_weights
+from .common.attention_heads import head_size
 
 
 @spec
@@ -47,7 +47,7 @@ class Pythia(Mixer):
     @property
     def at_hand(self) -> bool:
         """Whether all that it needs is on this machine."""
-        return _checkpoint.at_hand(self.checkpoint if self.pretrained or not self.layers else None)
+        return pythia_weights.at_hand(self.checkpoint if self.pretrained or not self.layers else None)
 
     def build(self, context: LayerContext) -> nn.Module:
         """The backbone, made to fit the model's width."""
@@ -55,7 +55,7 @@ class Pythia(Mixer):
 
     def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """The checkpoint's own vectors, if its weights are used."""
-        return _checkpoint.written(self.checkpoint, symbols) if self.pretrained else None
+        return pythia_weights.written(self.checkpoint, symbols) if self.pretrained else None
 
     def backbone(self, width: int) -> Any:
         """The network as the library makes it.
@@ -64,13 +64,13 @@ class Pythia(Mixer):
             SpecError: if it cannot be made.
         """
         if self.pretrained:
-            return _checkpoint.trained(self.checkpoint)
+            return pythia_weights.trained(self.checkpoint)
         if not self.layers:
-            return _checkpoint.fresh(self.checkpoint)
+            return pythia_weights.fresh(self.checkpoint)
         size = head_size(LayerContext(width, 1), self.heads)
         if size % 2:
             raise SpecError(f"width {width} with {self.heads} heads gives heads of {size}: use an even size")
-        return _checkpoint.gpt_neox(width, self.layers, self.heads)
+        return pythia_weights.gpt_neox(width, self.layers, self.heads)
 
 
 class PythiaLayer(nn.Module):
@@ -84,24 +84,26 @@ class PythiaLayer(nn.Module):
         super().__init__()
         D, self.causal = context.width, context.causal
         made = settings.backbone(D)
-        self.backbone, enters, leaves = _checkpoint.without_tokens(made, settings.checkpoint)
+        self.backbone, enters, leaves = pythia_weights.without_tokens(made, settings.checkpoint)
         if settings.pretrained and enters != D:
             raise SpecError(f"the weights of {settings.checkpoint} need a model of width {enters}, not {D}")
         self.enter = nn.Identity() if enters == D else nn.Linear(D, enters)  # W_1
         self.leave = nn.Identity() if leaves == D else nn.Linear(leaves, D)  # W_2
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Through all layers of the backbone."""
-        y = self.backbone(inputs_embeds=self.enter(x), attention_mask=self._seen(x, valid))
+        y = self.backbone(inputs_embeds=self.enter(x), attention_mask=self._seen(x, padding_mask))
         return self.leave(y.last_hidden_state)
 
-    def _seen(self, x: Vectors, valid: Valid) -> Bool[Tensor, "b 1 L L"]:
+    def _seen(self, x: Vectors, padding_mask: PaddingMask) -> Bool[Tensor, "b 1 L L"]:
         """Which positions each one sees; itself always, for padding must see something."""
         seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
         seen = (seen.tril() if self.causal else seen)[None, None]
-        if valid is None:
+        if padding_mask is None:
             return seen
-        return seen & valid[:, None, None, :] | torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
+        return seen & padding_mask[:, None, None, :] | torch.eye(
+            x.shape[1], dtype=torch.bool, device=x.device
+        )
 
 
 mixer = Pythia

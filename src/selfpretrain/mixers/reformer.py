@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from ..shapes import Valid, Vectors
-from ..spec import Count, spec
-from ._heads import Headed, head_size, join, split
+from ..config import Count, spec
+from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, refuse_causal
+from .common.attention_heads import Headed, head_size, join, split
 from .ops._exact import exact
 
 Chunks = Float[Tensor, "B H rounds n T E"]
@@ -63,11 +63,13 @@ class ReformerLayer(nn.Module):
         half = -(-context.length // (2 * settings.size))
         self.register_buffer("rotations", torch.randn(H, settings.rounds, head_size(context, H), half))
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Mix the real positions of every sequence."""
         B, L, _ = x.shape
         more = -L % self.size
-        real = F.pad(valid if valid is not None else x.new_ones(B, L, dtype=torch.bool), (0, more))
+        real = F.pad(
+            padding_mask if padding_mask is not None else x.new_ones(B, L, dtype=torch.bool), (0, more)
+        )
         q, v = (F.pad(split(p(x), self.heads), (0, 0, 0, more)) for p in (self.q, self.v))
         wide = torch.promote_types(q.dtype, torch.float32)
         with exact(x.device):

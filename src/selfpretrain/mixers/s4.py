@@ -18,11 +18,11 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from ..config import Count, Positive, spec
 from ..errors import SpecError
-from ..spec import Count, Positive, spec
-from ._convolution import Convolution, log_uniform
-from ._hippo import legs
 from .base import LayerContext, Mixer
+from .common.convolution import Convolution, log_uniform
+from .common.hippo import legs
 from .ops._exact import chain_dtype
 from .ops._modes import as_real
 from .ops.discretize import Dplr, bilinear_dplr

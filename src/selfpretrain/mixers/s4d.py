@@ -15,10 +15,10 @@ from jaxtyping import Complex, Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..spec import Positive, spec
-from ._convolution import Convolution, log_uniform
-from ._hippo import legs
+from ..config import Positive, spec
 from .base import LayerContext, Mixer
+from .common.convolution import Convolution, log_uniform
+from .common.hippo import legs
 from .ops.discretize import bilinear_modes, held_modes
 from .ops.vandermonde import modal_kernel
 

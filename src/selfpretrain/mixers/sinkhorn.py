@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from ..shapes import Valid
-from ..spec import Count, Positive, spec
-from ._heads import Headed, Heads
+from ..config import Count, Positive, spec
+from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, check_length, refuse_causal
+from .common.attention_heads import Headed, Heads
 from .ops._exact import exact
 
 Blocks = Float[Tensor, "B H n T E"]
@@ -57,7 +57,7 @@ class SinkhornLayer(Heads):
         self.longest = -(-context.length // settings.size) * settings.size
         self.sort = nn.Linear(context.width // settings.heads, self.longest // settings.size)
 
-    def mix(self, q: Headed, k: Headed, v: Headed, valid: Valid) -> Headed:
+    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
         """Sort the blocks, then attend inside each pair of blocks.
 
         Raises:
@@ -65,10 +65,10 @@ class SinkhornLayer(Heads):
         """
         L = q.shape[2]
         check_length(L, self.longest)
-        real = valid if valid is not None else q.new_ones(len(q), L, dtype=torch.bool)
+        real = padding_mask if padding_mask is not None else q.new_ones(len(q), L, dtype=torch.bool)
         real = F.pad(real, (0, -L % self.size)).unflatten(1, (-1, self.size))
         q, k, v = (self._blocks(x) for x in (q, k, v))
-        padded = valid is not None or L % self.size > 0
+        padded = padding_mask is not None or L % self.size > 0
         if padded:
             k, v = (x * real[:, None, ..., None] for x in (k, v))
         order = self._order(k, real.any(-1)).to(k.dtype)

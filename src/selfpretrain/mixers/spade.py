@@ -12,9 +12,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from ..config import Count, spec
 from ..registry import find
-from ..shapes import Valid, Vectors
-from ..spec import Count, spec
+from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
 
 
@@ -48,9 +48,9 @@ class SpadeLayer(nn.Module):
         self.norm_far, self.norm_near = nn.LayerNorm(context.width), nn.LayerNorm(context.width)
         self.out = nn.Linear(2 * context.width, context.width)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Mix the real positions of every sequence twice."""
-        far, near = self.norm_far(self.far(x, valid)), self.norm_near(self.near(x, valid))
+        far, near = self.norm_far(self.far(x, padding_mask)), self.norm_near(self.near(x, padding_mask))
         return self.out(torch.cat([far, near], dim=-1))
 
 

@@ -13,10 +13,10 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from ..config import Count, spec
 from ..errors import SpecError
-from ..spec import Count, spec
-from ._pairs import Pairs
 from .base import LayerContext, Mixer
+from .common.pairs import Pairs
 
 
 @spec

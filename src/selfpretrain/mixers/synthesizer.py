@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..shapes import Valid, Vectors
-from ..spec import Count, spec
-from ._heads import head_size, join, key_mask, split
+from ..config import Count, spec
+from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length
+from .common.attention_heads import head_size, join, key_mask, split
 
 Logits = Float[Tensor, "B H L L"] | Float[Tensor, "H L L"]
 
@@ -67,7 +67,7 @@ class SynthesizerLayer(nn.Module):
         self.q, self.k = (nn.Linear(D, D) if settings.dot_product else None for _ in range(2))
         self.v, self.out = nn.Linear(D, D), nn.Linear(D, D)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Mix the real positions of every sequence.
 
         Raises:
@@ -78,13 +78,13 @@ class SynthesizerLayer(nn.Module):
         if self.q is not None and self.k is not None:
             q, k = split(self.q(x), self.heads), split(self.k(x), self.heads)
             logits = logits + q @ k.transpose(-1, -2) * self.size**-0.5
-        weights = self._masked(logits, valid).softmax(-1)
+        weights = self._masked(logits, padding_mask).softmax(-1)
         v = split(self.v(x), self.heads)
         return self.out(join(weights.to(v.dtype) @ v))
 
-    def _masked(self, logits: Logits, valid: Valid) -> Logits:
+    def _masked(self, logits: Logits, padding_mask: PaddingMask) -> Logits:
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        seen = key_mask(valid)
+        seen = key_mask(padding_mask)
         if self.causal:
             earlier = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
             seen = earlier if seen is None else seen & earlier

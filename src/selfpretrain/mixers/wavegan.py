@@ -17,8 +17,8 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..shapes import Valid, Vectors
-from ..spec import Count, spec
+from ..config import Count, spec
+from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length, refuse_causal
 
 REACH, STRIDE, SLOPE = 25, 4, 0.2
@@ -57,14 +57,14 @@ class WaveGANLayer(nn.Module):
         self.stages = nn.ModuleList(Stride(C, E) for C, E in itertools.pairwise(widths))
         self.out = nn.Linear(widths[-1] * (self.longest // step), context.width)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """The answer, once per position.
 
         Raises:
             SpecError: if a sequence is longer than what the last layer was made for.
         """
         check_length(x.shape[1], self.longest)
-        u = x if valid is None else x * valid[..., None]
+        u = x if padding_mask is None else x * padding_mask[..., None]
         u = F.pad(u.mT, (0, self.longest - x.shape[1]))
         for stage in self.stages:
             u = stage(u)

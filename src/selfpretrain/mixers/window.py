@@ -7,9 +7,9 @@ Source: Beltagy et al. (2020), Longformer, section 3.1. What differs from it: no
 
 from torch import Tensor, nn
 
-from ..spec import Count, spec
-from ._pairs import Pairs
+from ..config import Count, spec
 from .base import LayerContext, Mixer
+from .common.pairs import Pairs
 
 
 @spec

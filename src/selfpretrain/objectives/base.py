@@ -10,57 +10,57 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from ..data.examples import Batch, every, sent
-from ..data.schema import Form, Target
+from ..data.dataset import Batch, every, sent
+from ..data.spec import SequenceSpec, Target
 from ..errors import SpecError
 from ..registry import find, name_of, names
-from ..shapes import Answered, Hidden, Inputs, Valid
-from . import _rebuild
-from ._heads import PerPosition, Pooled, Pooling, Style
-from ._rebuild import Distance
+from ..shapes import Answered, Inputs, PaddingMask, PositionMask
+from .common import reconstruction
+from .common.heads import PerPosition, Pooled, Pooling, Style
+from .common.reconstruction import Distance
 
 
 @dataclass(frozen=True)
-class Targets:
+class ObjectiveBatch:
     """A batch turned into what the network sees and what it is scored on.
 
     Masks and ``size`` may stay in main memory, where random numbers are drawn: then no device is waited for.
     """
 
     batch: Batch
-    answer: Tensor  # (examples, ...) or (B, L, ...): what should come out
+    labels: Tensor  # (examples, ...) or (B, L, ...): what should come out
     size: Tensor  # () how many answers count in the whole batch, over all processes
-    hidden: Hidden = None  # positions that the network sees as holes
-    counts: Hidden = None  # positions where an answer is wanted; None: one answer per example
+    masked: PositionMask = None  # positions that the network sees as holes
+    loss_mask: PositionMask = None  # positions where an answer is wanted; None: one answer per example
     positions: Tensor | None = None  # () how many of them the whole batch has, where ``size`` is of examples
 
-    def part(self, rank: int, world: int) -> "Targets":
+    def part(self, rank: int, world: int) -> "ObjectiveBatch":
         """The share of one of several processes; ``size`` still counts the whole."""
         batch = self.batch.part(rank, world)
-        if self.counts is None:
-            return replace(self, batch=batch, answer=self.answer[rank::world])
-        answer, counts = (every(x, rank, world, self.batch.views) for x in (self.answer, self.counts))
-        hidden = None if self.hidden is None else every(self.hidden, rank, world, self.batch.views)
-        return replace(self, batch=batch, answer=answer, hidden=hidden, counts=counts)
+        if self.loss_mask is None:
+            return replace(self, batch=batch, labels=self.labels[rank::world])
+        labels, loss_mask = (every(x, rank, world, self.batch.views) for x in (self.labels, self.loss_mask))
+        masked = None if self.masked is None else every(self.masked, rank, world, self.batch.views)
+        return replace(self, batch=batch, labels=labels, masked=masked, loss_mask=loss_mask)
 
-    def question(self) -> tuple[Inputs, Valid, Hidden, Answered]:
+    def question(self) -> tuple[Inputs, PaddingMask, PositionMask, Answered]:
         """What a network is given; masks that were made in main memory go to the device from here."""
-        hidden = None if self.hidden is None else sent(self.hidden, self.answer.device)
-        return self.batch.inputs, self.batch.valid, hidden, self.rows
+        masked = None if self.masked is None else sent(self.masked, self.labels.device)
+        return self.batch.inputs, self.batch.padding_mask, masked, self.rows
 
     @cached_property
     def rows(self) -> Int[Tensor, "answers"] | None:
         """Where answers are wanted, counted through all sequences: how many is known before the device is."""
-        if self.counts is None:
+        if self.loss_mask is None:
             return None
-        return sent(self.counts.flatten().nonzero()[:, 0], self.answer.device)
+        return sent(self.loss_mask.flatten().nonzero()[:, 0], self.labels.device)
 
     def answers(self) -> Tensor:
         """(answers, ...) what should come out where an answer is wanted."""
-        return self.answer if self.rows is None else self.answer.flatten(0, 1).index_select(0, self.rows)
+        return self.labels if self.rows is None else self.labels.flatten(0, 1).index_select(0, self.rows)
 
 
-def weighed(losses: Tensor, targets: Targets) -> Tensor:
+def weighed(losses: Tensor, targets: ObjectiveBatch) -> Tensor:
     """The sum of losses, each counted as often as its example is to count."""
     weights = targets.batch.weights
     return losses.sum() if weights is None else (losses * weights).sum()
@@ -72,7 +72,7 @@ def answering(target: Target) -> type["Objective"]:
     return next(kind for kind in shelf if kind.answers is type(target))
 
 
-def target_of(objective: "Objective", form: Form) -> Any:
+def target_of(objective: "Objective", form: SequenceSpec) -> Any:
     """A task's target, which must be of the kind that an objective tells.
 
     Raises:
@@ -113,26 +113,26 @@ class Objective(abc.ABC):
     needs_causal: ClassVar[bool] = False  # whether a model that sees the future would cheat
 
     @abc.abstractmethod
-    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+    def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
         """The last layer: ``(x, valid, counts) -> outputs``."""
 
     @abc.abstractmethod
-    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
+    def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """What the network sees of a batch, and what is right."""
 
     @abc.abstractmethod
-    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
+    def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """The sum of the losses of all answers; training minimises its ratio to ``targets.size``."""
 
     @abc.abstractmethod
-    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
+    def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Sums from which the scores of any number of batches can be computed."""
 
     @abc.abstractmethod
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Named metrics; ``score`` (larger is better) is for selection and reports, ``loss`` is the mean."""
 
-    def shares(self, outputs: Tensor, targets: Targets) -> Tensor:
+    def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
         """(examples, 3) right answers and all answers, whose sums' ratio is the score; and labels.
 
         Asked for where an example has several answers.
@@ -163,7 +163,7 @@ class Supervised(Objective):
     style: Style  # of the head: linear, linear after a layer norm, or an mlp
     weights: tuple[float, ...] = ()  # what each class counts in the loss, where there are classes
 
-    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+    def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
         """As many numbers as the target wants: logits of the classes, or one value.
 
         Raises:
@@ -173,9 +173,9 @@ class Supervised(Objective):
         class_weights(self.weights, outputs)
         return Pooled(width, outputs, pooling, self.style, form.views)
 
-    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
+    def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """The sequences as they are."""
-        return Targets(batch, batch.targets, torch.tensor(len(batch.targets)))
+        return ObjectiveBatch(batch, batch.targets, torch.tensor(len(batch.targets)))
 
 
 class Denoise(Objective):
@@ -192,26 +192,26 @@ class Denoise(Objective):
     distance: Distance
 
     @classmethod
-    def for_signal(cls, form: Form) -> "Denoise":
+    def for_signal(cls, form: SequenceSpec) -> "Denoise":
         """The objective with settings that suit such sequences; unless a subclass knows better, its own."""
         return cls()
 
-    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+    def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
         """One linear layer per position."""
-        return PerPosition(width, _rebuild.outputs_of(form, self.distance))
+        return PerPosition(width, reconstruction.outputs_of(form, self.distance))
 
-    def reconstruction_target(self, batch: Batch, form: Form) -> Tensor:
+    def reconstruction_target(self, batch: Batch, form: SequenceSpec) -> Tensor:
         """(B, L, C) what stands at every position: symbols, levels, or standardised values."""
-        return _rebuild.reconstruction_target(batch.inputs, form, self.distance)
+        return reconstruction.reconstruction_target(batch.inputs, form, self.distance)
 
-    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
+    def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Sum over the positions that count, averaged over channels."""
-        return _rebuild.loss(outputs, targets.answers())
+        return reconstruction.loss(outputs, targets.answers())
 
-    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
+    def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Sums over the positions that count."""
-        return _rebuild.metric_sums(outputs, targets.answers())
+        return reconstruction.metric_sums(outputs, targets.answers())
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Loss per position and accuracy, or R2 of values; the score is minus the loss."""
-        return _rebuild.scores(metric_sums)
+        return reconstruction.scores(metric_sums)

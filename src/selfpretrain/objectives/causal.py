@@ -8,11 +8,11 @@ Source: Amos et al. (2024), section 2.
 
 import torch
 
-from ..data.examples import Batch
-from ..data.schema import Form
-from ..spec import spec
-from ._rebuild import Distance
-from .base import Denoise, Targets
+from ..config import spec
+from ..data.dataset import Batch
+from ..data.spec import SequenceSpec
+from .base import Denoise, ObjectiveBatch
+from .common.reconstruction import Distance
 
 
 @spec
@@ -23,13 +23,16 @@ class Causal(Denoise):
 
     distance: Distance = "auto"  # of values: levels (cross-entropy) where they are quantised, l1 elsewhere
 
-    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
+    def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """Ask every position that has a successor for it."""
         real = batch.real()
-        counts = torch.zeros_like(real)
-        counts[:, :-1] = real[:, :-1] & real[:, 1:]
-        return Targets(
-            batch, self.reconstruction_target(batch, form).roll(-1, dims=1), counts.sum(), counts=counts
+        loss_mask = torch.zeros_like(real)
+        loss_mask[:, :-1] = real[:, :-1] & real[:, 1:]
+        return ObjectiveBatch(
+            batch,
+            self.reconstruction_target(batch, form).roll(-1, dims=1),
+            loss_mask.sum(),
+            loss_mask=loss_mask,
         )
 
 

@@ -3,10 +3,10 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..data.schema import Classes, Form
-from ..spec import Positive, Rate, spec
-from ._heads import Style
-from .base import Supervised, Targets, class_weights, weighed
+from ..config import Positive, Rate, spec
+from ..data.spec import Classes, SequenceSpec
+from .base import ObjectiveBatch, Supervised, class_weights, weighed
+from .common.heads import Style
 
 
 @spec
@@ -19,18 +19,18 @@ class Classify(Supervised):
     weights: tuple[Positive, ...] = ()  # what an example of each class counts in the loss; none: all the same
     smoothing: Rate = 0.0  # share of every label that is spread evenly over all classes in the loss
 
-    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
+    def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Sum of the cross-entropies, in nats; weighed and smoothed where that is asked for."""
         classes = class_weights(self.weights, outputs.shape[1], outputs)
         how = "sum" if targets.batch.weights is None else "none"
         found = F.cross_entropy(
-            outputs, targets.answer, classes, reduction=how, label_smoothing=self.smoothing
+            outputs, targets.labels, classes, reduction=how, label_smoothing=self.smoothing
         )
         return weighed(found, targets)
 
-    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
+    def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Sums of examples, losses and right answers."""
-        right = (outputs.argmax(-1) == targets.answer).sum()
+        right = (outputs.argmax(-1) == targets.labels).sum()
         return {"examples": targets.size, "loss": self.loss(outputs, targets, form), "right": right}
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:

@@ -9,11 +9,11 @@ Source: Amos et al. (2024), section 2; appendix C.3 for rates.
 
 import torch
 
-from ..data.examples import Batch
-from ..data.schema import Form, Tokens
-from ..spec import Share, spec
-from ._rebuild import Distance
-from .base import Denoise, Targets
+from ..config import Share, spec
+from ..data.dataset import Batch
+from ..data.spec import SequenceSpec, Tokens
+from .base import Denoise, ObjectiveBatch
+from .common.reconstruction import Distance
 
 
 @spec
@@ -26,22 +26,22 @@ class Masked(Denoise):
     distance: Distance = "auto"  # of values: levels (cross-entropy) where they are quantised, l1 elsewhere
 
     @classmethod
-    def for_signal(cls, form: Form) -> "Masked":
+    def for_signal(cls, form: SequenceSpec) -> "Masked":
         """15 % of symbols, half of quantised values (pixels), a quarter of other values."""
         signal = form.signal
         return cls(0.15 if isinstance(signal, Tokens) else 0.5 if signal.levels else 0.25)
 
-    def make_targets(self, batch: Batch, form: Form, random: torch.Generator) -> Targets:
+    def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """Hide positions; the random numbers are drawn on the CPU, so that all devices hide the same ones."""
         chance = torch.rand(batch.inputs.shape[:2], generator=random)
         real = batch.real()
-        hidden = (chance < self.rate) & real
-        if not hidden.any():  # a few short sequences: the position that came nearest is asked for
+        masked = (chance < self.rate) & real
+        if not masked.any():  # a few short sequences: the position that came nearest is asked for
             chance = chance.masked_fill(~real, torch.inf)
-            hidden = torch.zeros_like(real)
-            hidden.view(-1)[chance.argmin()] = True
-        return Targets(
-            batch, self.reconstruction_target(batch, form), hidden.sum(), hidden=hidden, counts=hidden
+            masked = torch.zeros_like(real)
+            masked.view(-1)[chance.argmin()] = True
+        return ObjectiveBatch(
+            batch, self.reconstruction_target(batch, form), masked.sum(), masked=masked, loss_mask=masked
         )
 
 

@@ -4,10 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..data.schema import ClassSets, Form
-from ..spec import Positive, spec
-from ._heads import Style
-from .base import Supervised, Targets, class_weights, weighed
+from ..config import Positive, spec
+from ..data.spec import ClassSets, SequenceSpec
+from .base import ObjectiveBatch, Supervised, class_weights, weighed
+from .common.heads import Style
 
 
 @spec
@@ -19,19 +19,19 @@ class Multilabel(Supervised):
     style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
     weights: tuple[Positive, ...] = ()  # what a yes to each class counts in the loss; none: as much as a no
 
-    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
+    def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Sum over examples of the mean cross-entropy of their classes, in nats."""
         found = F.binary_cross_entropy_with_logits(
             outputs,
-            targets.answer.to(outputs.dtype),
+            targets.labels.to(outputs.dtype),
             reduction="none",
             pos_weight=class_weights(self.weights, outputs.shape[1], outputs),
         )
         return weighed(found.mean(1), targets)
 
-    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
+    def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Sums of examples and losses; of classes that were told, that are there, and both; of equal sets."""
-        told, there = self.predict(outputs) > 0, targets.answer > 0
+        told, there = self.predict(outputs) > 0, targets.labels > 0
         return {
             "examples": targets.size,
             "loss": self.loss(outputs, targets, form),
@@ -48,9 +48,9 @@ class Multilabel(Supervised):
         exact = metric_sums["equal"] / n
         return {"score": f1, "micro F1": f1, "exact match": exact, "loss": metric_sums["loss"] / n}
 
-    def shares(self, outputs: Tensor, targets: Targets) -> Tensor:
+    def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
         """(examples, 3) twice the labels told rightly, those told and those there, and the latter."""
-        told, there = self.predict(outputs) > 0, targets.answer > 0
+        told, there = self.predict(outputs) > 0, targets.labels > 0
         right, labels = (told & there).sum(1), there.sum(1)
         return torch.stack([2 * right, told.sum(1) + labels, labels], dim=1)
 

@@ -5,11 +5,11 @@ Targets are standardised by the training labels inside; scores are in the user's
 
 from torch import Tensor, nn
 
-from ..data.schema import Form, Reals
-from ..shapes import Answered, Valid, Vectors
-from ..spec import spec
-from ._heads import Pooling, Style
-from .base import Supervised, Targets, target_of, weighed
+from ..config import spec
+from ..data.spec import Reals, SequenceSpec
+from ..shapes import Answered, PaddingMask, Vectors
+from .base import ObjectiveBatch, Supervised, target_of, weighed
+from .common.heads import Pooling, Style
 
 
 @spec
@@ -20,18 +20,18 @@ class Regress(Supervised):
 
     style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
 
-    def head(self, form: Form, width: int, pooling: Pooling) -> nn.Module:
+    def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
         """One number in the user's units from pooled features."""
         return Rescaled(super().head(form, width, pooling), target_of(self, form))
 
-    def loss(self, outputs: Tensor, targets: Targets, form: Form) -> Tensor:
+    def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Sum of squared errors, in squared standard deviations of the training targets."""
-        return weighed(((outputs[:, 0] - targets.answer) / target_of(self, form).spread) ** 2, targets)
+        return weighed(((outputs[:, 0] - targets.labels) / target_of(self, form).spread) ** 2, targets)
 
-    def metric_sums(self, outputs: Tensor, targets: Targets, form: Form) -> dict[str, Tensor]:
+    def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Sums of examples, errors and centred targets, from which R2 over the whole split follows."""
-        error = (outputs[:, 0] - targets.answer).double()
-        centred = (targets.answer - target_of(self, form).centre).double()
+        error = (outputs[:, 0] - targets.labels).double()
+        centred = (targets.labels - target_of(self, form).centre).double()
         return {
             "examples": targets.size,
             "loss": self.loss(outputs, targets, form),
@@ -67,9 +67,9 @@ class Rescaled(nn.Module):
         super().__init__()
         self.pooled, self.target = head, target
 
-    def forward(self, x: Vectors, valid: Valid = None, counts: Answered = None) -> Tensor:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None) -> Tensor:
         """Answers of the examples, in the user's units."""
-        return self.target.centre + self.target.spread * self.pooled(x, valid, counts)
+        return self.target.centre + self.target.spread * self.pooled(x, padding_mask, loss_mask)
 
 
 objective = Regress

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .cells import CellResult
-from .evidence import CLOSE, Predictions
+from .integrity import CLOSE, Predictions
+from .manifest import Metric
 from .paper_numbers import PAPERS, PaperNumber
-from .record import Metric
 from .results import ExperimentResults, TaskResults
+from .stage_results import CellResult
 from .statistics import Estimate, estimate, example_half_width, r2_parts, sign_flip
 
 RowColumn = tuple[str, str]

@@ -3,7 +3,7 @@
 import math
 import re
 
-from .record import Metric
+from .manifest import Metric
 from .statistics import Estimate
 
 MINUS = "\N{MINUS SIGN}"

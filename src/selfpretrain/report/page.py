@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import StoreError
 from ..system.files import FORMAT, damaged, digest_of, explained, read_json, write_json, write_text
-from . import classes, facts, fit, format, pictures, plain, ranking, tables
+from . import format, generalization, metadata, per_class, pictures, ranking, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
@@ -162,7 +162,7 @@ def _page(analysis: Analysis, sections: Iterable[Section]) -> Page:
     record = analysis.results.record
     name = f"{record.name}-{record.scale or analysis.results.tasks[0].record.task.name}"
     origin = f"selfpretrain {record.version}, {record.name}, planned {record.created}"
-    outcomes, said = tuple(_outcomes(analysis)), (plain.sentence(analysis), plain.arms(analysis))
+    outcomes, said = tuple(_outcomes(analysis)), (summary.sentence(analysis), summary.arms(analysis))
     filled = tuple(section for section in sections if not section.empty)
     return Page(name, record.title, _lines(analysis), outcomes, filled, origin, *said)
 
@@ -264,13 +264,17 @@ def _caveats(analysis: Analysis) -> Section:
 
 
 def _next(analysis: Analysis) -> Section:
-    return Section("What to do next", points=plain.advice(analysis))
+    return Section("What to do next", points=summary.advice(analysis))
 
 
 def _classes(analysis: Analysis) -> Section:
     return Section(
         "Class by class",
-        tables=(classes.by_class(analysis), classes.reliability(analysis), *classes.confusions(analysis)),
+        tables=(
+            per_class.by_class(analysis),
+            per_class.reliability(analysis),
+            *per_class.confusions(analysis),
+        ),
     )
 
 
@@ -282,7 +286,9 @@ def _gains(analysis: Analysis) -> Section:
 
 
 def _fit(analysis: Analysis) -> Section:
-    return Section("Fit and generalisation", tables=(fit.fits(analysis), fit.contrasts(analysis)))
+    return Section(
+        "Fit and generalisation", tables=(generalization.fits(analysis), generalization.contrasts(analysis))
+    )
 
 
 def _ranks(analysis: Analysis) -> Section:
@@ -319,12 +325,12 @@ def _training(analysis: Analysis) -> Section:
 
 
 def _selection(analysis: Analysis) -> Section:
-    chosen = facts.by_task(analysis, facts.selection)
-    return Section("How selection was done", facts=(("rule", facts.RULE), *chosen))
+    chosen = metadata.by_task(analysis, metadata.selection)
+    return Section("How selection was done", facts=(("rule", metadata.RULE), *chosen))
 
 
 def _data(analysis: Analysis) -> Section:
-    return Section("Data", facts=facts.by_task(analysis, facts.data))
+    return Section("Data", facts=metadata.by_task(analysis, metadata.data))
 
 
 def _runs(analysis: Analysis) -> Section:
@@ -332,7 +338,7 @@ def _runs(analysis: Analysis) -> Section:
 
 
 def _environment(analysis: Analysis) -> Section:
-    return Section("Environment", facts=tuple(facts.environment(analysis)))
+    return Section("Environment", facts=tuple(metadata.environment(analysis)))
 
 
 def _repeat(analysis: Analysis) -> Section:

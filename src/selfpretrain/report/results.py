@@ -13,10 +13,10 @@ from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
 from ..system.files import Json, read_json
-from .cells import CellResult, StageResult, pooled
-from .evidence import MEND, Predictions, contradiction
+from .integrity import MEND, Predictions, contradiction
+from .manifest import CellRecord, ExperimentRecord, TaskRecord
 from .paper_numbers import PaperNumber, look_up
-from .record import CellRecord, ExperimentRecord, TaskRecord
+from .stage_results import CellResult, StageResult, pooled
 
 FORMAT = 2
 """The version of study.json."""

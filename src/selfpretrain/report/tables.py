@@ -8,10 +8,10 @@ from itertools import chain
 from ..system.events import duration
 from . import format
 from .analysis import Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
-from .cells import CellResult, StageCost
 from .layout import Entry, ReportTable
+from .manifest import Metric
 from .paper_numbers import PaperNumber
-from .record import Metric
+from .stage_results import CellResult, StageCost
 from .statistics import holm
 
 INTERVALS = (

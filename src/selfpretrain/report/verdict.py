@@ -8,7 +8,7 @@ import numpy as np
 
 from . import format
 from .analysis import Analysis, Difference, Ranking, RowOrder, RowPair, Standing, TaskAnalysis
-from .cells import CellResult
+from .stage_results import CellResult
 
 GLOSS = {
     "scratch": "training from scratch with the same finetuning budget",

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from ..errors import StoreError, Taken
-from ..report.cells import StageResult
-from ..report.evidence import Predictions, contradiction
+from ..report.integrity import Predictions, contradiction
 from ..report.results import parsed
+from ..report.stage_results import StageResult
 from ..system.files import Json, damaged, digest_of, explained, locked, write_bytes, write_text
 from ..training.run_dir import LOG, PREDICTIONS, RunDir
 

@@ -5,7 +5,7 @@ from itertools import islice
 
 from ..errors import Interrupted, SelfPretrainError
 from ..system.events import Event, emit
-from ..training.loop import Stop
+from ..training.trainer import Stop
 from .executors.base import Ended, Executor
 from .plan import Job, chains
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 import torch
 
 from .. import __version__
+from ..config import to_dict
 from ..errors import StoreError
 from ..registry import name_of
 from ..report.results import read_stage
-from ..spec import describe
 from ..system import distributed
 from ..system.events import duration
 from ..system.files import FORMAT, Json
@@ -85,7 +85,7 @@ def stored(recipe: Recipe, folder: RunDir) -> Json:
     """
     result = folder.read("result.json")
     read_stage(folder.path)
-    if result.get("recipe") != describe(recipe):
+    if result.get("recipe") != to_dict(recipe):
         file = folder.path / "result.json"
         raise StoreError(f"{file} is the result of another stage; delete this one file, and run again")
     return result

@@ -11,21 +11,21 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..data.schema import SPLITS
+from ..config import from_dict
+from ..data.spec import SPLITS
 from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName
 from ..registry import name_of
-from ..report.evidence import MEND
+from ..report.integrity import MEND
+from ..report.manifest import CellRecord, ExperimentRecord
 from ..report.paper_numbers import PaperNumber, look_up
 from ..report.recipe_text import called
-from ..report.record import CellRecord, ExperimentRecord
 from ..report.results import read_record
-from ..spec import revive
 from ..system.files import Json, damaged, read_json
-from ..tasks._prepared import Prepared
+from ..tasks.common.stored import Prepared
 from ..training.build import training_data
 from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import RunDir
-from .results import hashes
+from .experiment_dir import hashes
 from .stage import seen_by
 
 T = TypeVar("T")
@@ -261,7 +261,7 @@ class _Data:
 
 def _data(plain: Json, trusted: tuple[str, ...]) -> _Data:
     try:
-        recipe = revive(plain, trusted)
+        recipe = from_dict(plain, trusted)
         if not isinstance(recipe, Recipe):
             return _Data(None, "what it keeps as its recipe is none")
         tasks = [recipe.task, *(recipe.task_of(stage) for stage in recipe.stages)]

@@ -12,9 +12,9 @@ from ..training.recipe import Recipe
 from ..training.run_dir import WEIGHTS
 from .archive import RESTORED
 from .experiment import Experiment
+from .experiment_dir import ExperimentFolder
 from .job_queue import JobQueue
 from .plan import Job, estimate, jobs, waiting
-from .results import ExperimentFolder
 from .trackers.base import tracking
 from .workspace import Workspace
 

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import torch
 
+from ..config import to_dict
 from ..errors import Interrupted, SelfPretrainError, StageFailed, StoreError
 from ..registry import name_of
-from ..spec import describe
 from ..system import distributed
 from ..system.events import Event, emit
 from ..system.files import FORMAT, Json, digest_of, write_text
 from ..system.hardware import environment
-from ..training import cost, evaluate, source
+from ..training import code_hash, cost, evaluate
 from ..training.build import build_network, training_data
-from ..training.loop import Fit, Material, State
 from ..training.model import Network
 from ..training.recipe import Recipe, fingerprint, foreign_modules
 from ..training.run_dir import (
@@ -31,6 +30,7 @@ from ..training.run_dir import (
     RunDir,
     broken,
 )
+from ..training.trainer import State, Trainer, TrainerInputs
 from ..training.transfer import Moved, freeze, move
 from .plan import stored
 from .workspace import Workspace
@@ -121,23 +121,23 @@ def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, teste
 
 def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
     if distributed.is_main():
-        folder.write("recipe.json", {"format": FORMAT} | describe(recipe))
+        folder.write("recipe.json", {"format": FORMAT} | to_dict(recipe))
         folder.write("environment.json", environment(workspace.device))
         if modules := foreign_modules(recipe):
-            kept = {module: source.text(module) for module in modules}
+            kept = {module: code_hash.text(module) for module in modules}
             folder.write(SOURCES, {"format": FORMAT, "modules": kept})
     plan = cost.plan(recipe)
     torch.set_num_threads(workspace.threads if plan.parameters > SMALL else 1)
     network, moved = _network(recipe, workspace)
     data = training_data(recipe).resident(workspace.device)
-    material = Material(
+    material = TrainerInputs(
         recipe, network, data, evaluate.validation_data(recipe).resident(workspace.device), plan.steps
     )
-    state = Fit(material, folder, workspace.stop).run()
+    state = Trainer(material, folder, workspace.stop).run()
     scores = evaluate.validate(network, recipe).scores
     result = _result(recipe, plan, state) | {
         "scores": {"val": scores},
-        "transfer": describe(moved),
+        "transfer": to_dict(moved),
         "data": {"split": "train", "rows": len(data), "sha256": seen_by(data.digests())},
     }
     if distributed.is_main():
@@ -188,7 +188,7 @@ def _result(recipe: Recipe, plan: cost.Plan, state: State) -> Json:
     return {
         "format": FORMAT,
         "fingerprint": fingerprint(recipe),
-        "recipe": describe(recipe),
+        "recipe": to_dict(recipe),
         "objective": name_of(recipe.last.objective),
         "steps": state.step,
         "epochs": state.step / plan.per_epoch,

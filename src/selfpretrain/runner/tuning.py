@@ -3,8 +3,8 @@
 import itertools
 from dataclasses import replace
 
+from ..config import Count, Positive, Rate, spec
 from ..registry import name_of
-from ..spec import Count, Positive, Rate, spec
 from ..training.recipe import Budget, Recipe, Stage
 from .experiment import Cell, Experiment
 from .run import run_recipes

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ..errors import ForeignRun, SelfPretrainError, StoreError
 from ..report import page, results
-from ..report.evidence import MEND
+from ..report.integrity import MEND
 from ..report.page import DIGESTS
 from ..report.render import csv_long
 from ..system.files import LEFTOVER, explained, read_json

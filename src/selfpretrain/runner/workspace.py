@@ -12,9 +12,9 @@ from ..registry import name_of
 from ..system import distributed
 from ..system.hardware import usable_cores
 from ..system.signals import interruptible
-from ..training.loop import Stop
 from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import RunDir
+from ..training.trainer import Stop
 
 
 def never() -> bool:

@@ -16,23 +16,23 @@ causally there, and the smallest part holds 100 sequences.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4 import S4
 from ..mixers.s4d import S4D
 from ..runner.experiment import Finished
 from ..runner.tuning import SearchSpace
-from ..spec import spec
 from ..system.files import Json
-from ._measures import Points, append, mean_score, panel
-from ._table_study import IMAGE, PATHFINDER, TEXT, Architecture, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED, Arms
+from .common.measures import Points, append, mean_score, panel
+from .common.table_study import IMAGE, PATHFINDER, TEXT, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
 
 PARTS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 SMALL_PARTS = (0.05, 0.2, 0.5, 1.0)
-PAPER = (Architecture("S4", S4(), "s4-subsets"),)
+PAPER = (TableRow("S4", S4(), "s4-subsets"),)
 SMALL = (
-    Architecture("Transformer", Attention(), "s4-subsets"),
-    Architecture("S4D", S4D(), "s4-subsets"),
+    TableRow("Transformer", Attention(), "s4-subsets"),
+    TableRow("S4D", S4D(), "s4-subsets"),
 )
 
 
@@ -40,16 +40,16 @@ SMALL = (
 class DataScale(TableStudy):
     """Three arms per part of the data."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     space = SearchSpace(lr=(1e-3, 5e-4), batch=())
     figure = "lines"
     paper = "amos2024"
     tasks = (IMAGE, TEXT)
     small_tasks = (TEXT, PATHFINDER)
-    columns = (SCRATCH, TIED, SPT)
+    columns = (SCRATCH, MATCHED, SPT)
     small_objective = {TEXT: "causal"}
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """A row for every part."""
         for architecture in PAPER if self.scale == "paper" else SMALL:
             for part in PARTS if self.scale == "paper" else SMALL_PARTS:
@@ -70,10 +70,10 @@ class DataScale(TableStudy):
         return found
 
 
-def _on(part: float) -> Callable[[Arms], Arms]:
+def _on(part: float) -> Callable[[ArmRecipes], ArmRecipes]:
     """Train on a part of the data."""
 
-    def change(arms: Arms) -> Arms:
+    def change(arms: ArmRecipes) -> ArmRecipes:
         return arms.amended("stage.fraction", str(part))
 
     return change

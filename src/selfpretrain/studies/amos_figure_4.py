@@ -18,15 +18,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..config import spec
 from ..mixers.s4 import S4
 from ..runner.experiment import Finished
-from ..spec import spec
 from ..system.files import Json
 from ..training.build import build_network
 from ..training.model import Network
-from ._measures import Points, panel
-from ._table_study import IMAGE, LISTOPS, PATHX, TEXT, Architecture, TableStudy
-from .recipes.arms import SPT, TIED
+from .common.measures import Points, panel
+from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, TableRow, TableStudy
+from .recipes.arms import MATCHED, SPT
 
 LAGS, BINS = 1024, 256
 """Lags that are shown one by one; and bins into which more of them fall."""
@@ -36,11 +36,11 @@ LAGS, BINS = 1024, 256
 class Kernels(TableStudy):
     """One arm; what counts is what it leaves in the kernels."""
 
-    contrasts = ((SPT, TIED),)
-    columns = (TIED, SPT)
+    contrasts = ((SPT, MATCHED),)
+    columns = (MATCHED, SPT)
     tasks = (IMAGE, TEXT, PATHX, LISTOPS)
     small_tasks = (TEXT,)
-    architectures = (Architecture("S4", S4(), "s4"),)
+    architectures = (TableRow("S4", S4(), "s4"),)
     share = 0.5
 
     def measures(self, finished: Finished) -> list[Json]:

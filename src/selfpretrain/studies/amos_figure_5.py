@@ -13,14 +13,14 @@ dropout included, averaged over a hundredth of the stage. At the small scale net
 pretrained causally.
 """
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..runner.experiment import Finished
-from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from ._measures import Points, panel
-from ._table_study import IMAGE, TEXT, Architecture, TableStudy
+from .common.measures import Points, panel
+from .common.table_study import IMAGE, TEXT, TableRow, TableStudy
 
 SCRATCH, SPT = "from scratch", "SPT"
 SHARE = 40
@@ -35,9 +35,9 @@ class Curves(TableStudy):
     tasks = (IMAGE, TEXT)
     small_tasks = (TEXT,)
     small_objective = {TEXT: "causal"}
-    architectures = (Architecture("Transformer", Attention(), "transformer-rotary"),)
+    architectures = (TableRow("Transformer", Attention(), "transformer-rotary"),)
 
-    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """The recipes of Table 8."""
         arms = self.arms(label, task, architecture)
         whole = self.percent(arms.finetune, label, 100)

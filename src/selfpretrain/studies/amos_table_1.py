@@ -18,14 +18,14 @@ have the signal of the inputs.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4d import S4D
-from ..spec import spec
 from ..tasks.base import Task
 from ..tasks.image_patches import ImagePatches
 from ..training.recipe import Recipe
-from ._table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, Architecture, Place, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED, at_once, usual_arms
+from .common.table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, Place, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT, at_once, usual_arms
 from .recipes.printed import Denoising
 
 MASKED, CAUSAL = "SPT, masked", "SPT, causal"
@@ -39,8 +39,8 @@ class TransformerOnLra(TableStudy):
     """Five arms per task."""
 
     contrasts = (
-        (MASKED, TIED),
-        (CAUSAL, TIED),
+        (MASKED, MATCHED),
+        (CAUSAL, MATCHED),
         (MASKED, SCRATCH),
         (CAUSAL, SCRATCH),
         (MASKED, JOINT),
@@ -51,22 +51,22 @@ class TransformerOnLra(TableStudy):
     small_tasks = (LISTOPS, TEXT, IMAGE, PATHFINDER, SPEECH)
     stand_ins = TableStudy.stand_ins | {IMAGE: ImagePatches(train=5_000)}  # digits are near their ceiling
     averaged = LRA
-    architectures = (Architecture("Transformer", Attention(), "transformer-dagger"),)
+    architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """The paper's Transformer, and a state space model beside it where its own tables are not at hand."""
         yield from self.architectures
         if self.scale != "paper":
-            yield Architecture("S4D", S4D(), "s4", ours=True)
+            yield TableRow("S4D", S4D(), "s4", ours=True)
 
-    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Scratch arms see both sides, as masked pretraining does."""
         both = [self.arms(label, task, replace(architecture, objective=each)) for each in DIRECTIONS]
         masked, causal = (usual_arms(task, arms) for arms in both)
-        found = {SCRATCH: masked[SCRATCH], TIED: masked[TIED], MASKED: masked[SPT], CAUSAL: causal[SPT]}
-        return found | {JOINT: usual_arms(task, at_once(both[0]))[TIED]}
+        found = {SCRATCH: masked[SCRATCH], MATCHED: masked[MATCHED], MASKED: masked[SPT], CAUSAL: causal[SPT]}
+        return found | {JOINT: usual_arms(task, at_once(both[0]))[MATCHED]}
 
-    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Speech is ours."""
         return ("Table 1", PRINTED[column], label) if column in PRINTED and label != SPEECH else None
 

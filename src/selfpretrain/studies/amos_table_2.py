@@ -15,15 +15,15 @@ self-pretrained with the causal objective, and with the weights of the Pile if t
 
 from collections.abc import Iterator
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.mega import Mega
 from ..mixers.pythia import Pythia
 from ..mixers.s4 import S4
 from ..mixers.spade import Spade
-from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from ._table_study import (
+from .common.table_study import (
     IMAGE,
     LISTOPS,
     LRA,
@@ -32,41 +32,41 @@ from ._table_study import (
     PATHX256,
     RETRIEVAL,
     TEXT,
-    Architecture,
+    TableRow,
     TableStudy,
 )
-from .recipes.arms import SCRATCH, SPT, TIED, Arms, with_model
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, with_model
 
 CORPUS = "pretrained on text"
 PYTHIA_70M = Pythia(pretrained=True)
-S4_ROW = Architecture("S4", S4(), "s4")
+S4_ROW = TableRow("S4", S4(), "s4")
 
 
-def unpretrained(arms: Arms) -> Arms:
+def unpretrained(arms: ArmRecipes) -> ArmRecipes:
     """From random weights."""
     return with_model(arms, arms.scratch_model)
 
 
-PYTHIA = Architecture("Pythia, random weights", Pythia(), "pythia", objective="causal", change=unpretrained)
-PRETRAINED = Architecture("Pythia, weights of the Pile", Pythia(), "pythia", objective="causal")
+PYTHIA = TableRow("Pythia, random weights", Pythia(), "pythia", objective="causal", change=unpretrained)
+PRETRAINED = TableRow("Pythia, weights of the Pile", Pythia(), "pythia", objective="causal")
 
 
 @spec
 class StateOfTheArt(TableStudy):
     """Three arms per architecture."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "bars"
     paper = "amos2024"
     tasks = (TEXT, LISTOPS, RETRIEVAL, IMAGE, PATHFINDER, PATHX, PATHX256)
     small_tasks = (TEXT, PATHFINDER)
     averaged = LRA
-    columns = (SCRATCH, TIED, SPT)
+    columns = (SCRATCH, MATCHED, SPT)
     architectures = (
-        Architecture("Transformer", Attention(), "transformer-rotary"),
+        TableRow("Transformer", Attention(), "transformer-rotary"),
         S4_ROW,
-        Architecture("MEGA", Mega(), "like:transformer-rotary", small=Mega(keys=32)),
-        Architecture("SPADE", Spade(), "like:transformer-rotary", small=Spade(size=16)),
+        TableRow("MEGA", Mega(), "like:transformer-rotary", small=Mega(keys=32)),
+        TableRow("SPADE", Spade(), "like:transformer-rotary", small=Spade(size=16)),
     )
     table = "Table 2"
     printed = {
@@ -80,7 +80,7 @@ class StateOfTheArt(TableStudy):
         ("Pythia, weights of the Pile", CORPUS): "Pythia 70M",
     }
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """On the longest task S4 alone; Pythia where it can be had, and was run."""
         yield from (S4_ROW,) if label == PATHX256 else self.architectures
         short = label not in (PATHX, PATHX256)
@@ -89,7 +89,7 @@ class StateOfTheArt(TableStudy):
             if PYTHIA_70M.at_hand:
                 yield PRETRAINED
 
-    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Weights of another corpus are finetuned, and that is all."""
         if architecture.name != PRETRAINED.name:
             return super().recipes(label, task, architecture)

@@ -17,38 +17,38 @@ and its division of BIDMC has overlapping windows on both sides.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4 import S4
-from ..spec import spec
-from ._table_study import BIDMC, BIDMC_APART, SPEECH, Architecture, Place, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED
+from .common.table_study import BIDMC, BIDMC_APART, SPEECH, Place, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT
 
 
 @spec
 class Signals(TableStudy):
     """Two directions and three arms per architecture."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "bars"
     paper = "amos2024"
     tasks = (SPEECH, "sCIFAR", *BIDMC, *BIDMC_APART)
-    columns = (SCRATCH, TIED, SPT)
+    columns = (SCRATCH, MATCHED, SPT)
     architectures = (
-        Architecture("Transformer", Attention(), "transformer-rotary"),
-        Architecture("S4", S4(), "s4"),
+        TableRow("Transformer", Attention(), "transformer-rotary"),
+        TableRow("S4", S4(), "s4"),
     )
     share = 0.5
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """The causal direction on speech alone, as in the paper."""
         for architecture in self.architectures:
             yield replace(architecture, variant=", bidirectional", objective="masked")
             if label == SPEECH:
                 yield replace(architecture, variant=", causal", objective="causal")
 
-    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Directions are columns there, and arms are rows."""
-        if column == TIED or label in BIDMC_APART:
+        if column == MATCHED or label in BIDMC_APART:
             return None
         row = {"Transformer": "Transformers"}.get(architecture.name, architecture.name)
         speech = {"causal": "SC Causal", "masked": "SC Bi."}[architecture.objective or "masked"]

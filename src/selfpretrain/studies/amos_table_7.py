@@ -15,14 +15,14 @@ and pretrained with the causal objective.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.dlr import DLR
 from ..mixers.s4 import S4
-from ..spec import spec
-from ._table_study import IMAGE, LISTOPS, PATHX, TEXT, Architecture, Place, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED, Arms, with_model
+from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, Place, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, with_model
 
 
-def drawn(arms: Arms) -> Arms:
+def drawn(arms: ArmRecipes) -> ArmRecipes:
     """Every parameter at random."""
     return with_model(arms, replace(arms.model, init="random"))
 
@@ -31,16 +31,16 @@ def drawn(arms: Arms) -> Arms:
 class Priors(TableStudy):
     """Two starts and three arms per architecture."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "bars"
     paper = "amos2024"
     tasks = averaged = (LISTOPS, TEXT, IMAGE, PATHX)
     small_tasks = (TEXT,)
     small_objective = {TEXT: "causal"}
-    columns = (SCRATCH, TIED, SPT)
-    architectures = (Architecture("S4", S4(), "s4"), Architecture("DLR", DLR(), "dlr"))
+    columns = (SCRATCH, MATCHED, SPT)
+    architectures = (TableRow("S4", S4(), "s4"), TableRow("DLR", DLR(), "dlr"))
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """Both starts."""
         for architecture in self.architectures:
             yield architecture
@@ -48,10 +48,10 @@ class Priors(TableStudy):
                 architecture, variant=", random", family=f"{architecture.family}-random", change=drawn
             )
 
-    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Arms are rows there."""
         row = architecture.row.replace(", random", " + Rand Init")
-        return None if column == TIED else ("Table 7", row + " + SPT" * (column == SPT), label)
+        return None if column == MATCHED else ("Table 7", row + " + SPT" * (column == SPT), label)
 
 
 study = Priors

@@ -15,12 +15,12 @@ in for S4.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4d import S4D
-from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from ._table_study import IMAGE, TEXT, Architecture, Place, TableStudy
+from .common.table_study import IMAGE, TEXT, Place, TableRow, TableStudy
 
 SHARES = {"0 %": 0, "20 %": 20, "40 %": 40, "60 %": 60}
 
@@ -36,17 +36,17 @@ class Shares(TableStudy):
     small_tasks = (TEXT,)
     small_objective = {TEXT: "causal"}
     architectures = (
-        Architecture("Transformer", Attention(), "transformer-rotary"),
-        Architecture("S4", S4D(), "s4"),
+        TableRow("Transformer", Attention(), "transformer-rotary"),
+        TableRow("S4", S4D(), "s4"),
     )
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """S4D is called by its name."""
         for architecture in self.architectures:
             stands_in = architecture.name == "S4" and self.scale != "paper"
             yield replace(architecture, name="S4D") if stands_in else architecture
 
-    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """One recipe per share."""
         arms, found = self.arms(label, task, architecture), {}
         for column, share in SHARES.items():
@@ -55,7 +55,7 @@ class Shares(TableStudy):
             found[column] = Recipe(task, arms.model, stages)
         return found
 
-    def place(self, label: str, architecture: Architecture, column: str) -> Place:
+    def place(self, label: str, architecture: TableRow, column: str) -> Place:
         """Shares are rows there."""
         return "Table 8", column, f"{label}, {architecture.name.removesuffix('D')}"
 

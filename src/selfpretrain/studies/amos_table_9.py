@@ -16,20 +16,20 @@ pictures of paths are asked about, too.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4 import S4
-from ..spec import spec
-from ._table_study import IMAGE, PATHFINDER, Architecture, Place, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED, resized
+from .common.table_study import IMAGE, PATHFINDER, Place, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT, resized
 
 Sizes = dict[str, tuple[int, int]]
 """Width and depth by the label of the size."""
 
-TRANSFORMER = Architecture("Transformer", Attention(), "transformer-rotary")
-PAPER: tuple[tuple[Architecture, Sizes], ...] = (
+TRANSFORMER = TableRow("Transformer", Attention(), "transformer-rotary")
+PAPER: tuple[tuple[TableRow, Sizes], ...] = (
     (TRANSFORMER, {"100K": (64, 3), "300K": (96, 4), "1M": (144, 6), "3M": (256, 6), "10M": (448, 6)}),
     (
-        Architecture("S4", S4(), "s4"),
+        TableRow("S4", S4(), "s4"),
         {"100K": (64, 6), "300K": (128, 6), "1M": (256, 6), "3M": (512, 6), "10M": (880, 6)},
     ),
 )
@@ -40,24 +40,24 @@ SMALL = ((TRANSFORMER, {"10K": (24, 2), "35K": (32, 4), "70K": (64, 2), "140K": 
 class Sizing(TableStudy):
     """Three arms per size."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "lines"
     paper = "amos2024"
     tasks = (IMAGE,)
     small_tasks = (IMAGE, PATHFINDER)
-    columns = (SCRATCH, TIED, SPT)
+    columns = (SCRATCH, MATCHED, SPT)
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """At the small scale the Transformer alone."""
         for architecture, sizes in PAPER if self.scale == "paper" else SMALL:
             for size, (width, depth) in sizes.items():
                 yield replace(architecture, variant=f" · {size}", change=resized(width=width, depth=depth))
 
-    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Sizes are columns there, and arms are rows."""
         family = {"Transformer": "Transformer+Rotary"}.get(architecture.name, architecture.name)
         row = family + " + Masked SPT" * (column == SPT)
-        there = self.scale == "paper" and column != TIED
+        there = self.scale == "paper" and column != MATCHED
         return ("Table 9", row, architecture.variant.removeprefix(" · ")) if there else None
 
 

@@ -16,15 +16,15 @@ What differs: one seed; distances are in positions of the sequence, also where i
 
 import torch
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..runner.experiment import Finished
-from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
-from ._table_study import IMAGE, LISTOPS, TEXT, Architecture, TableStudy
-from .recipes.arms import SPT, TIED
+from .common.table_study import IMAGE, LISTOPS, TEXT, TableRow, TableStudy
+from .recipes.arms import MATCHED, SPT
 
 SEQUENCES = 64
 """Validation sequences that are looked at."""
@@ -34,9 +34,9 @@ SEQUENCES = 64
 class AttentionDistance(TableStudy):
     """The arms of Table 1, looked into."""
 
-    contrasts = ((SPT, TIED),)
+    contrasts = ((SPT, MATCHED),)
     tasks = (LISTOPS, TEXT, IMAGE)
-    architectures = (Architecture("Transformer", Attention(), "transformer-dagger"),)
+    architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
     def measures(self, finished: Finished) -> list[Json]:
         """A curve over layers per state of training."""
@@ -44,8 +44,8 @@ class AttentionDistance(TableStudy):
         for label, task in self.at_hand().items():
             cells = {cell.column: cell.recipe for cell in self.part(label, task)}
             networks = {
-                "fresh": build_network(cells[TIED]),
-                "from scratch": finished.network(cells[TIED]),
+                "fresh": build_network(cells[MATCHED]),
+                "from scratch": finished.network(cells[MATCHED]),
                 "pretrained": finished.network(cells[SPT].upto(0)),
                 "finetuned": finished.network(cells[SPT]),
             }
@@ -67,7 +67,7 @@ def attention_distance(network: Network, task: Task) -> list[float]:
         )
         for block in network.blocks
     ]
-    network.features(batch.inputs, batch.valid)
+    network.features(batch.inputs, batch.padding_mask)
     for hook in hooks:
         hook.remove()
     at = torch.arange(kept[0].shape[-1], dtype=torch.float32)

@@ -13,18 +13,18 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from ..config import Count, settings_of, spec
 from ..errors import SpecError, UnknownName, nearest
 from ..mixers.base import Mixer
 from ..registry import find, name_of
 from ..runner.experiment import Cell
 from ..runner.tuning import SearchSpace
-from ..spec import Count, settings_of, spec
 from ..tasks.base import Task
 from ..training import cost
 from ..training.build import build_network
 from ..training.recipe import Recipe
 from .base import Scale, Study
-from .recipes.arms import SCRATCH, SPT, TIED, Arms, numbered, row_names, usual_arms
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, numbered, row_names, usual_arms
 from .recipes.defaults import denoiser, small, toys, with_settings
 from .recipes.lookup import matching
 
@@ -41,12 +41,12 @@ ONCE = "answers once per sequence, so that no position can be asked for; there i
 class Compare(Study):
     """Scratch, compute-tied scratch and SPT for every architecture and seed."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     space = SearchSpace(lr=(1e-3, 2e-3, 4e-3), batch=(), weight_decay=(0.0, 0.1), dropout=(0.0, 0.1))
     lasting = False  # as many as there are tasks, mixers and settings
 
     task: Task
-    arms: tuple[Arms, ...]
+    arms: tuple[ArmRecipes, ...]
     seeds: Count = 3
     remarks: tuple[str, ...] = ()
 
@@ -175,22 +175,22 @@ class Compare(Study):
             self, arms=arms, remarks=(*self.remarks, f"{why}: every arm trains {share:.0%} as long")
         )
 
-    def _fitted(self, arms: Arms, by: str, goal: float) -> Arms:
-        def at(width: int) -> Arms:
+    def _fitted(self, arms: ArmRecipes, by: str, goal: float) -> ArmRecipes:
+        def at(width: int) -> ArmRecipes:
             return arms.amended("model.width", str(width))
 
         widths = (width for width in range(2, arms.model.width, 2) if self._fits(at(width)))
         step = next(widths, arms.model.width)  # so that heads, and pairs of a head, divide all its multiples
         return at(cost.fitting(lambda width: self._size(at(width), by), goal, step))
 
-    def _fits(self, arms: Arms) -> bool:
+    def _fits(self, arms: ArmRecipes) -> bool:
         try:
             build_network(Recipe(self.task, arms.scratch_model, (arms.scratch,)))
         except Exception:  # mixers from outside may refuse a width in any way
             return False
         return True
 
-    def _size(self, arms: Arms, by: str) -> float:
+    def _size(self, arms: ArmRecipes, by: str) -> float:
         recipe = Recipe(self.task, arms.scratch_model, (arms.scratch,))
         if by == "flops":
             return cost.plan(recipe).flops_per_step
@@ -249,7 +249,7 @@ def prepare(
     return Compare(task, tuple(map(toys, arms)) if scale == "smoke" else arms, seeds)
 
 
-def _words(arms: Arms) -> str:
+def _words(arms: ArmRecipes) -> str:
     model = arms.model
     shape = (
         f"{model.depth} blocks of width {model.width}, {model.encoding.replace('none', 'no')} positions, "

@@ -11,23 +11,23 @@ What differs: the paper's network starts with identical Q, K, V and O and masks 
 here.
 """
 
+from ..config import spec
 from ..mixers.attention import Attention
-from ..spec import spec
-from ._table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, Architecture, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED
+from .common.table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT
 
 
 @spec
 class Replication(TableStudy):
     """Three arms per task."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "bars"
     paper = "coser2025"
     paper_recipes = "coser"
     tasks = (LISTOPS, IMAGE, PATHFINDER, RETRIEVAL, TEXT)
-    columns = (SCRATCH, TIED, SPT)
-    architectures = (Architecture("Transformer", Attention(), "transformer"),)
+    columns = (SCRATCH, MATCHED, SPT)
+    architectures = (TableRow("Transformer", Attention(), "transformer"),)
     table = "Table 1"
     printed = {("Transformer", SCRATCH): "from scratch", ("Transformer", SPT): "SPT, reproduced"}
     names = {IMAGE: "CIFAR10"}

@@ -16,19 +16,19 @@ objective, the causal one with a causal network in both stages; images with the 
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
-from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe, Stage
-from ._table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Architecture, Place, TableStudy
-from .recipes.arms import TIED, lasting, tied
+from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Place, TableRow, TableStudy
+from .recipes.arms import MATCHED, lasting, matched_stage
 from .recipes.lookup import task_name
 from .recipes.printed import TASKS
 
 EPOCHS = (0, 1, 10, 50, 100, 150, 200)
 SMALL_EPOCHS = (0, 1, 5, 10, 20, 40)
 SMALL_EPOCHS_OF = {PATHFINDER: (0, 1, 2, 5, 10)}  # an epoch of theirs is of 60,000 pictures, not of 500
-TRANSFORMER = Architecture("Transformer", Attention(), "transformer")
+TRANSFORMER = TableRow("Transformer", Attention(), "transformer")
 
 
 @spec
@@ -41,15 +41,15 @@ class Ladder(TableStudy):
     contrasts = (
         ("10 epochs", "0 epochs"),
         ("1 epoch", "0 epochs"),
-        ("10 epochs", TIED),
-        ("40 epochs", TIED),
-        ("200 epochs", TIED),
+        ("10 epochs", MATCHED),
+        ("40 epochs", MATCHED),
+        ("200 epochs", MATCHED),
     )
     tasks = (LISTOPS, IMAGE, PATHFINDER)
     small_tasks = (IMAGE, TEXT, PATHFINDER)
     names = {IMAGE: "CIFAR10"}
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """Both objectives on the text that stands in, on two cores."""
         if self.scale == "paper":
             yield TRANSFORMER
@@ -58,7 +58,7 @@ class Ladder(TableStudy):
             yield replace(TRANSFORMER, variant=", causal", objective="causal")
         yield replace(TRANSFORMER, variant=", masked")
 
-    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """The lengths of pretraining, and the arm from scratch that costs as much as the longest."""
         arms, found = self.arms(label, task, architecture), {}
         small = SMALL_EPOCHS_OF.get(label, SMALL_EPOCHS)
@@ -69,14 +69,14 @@ class Ladder(TableStudy):
             longest = replace(arms, pretrain=pretrain)
             stages = (longest.pretrain, arms.finetune) if epochs else (arms.finetune,)
             found[_column(epochs)] = Recipe(task, arms.model, stages)
-        return found | {TIED: Recipe(task, arms.scratch_model, (tied(task, longest),))}
+        return found | {MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, longest),))}
 
     def _warmed(self, stage: Stage, task: Task) -> Stage:
         """A single epoch has a shorter warm-up in the paper, which does not say to what; here, a tenth."""
         steps = TASKS[task_name(task)].examples // stage.batch // 10
         return replace(stage, optim=replace(stage.optim, warmup_steps=steps))
 
-    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Lengths are rows there."""
         known = label != TEXT and column in map(_column, EPOCHS)
         return ("Table 2", column, self.names.get(label, label)) if known else None

@@ -13,12 +13,12 @@ compute of pretraining and finetuning together, so that nobody is stopped early.
 
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
-from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from ._table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, Architecture, Place, TableStudy
-from .recipes.arms import tied
+from .common.table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, Place, TableRow, TableStudy
+from .recipes.arms import matched_stage
 
 TRAINED = "all trained"
 FROZEN = {
@@ -37,19 +37,19 @@ class Frozen(TableStudy):
     paper = "coser2025"
     paper_recipes = "coser"
     tasks = (LISTOPS, IMAGE, PATHFINDER, RETRIEVAL, TEXT)
-    architectures = (Architecture("Transformer", Attention(), "transformer"),)
+    architectures = (TableRow("Transformer", Attention(), "transformer"),)
     names = {IMAGE: "CIFAR10"}
 
-    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Equal steps for all three: the paper's 100 epochs, or on two cores as many as SPT would cost."""
         arms = self.arms(label, task, architecture)
-        stage = arms.scratch if self.scale == "paper" else tied(task, arms)
+        stage = arms.scratch if self.scale == "paper" else matched_stage(task, arms)
         return {
             column: Recipe(task, arms.scratch_model, (replace(stage, freeze=patterns),))
             for column, patterns in FROZEN.items()
         }
 
-    def place(self, label: str, architecture: Architecture, column: str) -> Place:
+    def place(self, label: str, architecture: TableRow, column: str) -> Place:
         """Tasks are rows there."""
         return "Table 3", self.names.get(label, label), "from scratch" if column == TRAINED else column
 

@@ -14,13 +14,13 @@ which is pretrained causally at the small scale.
 
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
-from ..spec import spec
 from ..tasks.base import Task
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer
-from ._table_study import IMAGE, PATHFINDER, TEXT, Architecture, Place, TableStudy
-from .recipes.arms import SCRATCH, Arms, resized, started
+from .common.table_study import IMAGE, PATHFINDER, TEXT, Place, TableRow, TableStudy
+from .recipes.arms import SCRATCH, ArmRecipes, resized, started
 
 QK, REST, ALL = "Q and K", "all but Q and K", "everything"
 MOVED: dict[str, Transfer] = {
@@ -32,7 +32,7 @@ PRINTED = {SCRATCH: "from scratch", QK: "queries and keys from SPT", ALL: "all w
 INDEPENDENT, IDENTICAL = "independent start", "identical start"
 
 
-def identical(arms: Arms) -> Arms:
+def identical(arms: ArmRecipes) -> ArmRecipes:
     """One layer whose projections start as one matrix."""
     return started("identical")(resized(depth=1)(arms))
 
@@ -48,12 +48,12 @@ class QueriesAndKeys(TableStudy):
     tasks = (IMAGE, PATHFINDER, TEXT)
     small_objective = {TEXT: "causal"}
     architectures = (
-        Architecture(INDEPENDENT, Attention(), "transformer", change=resized(depth=1)),
-        Architecture(IDENTICAL, Attention(), "transformer", change=identical),
+        TableRow(INDEPENDENT, Attention(), "transformer", change=resized(depth=1)),
+        TableRow(IDENTICAL, Attention(), "transformer", change=identical),
     )
     names = {IMAGE: "CIFAR10"}
 
-    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """What is handed over, from nothing to everything."""
         arms = self.arms(label, task, architecture)
         found = {SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,))}
@@ -62,7 +62,7 @@ class QueriesAndKeys(TableStudy):
             found[column] = Recipe(task, arms.model, (arms.pretrain, finetune))
         return found
 
-    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Tasks are rows there, and starts are identical."""
         there = architecture.name == IDENTICAL and label != TEXT and column in PRINTED
         return ("Table 4", self.names.get(label, label), PRINTED[column]) if there else None

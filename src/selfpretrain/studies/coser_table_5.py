@@ -16,31 +16,31 @@ of shorter curves and more of them, made of the same symbols.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..report.paper_numbers import look_up
 from ..runner.experiment import Finished
-from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.paths import Paths
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
-from ._measures import Points, append, mean_score, panel
-from ._table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Architecture, Place, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED, resized, usual_arms
+from .common.measures import Points, append, mean_score, panel
+from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Place, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT, resized, usual_arms
 
 OWN, OTHER = "SPT, own data", "SPT, other data"
 DEPTHS = {PATHFINDER: (1, 2, 4)}
 SWAP = {LISTOPS: TEXT, TEXT: LISTOPS, IMAGE: PATHFINDER, PATHFINDER: IMAGE}
 BODY = Transfer(fresh=("head.*", "embed.*"))
-TRANSFORMER = Architecture("Transformer", Attention(), "transformer")
+TRANSFORMER = TableRow("Transformer", Attention(), "transformer")
 
 
 @spec
 class DepthAndSource(TableStudy):
     """Four arms per depth."""
 
-    contrasts = ((OWN, TIED), (OTHER, TIED), (OWN, OTHER), (OWN, SCRATCH))
+    contrasts = ((OWN, MATCHED), (OTHER, MATCHED), (OWN, OTHER), (OWN, SCRATCH))
     figure = "lines"
     paper = "coser2025"
     paper_recipes = "coser"
@@ -49,13 +49,13 @@ class DepthAndSource(TableStudy):
     small_objective = {LISTOPS: "causal", TEXT: "causal"}
     names = {IMAGE: "CIFAR10"}
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """One row per depth."""
         for depth in DEPTHS.get(label, (1, 2, 3)):
             variant = f" · {depth} layer{'s' * (depth > 1)}"
             yield replace(TRANSFORMER, variant=variant, change=resized(depth=depth))
 
-    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Pretrained on its own data, and on other ones."""
         arms, other = self.arms(label, task, architecture), self.other(label, task)
         if other is None:
@@ -64,14 +64,14 @@ class DepthAndSource(TableStudy):
         elsewhere = replace(self.arms(label, other, architecture).pretrain, source=other)
         rule = EVERYTHING_BUT_THE_HEAD if task.form.signal == other.form.signal else BODY
         swapped = Recipe(task, arms.model, (elsewhere, replace(arms.finetune, transfer=rule)))
-        return {SCRATCH: made[SCRATCH], TIED: made[TIED], OWN: made[SPT], OTHER: swapped}
+        return {SCRATCH: made[SCRATCH], MATCHED: made[MATCHED], OWN: made[SPT], OTHER: swapped}
 
     def other(self, label: str, task: Task) -> Task | None:
         """What else networks are pretrained on: for paths other curves, or else the other task."""
         curves = replace(task, shortest=4, longest=5, distractors=2) if isinstance(task, Paths) else None
         return curves or self.at_hand().get(SWAP[label])
 
-    def place(self, label: str, architecture: Architecture, column: str) -> Place | None:
+    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Depths are columns there, and arms are rows."""
         mine, other = (self.names.get(name, name) for name in (label, SWAP[label]))
         said = {SCRATCH: "from scratch", OWN: "SPT", OTHER: f"pretrained on {other}"}

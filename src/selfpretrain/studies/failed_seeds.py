@@ -15,24 +15,24 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..runner.experiment import Finished
-from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
-from ._table_study import LRA, Architecture, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED
+from .common.table_study import LRA, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT
 
 
 @spec
 class FailedSeeds(TableStudy):
     """Three arms per task."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "bars"
     tasks = LRA
-    columns = (SCRATCH, TIED, SPT)
-    architectures = (Architecture("Transformer", Attention(), "transformer-dagger"),)
+    columns = (SCRATCH, MATCHED, SPT)
+    architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
     def measures(self, finished: Finished) -> list[Json]:
         """The share of failed seeds, by arm and task."""

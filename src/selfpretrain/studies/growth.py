@@ -17,17 +17,17 @@ smallest.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4d import S4D
 from ..runner.experiment import Cell, Finished
-from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.paths import Paths
 from ..training.recipe import Recipe
-from ._measures import Points, append, mean_score, panel
-from ._table_study import PATHFINDER, PATHX, Architecture, TableStudy
-from .recipes.arms import SPT, TIED, lengthened, usual_arms
+from .common.measures import Points, append, mean_score, panel
+from .common.table_study import PATHFINDER, PATHX, TableRow, TableStudy
+from .recipes.arms import MATCHED, SPT, lengthened, usual_arms
 
 LITTLE, MUCH, MUCH_TIED = "SPT, a third", "SPT, three times", "scratch, tied to three times"
 SIZES = (8, 12, 16)
@@ -37,25 +37,25 @@ SIZES = (8, 12, 16)
 class Growth(TableStudy):
     """Five arms per length."""
 
-    contrasts = ((SPT, TIED), (MUCH, MUCH_TIED), (SPT, LITTLE), (MUCH, SPT))
+    contrasts = ((SPT, MATCHED), (MUCH, MUCH_TIED), (SPT, LITTLE), (MUCH, SPT))
     figure = "bars"
     tasks = (PATHFINDER, PATHX)
     architectures = (
-        Architecture("Transformer", Attention(), "transformer-rotary"),
-        Architecture("S4D", S4D(), "like:transformer-rotary"),
+        TableRow("Transformer", Attention(), "transformer-rotary"),
+        TableRow("S4D", S4D(), "like:transformer-rotary"),
     )
 
-    def row(self, label: str, task: Task, architecture: Architecture) -> Iterator[Cell]:
+    def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
         """The cells of an architecture at every length of a task that has several."""
         sizes = (replace(task, size=size) for size in SIZES) if isinstance(task, Paths) else (task,)
         for grown in sizes:
             name = f"{label}, {grown.form.length:,} positions"
             yield from (replace(cell, label=name) for cell in super().row(label, grown, architecture))
 
-    def recipes(self, label: str, task: Task, architecture: Architecture) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """The usual arms, and those with a third of the pretraining and with three times as much."""
         arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
-        for times, names in ((1 / 3, {SPT: LITTLE}), (3.0, {TIED: MUCH_TIED, SPT: MUCH})):
+        for times, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_TIED, SPT: MUCH})):
             others = usual_arms(task, replace(arms, pretrain=lengthened(arms.pretrain, times)))
             made |= {name: others[arm] for arm, name in names.items() if arm in others}
         return made

@@ -16,32 +16,32 @@ attention``.
 
 from collections.abc import Iterator
 
+from ..config import spec
 from ..mixers.s4 import S4
-from ..spec import spec
-from ._table_study import IMAGE, LRA, TEXT, Architecture, TableStudy
-from .recipes.arms import SCRATCH, TIED
+from .common.table_study import IMAGE, LRA, TEXT, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH
 
 
 @spec
 class S4OnLra(TableStudy):
     """Two budgets."""
 
-    contrasts = ((TIED, SCRATCH),)
+    contrasts = ((MATCHED, SCRATCH),)
     figure = "bars"
     paper = "gu2022"
     paper_recipes = "gu"
     tasks = averaged = LRA
     small_tasks = (TEXT, IMAGE)
-    columns = (SCRATCH, TIED)
+    columns = (SCRATCH, MATCHED)
     share = 0.5
     table = "Table 10"
     printed = {("S4", SCRATCH): "S4 (original)", ("S4, updated", SCRATCH): "S4 (updated)"}
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """The printed settings and, at the paper's scale, those that came later."""
-        yield Architecture("S4", S4(), "s4")
+        yield TableRow("S4", S4(), "s4")
         if self.scale == "paper":
-            yield Architecture("S4, updated", S4(), "s4-updated")
+            yield TableRow("S4, updated", S4(), "s4-updated")
 
 
 study = S4OnLra

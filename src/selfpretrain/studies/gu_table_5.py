@@ -23,6 +23,7 @@ from typing import Literal
 
 import torch
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.exprnn import ExpRNN
 from ..mixers.lipschitz import Lipschitz
@@ -31,31 +32,30 @@ from ..mixers.s4 import S4
 from ..mixers.wavegan import WaveGAN
 from ..runner.experiment import Cell, Finished
 from ..runner.tuning import SearchSpace
-from ..spec import spec
 from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.speech import Speech
 from ..training import evaluate
 from ..training.model import Network
 from ..training.recipe import Recipe
-from ._measures import panel
-from ._table_study import TEN_WORDS, TEN_WORDS_RAW, Architecture, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED
+from .common.measures import panel
+from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT
 
 RATES: tuple[Literal[8_000], Literal[16_000]] = (8_000, 16_000)
 """Samples per second that networks are asked about; they are trained at the last."""
-S4_ROW = Architecture("S4", S4(), "s4")
-PERFORMER = Architecture("Performer", Performer(), "performer")
-EXPRNN = Architecture("ExpRNN", ExpRNN(), "exprnn", objective="causal")
+S4_ROW = TableRow("S4", S4(), "s4")
+PERFORMER = TableRow("Performer", Performer(), "performer")
+EXPRNN = TableRow("ExpRNN", ExpRNN(), "exprnn", objective="causal")
 ROWS = {
     TEN_WORDS: (
-        Architecture("Transformer", Attention(), "transformer"),
+        TableRow("Transformer", Attention(), "transformer"),
         PERFORMER,
         EXPRNN,
-        Architecture("LipschitzRNN", Lipschitz(), "lipschitz", objective="causal"),
+        TableRow("LipschitzRNN", Lipschitz(), "lipschitz", objective="causal"),
         S4_ROW,
     ),
-    TEN_WORDS_RAW: (PERFORMER, EXPRNN, Architecture("WaveGAN-D", WaveGAN(), "wavegan"), S4_ROW),
+    TEN_WORDS_RAW: (PERFORMER, EXPRNN, TableRow("WaveGAN-D", WaveGAN(), "wavegan"), S4_ROW),
 }
 
 
@@ -63,19 +63,19 @@ ROWS = {
 class TenWords(TableStudy):
     """Two kinds of features and three arms."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "bars"
     paper = "gu2022"
     paper_recipes = "gu"
     tasks = (TEN_WORDS, TEN_WORDS_RAW)
-    columns = (SCRATCH, TIED, SPT)
+    columns = (SCRATCH, MATCHED, SPT)
     share = 0.5
     table = "Table 5"
     names = {TEN_WORDS: "MFCC", TEN_WORDS_RAW: "raw"}
     printed = {(row.name, SCRATCH): row.name for rows in ROWS.values() for row in rows}
     space = SearchSpace(lr=(1e-3, 5e-4), batch=(), dropout=(0.0, 0.1))
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """Those that the paper could run."""
         yield from ROWS[label]
 

@@ -11,24 +11,24 @@ Expected: if it is a handicap that pretraining washes out, the gain is larger wi
 What differs: no paper asked.
 """
 
+from ..config import spec
 from ..mixers.attention import Attention
-from ..spec import spec
-from ._table_study import IMAGE, TEXT, Architecture, TableStudy
-from .recipes.arms import SCRATCH, SPT, TIED, started
+from .common.table_study import IMAGE, TEXT, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT, started
 
 
 @spec
 class IdenticalStart(TableStudy):
     """Three arms per start."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH), (TIED, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH), (MATCHED, SCRATCH))
     figure = "bars"
     tasks = (TEXT, IMAGE)
     small_objective = {TEXT: "causal"}
-    columns = (SCRATCH, TIED, SPT)
+    columns = (SCRATCH, MATCHED, SPT)
     architectures = (
-        Architecture("independent start", Attention(), "transformer-dagger", change=started("independent")),
-        Architecture("identical start", Attention(), "transformer-dagger", change=started("identical")),
+        TableRow("independent start", Attention(), "transformer-dagger", change=started("independent")),
+        TableRow("identical start", Attention(), "transformer-dagger", change=started("identical")),
     )
 
 

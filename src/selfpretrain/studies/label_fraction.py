@@ -16,18 +16,18 @@ What differs: pictures, not genomes; weights are chosen on a validation split wh
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..config import Count, spec
 from ..errors import SpecError
 from ..mixers.attention import Attention
 from ..registry import name_of
 from ..runner.experiment import Cell, Finished
-from ..spec import Count, spec
 from ..system.files import Json
 from ..tasks.digits import Digits
 from ..tasks.paths import Paths
 from ..training.recipe import Stage
-from ._measures import Points, mean_score, panel
 from .base import Scale, Study
-from .recipes.arms import SCRATCH, SPT, TIED, Arms, usual_arms
+from .common.measures import Points, mean_score, panel
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, usual_arms
 from .recipes.defaults import denoiser, small, toys
 
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)
@@ -39,11 +39,11 @@ COUNTED = 10
 class LabelFraction(Study):
     """Three arms per share of the labels."""
 
-    contrasts = ((SPT, TIED), (SPT, SCRATCH))
+    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "lines"
 
     tasks: tuple[Digits | Paths, ...]
-    arms: tuple[Arms, ...]  # of each task
+    arms: tuple[ArmRecipes, ...]  # of each task
     seeds: Count = 3
 
     @classmethod
@@ -74,13 +74,13 @@ class LabelFraction(Study):
             counts = [round(share * task.train) for share in SHARES]
             known = [baseline_scores(replace(task, labels=max(n, COUNTED))) for n in counts]
             curves: dict[str, Points] = {name: (counts, [100 * s[name] for s in known]) for name in known[0]}
-            for column in (SCRATCH, TIED, SPT):
+            for column in (SCRATCH, MATCHED, SPT):
                 recipes = [cell.recipe for cell in self._of(task, arms, 0) if cell.column == column]
                 curves[column] = counts, [mean_score(finished, recipe, self.seeds) for recipe in recipes]
             found.append(panel(name_of(task), "labels", "accuracy in %", curves))
         return found
 
-    def _of(self, task: Digits | Paths, arms: Arms, seed: int) -> Iterator[Cell]:
+    def _of(self, task: Digits | Paths, arms: ArmRecipes, seed: int) -> Iterator[Cell]:
         for share in SHARES:
             finetune, scratch = (_on(task, stage, share) for stage in (arms.finetune, arms.scratch))
             made = usual_arms(task, replace(arms, finetune=finetune, scratch=scratch), seed)

@@ -17,14 +17,14 @@ and windows of one row on either side or of one position.
 
 from collections.abc import Iterator
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.window import Window
 from ..runner.experiment import Cell
-from ..spec import spec
-from ..tasks._shuffled import Shuffled
 from ..tasks.base import Task
-from ._table_study import IMAGE, PATHFINDER, Architecture, TableStudy
-from .recipes.arms import SPT, TIED
+from ..tasks.common.shuffled import Shuffled
+from .common.table_study import IMAGE, PATHFINDER, TableRow, TableStudy
+from .recipes.arms import MATCHED, SPT
 
 EVERYWHERE, FAMILY = "attention to all", "like:transformer-dagger"
 
@@ -33,18 +33,18 @@ EVERYWHERE, FAMILY = "attention to all", "like:transformer-dagger"
 class Locality(TableStudy):
     """Two arms per window."""
 
-    contrasts = ((SPT, TIED),)
+    contrasts = ((SPT, MATCHED),)
     figure = "bars"
     tasks = (IMAGE,)
     small_tasks = (PATHFINDER,)
 
-    def rows(self, label: str) -> Iterator[Architecture]:
+    def rows(self, label: str) -> Iterator[TableRow]:
         """All, a wide and a narrow window."""
-        yield Architecture(EVERYWHERE, Attention(), FAMILY)
+        yield TableRow(EVERYWHERE, Attention(), FAMILY)
         for reach in (16, 4) if label == IMAGE else (4, 1):
-            yield Architecture(f"to {reach} on either side", Window(reach=reach), FAMILY)
+            yield TableRow(f"to {reach} on either side", Window(reach=reach), FAMILY)
 
-    def row(self, label: str, task: Task, architecture: Architecture) -> Iterator[Cell]:
+    def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
         """Windows on the images as they are; full attention on all orders."""
         yield from super().row(label, task, architecture)
         if architecture.name == EVERYWHERE:

@@ -13,6 +13,7 @@ What differs: one task; at the small scale pictures of paths, where the gain is 
 cut to their 16 positions; learning rates were not tuned for each architecture.
 """
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.base import Mixer
 from ..mixers.bigbird import BigBird
@@ -29,9 +30,8 @@ from ..mixers.reformer import Reformer
 from ..mixers.sinkhorn import Sinkhorn
 from ..mixers.sparse import Sparse
 from ..mixers.synthesizer import Synthesizer
-from ..spec import spec
-from ._table_study import IMAGE, PATHFINDER, Architecture, TableStudy
-from .recipes.arms import SPT, TIED
+from .common.table_study import IMAGE, PATHFINDER, TableRow, TableStudy
+from .recipes.arms import MATCHED, SPT
 
 ZOO: dict[str, tuple[Mixer, Mixer]] = {
     "Transformer": (Attention(), Attention()),
@@ -57,17 +57,16 @@ ZOO: dict[str, tuple[Mixer, Mixer]] = {
 class Zoo(TableStudy):
     """Two arms per architecture."""
 
-    contrasts = ((SPT, TIED),)
+    contrasts = ((SPT, MATCHED),)
     figure = "bars"
     paper = "gu2022"
     tasks = (IMAGE,)
     small_tasks = (PATHFINDER,)
     architectures = tuple(
-        Architecture(name, whole, "like:transformer-dagger", small=short)
-        for name, (whole, short) in ZOO.items()
+        TableRow(name, whole, "like:transformer-dagger", small=short) for name, (whole, short) in ZOO.items()
     )
     table = "Table 10"
-    printed = {(name, TIED): name for name in ZOO if name != "MEGA"}
+    printed = {(name, MATCHED): name for name in ZOO if name != "MEGA"}
 
 
 study = Zoo

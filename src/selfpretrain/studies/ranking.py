@@ -11,27 +11,27 @@ Expected: ranks differ less after self-pretraining.
 What differs: no paper ranks with intervals.
 """
 
+from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.gru import GRU
 from ..mixers.linear import Linear
 from ..mixers.s4d import S4D
-from ..spec import spec
-from ._table_study import LRA, Architecture, TableStudy
-from .recipes.arms import SPT, TIED
+from .common.table_study import LRA, TableRow, TableStudy
+from .recipes.arms import MATCHED, SPT
 
 
 @spec
 class RankingOverTasks(TableStudy):
     """Two arms per architecture."""
 
-    contrasts = ((SPT, TIED),)
+    contrasts = ((SPT, MATCHED),)
     figure = "bars"
     tasks = LRA
     architectures = (
-        Architecture("Transformer", Attention(), "like:transformer-dagger"),
-        Architecture("Linear Transformer", Linear(), "like:transformer-dagger"),
-        Architecture("GRU", GRU(states=64), "like:transformer-dagger"),
-        Architecture("S4D", S4D(), "like:transformer-dagger"),
+        TableRow("Transformer", Attention(), "like:transformer-dagger"),
+        TableRow("Linear Transformer", Linear(), "like:transformer-dagger"),
+        TableRow("GRU", GRU(states=64), "like:transformer-dagger"),
+        TableRow("S4D", S4D(), "like:transformer-dagger"),
     )
     share = 0.5
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 from torch import Tensor
 
+from ..config import amended
+from ..data.dataset import SequenceDataset
 from ..data.download import Download
-from ..data.examples import Examples
-from ..data.schema import Form, Split
+from ..data.spec import SequenceSpec, Split
 from ..errors import SpecError
 from ..registry import name_of, resolve
-from ..spec import amended
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Task(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """What every example looks like; needs no more of the data than it must."""
 
     @abc.abstractmethod
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """The examples of one split, always the same ones in the same order."""
 
     def folded(self, folds: int) -> "Task":
@@ -80,7 +80,7 @@ class Task(abc.ABC):
         """How each token is written, e.g. ``("[MIN ", "3 ", ...)``, to be joined; None: by its number."""
         return None
 
-    def shortcuts(self) -> dict[str, Callable[[Examples], Tensor]]:
+    def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Simple cues worth knowing, by name: a function from examples to one integer each.
 
         The baseline built on a cue answers every example with the commonest training class of its integer,
@@ -92,7 +92,7 @@ class Task(abc.ABC):
         """(side^2, 1) brightness in [0, 1] of the image that a sequence of symbols stands for; None: none."""
         return None
 
-    def statistics(self, examples: Examples) -> np.ndarray | None:
+    def statistics(self, examples: SequenceDataset) -> np.ndarray | None:
         """(n, K) numbers that a person would measure in every example, for gradient boosting; None: none."""
         return None
 

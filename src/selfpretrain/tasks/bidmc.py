@@ -15,19 +15,19 @@ from typing import Literal
 
 import numpy as np
 
+from ..config import Seed, spec
 from ..data.download import Download
-from ..data.prepared import Writer
-from ..data.schema import Form, Reals
+from ..data.spec import Reals, SequenceSpec
 from ..data.splits import divide
+from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..spec import Seed, spec
 from ..system.events import progress
-from . import _recordings
-from ._moments import Moments
-from ._prepared import Prepared
-from ._raw import need
-from ._recordings import Cut, Recording
 from .base import Card
+from .common import recordings
+from .common.moments import Moments
+from .common.raw import need
+from .common.recordings import Cut, Recording
+from .common.stored import Prepared
 
 ARCHIVE = "bidmc-ppg-and-respiration-dataset-1.0.0"
 PLACES = (f"{ARCHIVE}/bidmc_csv", "bidmc/bidmc_csv", "bidmc_csv", "bidmc/bidmc.parquet")
@@ -60,17 +60,17 @@ class Bidmc(Prepared):
     split: Literal["patient", "paper"] = "patient"  # paper: windows shuffled 70/15/15, which leaks
     split_seed: Seed = 0  # another choice of patients (or windows)
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """Two channels; windows of a recording share its samples."""
         if self.made_up:
-            return self._recorded(out, _recordings.invent(SMALL), SMALL)
+            return self._recorded(out, recordings.invent(SMALL), SMALL)
         path = need(self, *PLACES, f"BIDMC32{self.target}_TRAIN.ts")
         if path.suffix == ".ts":
             return self._archived(out, path)
-        read = _recordings.parquet if path.suffix == ".parquet" else _recordings.physionet
+        read = recordings.parquet if path.suffix == ".parquet" else recordings.physionet
         return self._recorded(out, read(path, self.target), Cut())
 
-    def _recorded(self, out: Writer, recordings: Iterator[Recording], cut: Cut) -> Form:
+    def _recorded(self, out: DatasetWriter, recordings: Iterator[Recording], cut: Cut) -> SequenceSpec:
         moments, starts, y, patients = Moments(), [], [], []
         for recording in recordings:
             starts.append(out.append(recording.signals) + cut.starts())
@@ -94,7 +94,7 @@ class Bidmc(Prepared):
         split[known] = divide(np.zeros(known.sum(), int), None, self.split_seed)
         return split
 
-    def _archived(self, out: Writer, train: Path) -> Form:
+    def _archived(self, out: DatasetWriter, train: Path) -> SequenceSpec:
         if self.split != "paper":
             raise DataError(
                 f"{train.name} does not say which patient a window is from; get PhysioNet's recordings "
@@ -102,7 +102,7 @@ class Bidmc(Prepared):
             )
         moments, starts, y = Moments(), [], []
         for file in (train, train.with_name(train.name.replace("TRAIN", "TEST"))):
-            for window, value in _recordings.archive(file):
+            for window, value in recordings.archive(file):
                 starts.append(out.append(window))
                 y.append(value)
                 moments.add(window[None])
@@ -112,9 +112,11 @@ class Bidmc(Prepared):
         out.examples(np.array(starts), np.full(len(y), Cut().length), targets, split)
         return self._form(moments, Cut().length, targets, split == 0)
 
-    def _form(self, moments: Moments, length: int, targets: np.ndarray, train: np.ndarray) -> Form:
+    def _form(self, moments: Moments, length: int, targets: np.ndarray, train: np.ndarray) -> SequenceSpec:
         y = targets[train]
-        return Form(moments.values(train), length, Reals(self.target, float(y.mean()), float(y.std())))
+        return SequenceSpec(
+            moments.values(train), length, Reals(self.target, float(y.mean()), float(y.std()))
+        )
 
 
 task = Bidmc

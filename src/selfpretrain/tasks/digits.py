@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data.examples import Examples
-from ..data.schema import Classes, Form, Split, Values
+from ..config import Count, Seed, spec
+from ..data.dataset import SequenceDataset
+from ..data.spec import Classes, SequenceSpec, Split, Values
 from ..data.splits import budget, check_labels, stratified
 from ..errors import DataError, SpecError
-from ..spec import Count, Seed, spec
 from .base import Card, Task
 
 POOL, VAL = 1000, 300
@@ -40,17 +40,17 @@ class Digits(Task):
         check_labels(self.labels, self.train, "images")
 
     @property
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """64 grey values 0..16, centred on the training images."""
         x = _images()[0][self._rows("train")].astype(np.float64)
         signal = Values(1, levels=17, low=0.0, high=16.0, centre=(float(x.mean()),), spread=(float(x.std()),))
-        return Form(signal, 64, Classes(tuple("0123456789")))
+        return SequenceSpec(signal, 64, Classes(tuple("0123456789")))
 
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """The images of a split as (64, 1) grey values."""
         images, digits = _images()
         rows = self._rows(split)
-        examples = Examples.even(images[rows], digits[rows])
+        examples = SequenceDataset.even(images[rows], digits[rows])
         return budget(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Digits":

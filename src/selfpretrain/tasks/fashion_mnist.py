@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from ..config import Seed, spec
 from ..data.download import Download
-from ..data.prepared import Writer
-from ..data.schema import Form
+from ..data.spec import SequenceSpec
+from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..spec import Seed, spec
-from . import _images
-from ._prepared import Prepared
-from ._raw import need
 from .base import Card
+from .common import images
+from .common.raw import need
+from .common.stored import Prepared
 
 NAMES = (
     "T-shirt/top",
@@ -61,21 +61,21 @@ class FashionMnist(Prepared):
 
     split_seed: Seed = 0  # another choice of the 5,000 validation images
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """One grey channel of 256 levels."""
         if self.made_up:
-            return _images.write(out, _images.invent(1), NAMES, self.split_seed, val=20)
-        return _images.write(out, _blocks(need(self, *self.places)), NAMES, self.split_seed)
+            return images.write(out, images.invent(1), NAMES, self.split_seed, val=20)
+        return images.write(out, _blocks(need(self, *self.places)), NAMES, self.split_seed)
 
 
-def _blocks(folder: Path) -> Iterator[_images.ImageBlock]:
+def _blocks(folder: Path) -> Iterator[images.ImageBlock]:
     for part in ("train", "t10k"):
         pixels, labels = (_idx(folder / f"{part}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1"))
         if pixels.ndim != 3 or labels.shape != pixels.shape[:1]:
             raise DataError(f"{folder} holds {labels.size} labels for images {pixels.shape}; get it again")
         for at in range(0, len(pixels), 10_000):
             some = slice(at, at + 10_000)
-            yield _images.ImageBlock(pixels[some, :, :, None], labels[some].astype(np.int64), part == "t10k")
+            yield images.ImageBlock(pixels[some, :, :, None], labels[some].astype(np.int64), part == "t10k")
 
 
 def _idx(file: Path) -> np.ndarray:

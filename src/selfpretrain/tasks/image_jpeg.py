@@ -7,13 +7,13 @@ pixel can partly be told from the others of its block, which changes what self-p
 from collections.abc import Iterator
 from typing import Literal
 
-from ..data.prepared import Writer
-from ..data.schema import Form
-from ..spec import Seed, spec
-from . import _cifar, _images
-from ._prepared import Prepared
-from ._raw import need
+from ..config import Seed, spec
+from ..data.spec import SequenceSpec
+from ..data.store import DatasetWriter
 from .base import Card
+from .common import cifar, images
+from .common.raw import need
+from .common.stored import Prepared
 
 
 @spec
@@ -36,17 +36,17 @@ class ImageJpeg(Prepared):
     colour: Literal["grey", "rgb"] = "grey"
     split_seed: Seed = 0  # another choice of the 5,000 validation images
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """One or three channels of 256 levels."""
         if self.made_up:
-            blocks = _images.invent(1 if self.colour == "grey" else 3)
-            return _images.write(out, blocks, _cifar.NAMES, self.split_seed, val=20)
-        return _images.write(out, self._blocks(), _cifar.NAMES, self.split_seed)
+            blocks = images.invent(1 if self.colour == "grey" else 3)
+            return images.write(out, blocks, cifar.NAMES, self.split_seed, val=20)
+        return images.write(out, self._blocks(), cifar.NAMES, self.split_seed)
 
-    def _blocks(self) -> Iterator[_images.ImageBlock]:
-        for block in _cifar.parquet(need(self, *self.places), "image"):
-            pixels = _images.grey(block.pixels) if self.colour == "grey" else block.pixels
-            yield _images.ImageBlock(pixels, block.labels, block.test)
+    def _blocks(self) -> Iterator[images.ImageBlock]:
+        for block in cifar.parquet(need(self, *self.places), "image"):
+            pixels = images.grey(block.pixels) if self.colour == "grey" else block.pixels
+            yield images.ImageBlock(pixels, block.labels, block.test)
 
 
 task = ImageJpeg

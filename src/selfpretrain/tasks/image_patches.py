@@ -9,13 +9,13 @@ from typing import Literal, cast
 
 import numpy as np
 
-from ..data.examples import Examples
-from ..data.schema import Classes, Form, Split, Tokens
+from ..config import Count, spec
+from ..data.dataset import SequenceDataset
+from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import budget, check_labels, stratified
 from ..registry import find
-from ..spec import Count, spec
-from ._prepared import Prepared
 from .base import Card, Task
+from .common.stored import Prepared
 
 SHADES, WIDEST = 4, 16
 
@@ -56,13 +56,13 @@ class ImagePatches(Task):
         return cast(Prepared, find("tasks", self.source)(made_up=self.made_up))
 
     @property
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """Patches, row by row."""
         form = self.origin.form
         side = _width(form.length) // 2
-        return Form(Tokens(SHADES**4), side**2, cast(Classes, form.target))
+        return SequenceSpec(Tokens(SHADES**4), side**2, cast(Classes, form.target))
 
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """The images of a split as symbols of patches.
 
         Raises:
@@ -72,7 +72,7 @@ class ImagePatches(Task):
         wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
         order = stratified(labels, 0)[:wanted]
         shades = np.searchsorted(_quartiles(self.origin), images[order], side="right")
-        examples = Examples.even(_patches(shades), labels[order])
+        examples = SequenceDataset.even(_patches(shades), labels[order])
         return budget(examples, self.labels) if split == "train" else examples
 
     def version(self) -> str:

@@ -11,14 +11,14 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from ..config import Count, Seed, spec
 from ..data import paths
-from ..data.prepared import Writer
-from ..data.schema import SPLITS, Classes, Form, Split, Tokens
+from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
+from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..spec import Count, Seed, spec
-from . import _text, _text_imdb
-from ._prepared import Prepared
 from .base import Card
+from .common import text_imdb, tokenizer
+from .common.stored import Prepared
 
 SHARE = 0.10
 """Part of the training reviews whose movies are held out for validation."""
@@ -41,8 +41,8 @@ class ImdbPairs(Prepared):
         get="needs the IMDb reviews with their movies (`spt data get text`); source=files also needs "
         "imdb_pairs/{train,val,test}.parquet with columns a, b (rows of the reviews) and label",
     )
-    downloads = (_text_imdb.RELEASE,)
-    places = _text_imdb.PLACES
+    downloads = (text_imdb.RELEASE,)
+    places = text_imdb.PLACES
 
     source: Literal["drawn", "files"] = "drawn"  # pairs drawn here, or a list of pairs of your own
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a review that are read
@@ -51,22 +51,22 @@ class ImdbPairs(Prepared):
     test: Count = 12_000  # test pairs
     seed: Seed = 0  # other pairs, and other movies for validation
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """Every review once, and the pairs of all splits."""
-        parts = {part: _text_imdb.reviews(self, part) for part in ("train", "test")}
+        parts = {part: text_imdb.reviews(self, part) for part in ("train", "test")}
         if not all(reviews.by_movie for reviews in parts.values()):
             raise DataError("these files of IMDb reviews do not name the movies; use aclImdb of the release")
         pairs = {split: self._pairs(split, parts) for split in SPLITS}
         seen = [parts["train"].texts[row] for row in np.unique(pairs["train"][0])]
-        alphabet = _text.alphabet(seen, "characters", self.length, LEAST)
+        alphabet = tokenizer.alphabet(seen, "characters", self.length, LEAST)
         places = {part: alphabet.append(out, reviews.texts) for part, reviews in parts.items()}
         for number, split in enumerate(SPLITS):
             (starts, lengths), (rows, labels) = places["test" if split == "test" else "train"], pairs[split]
             out.examples(starts[rows], lengths[rows], labels, np.full(len(labels), number))
         longest = max(int(lengths.max()) for _, lengths in places.values())
-        return Form(Tokens(alphabet.vocab), longest, Classes(("different", "same")), views=2)
+        return SequenceSpec(Tokens(alphabet.vocab), longest, Classes(("different", "same")), views=2)
 
-    def _pairs(self, split: Split, parts: Mapping[str, _text_imdb.Reviews]) -> tuple[np.ndarray, np.ndarray]:
+    def _pairs(self, split: Split, parts: Mapping[str, text_imdb.Reviews]) -> tuple[np.ndarray, np.ndarray]:
         """(2, n) rows of reviews and (n,) labels."""
         train, test = parts["train"], parts["test"]
         reviews = test if split == "test" else train
@@ -75,7 +75,7 @@ class ImdbPairs(Prepared):
         if split == "test":
             mine = ~np.isin(test.groups, train.groups)  # one movie is in both official parts
         else:
-            held = _text.held_out(train.labels, train.groups, SHARE, self.seed)
+            held = tokenizer.held_out(train.labels, train.groups, SHARE, self.seed)
             mine = held if split == "val" else ~held
         wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
         wanted = min(wanted, MADE_UP) if self.made_up else wanted
@@ -89,7 +89,7 @@ def _listed(split: Split, reviews: int) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(
             f"imdb_pairs/{split}.parquet is not there; place it in {paths.folders()[0]}, or leave source out"
         )
-    table = _text_imdb.columns(file, "a", "b", "label")
+    table = text_imdb.columns(file, "a", "b", "label")
     rows, labels = np.stack([table["a"].to_numpy(), table["b"].to_numpy()]), table["label"].to_numpy()
     if rows.min() < 0 or rows.max() >= reviews:
         raise DataError(f"{file} names reviews beyond 0..{reviews - 1}")
@@ -97,7 +97,7 @@ def _listed(split: Split, reviews: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _drawn(
-    reviews: _text_imdb.Reviews, rows: np.ndarray, wanted: int, random: np.random.RandomState
+    reviews: text_imdb.Reviews, rows: np.ndarray, wanted: int, random: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
     """(2, n) pairs in random order, those of one movie all different, and (n,) labels, half of them ones."""
     same = rows[_of_one_movie(reviews.groups[rows], wanted // 2, random)]
@@ -124,7 +124,7 @@ def _of_one_movie(movies: np.ndarray, wanted: int, random: np.random.RandomState
     return order[np.stack([one[kept], other[kept]])]
 
 
-def _dealt_anew(same: np.ndarray, reviews: _text_imdb.Reviews, random: np.random.RandomState) -> np.ndarray:
+def _dealt_anew(same: np.ndarray, reviews: text_imdb.Reviews, random: np.random.RandomState) -> np.ndarray:
     """(2, n) the same first and the same second reviews, paired across movies.
 
     Among pairs of the same two sentiments, in an order by movie, every second review moves on by the size of

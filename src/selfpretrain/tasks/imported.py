@@ -9,19 +9,19 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from ..data.examples import Examples
+from ..config import Count, spec
+from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import array_source, join_arrays
 from ..data.importing.builder import SetBuilder
 from ..data.importing.importer import known
 from ..data.importing.options import ImportOptions
 from ..data.moments import readable, scaled
-from ..data.prepared import PreparedSet, Writer, open_set
-from ..data.schema import Form, Reals, Split
+from ..data.spec import Reals, SequenceSpec, Split
 from ..data.splits import budget, fold_splits, strata_of, stratified
+from ..data.store import DatasetWriter, StoredDataset, open_dataset
 from ..errors import DataError, SpecError, nearest
-from ..spec import Count, spec
-from . import _waves
 from .base import Card, Task
+from .common import waves
 
 HELD = 4
 """Of so many training examples of a part, one is taken from val, and one from test."""
@@ -44,14 +44,14 @@ class Imported(Task):
     longest: Count | None = None  # sequences are cut to so many positions; None: they are not
 
     @property
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """As measured on the training split; real targets on the labels that are kept."""
         form = self.data().form
         if self.labels and isinstance(form.target, Reals):
             form = replace(form, target=_kept_scale(self, self.data().digest))
         return replace(form, length=min(form.length, self.longest or form.length))
 
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """The examples of one split, in the order of their file.
 
         Raises:
@@ -67,7 +67,7 @@ class Imported(Task):
             return readable(examples, self.data().form)
         return budget(examples, self.labels)
 
-    def divided(self, split: Split) -> Examples:
+    def divided(self, split: Split) -> SequenceDataset:
         """All examples of a split."""
         return self.data().examples(split)
 
@@ -88,7 +88,7 @@ class Imported(Task):
             return f"{digest} {target.centre} {target.spread}"
         return digest
 
-    def data(self) -> PreparedSet:
+    def data(self) -> StoredDataset:
         """The imported set.
 
         Raises:
@@ -117,7 +117,7 @@ class Fold(Imported):
     folds: Annotated[int, Field(ge=3)] = 5
     fold: Annotated[int, Field(ge=0)] = 0
 
-    def data(self) -> PreparedSet:
+    def data(self) -> StoredDataset:
         """Return the imported set as this fold divides it; its digest is that of the fold."""
         return _folded(*self._file(), self.folds, self.fold)
 
@@ -127,7 +127,7 @@ class Fold(Imported):
 
 
 @functools.lru_cache(maxsize=16)
-def _folded(place: Path, stamp: int, folds: int, fold: int) -> PreparedSet:
+def _folded(place: Path, stamp: int, folds: int, fold: int) -> StoredDataset:
     held = _open(place, stamp)
     return held.redivided(fold_splits(*_divisible(place, stamp), folds, fold))
 
@@ -151,15 +151,15 @@ def _kept_scale(task: Imported, digest: str) -> Reals:
 
 
 @functools.lru_cache(maxsize=4)
-def _open(place: Path, stamp: int) -> PreparedSet:
-    return open_set(place)
+def _open(place: Path, stamp: int) -> StoredDataset:
+    return open_dataset(place)
 
 
 @functools.lru_cache(maxsize=1)
-def _made_up() -> PreparedSet:
-    sequences, shapes = _waves.waves(400, seed=0)
+def _made_up() -> StoredDataset:
+    sequences, shapes = waves.waves(400, seed=0)
     options = ImportOptions(label="shape")
-    out = Writer(None)
+    out = DatasetWriter(None)
     source = array_source(join_arrays(sequences) | {"y": shapes}, options)
     builder = SetBuilder(out, source, options)
     for part in source.parts():
@@ -167,7 +167,7 @@ def _made_up() -> PreparedSet:
     return builder.finish({"name": "waves"})
 
 
-def _some(examples: Examples, count: int) -> Examples:
+def _some(examples: SequenceDataset, count: int) -> SequenceDataset:
     """A stratified part of the labelled examples, in their order."""
     rows = examples.labelled.nonzero()[:, 0].numpy()
     targets = examples.targets[torch.from_numpy(rows)].numpy()

@@ -18,15 +18,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ..config import Count, spec
 from ..data import paths
-from ..data.examples import Examples
-from ..data.schema import SPLITS, Classes, Form, Split, Tokens
+from ..data.dataset import SequenceDataset
+from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..errors import DataError, SpecError
-from ..spec import Count, spec
-from . import _lra
-from ._outline import outline
-from ._raw import need
 from .base import Card, Task
+from .common import lra
+from .common.dataset_stub import outline
+from .common.raw import need
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
 ATTEMPTS = 100_000_000
@@ -49,8 +49,8 @@ class ListOps(Task):
         leaks="none known: all generated expressions are distinct",
         get="nothing is needed to generate expressions; source=lra needs the release",
     )
-    downloads = (_lra.RELEASE,)
-    places = _lra.places("listops-1000/basic_train.tsv")
+    downloads = (lra.RELEASE,)
+    places = lra.places("listops-1000/basic_train.tsv")
 
     min_length: Annotated[int, Field(ge=1)] = 500  # expressions are longer than this many symbols
     max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # and shorter than this many
@@ -78,11 +78,11 @@ class ListOps(Task):
             )
 
     @property
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """15 symbols: ten digits, four operators with their opening bracket, and the closing bracket."""
-        return Form(Tokens(vocab=len(SYMBOLS)), self.max_length - 1, Classes(tuple("0123456789")))
+        return SequenceSpec(Tokens(vocab=len(SYMBOLS)), self.max_length - 1, Classes(tuple("0123456789")))
 
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """The expressions of one split.
 
         Raises:
@@ -104,17 +104,17 @@ class ListOps(Task):
 
     def version(self) -> str:
         """Hashes of the release's files; what is generated depends on the fields alone."""
-        from . import _listops_release
+        from .common import listops_release
 
         if self.source == "generated" or (not self._at_hand and outline(self)):
             return ""
-        return " ".join(_listops_release.digest(self._file(split)) for split in SPLITS)
+        return " ".join(listops_release.digest(self._file(split)) for split in SPLITS)
 
     def symbols(self) -> tuple[str, ...]:
         """As in the expressions, each with a space after it."""
         return tuple(f"{symbol} " for symbol in SYMBOLS)
 
-    def shortcuts(self) -> dict[str, Callable[[Examples], Tensor]]:
+    def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """The root operator: small numbers come from MIN, large ones from MAX."""
         return {"root operator": _root}
 
@@ -122,23 +122,23 @@ class ListOps(Task):
     def _at_hand(self) -> bool:
         """Whether the expressions are there, or can be in no time."""
         if self.source == "lra":
-            return all(paths.find(*_lra.places(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
+            return all(paths.find(*lra.places(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
         return self.train * self.max_length < AT_ONCE
 
-    def _released(self, split: Split) -> Examples:
-        from . import _listops_release
+    def _released(self, split: Split) -> SequenceDataset:
+        from .common import listops_release
 
-        examples = _listops_release.read(self._file(split))
+        examples = listops_release.read(self._file(split))
         if (longest := int(examples.longest.max())) >= self.max_length:
             raise DataError(f"an expression of the release has {longest} symbols; raise max_length")
         wanted = {"test": self.test, "val": self.val, "train": self.train}[split]
         return examples.take(torch.arange(min(wanted, len(examples))))
 
     def _file(self, split: Split) -> Path:
-        return need(self, *_lra.places(f"listops-1000/basic_{split}.tsv"))
+        return need(self, *lra.places(f"listops-1000/basic_{split}.tsv"))
 
 
-def _root(examples: Examples) -> Tensor:
+def _root(examples: SequenceDataset) -> Tensor:
     return examples.flat[examples.starts[0]].long() - SYMBOLS.index("[MIN")
 
 
@@ -153,7 +153,7 @@ def _longest(depth: int, args: int, stop: int) -> int:
 
 
 @functools.lru_cache(maxsize=2)
-def _whole(task: ListOps) -> Examples:
+def _whole(task: ListOps) -> SequenceDataset:
     """Test, val and train in this order, so that the first two do not depend on the size of the last."""
     from .generators import _seen
     from .generators import listops as trees
@@ -178,7 +178,7 @@ def _whole(task: ListOps) -> Examples:
         )
     n = torch.from_numpy(lengths)
     flat = torch.from_numpy(np.concatenate(parts))
-    return Examples(flat, (n.cumsum(0) - n)[None], n[None], torch.from_numpy(values))
+    return SequenceDataset(flat, (n.cumsum(0) - n)[None], n[None], torch.from_numpy(values))
 
 
 def _limit(task: ListOps, wanted: int) -> int:

@@ -2,20 +2,20 @@
 
 from typing import Literal
 
-from ..spec import spec
-from . import _lra, _pathfinder
+from ..config import spec
+from .common import lra, pathfinder
 
 
 @spec
-class Pathfinder(_pathfinder.PathfinderTask):
+class Pathfinder(pathfinder.PathfinderTask):
     """Do both markers lie on the same dashed contour? Images of 32 by 32 (or 64 by 64) pixels."""
 
-    card = _pathfinder.card(
+    card = pathfinder.card(
         baselines="commonest class 50 %, distance between the markers 54 %",
         leaks="none known; by the published rules distractors are brighter than contours at 32 pixels, and "
         "both contours end on one pixel in 0.4 % of the images (not with quirks=none)",
     )
-    places = _lra.places(f"pathfinder32/{_pathfinder.FOLDERS['hard']}")
+    places = lra.places(f"pathfinder32/{pathfinder.FOLDERS['hard']}")
 
     resolution: Literal[32, 64] = 32  # pixels a side
 

@@ -15,11 +15,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..data.examples import Examples
-from ..data.schema import Classes, Form, Split, Tokens
+from ..config import Count, Seed, spec
+from ..data.dataset import SequenceDataset
+from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import budget, check_labels
 from ..errors import SpecError
-from ..spec import Count, Seed, spec
 from .base import Card, Task
 from .generators._curves import CurveRules
 
@@ -88,12 +88,14 @@ class Paths(Task):
         return CurveRules(self.size, shortest, longest, distractors, short, self.gap)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """Cells or patches, row by row."""
         symbols = len(CELLS) ** self.patch**2
-        return Form(Tokens(symbols), (self.size // self.patch) ** 2, Classes(("two curves", "one curve")))
+        return SequenceSpec(
+            Tokens(symbols), (self.size // self.patch) ** 2, Classes(("two curves", "one curve"))
+        )
 
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """The images of one split.
 
         Raises:
@@ -102,7 +104,7 @@ class Paths(Task):
         cells, labels = _whole(_unlabelled(self))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
-        examples = Examples.even(patches(cells[rows], self.size, self.patch), labels[rows])
+        examples = SequenceDataset.even(patches(cells[rows], self.size, self.patch), labels[rows])
         return budget(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Paths":
@@ -116,7 +118,7 @@ class Paths(Task):
         cells = np.arange(len(CELLS) ** 4)[:, None] // len(CELLS) ** np.arange(4) % len(CELLS)
         return tuple(f"{a}{b}/{c}{d} " for a, b, c, d in np.array(list(CELLS))[cells])
 
-    def shortcuts(self) -> dict[str, Callable[[Examples], Tensor]]:
+    def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """How many rows and columns the marked ends are apart, and the place of the first of them."""
         return {
             "distance of the ends": lambda examples: _apart(self._ends(examples), self.size),
@@ -127,7 +129,7 @@ class Paths(Task):
         """A pixel per cell: curves are grey, their marked ends white."""
         return cells_of(sequence[None], self.size, self.patch).reshape(-1, 1) / 2
 
-    def statistics(self, examples: Examples) -> np.ndarray:
+    def statistics(self, examples: SequenceDataset) -> np.ndarray:
         """Where the ends are, how far apart, and how much is drawn around them and in each row and column."""
         size, image, ends = self.size, self._cells(examples) > 0, self._ends(examples).numpy()
         places = np.stack([ends // size, ends % size], axis=-1)  # (n, ends, 2)
@@ -136,12 +138,12 @@ class Paths(Task):
         apart = abs(places[:, 0] - places[:, 1])
         return np.concatenate([places.reshape(-1, 4), apart, *near, picture.sum(1), picture.sum(2)], axis=1)
 
-    def _cells(self, examples: Examples) -> np.ndarray:
+    def _cells(self, examples: SequenceDataset) -> np.ndarray:
         """(n, size^2) what every cell holds."""
         whole = examples.flat.numpy().reshape(-1, self.form.length)
         return cells_of(whole[(examples.starts[0] // self.form.length).numpy()], self.size, self.patch)
 
-    def _ends(self, examples: Examples) -> Tensor:
+    def _ends(self, examples: SequenceDataset) -> Tensor:
         """(n, 2) the numbers of the marked cells, row by row."""
         return torch.from_numpy(np.nonzero(self._cells(examples) == 2)[1].reshape(-1, 2))
 

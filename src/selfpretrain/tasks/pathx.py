@@ -1,19 +1,19 @@
 """Do both markers lie on the same contour: PathX, 128x128 pixels, 16,384 positions read row by row."""
 
-from ..spec import spec
-from . import _lra, _pathfinder
+from ..config import spec
+from .common import lra, pathfinder
 
 
 @spec
-class PathX(_pathfinder.PathfinderTask):
+class PathX(pathfinder.PathfinderTask):
     """Do both markers lie on the same dashed contour? Images of 128 by 128 pixels."""
 
-    card = _pathfinder.card(
+    card = pathfinder.card(
         baselines="commonest class 50 %, distance between the markers 54 %",
         leaks="the release holds two folders pathfinder128, one of which is said to be unlearnable (95 % on "
         "its training images, chance on others): with source=lra, try a small convolutional network first",
     )
-    places = _lra.places(f"pathfinder128/{_pathfinder.FOLDERS['hard']}")
+    places = lra.places(f"pathfinder128/{pathfinder.FOLDERS['hard']}")
 
     @property
     def side(self) -> int:

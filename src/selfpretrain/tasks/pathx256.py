@@ -1,18 +1,18 @@
 """Do both markers lie on the same contour: PathX-256, 256x256 pixels, 65,536 positions read row by row."""
 
-from ..spec import spec
-from . import _lra, _pathfinder
+from ..config import spec
+from .common import lra, pathfinder
 
 
 @spec
-class PathX256(_pathfinder.PathfinderTask):
+class PathX256(pathfinder.PathfinderTask):
     """Do both markers lie on the same dashed contour? Images of 256 by 256 pixels."""
 
-    card = _pathfinder.card(
+    card = pathfinder.card(
         baselines="commonest class 50 %, distance between the markers 61 %: read accuracies against that",
         leaks="the markers alone tell much: those of one contour lie at other distances than those of two",
     )
-    places = _lra.places(f"pathfinder256/{_pathfinder.FOLDERS['hard']}")
+    places = lra.places(f"pathfinder256/{pathfinder.FOLDERS['hard']}")
 
     @property
     def side(self) -> int:

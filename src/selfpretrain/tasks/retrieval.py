@@ -11,15 +11,15 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from ..data.prepared import Writer
-from ..data.schema import SPLITS, Classes, Form, Split, Tokens
+from ..config import spec
+from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
+from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..spec import spec
 from ..system.events import progress
-from . import _lra, _text
-from ._prepared import Prepared
-from ._raw import need
 from .base import Card
+from .common import lra, tokenizer
+from .common.raw import need
+from .common.stored import Prepared
 
 FILES = {split: f"tsv_data/new_aan_pairs.{split.replace('val', 'eval')}.tsv" for split in SPLITS}
 FIELDS = 5
@@ -43,28 +43,30 @@ class Retrieval(Prepared):
         baselines="commonest class about 50 %",
         leaks="the release divides pairs, not papers: papers of test pairs may occur in training pairs",
     )
-    downloads = (_lra.RELEASE,)
-    places = _lra.places(FILES["train"])
+    downloads = (lra.RELEASE,)
+    places = lra.places(FILES["train"])
 
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a text that are read, from its start
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """The pairs in the order of the files; characters are known if a training text has them."""
         texts: dict[str, int] = {}
         pairs = {split: self._pairs(split, texts) for split in SPLITS}
         known = list(texts)[
             : int(pairs["train"][1].max()) + 1
         ]  # texts are numbered as they come, train first
-        alphabet = _text.alphabet(known, "characters", self.length)
+        alphabet = tokenizer.alphabet(known, "characters", self.length)
         starts, lengths = alphabet.append(out, list(texts))
         for number, split in enumerate(SPLITS):
             labels, which = pairs[split]
             out.examples(starts[which], lengths[which], labels, np.full(len(labels), number))
-        return Form(Tokens(alphabet.vocab), int(lengths.max()), Classes(("unrelated", "related")), views=2)
+        return SequenceSpec(
+            Tokens(alphabet.vocab), int(lengths.max()), Classes(("unrelated", "related")), views=2
+        )
 
     def _pairs(self, split: Split, texts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """(n,) labels and (2, n) numbers of texts, which are added to ``texts`` where they are new."""
-        file = None if self.made_up else need(self, *_lra.places(FILES[split]))
+        file = None if self.made_up else need(self, *lra.places(FILES[split]))
         labels, which = [], []
         for label, first, second in _read(_lines(file) if file else made_up(split), file, self.length):
             labels.append(label)
@@ -80,7 +82,7 @@ def made_up(split: Split) -> list[bytes]:
     for i in range({"train": 120}.get(split, 40)):
         one = random.randint(len(TOPICS))
         other = one if i % 2 else (one + random.randint(1, len(TOPICS))) % len(TOPICS)
-        texts = "\t".join(_text.invent(random, TOPICS[topic]) for topic in (one, other))
+        texts = "\t".join(tokenizer.invent(random, TOPICS[topic]) for topic in (one, other))
         lines.append(f"{float(i % 2)}\t{split}-{i}a\t{split}-{i}b\t{texts}\n".encode())
     return lines
 

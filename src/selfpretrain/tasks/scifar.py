@@ -1,8 +1,8 @@
 """Which object is in the picture, in colour: CIFAR-10, 1,024 pixels of three channels read row by row."""
 
-from ..spec import spec
-from ._cifar import Cifar
+from ..config import spec
 from .base import Card
+from .common.cifar import Cifar
 
 
 @spec

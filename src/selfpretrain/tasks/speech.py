@@ -12,16 +12,16 @@ from typing import Literal
 
 import numpy as np
 
+from ..config import Seed, spec
 from ..data.download import Download
-from ..data.prepared import Writer
-from ..data.schema import Form
+from ..data.spec import SequenceSpec
 from ..data.splits import divide
+from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..spec import Seed, spec
-from . import _audio
-from ._prepared import Prepared
-from ._raw import need
 from .base import Card
+from .common import recording_sets
+from .common.raw import need
+from .common.stored import Prepared
 
 RATE = 16_000
 TEN = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
@@ -57,23 +57,23 @@ class Speech(Prepared):
     places = ("speech_commands_v0.02",)
 
     words: Literal[35, 10] = 35
-    features: _audio.Features = "raw"
+    features: recording_sets.Features = "raw"
     rate: Literal[16_000, 8_000] = 16_000  # samples per second; 8,000: resampled, to half the length
     split: Literal["official", "papers"] = "official"  # papers: 70/15/15 of all that last exactly a second
     split_seed: Seed = 0  # another division with split=papers
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """Samples of 16 bits, or 20 coefficients for every 100 of them."""
         names = ALL if self.words == 35 else TEN
         if self.made_up:
-            clips = _audio.invent(self.words, self.rate)
+            clips = recording_sets.invent(self.words, self.rate)
         else:
             clips = self._clips(need(self, *self.places), names)
         if self.split == "papers":
             clips = replace(clips, speakers=None)
-        return _audio.write(out, clips, self.features, self.rate, names)
+        return recording_sets.write(out, clips, self.features, self.rate, names)
 
-    def _clips(self, folder: Path, names: tuple[str, ...]) -> _audio.Clips:
+    def _clips(self, folder: Path, names: tuple[str, ...]) -> recording_sets.Clips:
         files = [file for name in names for file in sorted((folder / name).glob("*.wav"))]
         if self.split == "papers":
             files = [file for file in files if _length(file) == RATE]
@@ -88,16 +88,18 @@ class Speech(Prepared):
             known = [f"{file.parent.name}/{file.name}" for file in files]
             split = np.array([1 if name in lists[0] else 2 if name in lists[1] else 0 for name in known])
         speakers = np.array([file.name.partition("_nohash_")[0] for file in files])
-        return _audio.Clips(self._samples(files), labels, split, speakers)
+        return recording_sets.Clips(self._samples(files), labels, split, speakers)
 
     def _samples(self, files: list[Path]) -> Iterator[np.ndarray]:
         from scipy.signal import resample_poly
 
         for file in files:
-            samples = _audio.read(file, RATE)
+            samples = recording_sets.read(file, RATE)
             if self.rate != RATE:
                 lower = resample_poly(samples.astype(np.float64), 1, 2)
-                samples = lower.round().clip(-_audio.LOUDEST, _audio.LOUDEST - 1).astype(np.int16)
+                samples = (
+                    lower.round().clip(-recording_sets.LOUDEST, recording_sets.LOUDEST - 1).astype(np.int16)
+                )
             yield samples
 
 

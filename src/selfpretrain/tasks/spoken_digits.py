@@ -11,16 +11,16 @@ from typing import Literal
 
 import numpy as np
 
+from ..config import Count, Seed, spec
 from ..data.download import Download
-from ..data.prepared import Writer
-from ..data.schema import Form
+from ..data.spec import SequenceSpec
 from ..data.splits import divide
+from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..spec import Count, Seed, spec
-from . import _audio
-from ._prepared import Prepared
-from ._raw import need
 from .base import Card
+from .common import recording_sets
+from .common.raw import need
+from .common.stored import Prepared
 
 RATE = 8_000
 NAMES = tuple("0123456789")
@@ -61,19 +61,19 @@ class SpokenDigits(Prepared):
     )
     places = (f"{ARCHIVE}/recordings", "fsdd/recordings", "fsdd/fsdd.parquet")
 
-    features: _audio.Features = "raw"
+    features: recording_sets.Features = "raw"
     longest: Count = 8000  # samples; longer recordings (0.7 %) are cut there
     split: Literal["takes", "speakers"] = "takes"  # speakers: four are trained on, one each in val and test
     split_seed: Seed = 0  # another choice of speakers
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """Samples of 16 bits, or 20 coefficients for every 100 of them."""
-        clips = _audio.invent(10, RATE) if self.made_up else self._clips()
+        clips = recording_sets.invent(10, RATE) if self.made_up else self._clips()
         if self.split == "takes":
             clips = replace(clips, speakers=None)
-        return _audio.write(out, clips, self.features, RATE, NAMES)
+        return recording_sets.write(out, clips, self.features, RATE, NAMES)
 
-    def _clips(self) -> _audio.Clips:
+    def _clips(self) -> recording_sets.Clips:
         path = need(self, *self.places)
         takes = sorted(_parquet(path) if path.is_file() else _folder(path), key=_order)
         labels, numbers = (np.array([getattr(t, name) for t in takes]) for name in ("digit", "number"))
@@ -82,7 +82,7 @@ class SpokenDigits(Prepared):
             split = np.select([numbers < HELD, numbers < 2 * HELD], [2, 1], 0)
         else:
             split = divide(labels, speakers, self.split_seed)
-        return _audio.Clips([t.samples[: self.longest] for t in takes], labels, split, speakers)
+        return recording_sets.Clips([t.samples[: self.longest] for t in takes], labels, split, speakers)
 
 
 def _order(take: Take) -> tuple[int, str, int]:
@@ -109,7 +109,7 @@ def _folder(folder: Path) -> Iterator[Take]:
         raise DataError(f"{folder} must hold files such as 7_jackson_32.wav, and no others; get it again")
     for file, named in files.items():
         if named:
-            yield Take(int(named[1]), named[2], int(named[3]), _audio.read(file, RATE))
+            yield Take(int(named[1]), named[2], int(named[3]), recording_sets.read(file, RATE))
 
 
 task = SpokenDigits

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from ..data.examples import Examples
-from ..data.schema import SPLITS, Classes, Form, Split, Tokens
+from ..config import Count, spec
+from ..data.dataset import SequenceDataset
+from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.splits import budget, check_labels
-from ..spec import Count, spec
 from .base import Card, Task
 
 SNAPSHOT = Path(__file__).with_name("_stdlib.npz")
@@ -48,15 +48,15 @@ class Stdlib(Task):
         check_labels(self.labels, self.train, "windows")
 
     @property
-    def form(self) -> Form:
+    def form(self) -> SequenceSpec:
         """64 ASCII codes."""
-        return Form(Tokens(vocab=128), 64, Classes(_packages()))
+        return SequenceSpec(Tokens(vocab=128), 64, Classes(_packages()))
 
-    def load(self, split: Split) -> Examples:
+    def load(self, split: Split) -> SequenceDataset:
         """The windows of a split, classes in turn; the group of a window is the file it was cut from."""
         arrays, wanted = _snapshot(), {"train": self.train, "val": self.val, "test": self.test}[split]
         rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:wanted]
-        examples = Examples.even(arrays["text"][rows], arrays["label"][rows])
+        examples = SequenceDataset.even(arrays["text"][rows], arrays["label"][rows])
         examples = replace(examples, groups=torch.from_numpy(arrays["source"][rows].astype(np.int64)))
         return budget(examples, self.labels) if split == "train" else examples
 

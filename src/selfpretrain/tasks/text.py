@@ -12,12 +12,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from ..data.prepared import Writer
-from ..data.schema import Classes, Form, Tokens
-from ..spec import Seed, spec
-from . import _text, _text_imdb
-from ._prepared import Prepared
+from ..config import Seed, spec
+from ..data.spec import Classes, SequenceSpec, Tokens
+from ..data.store import DatasetWriter
 from .base import Card
+from .common import text_imdb, tokenizer
+from .common.stored import Prepared
 
 SHARE = 0.10
 """Part of the training reviews that is held out for validation."""
@@ -40,31 +40,31 @@ class Text(Prepared):
         "high). Files that do not name the movie (those of Hugging Face) only keep equal "
         "texts together. 123 test texts also occur in the training part, and one movie is in both",
     )
-    downloads = (_text_imdb.RELEASE,)
-    places = _text_imdb.PLACES
+    downloads = (text_imdb.RELEASE,)
+    places = text_imdb.PLACES
 
-    unit: _text.Unit = "characters"  # what a position holds; bytes: of UTF-8, all 256 known
+    unit: tokenizer.Unit = "characters"  # what a position holds; bytes: of UTF-8, all 256 known
     length: Annotated[int, Field(ge=1, le=2**20)] = (
         4096  # positions of a review that are read, from its start
     )
     split_seed: Seed = 0  # another choice of movies for validation
     selection: Literal["held-out", "test"] = "held-out"  # test: as published, by the test reviews; inflated
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """The reviews in their official order; groups are movies."""
-        train = _text_imdb.reviews(self, "train")
-        test = _text_imdb.reviews(self, "test")
+        train = text_imdb.reviews(self, "train")
+        test = text_imdb.reviews(self, "test")
         published = self.selection == "test"
-        held = _text.held_out(train.labels, train.groups, SHARE, self.split_seed) & (not published)
+        held = tokenizer.held_out(train.labels, train.groups, SHARE, self.split_seed) & (not published)
         seen = [text for text, out_of_sight in zip(train.texts, held, strict=True) if not out_of_sight]
-        alphabet = _text.alphabet(seen, self.unit, self.length, LEAST)
+        alphabet = tokenizer.alphabet(seen, self.unit, self.length, LEAST)
         longest = 1
         for part, splits in ((train, (held.astype(int),)), (test, (1, 2) if published else (2,))):
             starts, lengths = alphabet.append(out, part.texts)
             for split in splits:
                 out.examples(starts, lengths, part.labels, np.broadcast_to(split, len(starts)), part.groups)
             longest = max(longest, int(lengths.max()))
-        return Form(Tokens(alphabet.vocab), longest, Classes(_text_imdb.CLASSES))
+        return SequenceSpec(Tokens(alphabet.vocab), longest, Classes(text_imdb.CLASSES))
 
 
 task = Text

@@ -20,13 +20,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils import benchmark
 
+from ..config import with_setting
 from ..errors import Interrupted, SelfPretrainError, SpecError, nearest
 from ..mixers.base import LayerContext, Mixer
 from ..registry import find, name_of, names
 from ..report.figures import scaling
 from ..report.figures.scaling import Measurement, Report
 from ..shapes import Vectors
-from ..spec import amend
 from ..system.files import FORMAT, explained, write_text
 from ..system.hardware import environment
 from ..system.memory import bound_memory, peak_memory
@@ -104,7 +104,7 @@ def amended(mixers: list[Any], settings: dict[str, str]) -> list[Any]:
         if name not in map(name_of, mixers):
             known = ", ".join(map(name_of, mixers))
             raise SpecError(f"--set {whole}: begin with one of the mixers ({known}), e.g. s4.states=256")
-        mixers = [amend(mixer, path, text) if name_of(mixer) == name else mixer for mixer in mixers]
+        mixers = [with_setting(mixer, path, text) if name_of(mixer) == name else mixer for mixer in mixers]
     return mixers
 
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import torch
 
-from ..data.examples import Examples, generator
-from ..data.schema import Form
+from ..data.dataset import SequenceDataset, generator
+from ..data.spec import SequenceSpec
 from ..errors import SpecError
 from .model import Network
 from .recipe import Recipe
 
 
-def training_data(recipe: Recipe) -> Examples:
+def training_data(recipe: Recipe) -> SequenceDataset:
     """What the last stage of a recipe trains on: labelled examples only where labels are needed.
 
     Raises:
@@ -27,7 +27,7 @@ def training_data(recipe: Recipe) -> Examples:
     return data
 
 
-def usable(recipe: Recipe, data: Examples) -> Examples:
+def usable(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
     """A split as the last stage of a recipe works with it: labelled, and padded, if it must be."""
     if recipe.last.objective.labelled:
         data = data.take(data.labelled.nonzero()[:, 0])
@@ -35,7 +35,7 @@ def usable(recipe: Recipe, data: Examples) -> Examples:
     return replace(data, padded=recipe.task_of(recipe.last).form.length) if fixed else data
 
 
-def build_network(recipe: Recipe, form: Form | None = None) -> Network:
+def build_network(recipe: Recipe, form: SequenceSpec | None = None) -> Network:
     """The network of the last stage, initialised from the recipe's seed; torch's global state is kept.
 
     Args:

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..data.examples import Examples, generator
-from ..data.sampler import BatchSampler
-from ..data.schema import Form
+from ..config import to_dict
+from ..data.dataloader import BatchSampler
+from ..data.dataset import SequenceDataset, generator
+from ..data.spec import SequenceSpec
 from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
 from ..registry import name_of
-from ..spec import describe
-from ..tasks._outline import Outline
+from ..tasks.common.dataset_stub import DatasetStub
 from .build import build_network, training_data
 from .flops import count, counted
 from .recipe import Budget, Recipe, fingerprint
@@ -176,7 +176,7 @@ def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
     return step * min((n for n in (first - 1, first) if n), key=lambda n: abs(size(n * step) - goal))
 
 
-def _flops_per_step(recipe: Recipe, network: nn.Module, data: Examples, order: BatchSampler) -> float:
+def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler) -> float:
     """Return the mean FLOPs of a training step over the batches of the first epoch.
 
     They are counted for one and for two examples of a length: batch size enters linearly (kernels of state
@@ -201,7 +201,7 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: Examples, order: B
     return float(np.interp(padded, lengths, flops).mean())
 
 
-def _of_unequal(recipe: Recipe, network: nn.Module, data: Examples, order: BatchSampler) -> float:
+def _of_unequal(recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler) -> float:
     """Return the same where batches are padded to several lengths.
 
     What the head spends on every position that is asked for is counted apart, by how many there are in real
@@ -214,8 +214,8 @@ def _of_unequal(recipe: Recipe, network: nn.Module, data: Examples, order: Batch
     def at(length: int) -> float:
         bare = []
         for rows in _one_and_two(data, length):
-            counts = objective.make_targets(data.batch(rows), form, generator("cost")).counts
-            answers = 0 if counts is None else int(counts.sum())
+            loss_mask = objective.make_targets(data.batch(rows), form, generator("cost")).loss_mask
+            answers = 0 if loss_mask is None else int(loss_mask.sum())
             bare.append(_count(recipe, network, data, rows) - each * answers)
         one, two = bare
         return one + (two - one) * (order.size - 1)
@@ -246,22 +246,22 @@ def mean_over(lengths: np.ndarray, at: Callable[[int], float]) -> float:
     return float(np.interp(lengths, distinct[found], [known[i] for i in found]).mean())
 
 
-def _one_and_two(data: Examples, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _one_and_two(data: SequenceDataset, length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the example whose length is nearest to one that is asked for, once and twice."""
     row = (data.longest - length).abs().argmin()
     return row.repeat(1), row.repeat(2)
 
 
-def _answers_per_step(recipe: Recipe, data: Examples, order: BatchSampler) -> float:
+def _answers_per_step(recipe: Recipe, data: SequenceDataset, order: BatchSampler) -> float:
     """Return at how many positions a batch is asked for on average; 0 where whole examples are."""
     objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
     asked = real = 0
     for step in np.linspace(0, order.per_epoch - 1, SAMPLED).astype(int).tolist():
         batch = data.batch(order.rows(step))
         targets = objective.make_targets(batch, form, generator("cost", step))
-        if targets.counts is None:
+        if targets.loss_mask is None:
             return 0.0
-        asked += int(targets.counts.sum())
+        asked += int(targets.loss_mask.sum())
         real += int(batch.real().sum())
     rows = torch.cat([order.rows(step) for step in range(order.per_epoch)])
     return asked / real * float(data.lengths[:, rows].sum()) / order.per_epoch
@@ -283,7 +283,7 @@ def _fitted(recipe: Recipe, padded: np.ndarray, batch: int) -> float:
     parts = []
     for length in FITTED:
         form = replace(task.form, length=length)
-        data = Outline(form, 2, 2, 2).examples("train")
+        data = DatasetStub(form, 2, 2, 2).examples("train")
         network = build_network(recipe, form)
         one, two = (np.array(_parts(recipe, network, data, form, n)) for n in (1, 2))
         parts.append(one + (two - one) * (batch - 1))
@@ -295,10 +295,10 @@ def _fitted(recipe: Recipe, padded: np.ndarray, batch: int) -> float:
 
 
 def _parts(
-    recipe: Recipe, network: nn.Module, data: Examples, form: Form, examples: int
+    recipe: Recipe, network: nn.Module, data: SequenceDataset, form: SequenceSpec, examples: int
 ) -> tuple[float, float]:
     """FLOPs of so many examples besides FFTs, and of these."""
-    key = json.dumps(describe([recipe.model, recipe.last.objective])), form, examples
+    key = json.dumps(to_dict([recipe.model, recipe.last.objective])), form, examples
     if key not in _counts:
         _counts[key] = count(network, recipe.last.objective, form, data, torch.arange(examples))
     return _counts[key]
@@ -313,13 +313,13 @@ def _weightless(recipe: Recipe) -> nn.Module:
         return build_network(recipe)
 
 
-def _count(recipe: Recipe, network: nn.Module, data: Examples, rows: torch.Tensor) -> float:
+def _count(recipe: Recipe, network: nn.Module, data: SequenceDataset, rows: torch.Tensor) -> float:
     """What equal networks do with questions of equal sizes is counted once."""
     objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
     targets = objective.make_targets(data.batch(rows), form, generator("cost"))
-    outputs = None if targets.counts is None else int(targets.counts.sum())
-    sizes = (targets.batch.inputs.shape, targets.batch.valid is None, targets.hidden is None, outputs)
-    key = json.dumps(describe([recipe.model, objective])), form, sizes
+    outputs = None if targets.loss_mask is None else int(targets.loss_mask.sum())
+    sizes = (targets.batch.inputs.shape, targets.batch.padding_mask is None, targets.masked is None, outputs)
+    key = json.dumps(to_dict([recipe.model, objective])), form, sizes
     if key not in _counts:
         _counts[key] = count(network, objective, form, data, rows)
     return sum(_counts[key])

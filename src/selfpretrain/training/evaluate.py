@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..data.examples import Examples, generator, sent
-from ..data.schema import Form
+from ..data.dataset import SequenceDataset, generator, sent
+from ..data.spec import SequenceSpec
 from ..objectives.base import Objective
 from ..system import distributed
 from ..tasks.base import Task
 from .build import training_data, usable
 from .recipe import Precision, Recipe
-from .step import add, computing
+from .step import add, precision_context
 
 POSITIONS = 32_768
 """Positions that are evaluated at once, where it is not for memory to say."""
@@ -36,7 +36,11 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate(
-    network: nn.Module, objective: Objective, data: Examples, form: Form, precision: Precision = "fp32"
+    network: nn.Module,
+    objective: Objective,
+    data: SequenceDataset,
+    form: SequenceSpec,
+    precision: Precision = "fp32",
 ) -> Evaluation:
     """Scores over all examples of a split, none dropped; the same positions are hidden every time.
 
@@ -54,7 +58,7 @@ def evaluate(
         if i % distributed.world_size() != distributed.rank():
             continue
         targets = objective.make_targets(batch.to(device), form, generator("evaluate", i))
-        with computing(precision, device):
+        with precision_context(precision, device):
             outputs = network(*targets.question())
         add(sums, objective.metric_sums(outputs, targets, form))
         if objective.labelled:
@@ -87,16 +91,16 @@ def roomier(size: int, taken: int, free: int) -> int:
     return size * max(1, round(free * ROOM) // max(taken, 1))
 
 
-def _memory(network: nn.Module, data: Examples, size: int, device: torch.device) -> tuple[int, int]:
+def _memory(network: nn.Module, data: SequenceDataset, size: int, device: torch.device) -> tuple[int, int]:
     """Bytes that the longest examples take on a GPU, and those that are free."""
     batch = data.batch(data.longest.argsort()[-size:]).to(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
-    network(batch.inputs, batch.valid)
+    network(batch.inputs, batch.padding_mask)
     return torch.cuda.max_memory_allocated(device) - before, torch.cuda.mem_get_info(device)[0]
 
 
-def validation_data(recipe: Recipe) -> Examples:
+def validation_data(recipe: Recipe) -> SequenceDataset:
     """What the last stage of a recipe is validated on."""
     return usable(recipe, recipe.task_of(recipe.last).load("val"))
 
@@ -111,7 +115,7 @@ def test(network: nn.Module, recipe: Recipe) -> Evaluation:
     return _scored(network, recipe, usable(recipe, recipe.task_of(recipe.last).load("test")))
 
 
-def held_out(task: Task) -> Examples:
+def held_out(task: Task) -> SequenceDataset:
     """The test split of a task, for somebody who asks a finished model about it."""
     return task.load("test")
 
@@ -122,7 +126,7 @@ def fitted(network: nn.Module, recipe: Recipe) -> Evaluation:
     return _scored(network, recipe, data.take(torch.arange(min(FITTED, len(data)))))
 
 
-def _scored(network: nn.Module, recipe: Recipe, data: Examples) -> Evaluation:
+def _scored(network: nn.Module, recipe: Recipe, data: SequenceDataset) -> Evaluation:
     stage = recipe.last
     return evaluate(network, stage.objective, data, recipe.task_of(stage).form, stage.precision)
 

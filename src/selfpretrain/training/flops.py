@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count, shape_wrapper
 
-from ..data.examples import Examples, generator
-from ..data.schema import Form
+from ..data.dataset import SequenceDataset, generator
+from ..data.spec import SequenceSpec
 from ..objectives.base import Objective
 
 aten = torch.ops.aten
@@ -19,7 +19,7 @@ FFTS = {aten._fft_r2c, aten._fft_c2r, aten._fft_c2c}
 
 
 def count(
-    network: nn.Module, objective: Objective, form: Form, data: Examples, rows: torch.Tensor
+    network: nn.Module, objective: Objective, form: SequenceSpec, data: SequenceDataset, rows: torch.Tensor
 ) -> tuple[float, float]:
     """FLOPs of one forward and backward pass over the examples at ``rows``, besides FFTs, and of these."""
     targets = objective.make_targets(data.batch(rows), form, generator("cost"))

@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from ..data.schema import Classes, Form, Values
+from ..config import is_ours, spec, to_dict
+from ..data.spec import Classes, SequenceSpec, Values
 from ..errors import SelfPretrainError, SpecError
 from ..mixers.base import LayerContext, Mixer, Positions
 from ..registry import name_of
-from ..shapes import Valid, Vectors
-from ..spec import describe, is_ours, spec
+from ..shapes import PaddingMask, Vectors
 from .flops import counted
 from .model import Model
 from .recipe import Recipe
@@ -171,7 +171,7 @@ _memory: dict[str, Check] = {}
 
 
 def _remembered(mixer: Mixer, place: LayerContext) -> Check:
-    key = json.dumps([describe(mixer), describe(place)], sort_keys=True)
+    key = json.dumps([to_dict(mixer), to_dict(place)], sort_keys=True)
     if key not in _memory:
         _memory[key] = check(mixer, place, None if place.length <= SHORT else IN_TRAINING)
     return _memory[key]
@@ -184,15 +184,15 @@ class _Subject:
     mixer: Mixer
     place: LayerContext
     module: nn.Module
-    run: Callable[[Vectors, Valid], Vectors]
+    run: Callable[[Vectors, PaddingMask], Vectors]
     random: torch.Generator
     dtype: torch.dtype = torch.float64
     during: str = ""
 
     @torch.no_grad()
-    def __call__(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def __call__(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         torch.manual_seed(0)  # what is random inside is the same in every call
-        y = self.run(x, valid)
+        y = self.run(x, padding_mask)
         if y.shape != x.shape:
             raise CheckFailed(f"inputs of shape {tuple(x.shape)} give outputs of shape {tuple(y.shape)}")
         return y
@@ -202,15 +202,15 @@ class _Subject:
         shape = (ROWS, length or self.place.length, self.place.width)
         return torch.randn(shape, generator=self.random, dtype=self.dtype)
 
-    def compare(self, kept: Bool[Tensor, "B L"], valid: Valid, what: str) -> None:
+    def compare(self, kept: Bool[Tensor, "B L"], padding_mask: PaddingMask, what: str) -> None:
         """Complain if outputs at kept positions move while inputs elsewhere are drawn anew."""
         x = self.draw()
         other = torch.where(kept[..., None], x, LOUD * self.draw())
-        first = self(x, valid)
+        first = self(x, padding_mask)
         try:
-            self.demand(first, self(other, valid), kept, what)
+            self.demand(first, self(other, padding_mask), kept, what)
         except CheckFailed:
-            if not torch.equal(first.nan_to_num(), self(x, valid).nan_to_num()):
+            if not torch.equal(first.nan_to_num(), self(x, padding_mask).nan_to_num()):
                 raise Unsteady from None
             raise
 
@@ -255,7 +255,7 @@ def _network(layer: _Subject) -> _Subject:
     mixer, place = layer.mixer, layer.place
     positions: Positions | Literal["auto"] = "rotary" if place.rotary else "auto"
     model = Model(mixer, place.width, depth=1, causal=place.causal, positions=positions)
-    form = Form(Values(channels=place.width), place.length, Classes(("a", "b")))
+    form = SequenceSpec(Values(channels=place.width), place.length, Classes(("a", "b")))
     network = model.build(form, nn.Identity()).to(layer.dtype).train()
     return replace(layer, module=network, run=network.features, during="in training, ")
 
@@ -281,16 +281,16 @@ def _any_weights(subject: _Subject) -> None:
 
 
 def _padding_content(subject: _Subject) -> None:
-    valid = _some_valid(subject.place.length)
-    subject.compare(valid, valid, "padding reaches real positions")
+    padding_mask = _some_valid(subject.place.length)
+    subject.compare(padding_mask, padding_mask, "padding reaches real positions")
 
 
 def _padding_length(subject: _Subject) -> None:
     n = max(1, subject.place.length // 2)
     x = subject.draw()
-    valid = (torch.arange(x.shape[1]) < n).expand(x.shape[:2])
+    padding_mask = (torch.arange(x.shape[1]) < n).expand(x.shape[:2])
     what = f"{n} positions give other outputs when padded to {x.shape[1]}"
-    subject.demand(subject(x[:, :n]), subject(x, valid)[:, :n], valid[:, :n], what)
+    subject.demand(subject(x[:, :n]), subject(x, padding_mask)[:, :n], padding_mask[:, :n], what)
 
 
 def _batch_independence(subject: _Subject) -> None:

@@ -16,12 +16,12 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..data.schema import Form, Tokens, Values
+from ..config import Count, Rate, spec
+from ..data.spec import SequenceSpec, Tokens, Values
 from ..errors import SpecError
 from ..mixers.base import LayerContext, Mixer, Positions, refuse_causal
 from ..registry import name_of
-from ..shapes import Answered, Hidden, Inputs, Valid, Vectors
-from ..spec import Count, Rate, spec
+from ..shapes import Answered, Inputs, PaddingMask, PositionMask, Vectors
 from ..system import distributed
 
 SYMBOL_STD, POSITION_STD = 0.25, 0.5
@@ -50,7 +50,7 @@ class Model:
     def __post_init__(self) -> None:
         refuse_causal(self.mixer, LayerContext(self.width, 1, self.causal))
 
-    def build(self, form: Form, head: nn.Module, symbols: tuple[str, ...] | None = None) -> "Network":
+    def build(self, form: SequenceSpec, head: nn.Module, symbols: tuple[str, ...] | None = None) -> "Network":
         """The network, freshly initialised from torch's global random state.
 
         Args:
@@ -81,7 +81,7 @@ class Model:
 class Embed(nn.Module):
     """Symbols or values to vectors; a position that is hidden becomes a learned vector."""
 
-    def __init__(self, spec: Model, form: Form) -> None:
+    def __init__(self, spec: Model, form: SequenceSpec) -> None:
         super().__init__()
         self.signal = form.signal
         self.symbol: nn.Embedding | None = None
@@ -90,14 +90,14 @@ class Embed(nn.Module):
             nn.init.normal_(self.symbol.weight, std=SYMBOL_STD)
         elif isinstance(form.signal, Values):
             self.value = nn.Linear(form.signal.channels, spec.width)
-        self.hole = nn.Parameter(torch.randn(spec.width) * 0.02)
+        self.mask_token = nn.Parameter(torch.randn(spec.width) * 0.02)
         if spec.encoding == "learned":
             self.position = nn.Parameter(torch.randn(form.length, spec.width) * POSITION_STD)
         elif spec.encoding == "sinusoidal":
             self.register_buffer("position", sinusoids(form.length, spec.width), persistent=False)
         self.placed = spec.encoding in ("learned", "sinusoidal")
 
-    def forward(self, inputs: Inputs, hidden: Hidden = None) -> Vectors:
+    def forward(self, inputs: Inputs, masked: PositionMask = None) -> Vectors:
         """One vector per position.
 
         Raises:
@@ -105,12 +105,12 @@ class Embed(nn.Module):
         """
         if self.symbol is not None:
             x = self.symbol(self._looked_up(inputs))
-            x = x if hidden is None else torch.where(hidden[..., None], self.hole, x)
+            x = x if masked is None else torch.where(masked[..., None], self.mask_token, x)
         elif isinstance(self.signal, Values):
             values = self.signal.standardised(inputs)
-            values = values if hidden is None else values.masked_fill(hidden[..., None], 0)
+            values = values if masked is None else values.masked_fill(masked[..., None], 0)
             x = self.value(values)
-            x = x if hidden is None else x + hidden[..., None] * self.hole
+            x = x if masked is None else x + masked[..., None] * self.mask_token
         if not self.placed:
             return x
         if x.shape[1] > self.position.shape[0]:
@@ -142,20 +142,24 @@ class Block(nn.Module):
         self.mlp = Mlp(spec) if spec.expand else None
         self.dropout = nn.Dropout(spec.dropout)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """The sequence, mixed and transformed."""
-        x = self._mixed(x, valid)
+        x = self._mixed(x, padding_mask)
         if self.mlp is None or self.norm2 is None:
             return x
-        x = x + self.dropout(self.mlp(self.norm2(x, valid) if self.pre else x))
-        return x if self.pre else self.norm2(x, valid)
+        x = x + self.dropout(self.mlp(self.norm2(x, padding_mask) if self.pre else x))
+        return x if self.pre else self.norm2(x, padding_mask)
 
-    def _mixed(self, x: Vectors, valid: Valid) -> Vectors:
+    def _mixed(self, x: Vectors, padding_mask: PaddingMask) -> Vectors:
         if self.norm1 is None:
-            return self.mixer(x, valid).to(x.dtype)
-        u = self.norm1(x, valid) if self.pre else x
-        x = self.mixer(u, valid, x) if self.owns_residual else x + self.dropout(self.mixer(u, valid))
-        return x if self.pre else self.norm1(x, valid)
+            return self.mixer(x, padding_mask).to(x.dtype)
+        u = self.norm1(x, padding_mask) if self.pre else x
+        x = (
+            self.mixer(u, padding_mask, x)
+            if self.owns_residual
+            else x + self.dropout(self.mixer(u, padding_mask))
+        )
+        return x if self.pre else self.norm1(x, padding_mask)
 
 
 class Mlp(nn.Module):
@@ -163,9 +167,9 @@ class Mlp(nn.Module):
 
     def __init__(self, spec: Model) -> None:
         super().__init__()
-        hidden = spec.expand * spec.width
-        self.up, self.down = nn.Linear(spec.width, hidden), nn.Linear(hidden, spec.width)
-        self.gate = nn.Linear(spec.width, hidden) if spec.gated else None
+        masked = spec.expand * spec.width
+        self.up, self.down = nn.Linear(spec.width, masked), nn.Linear(masked, spec.width)
+        self.gate = nn.Linear(spec.width, masked) if spec.gated else None
         self.act = ACTIVATIONS[spec.activation]
 
     def forward(self, x: Vectors) -> Vectors:
@@ -177,7 +181,7 @@ class Mlp(nn.Module):
 class Network(nn.Module):
     """Embedding, blocks, final norm (where norms stand before the layers) and head."""
 
-    def __init__(self, spec: Model, form: Form, head: nn.Module) -> None:
+    def __init__(self, spec: Model, form: SequenceSpec, head: nn.Module) -> None:
         super().__init__()
         self.embed = Embed(spec, form)
         first = Block(spec, form.length)
@@ -185,24 +189,34 @@ class Network(nn.Module):
         self.blocks = nn.ModuleList([first, *(Block(spec, form.length) for _ in range(spec.depth - 1))])
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
-        self.recomputes = False  # blocks keep no activations, but work them out again on the way back
+        self.activation_checkpointing = (
+            False  # blocks keep no activations, but work them out again on the way back
+        )
 
-    def features(self, inputs: Inputs, valid: Valid = None, hidden: Hidden = None) -> Vectors:
+    def features(
+        self, inputs: Inputs, padding_mask: PaddingMask = None, masked: PositionMask = None
+    ) -> Vectors:
         """What the head sees: one vector per position."""
-        x = self.embed(inputs, hidden).to(self.embed.hole.dtype)  # what blocks add to keeps its precision
+        x = self.embed(inputs, masked).to(
+            self.embed.mask_token.dtype
+        )  # what blocks add to keeps its precision
         for block in self.blocks:
-            if self.recomputes and torch.is_grad_enabled():
-                x = checkpoint(block, x, valid, use_reentrant=False)
+            if self.activation_checkpointing and torch.is_grad_enabled():
+                x = checkpoint(block, x, padding_mask, use_reentrant=False)
             else:
-                x = block(x, valid)
-        return x if self.norm is None else self.norm(x, valid)
+                x = block(x, padding_mask)
+        return x if self.norm is None else self.norm(x, padding_mask)
 
     def forward(
-        self, inputs: Inputs, valid: Valid = None, hidden: Hidden = None, counts: Answered = None
+        self,
+        inputs: Inputs,
+        padding_mask: PaddingMask = None,
+        masked: PositionMask = None,
+        loss_mask: Answered = None,
     ) -> Float[Tensor, "answers K"]:
-        """The head's answers: one per example, or one per position of ``counts``."""
-        x = self.features(inputs, valid, hidden)
-        return self.head(x, valid, counts).to(x.dtype)
+        """The head's answers: one per example, or one per position of ``loss_mask``."""
+        x = self.features(inputs, padding_mask, masked)
+        return self.head(x, padding_mask, loss_mask).to(x.dtype)
 
 
 class LayerNorm(nn.Module):
@@ -212,7 +226,7 @@ class LayerNorm(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Zero mean, unit variance, learned gain and bias."""
         return self.norm(x)
 
@@ -224,7 +238,7 @@ class RMSNorm(nn.Module):
         super().__init__()
         self.norm = nn.RMSNorm(width, eps=1e-6)
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Unit root mean square, learned gain."""
         return self.norm(x)
 
@@ -242,13 +256,13 @@ class BatchNorm(nn.Module):
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("variance", torch.ones(width))
 
-    def forward(self, x: Vectors, valid: Valid = None) -> Vectors:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Zero mean, unit variance per channel over the batch (running averages outside training)."""
-        mean, variance = self._measure(x, valid) if self.training else (self.mean, self.variance)
+        mean, variance = self._measure(x, padding_mask) if self.training else (self.mean, self.variance)
         return (x - mean) * torch.rsqrt(variance + 1e-5) * self.weight + self.bias
 
-    def _measure(self, x: Vectors, valid: Valid) -> tuple[Tensor, Tensor]:
-        real = x.new_ones(*x.shape[:2], 1) if valid is None else valid[..., None].to(x.dtype)
+    def _measure(self, x: Vectors, padding_mask: PaddingMask) -> tuple[Tensor, Tensor]:
+        real = x.new_ones(*x.shape[:2], 1) if padding_mask is None else padding_mask[..., None].to(x.dtype)
         n = distributed.all_reduce_with_gradient(real.sum())
         mean = distributed.all_reduce_with_gradient((x * real).sum((0, 1))) / n
         variance = distributed.all_reduce_with_gradient(((x - mean) ** 2 * real).sum((0, 1))) / n
@@ -271,7 +285,7 @@ def refuse_larger_than_memory(block: nn.Module, depth: int) -> None:
         raise SpecError(f"{depth:,} blocks take {needed >> 20:,} MB, this machine has {there >> 20:,} MB")
 
 
-def _symbols(spec: Model, form: Form) -> int:
+def _symbols(spec: Model, form: SequenceSpec) -> int:
     """How many symbols are looked up; 0: values are not."""
     if isinstance(form.signal, Tokens):
         return form.signal.vocab

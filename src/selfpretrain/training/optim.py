@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..spec import Count, Positive, Rate, spec
+from ..config import Count, Positive, Rate, spec
 
 
 @spec
@@ -29,7 +29,7 @@ class Optim:
     factor: Rate = 0.2  # plateau: learning rate is multiplied by this ...
     wait: Count = 10  # ... after so many validations without a better score
     warmup_steps: Annotated[int, Field(ge=0)] | None = None  # instead of a share: as long in a short stage
-    wait_epochs: Positive | None = None  # instead of validations
+    plateau_wait_epochs: Positive | None = None  # instead of validations
 
     def build(self, network: nn.Module, slow: dict[str, float]) -> torch.optim.Optimizer:
         """AdamW over the trainable parameters.

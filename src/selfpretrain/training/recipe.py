@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..config import Count, Positive, Share, is_ours, spec, to_dict
 from ..errors import SpecError
 from ..objectives.base import Denoise, Objective
 from ..registry import name_of
-from ..spec import Count, Positive, Share, describe, is_ours, spec
 from ..tasks.base import Task
-from . import source
+from . import code_hash
 from .model import Model
 from .optim import Optim
 from .transfer import EVERYTHING_BUT_THE_HEAD, Transfer
@@ -56,14 +56,16 @@ class Stage:
     select: Literal["best", "last"] = (
         "best"  # which weights the stage leaves: of the best validation score, or last
     )
-    patience: Annotated[int, Field(ge=0)] = (
+    early_stopping_patience: Annotated[int, Field(ge=0)] = (
         0  # stop after so many validations without a better score; 0: never
     )
     criterion: Literal["score", "accuracy", "r2"] = "score"  # what tells the best validation
     precision: Precision = "fp32"
     compile: bool = False  # blocks, by torch.compile
-    accumulate: Count = 1  # parts of a batch that are taken one after the other, to save memory
-    recompute: bool = False  # work activations of a block out again on the way back, to save memory
+    grad_accumulation: Count = 1  # parts of a batch that are taken one after the other, to save memory
+    activation_checkpointing: bool = (
+        False  # work activations of a block out again on the way back, to save memory
+    )
 
 
 @spec
@@ -84,7 +86,7 @@ class Recipe:
                     f"{name_of(self.model.mixer)} answers once per sequence, not at its positions: leave out "
                     f"the {name_of(stage.objective)} stage and train it from scratch"
                 )
-            if stage.accumulate > 1 and self.model.norm == "batch":
+            if stage.grad_accumulation > 1 and self.model.norm == "batch":
                 raise SpecError("batch normalisation sees the whole batch: leave out accumulate")
             if stage.objective.needs_causal and not self.model.causal:
                 kind = type(stage.objective).__name__
@@ -121,15 +123,15 @@ def identity(recipe: Recipe) -> dict[str, Any]:
     """
     return {
         "results": RESULTS,
-        "recipe": describe(recipe),
+        "recipe": to_dict(recipe),
         "data": [recipe.task.version(), *(recipe.task_of(s).version() for s in recipe.stages)],
-        "source": {name: source.digest(name) for name in foreign_modules(recipe)},
+        "source": {name: code_hash.digest(name) for name in foreign_modules(recipe)},
     }
 
 
 def foreign_modules(recipe: Recipe) -> list[str]:
     """Modules of classes from outside this package, and what they import, see ``source.own_modules``."""
     found: list[dict[str, Any]] = []
-    json.loads(json.dumps(describe(recipe)), object_hook=found.append)  # all objects, inner ones first
+    json.loads(json.dumps(to_dict(recipe)), object_hook=found.append)  # all objects, inner ones first
     names = {str(each.get("is", "")).partition(":")[0] for each in found} - {""}
-    return sorted({each for name in names if not is_ours(name) for each in source.own_modules(name)})
+    return sorted({each for name in names if not is_ours(name) for each in code_hash.own_modules(name)})

@@ -12,12 +12,12 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from .. import registry
+from ..config import LATER, id_of
 from ..mixers.base import Mixer
-from ..objectives._joint import Joint
 from ..objectives.base import Objective
-from ..spec import LATER, id_of
-from ..tasks._shuffled import Shuffled
+from ..objectives.common.joint import Joint
 from ..tasks.base import Task
+from ..tasks.common.shuffled import Shuffled
 from ..tasks.imported import Imported
 from .recipe import Recipe
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ..data.schema import Form
+from ..data.spec import SequenceSpec
 from ..errors import SpecError
 from ..mixers.ops._exact import products
-from ..objectives.base import Targets
+from ..objectives.base import ObjectiveBatch
 from ..system import distributed
 from .model import Network
 from .recipe import Precision, Stage
@@ -20,13 +20,13 @@ SHAPES = 64
 """Versions of a block that are compiled at most: for training and validation, and for unequal lengths."""
 
 
-def usual_precision(device: str) -> Precision:
+def default_precision(device: str) -> Precision:
     """What commands choose where nobody does; a recipe then says so."""
     return "bf16" if torch.device(device).type == "cuda" else "fp32"
 
 
 @contextlib.contextmanager
-def computing(precision: Precision, device: torch.device) -> Iterator[None]:
+def precision_context(precision: Precision, device: torch.device) -> Iterator[None]:
     """Products as precise as a recipe asks; kernels, transforms, norms and weights stay single."""
     half = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
     with products(device, "tf32" if precision == "tf32" else "ieee"), half:
@@ -41,13 +41,13 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
     """
     if stage.precision == "tf32" and (device.type != "cuda" or stage.compile):
         raise SpecError("precision=tf32 is for GPUs, and not for compiled blocks; use fp32, or bf16")
-    parts = distributed.world_size() * stage.accumulate
+    parts = distributed.world_size() * stage.grad_accumulation
     if stage.batch % parts:
         raise SpecError(
             f"a batch of {stage.batch} does not divide among {distributed.world_size()} processes"
-            + (f" in {stage.accumulate} parts each" if stage.accumulate > 1 else "")
+            + (f" in {stage.grad_accumulation} parts each" if stage.grad_accumulation > 1 else "")
         )
-    network.recomputes = stage.recompute
+    network.activation_checkpointing = stage.activation_checkpointing
     if stage.compile:
         limit = torch._dynamo.config.recompile_limit
         torch._dynamo.config.recompile_limit = max(SHAPES, limit)
@@ -56,7 +56,7 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
 
 
 def backward(
-    network: nn.Module, stage: Stage, form: Form, targets: Targets
+    network: nn.Module, stage: Stage, form: SequenceSpec, targets: ObjectiveBatch
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Leave the gradients of a batch's mean loss; this process's share of it, and of the sums of metrics.
 
@@ -65,13 +65,13 @@ def backward(
     device, world = targets.batch.inputs.device, distributed.world_size()
     scale, total = world / targets.size.clamp(min=1), torch.zeros((), device=device)
     sums: dict[str, Tensor] = {}
-    parts = world * stage.accumulate
-    for i in range(stage.accumulate):
+    parts = world * stage.grad_accumulation
+    for i in range(stage.grad_accumulation):
         share = targets if parts == 1 else targets.part(distributed.rank() + world * i, parts)
-        last = i + 1 == stage.accumulate
+        last = i + 1 == stage.grad_accumulation
         waits = isinstance(network, DistributedDataParallel) and not last
         with network.no_sync() if waits else contextlib.nullcontext():  # type: ignore[operator]
-            with computing(stage.precision, device):
+            with precision_context(stage.precision, device):
                 outputs = network(*share.question())
             loss = stage.objective.loss(outputs, share, form) * scale
             loss.backward()

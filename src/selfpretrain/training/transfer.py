@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ..config import spec
 from ..errors import TransferError
-from ..spec import spec
 
 
 @spec

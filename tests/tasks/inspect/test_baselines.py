@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from selfpretrain.data.examples import Examples
+from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.importing.importer import import_arrays
-from selfpretrain.data.schema import SPLITS, Classes, Form, Values
+from selfpretrain.data.spec import SPLITS, Classes, SequenceSpec, Values
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.imported import Imported
@@ -157,8 +157,8 @@ def test_scores_are_those_of_the_test_split():
     assert baselines.fit_grid(grid, x, shifted, baselines.accuracy) == 0
 
 
-def cuts(flat: torch.Tensor, starts: list[int], lengths: list[int], targets: list[float]) -> Examples:
-    return Examples(flat, torch.tensor([starts]), torch.tensor([lengths]), torch.tensor(targets))
+def cuts(flat: torch.Tensor, starts: list[int], lengths: list[int], targets: list[float]) -> SequenceDataset:
+    return SequenceDataset(flat, torch.tensor([starts]), torch.tensor([lengths]), torch.tensor(targets))
 
 
 windows = st.lists(st.tuples(st.integers(0, 90), st.integers(1, 9)), min_size=1, max_size=30)
@@ -200,7 +200,7 @@ def test_symbols_are_told_apart_by_their_places():
     rows = random.randint(0, 2, (600, 8)).astype(np.uint8)
     rows[:, 1] = 1 - rows[:, 0]  # as many of each symbol, and runs of both orders, in both classes
     y = rows[:, 0].astype(np.int64)
-    examples = Examples.even(rows, y)
+    examples = SequenceDataset.even(rows, y)
     x = features.symbols_at_places(examples, 2).toarray()
     assert (x.sum(1) == 8).all()
     np.testing.assert_array_equal(x[:, ::2], 1 - rows)
@@ -268,7 +268,7 @@ def curves(lengths, random):
         (np.sin(random.rand() * 6 + np.arange(n) * (0.5, 0.7)[k]) + 0.3 * random.randn(n)).astype(np.float32)
         for n, k in zip(lengths, y, strict=True)
     ]
-    return Examples.ragged([wave[:, None] for wave in waves], y)
+    return SequenceDataset.ragged([wave[:, None] for wave in waves], y)
 
 
 @pytest.mark.parametrize("equal", [True, False])
@@ -282,7 +282,7 @@ def test_kernels_tell_waves_apart_wherever_they_are(equal):
     x = kernels.answers_above(splits)
     assert all(part.min() >= 0 and part.max() <= 1 and len(part) == len(y[s]) for s, part in x.items())
     assert logistic(features.standardised(x), y) > 0.95
-    form = Form(Values(centre=(0.0,), spread=(1.0,)), 60, Classes(("slow", "fast")))
+    form = SequenceSpec(Values(centre=(0.0,), spread=(1.0,)), 60, Classes(("slow", "fast")))
     _, plain = features.of_sequences(form, splits)
     assert logistic(plain, y) < 0.8
 
@@ -290,7 +290,7 @@ def test_kernels_tell_waves_apart_wherever_they_are(equal):
 def test_kernels_take_several_channels_and_do_not_see_padding():
     random = np.random.RandomState(0)
     sequences = [random.rand(n, 3).astype(np.float32) for n in (30, 12, 30, 25)]
-    together = Examples.ragged(sequences, np.array([0, 1, 0, 1]))
+    together = SequenceDataset.ragged(sequences, np.array([0, 1, 0, 1]))
     x = kernels.answers_above({"train": together, "test": together})
     again = kernels.answers_above({"train": together, "test": together.take(torch.tensor([1]))})
     differ = np.abs(again["test"][0] - x["test"][1]) > 1e-6  # by rounding at a threshold taken from here
@@ -299,9 +299,9 @@ def test_kernels_take_several_channels_and_do_not_see_padding():
 
 
 def test_kernels_are_left_out_where_they_take_long_or_find_no_room(monkeypatch):
-    short = Examples.even(np.zeros((4, 5, 1), np.float32), np.array([0, 1, 0, 1]))
+    short = SequenceDataset.even(np.zeros((4, 5, 1), np.float32), np.array([0, 1, 0, 1]))
     assert kernels.answers_above({"train": short}) is None
-    long = Examples.even(np.zeros((4, 50, 1), np.float32), np.array([0, 1, 0, 1]))
+    long = SequenceDataset.even(np.zeros((4, 50, 1), np.float32), np.array([0, 1, 0, 1]))
     assert kernels.answers_above({"train": long}) is not None
     monkeypatch.setattr(kernels, "WORK", 1000)
     assert kernels.answers_above({"train": long}) is None

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from selfpretrain.data.examples import Examples
+from selfpretrain.config import spec
+from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.near_duplicates import common
-from selfpretrain.data.prepared import Writer
-from selfpretrain.data.schema import SPLITS, Classes, Form, Reals, Tokens, Values
-from selfpretrain.spec import spec
-from selfpretrain.tasks._prepared import Prepared
+from selfpretrain.data.spec import SPLITS, Classes, Reals, SequenceSpec, Tokens, Values
+from selfpretrain.data.store import DatasetWriter
 from selfpretrain.tasks.base import Card, Task
+from selfpretrain.tasks.common.stored import Prepared
 from selfpretrain.tasks.inspect.checks import advice, check_data
 
 N, LENGTH = 120, 160
-FORM = Form(Tokens(50), LENGTH, Classes(("a", "b", "c")))
+FORM = SequenceSpec(Tokens(50), LENGTH, Classes(("a", "b", "c")))
 FORMS, DATA = {}, {}
 
 
@@ -51,7 +51,7 @@ def clean(values=False):
 
 
 def findings(parts, form=FORM, groups=None, whole=None):
-    splits = whole or {split: Examples.ragged(*part) for split, part in parts.items()}
+    splits = whole or {split: SequenceDataset.ragged(*part) for split, part in parts.items()}
     for split, of_split in (groups or {}).items():
         splits[split] = replace(splits[split], groups=torch.tensor(of_split))
     FORMS["x"], DATA["x"] = form, splits
@@ -112,7 +112,7 @@ def test_windows_that_share_stored_positions_are_found():
     lengths, y = torch.full((1, 40), 160), torch.arange(40) % 3
 
     def windows(first, stride):
-        return Examples(flat, first + stride * torch.arange(40)[None], lengths, y)
+        return SequenceDataset(flat, first + stride * torch.arange(40)[None], lengths, y)
 
     apart = {"train": windows(0, 160), "val": windows(6400, 160), "test": windows(12_800, 160)}
     assert levels(findings({}, whole=apart)) == {}
@@ -182,7 +182,7 @@ def test_tokens_outside_the_vocabulary_are_found():
 
 def test_an_empty_split_ends_the_search():
     parts = clean() | {"val": ([np.zeros(3, np.uint8)], np.array([0]))}
-    whole = {split: Examples.ragged(*part) for split, part in parts.items()}
+    whole = {split: SequenceDataset.ragged(*part) for split, part in parts.items()}
     whole["val"] = whole["val"].take(torch.tensor([], dtype=torch.int64))
     assert levels(findings({}, whole=whole)) == {"examples": "wrong"}
 
@@ -192,7 +192,7 @@ def test_two_views_are_one_example():
         flat = np.concatenate(first + second)
         lengths = torch.tensor([[len(s) for s in first], [len(s) for s in second]])
         starts = lengths.flatten().cumsum(0).view(2, -1) - lengths
-        return Examples(torch.from_numpy(flat), starts, lengths, torch.arange(len(first)) % 3)
+        return SequenceDataset(torch.from_numpy(flat), starts, lengths, torch.arange(len(first)) % 3)
 
     a, b, c = (sequences(i) for i in range(3))
     form = replace(FORM, views=2)
@@ -224,7 +224,7 @@ class Kept(Prepared):
 
     card = Card(source="made here", licence="none needed")
 
-    def write(self, out: Writer) -> Form:
+    def write(self, out: DatasetWriter) -> SequenceSpec:
         """The clean sequences."""
         for i, (x, y) in enumerate(clean().values()):
             out.add(x, y, np.full(len(y), i))
@@ -246,7 +246,7 @@ def test_simple_methods_are_scored():
         split: ([np.full(20, y, np.uint8) for y in range(3)] * 20, np.arange(60) % 3) for split in SPLITS
     }
     FORMS["easy"] = FORM
-    DATA["easy"] = {split: Examples.ragged(*part) for split, part in parts.items()}
+    DATA["easy"] = {split: SequenceDataset.ragged(*part) for split, part in parts.items()}
     found = {finding.what: finding for finding in check_data(Given("easy"))}
     assert found["commonest class"].said == "accuracy 0.333"
     assert found["logistic regression on 1-4-grams"].level == "note"
@@ -271,7 +271,7 @@ def test_what_to_try_has_a_reason(known, said):
 
 def test_guessing_is_never_what_to_try():
     parts = {split: (sequences(i), np.zeros(N, dtype=int)) for i, split in enumerate(SPLITS)}
-    FORMS["one"], DATA["one"] = FORM, {split: Examples.ragged(*part) for split, part in parts.items()}
+    FORMS["one"], DATA["one"] = FORM, {split: SequenceDataset.ragged(*part) for split, part in parts.items()}
     found = {finding.what for finding in check_data(Given("one"))}
     assert "commonest class" in found and "what to try" not in found
 

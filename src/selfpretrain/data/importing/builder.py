@@ -8,9 +8,9 @@ import numpy as np
 from ...errors import DataError, offered
 from ..moments import BYTES, Spans, highest, moments, spans_without_value
 from ..near_duplicates import fingerprints, similar
-from ..prepared import PreparedSet, Writer
-from ..schema import SPLITS, Form, Signal, Tokens, Values
+from ..spec import SPLITS, SequenceSpec, Signal, Tokens, Values
 from ..splits import ENOUGH_GROUPS, assign_splits, split_number
+from ..store import DatasetWriter, StoredDataset
 from .labels import EXACT, Labels
 from .missing import fill_missing
 from .options import ImportOptions
@@ -26,7 +26,7 @@ SUSPICIOUS = 0.02
 class SetBuilder:
     """What has been taken in so far; the sequences themselves are with the writer."""
 
-    out: Writer
+    out: DatasetWriter
     source: Source
     options: ImportOptions
     labels: Labels | SeveralLabels = field(init=False)
@@ -136,7 +136,7 @@ class SetBuilder:
     def _keep(self, name: str, values: np.ndarray) -> None:
         self._columns.setdefault(name, []).append(values)
 
-    def finish(self, about: dict[str, object]) -> PreparedSet:
+    def finish(self, about: dict[str, object]) -> StoredDataset:
         """Divide, measure and close the set; what people should know of it is in its ``about``.
 
         Raises:
@@ -178,7 +178,7 @@ class SetBuilder:
         }
         if isinstance(signal, Tokens):
             facts["symbols"] = int(self.high) + 1
-        return self.out.finish(Form(signal, int(lengths.max()), told.target(split)), about | facts)
+        return self.out.finish(SequenceSpec(signal, int(lengths.max()), told.target(split)), about | facts)
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Start, length and sequence of every example: a sequence, or one of its windows."""

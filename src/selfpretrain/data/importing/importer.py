@@ -13,7 +13,7 @@ from ...errors import DataError, nearest, offered
 from ...registry import names
 from ...system.events import progress
 from .. import paths
-from ..prepared import OLD, PreparedSet, Writer, writing
+from ..store import OLD, DatasetWriter, StoredDataset, writing
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
@@ -144,7 +144,7 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
 
 def import_data(
     origin: str | Path | ImportPlan, name: str = "", options: ImportOptions | None = None
-) -> PreparedSet:
+) -> StoredDataset:
     """Read everything, and keep it under a name; a set of that name is replaced.
 
     Args:
@@ -162,16 +162,16 @@ def import_data(
         return _filled(out, plan, name)
 
 
-def take_in(plan: ImportPlan) -> PreparedSet:
+def take_in(plan: ImportPlan) -> StoredDataset:
     """Read everything into memory; nothing is kept on disk.
 
     Raises:
         DataError: if something cannot be used.
     """
-    return _filled(Writer(None), plan, suggested_name(plan.origin))
+    return _filled(DatasetWriter(None), plan, suggested_name(plan.origin))
 
 
-def _filled(out: Writer, plan: ImportPlan, name: str) -> PreparedSet:
+def _filled(out: DatasetWriter, plan: ImportPlan, name: str) -> StoredDataset:
     builder, done = SetBuilder(out, plan.source, plan.options), 0
     for part in plan.parts():
         builder.add(part)
@@ -189,7 +189,7 @@ def import_arrays(
     groups: Any = None,
     split: Any = None,
     options: ImportOptions | None = None,
-) -> PreparedSet:
+) -> StoredDataset:
     """Keep arrays under a name, by which every command knows them.
 
     Args:

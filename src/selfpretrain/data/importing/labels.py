@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
-from ..schema import Classes, ClassSets, PositionClasses, Reals, Target, TargetName
+from ..spec import Classes, ClassSets, PositionClasses, Reals, Target, TargetName
 from ..splits import check_present, check_splits
 from .kinds import TargetKind
 from .source import Part, is_list

@@ -1,6 +1,6 @@
 """How somebody's data are to be read."""
 
-from ...spec import Count, Seed, spec
+from ...config import Count, Seed, spec
 from .kinds import AudioFeatures, Kind, MissingPolicy, TargetKind
 
 

@@ -27,15 +27,19 @@ def lay_out(sees: Sees, heads: int, length: int, device: torch.device) -> BlockM
 
 
 def flex(
-    q: Float[Tensor, "B H L E"], k: Tensor, v: Tensor, valid: Bool[Tensor, "B L"] | None, pairs: BlockMask
+    q: Float[Tensor, "B H L E"],
+    k: Tensor,
+    v: Tensor,
+    padding_mask: Bool[Tensor, "B L"] | None,
+    pairs: BlockMask,
 ) -> Float[Tensor, "B H L E"]:
     """Softmax attention over the pairs whose keys are real."""
     attend = _fast(flex_attention, q.device.type)
-    if valid is None:
+    if padding_mask is None:
         return attend(q, k, v, block_mask=pairs)
 
     def real(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return torch.where(valid[row, key], score, -torch.inf)
+        return torch.where(padding_mask[row, key], score, -torch.inf)
 
     return attend(q, k, v, score_mod=real, block_mask=pairs)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import format
 from ..analysis import TaskAnalysis, score_of
-from ..record import Measure, Metric
+from ..manifest import Measure, Metric
 from ..statistics import Estimate, Ranks
 from ..verdict import best_baseline
 from .style import (

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import format
 from ..analysis import Difference, TaskAnalysis
-from ..cells import CellResult
-from ..record import Metric
+from ..manifest import Metric
 from ..results import TaskResults
+from ..stage_results import CellResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

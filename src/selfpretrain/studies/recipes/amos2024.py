@@ -18,18 +18,18 @@ from ...objectives.base import Objective
 from ...training.model import Model
 from ...training.recipe import Budget
 from . import gu2022
-from .amos2024_code import COURSES, DECAY, DECAYS, S4_MODELS, Course, s4_from_scratch, style
+from .amos2024_code import COURSES, DECAY, DECAYS, S4_MODELS, LRSchedule, s4_from_scratch, style
 from .amos2024_tables import BLOCKS, C_1_2, C_1_4, TABLE_4, TABLE_5, TABLE_6, Searched, Transformer
-from .arms import Arms
+from .arms import ArmRecipes
 from .printed import (
     CODE,
     OURS,
     TASKS,
-    Key,
-    Printed,
+    PaperRecipe,
+    RecipeKey,
     Sources,
+    StageHParams,
     Table,
-    Training,
     denoise,
     phase,
     stage,
@@ -82,25 +82,25 @@ PECULIAR_PYTHIA = {
 
 def table() -> Table:
     """One recipe for every row of Table 4 and every cell of Tables 5 and 6."""
-    made: dict[Key, Callable[[], Printed]] = {
-        Key("amos", row.task, row.family, row.objective): functools.partial(_transformer, row)
+    made: dict[RecipeKey, Callable[[], PaperRecipe]] = {
+        RecipeKey("amos", row.task, row.family, row.objective): functools.partial(_transformer, row)
         for row in TABLE_4
     }
     for family, cells in TABLE_5.items():
         for task, cell in cells.items():
-            key = Key("amos", task, family, "causal" if family == "pythia" else "masked")
+            key = RecipeKey("amos", task, family, "causal" if family == "pythia" else "masked")
             made[key] = functools.partial(_pythia if family == "pythia" else _state_space, key, cell)
     for (task, objective), cell in {**TABLE_6, ("pathx256", "masked"): C_1_2}.items():
-        key = Key("amos", task, "s4", objective)
+        key = RecipeKey("amos", task, "s4", objective)
         made[key] = functools.partial(_state_space, key, cell)
     for task, (cell, steps) in C_1_4.items():
-        key = Key("amos", task, "s4-subsets", "masked")
+        key = RecipeKey("amos", task, "s4-subsets", "masked")
         made[key] = functools.partial(_subsets, key, cell, steps)
     return made
 
 
-def _transformer(row: Transformer) -> Printed:
-    key = Key("amos", row.task, row.family, row.objective)
+def _transformer(row: Transformer) -> PaperRecipe:
+    key = RecipeKey("amos", row.task, row.family, row.objective)
     mixer: Mixer = Attention(row.heads)
     blocks: Sources = ()
     if row.task in BLOCKS:
@@ -112,14 +112,16 @@ def _transformer(row: Transformer) -> Printed:
     data, decay = _data(row.task), row.weight_decay
     course = COURSES["transformer"][data]
     epochs, hours, budget = LONG_BUDGETS.get(row.task, (EPOCHS, HOURS, BUDGET))
-    training = Training(row.lr[0], row.batch[0], decay, epochs, course.schedule, course.finetune, hours=hours)
+    training = StageHParams(
+        row.lr[0], row.batch[0], decay, epochs, course.schedule, course.finetune, hours=hours
+    )
     finetune = stage(row.task, _ask(row.task, "transformer"), training)
     scratch = finetune
     if row.task == "pathx":
         scratch = stage(row.task, finetune.objective, replace(training, epochs=2 * epochs, hours=2 * hours))
-    training = Training(row.lr[1], row.batch[1], decay, epochs, warmup=course.pretrain, hours=hours)
+    training = StageHParams(row.lr[1], row.batch[1], decay, epochs, warmup=course.pretrain, hours=hours)
     pretrain = stage(row.task, denoise(row.task, row.objective), training)
-    arms = Arms(model, pretrain, finetune, model, scratch)
+    arms = ArmRecipes(model, pretrain, finetune, model, scratch)
     sources = (
         *told("model", row.source, "width", "depth", "expand", "positions", "pooling", "causal"),
         *told("model.mixer", row.source, "is", "heads"),
@@ -135,13 +137,13 @@ def _transformer(row: Transformer) -> Printed:
         *((("scratch.budget", budget), ("scratch.evals", CODE)) if row.task == "pathx" else ()),
     )
     said = (row.misprint, PECULIAR.get(data, ""), PATHX_BUDGET if row.task == "pathx" else "")
-    return Printed(key, arms, sources, tuple(filter(None, said)))
+    return PaperRecipe(key, arms, sources, tuple(filter(None, said)))
 
 
-def _state_space(key: Key, cell: Searched) -> Printed:
+def _state_space(key: RecipeKey, cell: Searched) -> PaperRecipe:
     data, (spt_source, scratch_source) = _data(key.task), _cells(key)
     model, course = _network(key), COURSES[_kind(key)][data]
-    finetune = Training(
+    finetune = StageHParams(
         *cell.finetune, DECAYS.get(data, DECAY), EPOCHS, course.schedule, course.finetune, hours=HOURS
     )
     lr, batch = cell.pretrain or (None, cell.finetune[1])
@@ -154,7 +156,7 @@ def _state_space(key: Key, cell: Searched) -> Printed:
     else:
         scratch, scratch_sources = s4_from_scratch(data), phase("scratch", CODE, CODE, CODE)
     ask, ask_inputs = _ask(key.task, "other"), denoise(key.task, key.objective)
-    arms = Arms(
+    arms = ArmRecipes(
         model,
         stage(key.task, ask_inputs, pretrain),
         stage(key.task, ask, finetune),
@@ -170,10 +172,10 @@ def _state_space(key: Key, cell: Searched) -> Printed:
         *scratch_sources,
         *((("pretrain.optim.lr", OURS),) if lr is None else ()),
     )
-    return Printed(key, arms, sources, _remarks(key, missing=lr is None))
+    return PaperRecipe(key, arms, sources, _remarks(key, missing=lr is None))
 
 
-def _subsets(key: Key, cell: Searched, steps: int) -> Printed:
+def _subsets(key: RecipeKey, cell: Searched, steps: int) -> PaperRecipe:
     """Figure 3: rates and batches of its own, and pretraining of so many steps whatever the data."""
     made = _state_space(key, cell)
     evals = TASKS[key.task].evals * steps * made.arms.pretrain.batch // TASKS[key.task].examples
@@ -182,13 +184,13 @@ def _subsets(key: Key, cell: Searched, steps: int) -> Printed:
     return replace(made, arms=replace(made.arms, pretrain=pretrain), sources=sources)
 
 
-def _pythia(key: Key, cell: Searched) -> Printed:
+def _pythia(key: RecipeKey, cell: Searched) -> PaperRecipe:
     """Finetuning of the pretrained network, and of the same one with random weights."""
     pooling: Literal["mean", "last"] = "last" if key.task in ("text", "pathfinder") else "mean"
     model = Model(Pythia(pretrained=True), 512, depth=1, expand=0, pooling=pooling, causal=True)
     random = replace(model, mixer=Pythia(layers=6, heads=8))
     source, course = f"Table 5, {TASKS[key.task].label}, Pythia", COURSES["pythia"][key.task]
-    training = Training(*cell.finetune, 0.0, EPOCHS, course.schedule, course.finetune, hours=PYTHIA_HOURS)
+    training = StageHParams(*cell.finetune, 0.0, EPOCHS, course.schedule, course.finetune, hours=PYTHIA_HOURS)
     finetune = stage(key.task, _ask(key.task, "other"), training)
     pretrain = stage(key.task, denoise(key.task, "causal"), training)
     sources = (
@@ -199,11 +201,11 @@ def _pythia(key: Key, cell: Searched) -> Printed:
         *_simplified(course, "finetune", "scratch"),
     )
     remarks = [ONLY_FINETUNED, PECULIAR.get(key.task, ""), PECULIAR_PYTHIA.get(key.task, "")]
-    arms = Arms(model, pretrain, finetune, random, finetune)
-    return Printed(key, arms, sources, tuple(filter(None, remarks)))
+    arms = ArmRecipes(model, pretrain, finetune, random, finetune)
+    return PaperRecipe(key, arms, sources, tuple(filter(None, remarks)))
 
 
-def _cells(key: Key) -> tuple[str, str]:
+def _cells(key: RecipeKey) -> tuple[str, str]:
     """Where the numbers of SPT and of training from scratch stand, if they are printed."""
     if key.task == "pathx256":
         return "appendix C.1.2", "appendix C.1.2"
@@ -214,7 +216,7 @@ def _cells(key: Key) -> tuple[str, str]:
     return f"{cell} + SPT", cell
 
 
-def _network(key: Key) -> Model:
+def _network(key: RecipeKey) -> Model:
     model = replace(S4_MODELS[_data(key.task)], causal=key.objective == "causal")
     if key.family.startswith("dlr"):
         model = replace(model, mixer=DLR(), norm="layer", dropout=0.0)
@@ -222,7 +224,7 @@ def _network(key: Key) -> Model:
     return replace(model, init="random") if key.family.endswith("random") else model
 
 
-def _network_sources(key: Key) -> Sources:
+def _network_sources(key: RecipeKey) -> Sources:
     found = [("model", CODE), ("model.causal", "section 3.7" if key.task == "speech" else "section 2")]
     if key.task.startswith("pathx"):
         found.append(("model.pooling", "appendix C.1.2" if key.task == "pathx256" else "appendix C.1.3"))
@@ -237,12 +239,12 @@ def _network_sources(key: Key) -> Sources:
     return tuple(found)
 
 
-def _simplified(course: Course, *arms: str) -> Sources:
+def _simplified(course: LRSchedule, *arms: str) -> Sources:
     """That a constant learning rate is our choice."""
     return tuple((f"{arm}.optim.schedule", OURS) for arm in arms) if course.simplified else ()
 
 
-def _denoising(key: Key, loss: str) -> Sources:
+def _denoising(key: RecipeKey, loss: str) -> Sources:
     """Where the loss of denoising stands and, where positions are masked, the rate."""
     rate = "appendix C.3" if _data(key.task) in ("speech", "scifar", "bidmc") else "section 2"
     masked = told("pretrain.objective", rate, "rate") if key.objective == "masked" else ()
@@ -253,7 +255,7 @@ def _ask(task: str, kind: Literal["transformer", "other"]) -> Objective:
     return supervise(task, style(task, kind))
 
 
-def _kind(key: Key) -> str:
+def _kind(key: RecipeKey) -> str:
     """The architecture of a family: s4 or dlr."""
     return key.family.partition("-")[0]
 
@@ -263,7 +265,7 @@ def _data(task: str) -> str:
     return task.partition("-")[0]
 
 
-def _remarks(key: Key, missing: bool) -> tuple[str, ...]:
+def _remarks(key: RecipeKey, missing: bool) -> tuple[str, ...]:
     kind, data = _kind(key), _data(key.task)
     said = [SIZES, OWN_RATES[kind], PECULIAR.get(data, "")]
     if kind == "s4":

@@ -5,7 +5,7 @@ from typing import Literal
 
 from ...mixers.s4 import S4
 from ...training.model import Model
-from .printed import Style, Training
+from .printed import StageHParams, Style
 
 MLP_HEADS = {"transformer": ("text", "retrieval", "image", "scifar"), "other": ("retrieval",)}
 """Tasks whose head has a hidden layer in the published code."""
@@ -16,7 +16,7 @@ Schedule = Literal["constant", "cosine", "plateau"]
 
 
 @dataclass(frozen=True)
-class Course:
+class LRSchedule:
     """Steps of warm-up and schedules in the published code."""
 
     finetune: int
@@ -28,40 +28,40 @@ class Course:
 
 COURSES = {
     "transformer": {
-        "listops": Course(2000, 2000),
-        "text": Course(2000, 5000),
-        "retrieval": Course(5000, 2000),
-        "image": Course(2000, 2500),
-        "scifar": Course(2000, 2000),
-        "pathfinder": Course(5000, 2500),
-        "pathx": Course(5000, 5000),
-        "speech": Course(0, 2000, "plateau"),
-        "bidmc": Course(0, 500, simplified=True),
+        "listops": LRSchedule(2000, 2000),
+        "text": LRSchedule(2000, 5000),
+        "retrieval": LRSchedule(5000, 2000),
+        "image": LRSchedule(2000, 2500),
+        "scifar": LRSchedule(2000, 2000),
+        "pathfinder": LRSchedule(5000, 2500),
+        "pathx": LRSchedule(5000, 5000),
+        "speech": LRSchedule(0, 2000, "plateau"),
+        "bidmc": LRSchedule(0, 500, simplified=True),
     },
     "s4": {
-        "listops": Course(2000, 2000),
-        "text": Course(5000, 1000, "cosine"),
-        "retrieval": Course(2500, 2500),
-        "image": Course(1000, 1000, simplified=True),
-        "scifar": Course(1000, 2000, "cosine"),
-        "pathfinder": Course(2500, 2500),
-        "pathx": Course(10_000, 5000, "cosine"),
-        "pathx256": Course(10_000, 5000, "cosine"),
-        "speech": Course(1000, 1000, "cosine", "cosine"),
-        "bidmc": Course(0, 500, simplified=True),
+        "listops": LRSchedule(2000, 2000),
+        "text": LRSchedule(5000, 1000, "cosine"),
+        "retrieval": LRSchedule(2500, 2500),
+        "image": LRSchedule(1000, 1000, simplified=True),
+        "scifar": LRSchedule(1000, 2000, "cosine"),
+        "pathfinder": LRSchedule(2500, 2500),
+        "pathx": LRSchedule(10_000, 5000, "cosine"),
+        "pathx256": LRSchedule(10_000, 5000, "cosine"),
+        "speech": LRSchedule(1000, 1000, "cosine", "cosine"),
+        "bidmc": LRSchedule(0, 500, simplified=True),
     },
     "dlr": {
-        "listops": Course(2000, 2000),
-        "text": Course(2000, 1000),
-        "image": Course(1000, 1000),
-        "pathx": Course(5000, 5000, "cosine"),
+        "listops": LRSchedule(2000, 2000),
+        "text": LRSchedule(2000, 1000),
+        "image": LRSchedule(1000, 1000),
+        "pathx": LRSchedule(5000, 5000, "cosine"),
     },
     "pythia": {
-        "listops": Course(200, 200, simplified=True),
-        "text": Course(5000, 5000),
-        "retrieval": Course(2500, 2500),
-        "image": Course(2000, 2000),
-        "pathfinder": Course(2500, 2500),
+        "listops": LRSchedule(200, 200, simplified=True),
+        "text": LRSchedule(5000, 5000),
+        "retrieval": LRSchedule(2500, 2500),
+        "image": LRSchedule(2000, 2000),
+        "pathfinder": LRSchedule(2500, 2500),
     },
 }
 
@@ -115,10 +115,10 @@ def style(task: str, kind: Literal["transformer", "other"]) -> Style:
     return "mlp-relu" if task in RECTIFIED else "mlp"
 
 
-def s4_from_scratch(task: str) -> Training:
+def s4_from_scratch(task: str) -> StageHParams:
     """How S4 is trained from scratch by the published code."""
     lr, batch, epochs = S4_SCRATCH[task]
     course = COURSES["s4"][task]
     schedule: Schedule = "cosine" if course.simplified else course.schedule
     decay = DECAYS.get(task, DECAY)
-    return Training(lr, batch, decay, epochs, schedule, course.finetune)
+    return StageHParams(lr, batch, decay, epochs, schedule, course.finetune)

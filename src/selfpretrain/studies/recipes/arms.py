@@ -4,24 +4,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal
 
+from ...config import spec, with_setting
 from ...errors import SpecError
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer
-from ...objectives._joint import Joint
 from ...objectives.base import Denoise, Objective, answering
+from ...objectives.common.joint import Joint
 from ...registry import name_of
-from ...spec import amend, spec
 from ...tasks.base import Task
 from ...training import cost
 from ...training.model import Model
 from ...training.recipe import Budget, Recipe, Stage
 
-SCRATCH, TIED, SPT = "scratch", "scratch, tied", "SPT"
+SCRATCH, MATCHED, SPT = "scratch", "scratch, tied", "SPT"
 """The columns of the usual arms."""
 
 
 @spec
-class Arms:
+class ArmRecipes:
     """One architecture, and how each of its arms is trained."""
 
     model: Model  # of self-pretraining
@@ -30,7 +30,7 @@ class Arms:
     scratch_model: Model  # of both arms from scratch; the same up to dropout
     scratch: Stage  # of the arm without compensation; the tied arm's budget follows from the cost of SPT
 
-    def amended(self, path: str, text: str) -> "Arms":
+    def amended(self, path: str, text: str) -> "ArmRecipes":
         """The same with one setting changed; ``model``, ``mixer`` and ``stage`` mean those of all arms.
 
         A budget has one unit, so naming another one replaces it, and its limit in hours.
@@ -42,23 +42,25 @@ class Arms:
                 made = made.amended(f"{name}.{rest}", text)
             return made
         if rest.startswith("budget.") and rest != "budget.hours":
-            return amend(self, f"{word}.budget", f'{{"{rest.removeprefix("budget.")}": {text}}}')
+            return with_setting(self, f"{word}.budget", f'{{"{rest.removeprefix("budget.")}": {text}}}')
         if word == "mixer":
             return self.amended(f"model.{path}", text)
         if word == "model":
             return replace(
-                self, model=amend(self.model, rest, text), scratch_model=amend(self.scratch_model, rest, text)
+                self,
+                model=with_setting(self.model, rest, text),
+                scratch_model=with_setting(self.scratch_model, rest, text),
             )
-        return amend(self, path, text)
+        return with_setting(self, path, text)
 
-    def shortened(self, share: float) -> "Arms":
+    def shortened(self, share: float) -> "ArmRecipes":
         """The same with every stage trained for a share of its budget."""
         names = ("pretrain", "finetune", "scratch")
         changed: dict[str, Any] = {name: lengthened(getattr(self, name), share) for name in names}
         return replace(self, **changed)
 
 
-def tied(task: Task, arms: Arms) -> Stage:
+def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
     """Training from scratch with the compute of pretraining and finetuning together.
 
     Raises:
@@ -81,23 +83,23 @@ def supervised(task: Task) -> Objective:
     return answering(task.form.target)()
 
 
-def usual_arms(task: Task, arms: Arms, seed: int = 0) -> dict[str, Recipe]:
+def usual_arms(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]:
     """The three usual arms by their columns, except what a mixer cannot do."""
     made = {
         SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,), seed),
-        TIED: Recipe(task, arms.scratch_model, (tied(task, arms),), seed),
+        MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, arms),), seed),
     }
     if arms.model.mixer.denoises:
         made[SPT] = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
     return made
 
 
-def with_model(arms: Arms, model: Model) -> Arms:
+def with_model(arms: ArmRecipes, model: Model) -> ArmRecipes:
     """The same arms for another network."""
     return replace(arms, model=model, scratch_model=replace(model, dropout=arms.scratch_model.dropout))
 
 
-def with_mixer(arms: Arms, mixer: Mixer) -> Arms:
+def with_mixer(arms: ArmRecipes, mixer: Mixer) -> ArmRecipes:
     """The same arms with another mixer in the network; one that is a network of its own has it to itself."""
     model = replace(arms.model, mixer=mixer, positions="auto")
     if mixer.whole:
@@ -105,20 +107,20 @@ def with_mixer(arms: Arms, mixer: Mixer) -> Arms:
     return with_model(arms, model)
 
 
-def resized(width: int | None = None, depth: int | None = None) -> Callable[[Arms], Arms]:
+def resized(width: int | None = None, depth: int | None = None) -> Callable[[ArmRecipes], ArmRecipes]:
     """Give the network another width, depth or both."""
 
-    def change(arms: Arms) -> Arms:
+    def change(arms: ArmRecipes) -> ArmRecipes:
         model = replace(arms.model, width=width or arms.model.width, depth=depth or arms.model.depth)
         return with_model(arms, model)
 
     return change
 
 
-def started(start: Literal["independent", "identical"]) -> Callable[[Arms], Arms]:
+def started(start: Literal["independent", "identical"]) -> Callable[[ArmRecipes], ArmRecipes]:
     """Let the projections of attention start so; other mixers stay as they are."""
 
-    def change(arms: Arms) -> Arms:
+    def change(arms: ArmRecipes) -> ArmRecipes:
         mixer = arms.model.mixer
         if not isinstance(mixer, Attention):
             return arms
@@ -127,7 +129,7 @@ def started(start: Literal["independent", "identical"]) -> Callable[[Arms], Arms
     return change
 
 
-def at_once(arms: Arms) -> Arms:
+def at_once(arms: ArmRecipes) -> ArmRecipes:
     """Scratch with the loss of denoising beside that of the labels; it is tied to the same compute."""
     denoise = arms.pretrain.objective
     assert isinstance(denoise, Denoise), "pretraining denoises"

@@ -7,8 +7,20 @@ from typing import Literal
 from ...mixers.attention import Attention
 from ...training.model import Model
 from .amos2024_code import style
-from .arms import Arms
-from .printed import CODE, OURS, Key, Printed, Table, Training, denoise, phase, stage, supervise, told
+from .arms import ArmRecipes
+from .printed import (
+    CODE,
+    OURS,
+    PaperRecipe,
+    RecipeKey,
+    StageHParams,
+    Table,
+    denoise,
+    phase,
+    stage,
+    supervise,
+    told,
+)
 
 CITED = "Coser & Orvieto (2025)"
 PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 200, 100
@@ -54,20 +66,22 @@ POSITIONS = "the text says rotary positions, the sizes are those of Amos et al. 
 
 def table() -> Table:
     """One recipe for every paragraph."""
-    return {Key("coser", task, "transformer", "masked"): functools.partial(_printed, task) for task in ROWS}
+    return {
+        RecipeKey("coser", task, "transformer", "masked"): functools.partial(_printed, task) for task in ROWS
+    }
 
 
-def _printed(task: str) -> Printed:
+def _printed(task: str) -> PaperRecipe:
     row, source = ROWS[task], f"{CITED}, appendix B"
     expand = row.hidden // row.width
     model = Model(Attention(row.heads), row.width, row.depth, expand, positions="rotary", pooling=row.pooling)
-    finetune = Training(row.lr[0], row.batch[0], row.weight_decay, FINETUNE_EPOCHS, warmup=row.warmup[0])
-    pretrain = Training(
+    finetune = StageHParams(row.lr[0], row.batch[0], row.weight_decay, FINETUNE_EPOCHS, warmup=row.warmup[0])
+    pretrain = StageHParams(
         row.lr[1], row.batch[1], row.weight_decay, PRETRAIN_EPOCHS, "cosine", warmup=row.warmup[1]
     )
     ask = supervise(task, style(task, "transformer"))
     supervised = stage(task, ask, finetune)
-    arms = Arms(model, stage(task, denoise(task, "masked"), pretrain), supervised, model, supervised)
+    arms = ArmRecipes(model, stage(task, denoise(task, "masked"), pretrain), supervised, model, supervised)
     sources = (
         *told("model", source, "width", "depth", "expand", "pooling", "mixer.is", "mixer.heads"),
         *told("model", f"{CITED}, section 2", "positions", "causal"),
@@ -82,4 +96,4 @@ def _printed(task: str) -> Printed:
         *((path, OURS) for path in row.ours),
     )
     remarks = (POSITIONS, row.remark) if row.remark else (POSITIONS,)
-    return Printed(Key("coser", task, "transformer", "masked"), arms, sources, remarks)
+    return PaperRecipe(RecipeKey("coser", task, "transformer", "masked"), arms, sources, remarks)

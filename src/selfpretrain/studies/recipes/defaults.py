@@ -9,18 +9,18 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from ...config import explain
 from ...errors import SpecError
 from ...mixers.base import Mixer
 from ...objectives.base import Denoise
 from ...objectives.masked import Masked
 from ...registry import find, name_of, names
-from ...spec import explain
 from ...tasks.base import Task
 from ...training.model import Model
 from ...training.optim import Optim
 from ...training.recipe import Budget, Stage
 from ..base import toy
-from .arms import Arms, supervised
+from .arms import ArmRecipes, supervised
 from .lookup import task_name
 from .printed import TASKS
 
@@ -56,13 +56,13 @@ training from scratch with as much compute is still at chance, and more labelled
 """
 
 
-def toys(arms: Arms) -> Arms:
+def toys(arms: ArmRecipes) -> ArmRecipes:
     """The same arms, for seconds: a small network and a few steps."""
     model = replace(arms.model, width=16, depth=1)
-    return Arms(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
+    return ArmRecipes(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
 
 
-def small(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
+def small(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
     """Minutes on two cores for a few thousand short sequences, with what the task brings along."""
     depth, expand = (1, 0) if mixer.whole else (2, 2)
     causal = denoise.needs_causal and mixer.denoises
@@ -75,7 +75,7 @@ def small(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
     pretrain = Stage(denoise, Budget(steps=long), Optim(lr=6e-3), BATCH, evals=2)
     optim = Optim(lr=RATES.get(name_of(mixer), RATE), weight_decay=0.1)
     finetune = Stage(supervised(task), Budget(steps=short), optim, BATCH, evals=6)
-    return with_settings(Arms(model, pretrain, finetune, model, finetune), task.small)
+    return with_settings(ArmRecipes(model, pretrain, finetune, model, finetune), task.small)
 
 
 def denoiser(task: Task, objective: str) -> Denoise:
@@ -102,7 +102,7 @@ def denoiser(task: Task, objective: str) -> Denoise:
     return replace(proposed, rate=task.masking or (known.rate if known else proposed.rate))
 
 
-def with_settings(arms: Arms, settings: Sequence[str]) -> Arms:
+def with_settings(arms: ArmRecipes, settings: Sequence[str]) -> ArmRecipes:
     """Return the arms with settings such as ``pretrain.batch=64``, or ``s4d.mixer.states=16`` for one mixer.
 
     Settings of other mixers are left out, and those of the network where the mixer is a network of its own.

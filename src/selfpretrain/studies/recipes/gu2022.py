@@ -14,15 +14,15 @@ from ...mixers.s4 import S4
 from ...training.model import Model
 from . import gu2022_baselines
 from .amos2024_code import S4_MODELS, s4_from_scratch
-from .arms import Arms
+from .arms import ArmRecipes
 from .printed import (
     CODE,
     OURS,
-    Key,
-    Printed,
+    PaperRecipe,
+    RecipeKey,
     Sources,
+    StageHParams,
     Table,
-    Training,
     denoise,
     phase,
     stage,
@@ -50,9 +50,9 @@ class _Row:
     patience: int
 
     @property
-    def training(self) -> Training:
+    def training(self) -> StageHParams:
         """A constant learning rate that falls on plateaus."""
-        return Training(
+        return StageHParams(
             self.lr, self.batch, self.weight_decay, self.epochs, schedule="plateau", wait=self.patience
         )
 
@@ -80,10 +80,10 @@ TEN_WORDS = "the table is of ten words, Speech(words=10, split=papers)"
 
 def table() -> Table:
     """A recipe for every row of Table 11, every task of "S4 (updated)", and every baseline of speech."""
-    original: dict[Key, Callable[[], Printed]] = {
-        Key("gu", task, "s4", "masked"): functools.partial(_printed, task) for task in TABLE_11
+    original: dict[RecipeKey, Callable[[], PaperRecipe]] = {
+        RecipeKey("gu", task, "s4", "masked"): functools.partial(_printed, task) for task in TABLE_11
     }
-    later = {Key("gu", task, "s4-updated", "masked"): functools.partial(_updated, task) for task in LRA}
+    later = {RecipeKey("gu", task, "s4-updated", "masked"): functools.partial(_updated, task) for task in LRA}
     return {**original, **later, **gu2022_baselines.table()}
 
 
@@ -96,7 +96,7 @@ def scratch_sources(source: str) -> Sources:
     )
 
 
-def _printed(task: str) -> Printed:
+def _printed(task: str) -> PaperRecipe:
     row = TABLE_11[task]
     mixer = S4(b_clip=None, shortest=1e-4 if task == "pathx" else 1e-3)
     placement: Literal["pre", "post"] = "pre" if row.prenorm else "post"
@@ -114,12 +114,15 @@ def _printed(task: str) -> Printed:
         *scratch_sources(row.source),
     )
     remarks = (TEN_WORDS,) if task.startswith("speech") else ()
-    return Printed(
-        Key("gu", task, "s4", "masked"), Arms(model, pretrain, scratch, model, scratch), sources, remarks
+    return PaperRecipe(
+        RecipeKey("gu", task, "s4", "masked"),
+        ArmRecipes(model, pretrain, scratch, model, scratch),
+        sources,
+        remarks,
     )
 
 
-def _updated(task: str) -> Printed:
+def _updated(task: str) -> PaperRecipe:
     training = s4_from_scratch(task)
     model = replace(S4_MODELS[task], pooling="mean")
     scratch = stage(task, supervise(task, "mlp" if task == "retrieval" else "linear"), training)
@@ -131,5 +134,5 @@ def _updated(task: str) -> Printed:
         ("pretrain", f"{OURS}: constant learning rate of 1e-3, else as from scratch"),
         ("finetune", f"{OURS}: as from scratch"),
     )
-    arms = Arms(model, pretrain, scratch, model, scratch)
-    return Printed(Key("gu", task, "s4-updated", "masked"), arms, sources, (LATER,))
+    arms = ArmRecipes(model, pretrain, scratch, model, scratch)
+    return PaperRecipe(RecipeKey("gu", task, "s4-updated", "masked"), arms, sources, (LATER,))

@@ -15,8 +15,20 @@ from ...mixers.performer import Performer
 from ...mixers.wavegan import WaveGAN
 from ...registry import name_of
 from ...training.model import Model
-from .arms import Arms
-from .printed import OURS, Denoising, Key, Printed, Sources, Table, Training, denoise, stage, supervise, told
+from .arms import ArmRecipes
+from .printed import (
+    OURS,
+    Denoising,
+    PaperRecipe,
+    RecipeKey,
+    Sources,
+    StageHParams,
+    Table,
+    denoise,
+    stage,
+    supervise,
+    told,
+)
 
 SOURCE = "Gu et al. (2022), appendix D.2"
 LAYERS = "layers {2, 4}, dropout {0, 0.1} and learning rates {0.001, 0.0005} were swept"
@@ -29,16 +41,16 @@ class Baseline:
 
     task: str
     model: Model
-    training: Training
+    training: StageHParams
     remark: str
     printed: tuple[str, ...] = ("budget", "batch", "optim.lr")  # of training
 
     @property
-    def key(self) -> Key:
+    def key(self) -> RecipeKey:
         """Recurrent networks read from left to right, and are pretrained so."""
         objective: Denoising = "causal" if self.model.causal else "masked"
         family = "transformer" if isinstance(self.model.mixer, Attention) else name_of(self.model.mixer)
-        return Key("gu", self.task, family, objective)
+        return RecipeKey("gu", self.task, family, objective)
 
     @property
     def sources(self) -> Sources:
@@ -53,12 +65,12 @@ class Baseline:
             ("scratch", OURS),
         )
 
-    def recipe(self) -> Printed:
+    def recipe(self) -> PaperRecipe:
         """As arms that can be run."""
         scratch = stage(self.task, supervise(self.task, "linear"), self.training)
         pretrain = stage(self.task, denoise(self.task, self.key.objective), self.training)
-        arms = Arms(self.model, pretrain, scratch, self.model, scratch)
-        return Printed(self.key, arms, self.sources, (self.remark,))
+        arms = ArmRecipes(self.model, pretrain, scratch, self.model, scratch)
+        return PaperRecipe(self.key, arms, self.sources, (self.remark,))
 
 
 def _layers(mixer: Mixer, depth: int) -> Model:
@@ -71,23 +83,23 @@ def _recurrent(mixer: Mixer, states: int) -> Model:
 
 MFCC, RAW = "speech-mfcc", "speech"
 BASELINES = (
-    Baseline(MFCC, _layers(Attention(heads=8), 2), Training(1e-3, 100, epochs=150), LAYERS),
-    Baseline(MFCC, _layers(Performer(heads=8), 2), Training(1e-3, 100, epochs=150), LAYERS),
-    Baseline(RAW, _layers(Performer(heads=4), 4), Training(1e-3, 16, epochs=100), "nothing was swept"),
-    Baseline(MFCC, _recurrent(ExpRNN(states=256), 256), Training(1e-3, 100, epochs=200), RECURRENT),
+    Baseline(MFCC, _layers(Attention(heads=8), 2), StageHParams(1e-3, 100, epochs=150), LAYERS),
+    Baseline(MFCC, _layers(Performer(heads=8), 2), StageHParams(1e-3, 100, epochs=150), LAYERS),
+    Baseline(RAW, _layers(Performer(heads=4), 4), StageHParams(1e-3, 16, epochs=100), "nothing was swept"),
+    Baseline(MFCC, _recurrent(ExpRNN(states=256), 256), StageHParams(1e-3, 100, epochs=200), RECURRENT),
     Baseline(
         RAW,
         _recurrent(ExpRNN(states=32), 32),
-        Training(1e-3, 100, epochs=200),
+        StageHParams(1e-3, 100, epochs=200),
         "hidden sizes {32, 64} and learning rates {0.001, 0.0005} were swept, and it failed to learn; batch "
         "and epochs as for MFCC",
         printed=("optim.lr",),
     ),
-    Baseline(MFCC, _recurrent(Lipschitz(states=256), 256), Training(1e-3, 100, epochs=150), RECURRENT),
+    Baseline(MFCC, _recurrent(Lipschitz(states=256), 256), StageHParams(1e-3, 100, epochs=150), RECURRENT),
     Baseline(
         RAW,
         Model(WaveGAN(channels=64), 16, 1, expand=0, positions="none"),
-        Training(1e-3, 20, epochs=150),
+        StageHParams(1e-3, 20, epochs=150),
         "its training is not printed: batch and epochs are those of S4, without its batch norm",
         printed=(),
     ),

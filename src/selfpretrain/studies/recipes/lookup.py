@@ -9,10 +9,10 @@ from ...mixers.base import Mixer
 from ...objectives.base import Denoise
 from ...registry import find, name_of
 from ...report import paper_numbers
-from ...tasks._shuffled import Shuffled
 from ...tasks.base import Task
-from .arms import Arms
-from .printed import Key, Printed, Table
+from ...tasks.common.shuffled import Shuffled
+from .arms import ArmRecipes
+from .printed import PaperRecipe, RecipeKey, Table
 
 MODULES = {"amos": "amos2024", "coser": "coser2025", "gu": "gu2022"}
 """Papers whose recipes are here, and where: they are imported when one is asked for."""
@@ -28,7 +28,7 @@ FAMILIES = {
 OBJECTIVES = ["masked", "causal"]
 
 
-def recipe(paper: str, task: str, family: str, objective: str = "masked") -> Arms:
+def recipe(paper: str, task: str, family: str, objective: str = "masked") -> ArmRecipes:
     """The arms that a paper prints for a task and a family of architectures.
 
     Raises:
@@ -37,18 +37,18 @@ def recipe(paper: str, task: str, family: str, objective: str = "masked") -> Arm
     return printed(paper, task, family, objective).arms
 
 
-def printed(paper: str, task: str, family: str, objective: str = "masked") -> Printed:
+def printed(paper: str, task: str, family: str, objective: str = "masked") -> PaperRecipe:
     """The same with the source of every number.
 
     Raises:
         SpecError: if the paper prints no such recipe; the message says what there is.
     """
-    key = Key(paper, task, family, objective)
+    key = RecipeKey(paper, task, family, objective)
     _check(key)
     return _tables(paper)[key]()
 
 
-def available(paper: str) -> list[Key]:
+def available(paper: str) -> list[RecipeKey]:
     """Every recipe of a paper.
 
     Raises:
@@ -57,7 +57,7 @@ def available(paper: str) -> list[Key]:
     return list(_tables(paper))
 
 
-def matching(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
+def matching(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
     """The recipe of Amos et al. (2024) for a mixer as it comes from the shelf.
 
     Attention becomes local where the paper cuts sequences into blocks.
@@ -68,7 +68,9 @@ def matching(task: Task, mixer: Mixer, denoise: Denoise) -> Arms:
     name, kind = task_name(task), name_of(mixer)
     objective = name_of(denoise)
     families = FAMILIES.get((kind, objective), (kind,))
-    keys = [key for key in (Key("amos", name, f, objective) for f in families) if key in _tables("amos")]
+    keys = [
+        key for key in (RecipeKey("amos", name, f, objective) for f in families) if key in _tables("amos")
+    ]
     if not keys:
         there = [key for key in available("amos") if key.family in families and key.objective == objective]
         hint = f"there are some for {_listed(key.task for key in there)}; " if there else ""
@@ -101,11 +103,11 @@ def _tables(paper: str) -> Table:
     return importlib.import_module(f".{MODULES[paper]}", __package__).table()
 
 
-def _check(key: Key) -> None:
+def _check(key: RecipeKey) -> None:
     keys = list(_tables(key.paper))
     if key in keys:
         return
-    for i, field in enumerate(Key._fields):
+    for i, field in enumerate(RecipeKey._fields):
         known = OBJECTIVES if field == "objective" else list(dict.fromkeys(each[i] for each in keys))
         if key[i] not in known:
             raise UnknownName(f"{PAPERS[key.paper]}: no {field} called {key[i]!r}{nearest(key[i], known)}")

@@ -15,7 +15,7 @@ from ...objectives.masked import Masked
 from ...objectives.regress import Regress
 from ...training.optim import Optim
 from ...training.recipe import Budget, Stage
-from .arms import Arms
+from .arms import ArmRecipes
 
 OURS = "our choice"
 CODE = "published code"
@@ -25,10 +25,10 @@ Denoising = Literal["masked", "causal"]
 Loss = Literal["CE", "L1"]
 Style = Literal["linear", "mlp", "mlp-relu"]
 Sources = tuple[tuple[str, str], ...]
-"""Beginnings of field paths of ``Arms``, such as ``pretrain.optim``, and where what is below them stands."""
+"""Prefixes of field paths of ``ArmRecipes``, such as ``pretrain.optim``, and the source of the values below."""
 
 
-class Key(NamedTuple):
+class RecipeKey(NamedTuple):
     """What names a printed recipe."""
 
     paper: str
@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Known:
+class TaskConstants:
     """What is known of a task, whoever trains on it."""
 
     label: str  # in tables of the papers
@@ -49,25 +49,25 @@ class Known:
 
 
 TASKS = {
-    "listops": Known("ListOps", 96_000, 0.10, "CE"),
-    "text": Known("Text", 22_500, 0.15, "CE"),
-    "retrieval": Known("Retrieval", 147_086, 0.15, "CE"),
-    "image": Known("Image", 45_000, 0.50, "L1", 2),
-    "pathfinder": Known("Pathfinder", 160_000, 0.50, "CE", 2),
-    "pathx": Known("PathX", 160_000, 0.50, "CE", 2),
-    "pathx256": Known("PathX-256", 160_000, 0.50, "CE", 2),
-    "speech": Known("SC", 84_843, 0.25, "L1"),
-    "speech-mfcc": Known("SC (MFCC)", 24_482, 0.25, "L1"),
-    "scifar": Known("sCIFAR", 45_000, 0.50, "L1", 2),
-    "bidmc-hr": Known("BIDMC-HR", 5_538, 0.25, "L1"),
-    "bidmc-rr": Known("BIDMC-RR", 5_538, 0.25, "L1"),
-    "bidmc-spo2": Known("BIDMC-SpO2", 5_538, 0.25, "L1"),
+    "listops": TaskConstants("ListOps", 96_000, 0.10, "CE"),
+    "text": TaskConstants("Text", 22_500, 0.15, "CE"),
+    "retrieval": TaskConstants("Retrieval", 147_086, 0.15, "CE"),
+    "image": TaskConstants("Image", 45_000, 0.50, "L1", 2),
+    "pathfinder": TaskConstants("Pathfinder", 160_000, 0.50, "CE", 2),
+    "pathx": TaskConstants("PathX", 160_000, 0.50, "CE", 2),
+    "pathx256": TaskConstants("PathX-256", 160_000, 0.50, "CE", 2),
+    "speech": TaskConstants("SC", 84_843, 0.25, "L1"),
+    "speech-mfcc": TaskConstants("SC (MFCC)", 24_482, 0.25, "L1"),
+    "scifar": TaskConstants("sCIFAR", 45_000, 0.50, "L1", 2),
+    "bidmc-hr": TaskConstants("BIDMC-HR", 5_538, 0.25, "L1"),
+    "bidmc-rr": TaskConstants("BIDMC-RR", 5_538, 0.25, "L1"),
+    "bidmc-spo2": TaskConstants("BIDMC-SpO2", 5_538, 0.25, "L1"),
 }
 """Rates: Amos et al. (2024), section 2 and appendix C.3. Losses: its Table 4 (Image) and appendix C.1."""
 
 
 @dataclass(frozen=True)
-class Training:
+class StageHParams:
     """How a stage is trained, in the words of the papers."""
 
     lr: float
@@ -81,11 +81,11 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Printed:
+class PaperRecipe:
     """A recipe that a paper prints, as arms that can be run."""
 
-    key: Key
-    arms: Arms
+    key: RecipeKey
+    arms: ArmRecipes
     sources: Sources
     remarks: tuple[str, ...] = ()  # how the paper is read, and what our specs cannot say
 
@@ -104,11 +104,11 @@ class Printed:
         return tuple(path for path, said in self.sources if said.startswith(OURS))
 
 
-Table = Mapping[Key, Callable[[], Printed]]
+Table = Mapping[RecipeKey, Callable[[], PaperRecipe]]
 """The recipes of a paper, made when they are asked for."""
 
 
-def stage(task: str, objective: Objective, training: Training) -> Stage:
+def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
     """A stage that is validated once per epoch; denoising of images twice, and by accuracy or R2."""
     known, denoises = TASKS[task], isinstance(objective, Denoise)
     optim = Optim(
@@ -118,7 +118,7 @@ def stage(task: str, objective: Objective, training: Training) -> Stage:
         warmup=0.0,
         clip=0.0,
         warmup_steps=training.warmup,
-        wait_epochs=training.wait if training.schedule == "plateau" else None,
+        plateau_wait_epochs=training.wait if training.schedule == "plateau" else None,
     )
     return Stage(
         objective,

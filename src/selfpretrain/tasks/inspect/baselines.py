@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...data.examples import Examples, generator
-from ...data.schema import SPLITS, PositionClasses, Reals, Split, Tokens
+from ...data.dataset import SequenceDataset, generator
+from ...data.spec import SPLITS, PositionClasses, Reals, Split, Tokens
 from ...errors import DataError
 from ..base import Task
 from . import features, kernels
@@ -83,7 +83,7 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
         return scores | copying(task.load("train"), splits["test"])
 
 
-def labelled_examples(task: Task, split: Split, limit: int) -> Examples:
+def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
     """Return labelled examples of a split, always the same random ones where there are more than ``limit``.
 
     Raises:
@@ -249,7 +249,7 @@ def _commonest_set(train: np.ndarray, number: int) -> np.ndarray:
     return np.tile((shares >= min(0.5, shares.max())).astype(np.int64), (number, 1))
 
 
-def _shortcut(cue: Callable[[Examples], Tensor], splits: Splits, y: Labels) -> float:
+def _shortcut(cue: Callable[[SequenceDataset], Tensor], splits: Splits, y: Labels) -> float:
     """Return the accuracy of answering with the commonest training class of the cue."""
     train = cue(splits["train"]).numpy()
     test = cue(splits["test"]).numpy()
@@ -259,7 +259,7 @@ def _shortcut(cue: Callable[[Examples], Tensor], splits: Splits, y: Labels) -> f
     return accuracy(y["test"], answers)
 
 
-def copying(train: Examples, test: Examples) -> dict[str, float]:
+def copying(train: SequenceDataset, test: SequenceDataset) -> dict[str, float]:
     """Return the score of copying the label of the nearest example, where test overlaps with training."""
     train = train.take(train.labelled.nonzero()[:, 0])
     nearest = nearest_overlapping(train, test)
@@ -272,7 +272,7 @@ def copying(train: Examples, test: Examples) -> dict[str, float]:
     return {COPY: (r2 if real else accuracy)(y_true, y_pred)}
 
 
-def nearest_overlapping(train: Examples, test: Examples) -> np.ndarray:
+def nearest_overlapping(train: SequenceDataset, test: SequenceDataset) -> np.ndarray:
     """Return (n,) the training example that starts nearest to each test example, -1 if none overlaps."""
     none = np.full(len(test), -1)
     if train.packed or train.views > 1 or train.flat.data_ptr() != test.flat.data_ptr():

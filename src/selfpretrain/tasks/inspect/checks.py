@@ -15,23 +15,23 @@ from typing import Literal
 
 import numpy as np
 
-from ...data.examples import Examples
+from ...data.dataset import SequenceDataset
 from ...data.importing import importer
 from ...data.near_duplicates import STEP, similar
-from ...data.prepared import open_set
-from ...data.schema import SPLITS, Classes, Form, Reals, Split, Tokens
+from ...data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens
 from ...data.splits import ENOUGH_GROUPS
+from ...data.store import open_dataset
 from ...errors import DamagedData, DataError, offered
 from ...registry import name_of
 from ...system.events import progress
-from .._prepared import Prepared
 from ..base import Task
+from ..common.stored import Prepared
 from ..imported import Imported
 from .baselines import GUESSES, baseline_scores
 from .profile import STRETCHES, Profile, profile_splits
 
 Level = Literal["fine", "note", "wrong"]
-Splits = dict[Split, Examples]
+Splits = dict[Split, SequenceDataset]
 Profiles = dict[Split, Profile]
 
 COPIES, LIKENESS = 0.01, 0.02
@@ -95,7 +95,7 @@ def _files(task: Task) -> Finding:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
     progress(f"{name_of(task)}: hashes of files", 0)
     try:
-        open_set(place, again=True)
+        open_dataset(place, again=True)
     except DamagedData as error:
         return Finding("files", "wrong", str(error))
     return Finding("files", "fine", f"as they were written, in {place}")
@@ -110,7 +110,7 @@ def _sizes(splits: Splits) -> Iterator[Finding]:
         yield Finding("lengths", "fine" if lengths.min() > 0 else "wrong", text)
 
 
-def _labels(form: Form, splits: Splits) -> Iterator[Finding]:
+def _labels(form: SequenceSpec, splits: Splits) -> Iterator[Finding]:
     missing = {split: int((~examples.labelled).sum()) for split, examples in splits.items()}
     text = ", ".join(f"{n:,} of {split} have none" for split, n in missing.items() if n)
     nothing = any(missing[split] == len(splits[split]) for split in SPLITS)
@@ -125,7 +125,7 @@ def _labels(form: Form, splits: Splits) -> Iterator[Finding]:
         yield Finding("mean and spread of labels", "wrong" if flat else "fine", text)
 
 
-def _classes(form: Form, splits: Splits) -> Iterator[Finding]:
+def _classes(form: SequenceSpec, splits: Splits) -> Iterator[Finding]:
     if not isinstance(form.target, Classes):
         return
     names = form.target.names
@@ -177,7 +177,7 @@ def _windows(splits: Splits) -> Finding:
     )
 
 
-def _values(form: Form, profiles: Profiles) -> Iterator[Finding]:
+def _values(form: SequenceSpec, profiles: Profiles) -> Iterator[Finding]:
     low = np.concatenate([part.low for part in profiles.values()])
     high = np.concatenate([part.high for part in profiles.values()])
     bad = int((~np.isfinite(low) | ~np.isfinite(high)).sum())
@@ -205,7 +205,7 @@ def _values(form: Form, profiles: Profiles) -> Iterator[Finding]:
         yield Finding("constant sequences", "note", f"{constant:,} hold the same value throughout")
 
 
-def _copies(form: Form, splits: Splits, profiles: Profiles) -> Iterator[Finding]:
+def _copies(form: SequenceSpec, splits: Splits, profiles: Profiles) -> Iterator[Finding]:
     whole = {split: part.examples for split, part in profiles.items()}
     found = sum(int(np.isin(whole[split], whole["train"]).sum()) for split in ("val", "test"))
     yield _share("copies", found, splits, "are equal to a training example", COPIES)
@@ -234,7 +234,7 @@ def _alike(splits: Splits, profiles: Profiles) -> Finding:
     )
 
 
-def _at(examples: Examples, place: int) -> np.ndarray:
+def _at(examples: SequenceDataset, place: int) -> np.ndarray:
     """A sequence by its place in a profile: all first views, then all second ones."""
     view, row = divmod(place, len(examples))
     return examples.sequence(row, view)

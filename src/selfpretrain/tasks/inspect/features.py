@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...data.examples import Examples
-from ...data.schema import Form, Split, Tokens
+from ...data.dataset import SequenceDataset
+from ...data.spec import SequenceSpec, Split, Tokens
 
 GRAMS = 4
 """Tokens in the longest run that is counted."""
@@ -20,12 +20,12 @@ AROUND = 4
 
 Matrix = Any
 """(n, features) numbers, dense or sparse."""
-Splits = Mapping[Split, Examples]
+Splits = Mapping[Split, SequenceDataset]
 Runs = list[tuple[np.ndarray, np.ndarray]]
 """For each length of run, shortest first: the numbers of all runs, and the sequences that they are in."""
 
 
-def of_sequences(form: Form, splits: Splits) -> tuple[str, dict[Split, Matrix]]:
+def of_sequences(form: SequenceSpec, splits: Splits) -> tuple[str, dict[Split, Matrix]]:
     """Describe whole examples: return the name of the description, and its numbers for every split."""
     if isinstance(form.signal, Tokens):
         return f"1-{GRAMS}-grams", grams(splits, form.signal.vocab)
@@ -43,12 +43,12 @@ def standardised(x: Mapping[Split, np.ndarray]) -> dict[Split, np.ndarray]:
     return {split: (part - centre) / spread for split, part in x.items()}
 
 
-def values(examples: Examples) -> np.ndarray:
+def values(examples: SequenceDataset) -> np.ndarray:
     """Return (n, positions * channels) values of equally long sequences, view after view."""
     return _each_view(examples, lambda sequence: sequence.reshape(-1).astype(np.float64))
 
 
-def summary(examples: Examples) -> np.ndarray:
+def summary(examples: SequenceDataset) -> np.ndarray:
     """Return (n, 4 * channels) mean, standard deviation, minimum and maximum, view after view."""
     return _each_view(examples, _summary)
 
@@ -58,17 +58,17 @@ def _summary(sequence: np.ndarray) -> np.ndarray:
     return np.concatenate([sequence.mean(0), sequence.std(0), sequence.min(0), sequence.max(0)])
 
 
-def _each_view(examples: Examples, describe: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    views = [np.stack([describe(s) for s in sequences(examples, v)]) for v in range(examples.views)]
+def _each_view(examples: SequenceDataset, to_dict: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    views = [np.stack([to_dict(s) for s in sequences(examples, v)]) for v in range(examples.views)]
     return np.concatenate(views, axis=1)
 
 
-def sequences(examples: Examples, view: int) -> list[np.ndarray]:
+def sequences(examples: SequenceDataset, view: int) -> list[np.ndarray]:
     """Return one view of all examples."""
     return [examples.sequence(row, view) for row in range(len(examples))]
 
 
-def symbols_at_places(examples: Examples, vocab: int) -> Matrix:
+def symbols_at_places(examples: SequenceDataset, vocab: int) -> Matrix:
     """Return (n, places * symbols) ones where a symbol is at a place, for equally long sequences."""
     from scipy import sparse
 
@@ -147,7 +147,7 @@ def run_counts(rows: list[np.ndarray], vocab: int, known: list[np.ndarray], chun
     return sparse.vstack(parts).tocsr()
 
 
-def of_positions(form: Form, examples: Examples) -> tuple[Matrix, np.ndarray]:
+def of_positions(form: SequenceSpec, examples: SequenceDataset) -> tuple[Matrix, np.ndarray]:
     """Return (T, features) labelled positions with their neighbours, and their classes (T,).
 
     Beyond the ends of a sequence there is nothing.
@@ -164,7 +164,7 @@ def of_positions(form: Form, examples: Examples) -> tuple[Matrix, np.ndarray]:
     return sparse.vstack(parts).tocsr(), np.concatenate(classes)
 
 
-def _standardised_sequence(form: Form, sequence: np.ndarray) -> Matrix:
+def _standardised_sequence(form: SequenceSpec, sequence: np.ndarray) -> Matrix:
     """Return (L, features) ones for symbols, or standardised values, as a sparse matrix."""
     from scipy import sparse
 

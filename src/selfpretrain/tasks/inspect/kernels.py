@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d
 
-from ...data.examples import Batch, Examples, generator
-from ...data.schema import Split
+from ...data.dataset import Batch, SequenceDataset, generator
+from ...data.spec import Split
 
 WIDTH, TWOS = 9, 3
 FEATURES = 2_000
@@ -27,7 +27,7 @@ SEEN = 32
 CHUNK = 16
 
 
-def answers_above(splits: Mapping[Split, Examples]) -> dict[Split, np.ndarray] | None:
+def answers_above(splits: Mapping[Split, SequenceDataset]) -> dict[Split, np.ndarray] | None:
     """(n, features) shares for every split; None where it would take too long, or sequences are too short."""
     longest = max(int(examples.longest.max()) for examples in splits.values())
     total = sum(int(examples.lengths.sum()) for examples in splits.values())
@@ -62,7 +62,7 @@ def _over_channels(kernels: Tensor, channels: int) -> Tensor:
     return kernels[:, None] * masks[..., None]
 
 
-def _in_order(examples: Examples) -> list[Batch]:
+def _in_order(examples: SequenceDataset) -> list[Batch]:
     """All examples, a few at a time; of several views, all first ones come first."""
     n = examples.starts.numel()
     one_view = replace(
@@ -84,7 +84,7 @@ def _answers(batch: Batch, weights: Tensor, dilation: int) -> Tensor:
     return conv1d(x.mT, weights, padding="same", dilation=dilation)
 
 
-def _thresholds(some: Examples, weights: Tensor, dilation: int, quantiles: int) -> Tensor:
+def _thresholds(some: SequenceDataset, weights: Tensor, dilation: int, quantiles: int) -> Tensor:
     """(kernels, quantiles) levels that answers to training sequences exceed more and less often."""
     found = []
     for batch in _in_order(some):

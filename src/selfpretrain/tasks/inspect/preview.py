@@ -8,13 +8,13 @@ import numpy as np
 import torch
 
 from ...data import paths
-from ...data.examples import Examples, generator
+from ...data.dataset import SequenceDataset, generator
 from ...data.importing import importer
-from ...data.schema import SPLITS, Classes, ClassSets, Form, PositionClasses, Reals, Split, Tokens
+from ...data.spec import SPLITS, Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Split, Tokens
 from ...errors import DataError, printable
 from ...registry import find, name_of, names
-from .._prepared import Prepared
 from ..base import Task
+from ..common.stored import Prepared
 from ..imported import Imported
 from .preview_figure import LEVELS, Preview, PreviewItem
 
@@ -104,20 +104,20 @@ def preview(task: Task, split: Split, number: int) -> Preview:
     )
 
 
-def signal(form: Form) -> str:
+def signal(form: SequenceSpec) -> str:
     """What a position holds, in words."""
     if isinstance(form.signal, Tokens):
         return f"{form.signal.vocab:,} symbols"
     return f"{form.signal.channels} channel{'s' * (form.signal.channels > 1)}"
 
 
-def _shown(examples: Examples, row: int, form: Form) -> list[PreviewItem]:
+def _shown(examples: SequenceDataset, row: int, form: SequenceSpec) -> list[PreviewItem]:
     label = _answer(examples.targets[row].numpy(), form)
     views = [""] if form.views == 1 else [f", sequence {v + 1} of {form.views}" for v in range(form.views)]
     return [PreviewItem(label + view, examples.sequence(row, v)) for v, view in enumerate(views)]
 
 
-def _shares_of(examples: Examples, form: Form) -> np.ndarray:
+def _shares_of(examples: SequenceDataset, form: SequenceSpec) -> np.ndarray:
     """The labels of a split, one after the other, however many an example has."""
     targets = examples.targets[examples.labelled].numpy()
     if isinstance(form.target, ClassSets):
@@ -125,7 +125,7 @@ def _shares_of(examples: Examples, form: Form) -> np.ndarray:
     return targets[targets >= 0] if isinstance(form.target, PositionClasses) else targets
 
 
-def _answer(target: np.ndarray, form: Form) -> str:
+def _answer(target: np.ndarray, form: SequenceSpec) -> str:
     """The label in words; of positions how many are of which class."""
     if isinstance(form.target, Reals):
         return "unlabelled" if np.isnan(target) else f"{form.target.name} {float(target):.4g}"

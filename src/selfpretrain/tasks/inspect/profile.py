@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...data.examples import Examples
+from ...data.dataset import SequenceDataset
 from ...data.near_duplicates import STEP, fingerprints
-from ...data.schema import SPLITS, Split
+from ...data.spec import SPLITS, Split
 from ...system.events import progress
 
 CHUNK = 4_000_000
@@ -39,12 +39,12 @@ class Profile:
         return mixed
 
 
-def profile_splits(name: str, splits: dict[Split, Examples]) -> dict[Split, Profile]:
+def profile_splits(name: str, splits: dict[Split, SequenceDataset]) -> dict[Split, Profile]:
     """Look at every sequence of every split."""
     return {split: _profile(f"{name}: {split} sequences", splits[split]) for split in SPLITS}
 
 
-def _profile(what: str, examples: Examples) -> Profile:
+def _profile(what: str, examples: SequenceDataset) -> Profile:
     columns: defaultdict[str, list[np.ndarray]] = defaultdict(list)
     moments, summaries, done = list[np.ndarray](), list[np.ndarray](), 0
     for sequences in _chunks(examples):
@@ -67,7 +67,7 @@ def _profile(what: str, examples: Examples) -> Profile:
     return Profile(examples.views, moments=np.sum(moments, axis=0), summary=summary, **joined)
 
 
-def _chunks(examples: Examples) -> Iterator[list[np.ndarray]]:
+def _chunks(examples: SequenceDataset) -> Iterator[list[np.ndarray]]:
     some: list[np.ndarray] = []
     size = 0
     for view in range(examples.views):

@@ -1,0 +1,362 @@
+"""The one form in which sequences are kept on disk, and how it is written and opened.
+
+A prepared set is a folder:
+
+meta.json      format, form of the examples, what they are and where they come from, hash of every file
+flat.bin       all sequences end to end, (T,) or (T, C); or packed bytes, see ``pack_rows``
+starts.npy     (views, n) where each sequence starts in flat.bin
+lengths.npy    (views, n) how many positions it has
+targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled; or (n, K) whether each class
+               belongs to it; or (n, L) the class of every position, -1 where it is not known
+split.npy      (n,) 0 train, 1 val, 2 test
+groups.npy     (n,) number of the patient, speaker, file ... that an example belongs to; optional
+
+Files are memory-mapped: a set opens at once whatever its size. It appears whole or not at all: it is written
+beside its place and renamed at the end. A producer that can go on from any row leaves a checkpoint.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from pydantic import TypeAdapter
+
+from ..errors import DamagedData, DataError
+from ..system.files import settle
+from . import integrity, moments, paths
+from .dataset import SequenceDataset, as_targets
+from .spec import SPLITS, SequenceSpec, Split, Values
+
+FORMAT = 1
+OLD = ".old"
+"""Ends the name of a set whose successor is about to take its place."""
+COLUMNS = ("starts", "lengths", "targets", "split", "groups")
+FORM = TypeAdapter(SequenceSpec)
+
+
+@dataclass(frozen=True)
+class StoredDataset:
+    """An open set: its form, what is said about it, and its arrays."""
+
+    form: SequenceSpec
+    meta: Mapping[str, Any]
+    whole: SequenceDataset
+    split: np.ndarray  # (n,)
+
+    def examples(self, split: Split) -> SequenceDataset:
+        """The examples of one split, in the order they were written."""
+        return self.whole.take(torch.from_numpy(np.flatnonzero(self.split == SPLITS.index(split))))
+
+    def redivided(self, split: np.ndarray) -> "StoredDataset":
+        """Return the same examples in other splits, with all that is measured as their training rows show it.
+
+        Args:
+            split: (n,) 0, 1, 2; -1 where an example is left out.
+        """
+        unknown = [tuple(span) for span in self.meta["about"].get("unknown", ())]
+        train = self.whole.take(torch.from_numpy(np.flatnonzero(split == 0)))
+        form, whole = moments.measured(self.form, train, unknown), self.whole
+        if isinstance(form.signal, Values):
+            whole = replace(whole, flat=moments.filled(whole.flat, unknown, form.signal))
+        meta = {**self.meta, "form": FORM.dump_python(form, mode="json")}
+        return StoredDataset(form, meta, whole, split)
+
+    @property
+    def digest(self) -> str:
+        """Hash of the form and of all files: equal sets have equal ones, wherever they lie."""
+        content = json.dumps([self.meta["form"], self.meta["sha256"]], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+@dataclass
+class DatasetWriter:
+    """Collects the examples of a set, on disk as they come, or in memory if there is no folder."""
+
+    folder: Path | None
+    packed: bool = False
+    rows: int = 0
+    size: int = 0  # positions (or packed bytes) so far
+    dtype: str = ""
+    channels: int = 0  # 0: one symbol per position
+    symbols: tuple[str, ...] | None = None  # how each token is written, if not by its number
+    _parts: list[np.ndarray] = field(default_factory=list)
+    _columns: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    _file: BinaryIO | None = None
+
+    def append(self, flat: np.ndarray) -> int:
+        """Put sequences at the end, (T,) or (T, C), or packed bytes; says where the first one starts."""
+        kind, channels = flat.dtype.str, 0 if flat.ndim == 1 else flat.shape[1]
+        if not self.dtype:
+            self.dtype, self.channels = kind, channels
+        if (kind, channels) != (self.dtype, self.channels):
+            raise DataError(
+                f"sequences of {flat.dtype} in {channels} channels among {self.dtype}, {self.channels}"
+            )
+        start, self.size = self.size, self.size + len(flat)
+        if self.folder is None:
+            self._parts.append(flat)
+        else:
+            self._file = self._file or (self.folder / "flat.bin").open("ab")
+            self._file.write(np.ascontiguousarray(flat).tobytes())
+        return start
+
+    def examples(
+        self,
+        starts: np.ndarray,
+        lengths: np.ndarray,
+        targets: np.ndarray,
+        split: np.ndarray,
+        groups: np.ndarray | None = None,
+    ) -> None:
+        """Name examples among what has been appended.
+
+        Args:
+            starts, lengths: (n,), or (views, n).
+            split: (n,) 0, 1, 2.
+        """
+        columns = {
+            "starts": np.atleast_2d(starts),
+            "lengths": np.atleast_2d(lengths),
+            "split": split.astype(np.int8),
+        }
+        columns["targets"] = as_targets(targets)
+        if groups is not None:
+            columns["groups"] = groups.astype(np.int64)
+        for name, values in columns.items():
+            self._columns[name].append(values)
+        self.rows += len(targets)
+
+    def add(
+        self,
+        sequences: list[np.ndarray],
+        targets: np.ndarray,
+        split: np.ndarray,
+        groups: np.ndarray | None = None,
+    ) -> None:
+        """Append sequences, each an example of its own."""
+        lengths = np.array([len(s) for s in sequences], dtype=np.int64)
+        start = self.append(np.concatenate(sequences))
+        self.examples(start + lengths.cumsum() - lengths, lengths, targets, split, groups)
+
+    def add_packed(self, rows: np.ndarray, targets: np.ndarray, split: np.ndarray) -> None:
+        """Append equally long rows (n, L) of bytes, most of them zero, in packed form."""
+        from .rows import pack_rows
+
+        room, ends = np.empty(2 * rows.size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
+        used = pack_rows(rows, room, ends)
+        start = self.append(room[:used])
+        starts = start + np.concatenate([[0], ends[:-1]])
+        self.examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
+
+    def blocks(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
+        """What has been appended so far, at most ``size`` positions at a time; nothing stays in memory."""
+        if self._file is None:
+            yield from self._parts
+            return
+        self._file.flush()
+        with Path(self._file.name).open("rb") as flat:
+            while len(block := np.fromfile(flat, self.dtype, size * max(self.channels, 1))):
+                yield block.reshape(-1, self.channels) if self.channels else block
+
+    def flat(self) -> np.ndarray:
+        """(T,) or (T, C) what has been appended so far; on disk, where it is there."""
+        if self._file is None:
+            return np.concatenate(self._parts)
+        self._file.flush()
+        flat: np.ndarray = np.memmap(self._file.name, self.dtype, mode="r")
+        return flat.reshape(-1, self.channels) if self.channels else flat
+
+    def rewrite(self, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Put what ``change`` makes of each block in its place: as many positions, perhaps another dtype."""
+        if self._file is None:
+            self._parts = [change(part) for part in self._parts]
+            self.dtype = self._parts[0].dtype.str
+            return
+        flat = Path(self._file.name)
+        with flat.with_suffix(".new").open("wb") as new:
+            for block in self.blocks():
+                changed = change(block)
+                new.write(changed.tobytes())
+        self.dtype = changed.dtype.str
+        self._file.close()
+        os.replace(flat.with_suffix(".new"), flat)
+        self._file = flat.open("ab")
+
+    def checkpoint(self) -> None:
+        """Make what is here survive a kill; ``writing(..., resume=True)`` goes on from here."""
+        if self.folder is None:
+            return
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        columns = {name: self._column(name) for name in COLUMNS if self._columns[name]}
+        state = {key: np.array(vars(self)[key]) for key in ("rows", "size", "dtype", "channels")}
+        np.savez(self.folder / "state.part.npz", allow_pickle=False, **columns, **state)
+        os.replace(self.folder / "state.part.npz", self.folder / "state.npz")
+
+    def finish(self, form: SequenceSpec, about: Mapping[str, Any] | None = None) -> StoredDataset:
+        """Close the set: all columns, the form, and hashes."""
+        columns = {name: self._column(name) for name in COLUMNS if self._columns[name]}
+        meta = {"format": FORMAT, "form": FORM.dump_python(form, mode="json"), "about": dict(about or {})}
+        meta |= {"dtype": self.dtype, "channels": self.channels, "packed": self.packed, "rows": self.rows}
+        meta["symbols"] = self.symbols
+        if self.folder is None:
+            flat = np.concatenate(self._parts)
+            hashes = {"flat": hashlib.sha256(flat.tobytes()).hexdigest()}
+            hashes |= {name: hashlib.sha256(values.tobytes()).hexdigest() for name, values in columns.items()}
+            return _set(form, meta | {"sha256": hashes}, flat, columns)
+        self.close()
+        for name, values in columns.items():
+            np.save(self.folder / f"{name}.npy", values, allow_pickle=False)
+        hashes = {name: integrity.file_hash(self.folder / f"{name}.npy") for name in columns}
+        meta["sha256"] = {"flat": integrity.file_hash(self.folder / "flat.bin")} | hashes
+        (self.folder / "state.npz").unlink(missing_ok=True)
+        meta["seal"] = integrity.seal(meta)
+        (self.folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
+        integrity.remember(self.folder, integrity.appearance(self.folder, meta))
+        return open_dataset(self.folder)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _column(self, name: str) -> np.ndarray:
+        return np.concatenate(self._columns[name], axis=1 if name in ("starts", "lengths") else 0)
+
+    def _restore(self) -> None:
+        """Take up the last checkpoint of a folder, if there is one; what came after it is cut off."""
+        if self.folder is None or not (self.folder / "state.npz").is_file():
+            return
+        try:
+            with np.load(self.folder / "state.npz", allow_pickle=False) as state:
+                kept = {name: state[name] for name in state.files}
+            self.rows, self.size, self.channels = (int(kept[key]) for key in ("rows", "size", "channels"))
+        except Exception:  # NumPy has many for a damaged file; what is begun again loses nothing
+            (self.folder / "flat.bin").unlink(missing_ok=True)
+            return
+        self.dtype = str(kept["dtype"])
+        self._columns = {name: [kept[name]] if name in kept else [] for name in COLUMNS}
+        with (self.folder / "flat.bin").open("ab") as flat:
+            flat.truncate(self.size * np.dtype(self.dtype).itemsize * max(self.channels, 1))
+
+
+@contextmanager
+def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator[DatasetWriter]:
+    """A writer whose set appears at ``place`` if all goes well, and not at all otherwise.
+
+    One process writes at a time; others wait, and find the set finished.
+
+    Args:
+        resume: take up the checkpoint an earlier, interrupted call left.
+
+    Raises:
+        DataError: if the disk is full or the folder cannot be written.
+    """
+    part = place.with_name(f"{place.name}.part")
+    writer = DatasetWriter(part, packed)
+    try:
+        with paths.explained(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if not resume:
+                shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(exist_ok=True)
+            writer._restore()
+            yield writer
+            if not (part / "meta.json").is_file():
+                raise DataError(f"nothing was written to {place}")
+            _swap(part, place)
+    finally:
+        writer.close()
+        if not (resume and (part / "state.npz").is_file()):
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def _swap(part: Path, place: Path) -> None:
+    """Put a new set in the place of an old one; whenever that ends, one of the two is there."""
+    old = place.with_name(f"{place.name}{OLD}")
+    for file in [*part.iterdir(), part]:
+        settle(file)
+    if place.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(place, old)
+    os.replace(part, place)
+    settle(place.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def open_dataset(folder: Path, again: bool = False) -> StoredDataset:
+    """Open a prepared set; of its sequences nothing is read that was found to be right before.
+
+    Args:
+        again: read and check everything all the same.
+
+    Raises:
+        DamagedData: if the folder holds no set, or a damaged one.
+        DataError: if it cannot be read, or is of another version.
+    """
+    try:
+        meta = integrity.read_meta(folder, (FORMAT,))
+        if changed := integrity.changed_files(folder, meta, again):
+            raise DamagedData(f"{', '.join(changed)} not as written")
+        form, flat, columns = _arrays(folder, meta)
+        if wrong := integrity.contradiction(form, meta, flat, columns):
+            raise DamagedData(wrong)
+        if again and not integrity.tokens_fit(form, flat, meta):
+            raise DamagedData("there are symbols outside of the vocabulary")
+    except DamagedData as error:
+        raise DamagedData(f"{folder} is damaged: {error}; {integrity.way_back(folder)}") from error
+    return _set(form, meta, flat, columns)
+
+
+def _arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[SequenceSpec, np.ndarray, dict[str, np.ndarray]]:
+    names = [name for name in COLUMNS if name in meta["sha256"]]
+    try:
+        kind = np.dtype(meta["dtype"])
+        if kind.kind not in "biuf":
+            raise DamagedData(f"sequences are {kind}")
+        columns = {name: np.load(integrity.file_of(folder, name), mmap_mode="c") for name in names}
+        flat: np.ndarray = np.memmap(integrity.file_of(folder, "flat"), dtype=kind, mode="c")
+        flat = flat.reshape(-1, meta["channels"]) if meta["channels"] else flat
+        return FORM.validate_python(meta["form"]), flat, columns
+    except DamagedData:
+        raise
+    except Exception as error:  # NumPy has many for a header that is not one, and an OSError for each limit
+        with paths.explained(folder, "read"):
+            if isinstance(error, OSError) and error.errno:
+                raise
+        raise DamagedData(str(error)) from error
+
+
+def stored_datasets(name: str = "") -> list[Path]:
+    """Folders of all sets that are called so, imported ones and those of a task whatever its settings.
+
+    Args:
+        name: of a task or of imported data; empty: all sets there are.
+    """
+    patterns = (f"own/{name or '*'}/meta.json", f"prepared/{name or '*'}-*/meta.json")
+    found = [meta.parent for folder in paths.folders() for p in patterns for meta in sorted(folder.glob(p))]
+    return [folder for folder in found if "." not in folder.name]
+
+
+def _set(
+    form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Mapping[str, np.ndarray]
+) -> StoredDataset:
+    tensors = {name: torch.from_numpy(np.asarray(values)) for name, values in columns.items()}
+    whole = SequenceDataset(
+        torch.from_numpy(np.asarray(flat)),
+        tensors["starts"],
+        tensors["lengths"],
+        tensors["targets"],
+        tensors.get("groups"),
+        meta["packed"],
+    )
+    return StoredDataset(form, meta, whole, columns["split"])

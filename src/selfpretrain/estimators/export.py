@@ -1,0 +1,167 @@
+"""Models for other programs: ONNX, or torch.export, with any batch and any length up to the longest.
+
+What is exported answers like the estimator: (B, K) probabilities, or (B, L, K) at every position, (B, 1)
+numbers, or (B, D) vectors, from
+``inputs``, (B, L) symbols or (B, L, C) values, and ``lengths`` (B,), how many positions of each row are real.
+Kernels of convolutions are worked out once and applied term by term, in O(L^2), for there is no FFT of any
+length in these formats.
+"""
+
+import copy
+import importlib.util
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..data.spec import SequenceSpec, Tokens
+from ..errors import SelfPretrainError, SpecError
+from ..mixers.common.convolution import Convolution
+from ..objectives.common.heads import pool
+from ..registry import name_of
+from ..system.files import explained, replacing
+from ..training.model import Network
+from .base import SequenceEstimator
+from .predictor import Predictor
+
+TOLERANCE = 1e-5
+SHORTEST = 3
+"""Positions of the shortest sequence that is taken; what is shorter is padded."""
+NEEDS = ("onnx", "onnxscript", "onnxruntime")
+INPUTS = ["inputs", "lengths"]
+Answer = Callable[[Tensor, Tensor], Tensor]
+
+
+class Exported(nn.Module):
+    """All members of a model as one module.
+
+    Args:
+        longest: positions for which kernels are kept ready; 0: they are worked out anew every time.
+    """
+
+    def __init__(self, predictor: Predictor, longest: int = 0) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(copy.deepcopy(list(predictor.networks)))
+        self.first = cast(Network, self.networks[0])
+        self.what, self.temperature = predictor.what, predictor.temperature
+        self.pooling = predictor.model.pooling
+        for module in self.networks.modules():
+            if longest and isinstance(module, Convolution):
+                _freeze_kernel(module, longest)
+        self.cpu().eval()
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """Answers of a padded batch."""
+        padding_mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
+        if self.what == "vectors":
+            return pool(self.first.features(inputs, padding_mask), padding_mask, self.pooling)
+        each = torch.stack([network(inputs, padding_mask) for network in self.networks])
+        if self.what == "position chances":
+            each = each.unflatten(1, (inputs.shape[0], inputs.shape[1]))
+        if self.what == "numbers":
+            return each.mean(0)
+        each = each / self.temperature
+        return (each.sigmoid() if self.what == "memberships" else each.softmax(-1)).mean(0)
+
+
+def export(estimator: SequenceEstimator, path: str | Path, length: int | None = None) -> float:
+    """Write a model as ``.onnx`` or ``.pt2``; by how much its answers differ from the network's, at most.
+
+    It is asked about batches and lengths that the export has not seen.
+
+    Args:
+        length: the longest sequence that it must take; None: the longest of training.
+
+    Raises:
+        SpecError: if the format is not known or needs an extra, or the network cannot be written so.
+    """
+    path, predictor = Path(path), estimator.predictor_
+    _check_format(path)
+    form, longest = predictor.form, max(length or predictor.form.length, SHORTEST + 1)
+    if longest > form.length and predictor.networks[0].embed.placed:
+        raise SpecError(f"the network knows {form.length} positions, and cannot be exported for {longest}")
+    try:
+        program = _program(Exported(predictor, longest), form, longest)
+        with explained(path), replacing(path) as temporary:
+            written = _write(program, path.suffix, temporary)
+    except SelfPretrainError:
+        raise
+    except Exception as error:  # torch has many for a network that it cannot put into a graph
+        said = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
+        mixer = name_of(predictor.model.mixer)
+        raise SpecError(f"a network with {mixer} cannot be exported: {said}") from error
+    difference = _difference(written, Exported(predictor), form, longest)
+    if not difference <= TOLERANCE:
+        raise SpecError(f"the exported model differs by {difference:.1e} from the network; do not use {path}")
+    return difference
+
+
+def _check_format(path: Path) -> None:
+    if path.suffix not in (".onnx", ".pt2"):
+        raise SpecError(f"{path.name}: a model is exported to .onnx, or to .pt2 of torch.export")
+    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
+    if path.suffix == ".onnx" and missing:
+        raise SpecError(f"ONNX needs {', '.join(missing)}: pip install 'selfpretrain[onnx]'")
+
+
+def _program(module: Exported, form: SequenceSpec, longest: int) -> torch.export.ExportedProgram:
+    rows = torch.export.Dim("rows", min=1)
+    positions = torch.export.Dim("positions", min=SHORTEST, max=longest)
+    shapes = {"inputs": {0: rows, 1: positions}, "lengths": {0: rows}}
+    batch = _batch(form, 3, max(SHORTEST + 1, longest // 2))
+    with torch.no_grad():
+        module(*_batch(form, 1, longest))  # tables of positions grow to what they must hold
+        return torch.export.export(module, batch, dynamic_shapes=shapes)
+
+
+def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> Answer:
+    """Write it, and what the file answers when it is read again."""
+    if suffix == ".pt2":
+        whole = io.BytesIO()
+        torch.export.save(program, whole)
+        path.write_bytes(whole.getvalue())
+        return torch.export.load(io.BytesIO(path.read_bytes())).module()
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it tells its makers of every start otherwise
+    import onnxruntime
+
+    torch.onnx.export(
+        program, (), path, dynamo=True, external_data=False, input_names=INPUTS, output_names=["answers"]
+    )
+    session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+
+    def ask(inputs: Tensor, lengths: Tensor) -> Tensor:
+        given = {"inputs": inputs.numpy(), "lengths": lengths.numpy()}
+        return torch.from_numpy(np.asarray(session.run(None, given)[0]))
+
+    return ask
+
+
+@torch.no_grad()
+def _difference(exported: Answer, network: Answer, form: SequenceSpec, longest: int) -> float:
+    sizes = [(1, SHORTEST), (2, longest), (5, max(SHORTEST, longest // 3)), (4, longest - 1)]
+    asked = [_batch(form, rows, positions) for rows, positions in sizes]
+    return max(float((exported(*batch) - network(*batch)).abs().max()) for batch in asked)
+
+
+def _batch(form: SequenceSpec, rows: int, positions: int) -> tuple[Tensor, Tensor]:
+    """Made-up sequences, of which the first is as long as they get."""
+    random = torch.Generator().manual_seed(rows)
+    lengths = torch.randint(1, positions + 1, (rows,), generator=random)
+    lengths[0] = positions
+    if isinstance(form.signal, Tokens):
+        return torch.randint(0, form.signal.vocab, (rows, positions), generator=random), lengths
+    noise = torch.randn(rows, positions, form.signal.channels, generator=random)
+    return noise * torch.tensor(form.signal.spread) + torch.tensor(form.signal.centre), lengths
+
+
+def _freeze_kernel(layer: Convolution, longest: int) -> None:
+    """Let a layer take its kernel from memory; that of a shorter length is a prefix."""
+    with torch.no_grad():
+        layer.register_buffer("frozen", layer.kernel(longest + 1).float(), persistent=False)
+    kernel = layer.get_buffer("frozen")
+    layer.kernel = lambda length: kernel[..., :length]  # type: ignore[method-assign]

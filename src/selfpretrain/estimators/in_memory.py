@@ -1,0 +1,136 @@
+"""Sequences that somebody has handed over in Python, as a task like any other."""
+
+import hashlib
+import json
+import weakref
+from collections import deque
+from dataclasses import asdict, replace
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from ..config import spec
+from ..data.dataset import SequenceDataset
+from ..data.moments import readable
+from ..data.spec import SPLITS, Classes, SequenceSpec, Split
+from ..data.splits import divide
+from ..data.store import StoredDataset
+from ..errors import DataError
+from ..registry import name_of
+from ..system.files import Json
+from ..tasks.base import Card, Task
+from .annotations import mean_one
+
+_held: "weakref.WeakValueDictionary[str, StoredDataset]" = weakref.WeakValueDictionary()
+"""What is in memory as long as somebody holds it, by its digest."""
+
+_kept: "deque[StoredDataset]" = deque(maxlen=2)
+"""The last sets that were made here, which nobody else holds."""
+
+
+@spec
+class Given(Task):
+    """Sequences and labels that are in the memory of this process."""
+
+    card = Card(source="data of the user", licence="that of the data")
+    name: ClassVar[str] = "given"
+
+    digest: str = ""
+
+    @property
+    def form(self) -> SequenceSpec:
+        """As found when they were taken in."""
+        return self.data().form
+
+    def load(self, split: Split) -> SequenceDataset:
+        """The examples of one split; where val is empty, for want of examples, those of train."""
+        held = self.data()
+        empty = split == "val" and not (held.split == SPLITS.index(split)).any()
+        if split == "train" or empty:
+            return held.examples("train")
+        return readable(held.examples(split), held.form)
+
+    def version(self) -> str:
+        """Their digest, which is the only field already."""
+        return ""
+
+    def data(self) -> StoredDataset:
+        """The set.
+
+        Raises:
+            DataError: if nobody holds it any more.
+        """
+        if self.digest not in _held:
+            raise DataError("the data of this run were in the memory of a program that has ended; fit again")
+        return _held[self.digest]
+
+
+def hold(data: StoredDataset) -> Given:
+    """Make a set a task for as long as somebody holds it; equal sets are the same task."""
+    found = hashlib.sha256(json.dumps(asdict(data.form), sort_keys=True).encode())
+    whole = data.whole
+    for part in (whole.flat, whole.starts, whole.lengths, whole.targets, whole.groups, whole.weights):
+        found.update(b"|" if part is None else _bytes(part))
+    found.update(data.split.astype(np.int8).tobytes())
+    digest = found.hexdigest()
+    _held[digest] = data
+    return Given(digest)
+
+
+def thirds(task: Task, seed: int) -> Task:
+    """Return a task with a test split: the task itself, or given data divided again.
+
+    Of given data 15 % of the labelled examples, or of their groups, are val and as many test. What is
+    measured (centre, spread, range, symbols, scale of real targets, mean weight) is measured again, on train.
+
+    Raises:
+        DataError: if there are too few labelled examples, or groups.
+    """
+    if not isinstance(task, Given):
+        return task
+    held = task.data()
+    split = _thirds(held, seed)
+    divided = held.redivided(split)
+    whole = divided.whole
+    if whole.weights is not None:
+        weights = mean_one(held.meta["weights"], (split == 0) & whole.labelled.numpy())
+        divided = replace(divided, whole=replace(whole, weights=weights))
+    _kept.append(divided)
+    return hold(divided)
+
+
+def _thirds(held: StoredDataset, seed: int) -> np.ndarray:
+    """Return the split (n,) of every example; those without a label train, or go with their group."""
+    whole = held.whole
+    rows = whole.labelled.numpy().nonzero()[0]
+    one = isinstance(held.form.target, Classes)
+    classes = whole.targets.numpy()[rows] if one else np.zeros(len(rows), int)
+    groups = None if whole.groups is None else whole.groups.numpy()
+    split = np.zeros(len(held.split), dtype=np.int64)
+    split[rows] = divide(classes, None if groups is None else groups[rows], seed)
+    if not {0, 1, 2} <= set(split[rows].tolist()):
+        raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
+    if groups is not None:
+        for number in (1, 2):
+            split[np.isin(groups, groups[split == number])] = number
+    return split
+
+
+def facts(task: Task) -> Json:
+    """What a model's card says of its data."""
+    form, train = task.form, task.load("train")
+    return {
+        "task": name_of(task),
+        "train": len(train),
+        "labelled": int(train.labelled.sum()),
+        "val": len(task.load("val")),
+        "length": form.length,
+        "digest": task.version() or getattr(task, "digest", ""),
+        "licence": task.card.licence,
+        "source": task.card.source,
+    }
+
+
+def _bytes(part: Tensor) -> bytes:
+    return f"{part.dtype}{tuple(part.shape)}".encode() + part.contiguous().numpy().tobytes()

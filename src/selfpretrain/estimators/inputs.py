@@ -1,0 +1,238 @@
+"""Sequences as people hold them in Python, brought into the form that networks take.
+
+Strings and bytes are symbols (UTF-8, one per byte). Numbers are values, whatever their type, unless somebody
+says that they are tokens. NaN at the end of a row is padding; NaN elsewhere is filled in from its neighbours.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from ..data.dataset import SequenceDataset
+from ..data.importing.missing import fill_missing
+from ..data.importing.source import Part
+from ..data.spec import Signal, Tokens, Values
+from ..errors import DataError
+
+Kind = Literal["auto", "text", "tokens", "values"]
+BYTES, MOST_TOKENS = 256, 1 << 24
+NAMED = 3
+"""Rows that an error names, at most."""
+NOTHING = "there is no sequence"
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Those that can be used, end to end, and what is wrong with the others."""
+
+    kind: Literal["text", "tokens", "values"]
+    flat: np.ndarray  # (T,) symbols or (T, C) values
+    lengths: np.ndarray  # (n,) of those that can be used
+    rows: np.ndarray  # (n,) where they stand in what was given
+    wrong: dict[int, str]  # by row: why it cannot be used
+    cut: int = 0  # how many were longer than allowed
+
+    @property
+    def given(self) -> int:
+        """How many there are, good and bad."""
+        return len(self.rows) + len(self.wrong)
+
+    def take(self, keep: np.ndarray, why: str = "") -> "Sequences":
+        """Those for which ``keep`` (n,) holds; the others are wrong because of ``why``."""
+        wrong = dict.fromkeys(self.rows[~keep].tolist(), why)
+        flat = self.flat[np.repeat(keep, self.lengths)]
+        return replace(
+            self, flat=flat, lengths=self.lengths[keep], rows=self.rows[keep], wrong=self.wrong | wrong
+        )
+
+    def sound(self) -> "Sequences":
+        """The same, if all can be used.
+
+        Raises:
+            DataError: naming the first ones that cannot.
+        """
+        if self.wrong:
+            raise DataError(complaint(self.wrong, self.given))
+        return self
+
+    def fitting(self, signal: Signal, length: int, longer: Literal["cut", "refuse"]) -> "Sequences":
+        """Those that a network takes which was made for a signal and sequences of at most a length."""
+        kept = self._of(signal)
+        too_long = kept.lengths > length
+        if longer == "refuse":
+            return kept.take(
+                ~too_long, f"it is longer than the {length:,} positions of training; longer='cut' cuts it"
+            )
+        starts = np.repeat(kept.lengths.cumsum() - kept.lengths, kept.lengths)
+        inside = np.arange(len(kept.flat)) - starts < length
+        lengths = kept.lengths.clip(max=length)
+        return replace(kept, flat=kept.flat[inside], lengths=lengths, cut=int(too_long.sum()))
+
+    def _of(self, signal: Signal) -> "Sequences":
+        if isinstance(signal, Tokens):
+            if self.kind == "values":
+                raise DataError("the model takes symbols, these are values; give text, or signal='tokens'")
+            unknown = _owners(self.flat >= signal.vocab, self.lengths)
+            return self.take(~unknown, f"it holds a symbol beyond the {signal.vocab:,} that are known")
+        if self.kind != "values":
+            raise DataError(f"the model takes values of {signal.channels} channels, these are {self.kind}")
+        if len(self.rows) and self.flat.shape[1] != signal.channels:
+            why = f"it has {self.flat.shape[1]} channels, the model takes {signal.channels}"
+            return self.take(np.zeros(len(self.rows), dtype=bool), why)
+        return self
+
+    def examples(self, signal: Signal, targets: np.ndarray) -> SequenceDataset:
+        """For a network; values that are nowhere known in their row are those in the middle."""
+        flat = self.flat
+        if isinstance(signal, Values):
+            centre = np.array(signal.centre, dtype=np.float32)
+            flat = np.where(np.isnan(flat), centre, flat).astype(np.float32)
+        lengths = torch.from_numpy(self.lengths.astype(np.int64))
+        starts = lengths.cumsum(0) - lengths
+        return SequenceDataset(torch.from_numpy(flat), starts[None], lengths[None], torch.from_numpy(targets))
+
+
+def complaint(wrong: dict[int, str], of: int, first: int = 0) -> str:
+    """What to say of rows that cannot be used, in one line; they are counted from ``first`` on."""
+    named = "; ".join(f"row {row + first}: {why}" for row, why in sorted(wrong.items())[:NAMED])
+    more = f"; and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
+    return f"{len(wrong):,} of {of:,} sequences cannot be used: {named}{more}"
+
+
+def joined(first: Sequences, second: Sequences) -> Sequences:
+    """Two lots of sequences, one after the other."""
+    if first.kind != second.kind or first.flat.shape[1:] != second.flat.shape[1:]:
+        raise DataError("X_unlabelled holds other sequences than X: another kind, or other channels")
+    rows = np.concatenate([first.rows, second.rows + first.given])
+    wrong = first.wrong | {row + first.given: why for row, why in second.wrong.items()}
+    flat = np.concatenate([first.flat, second.flat])
+    return replace(first, flat=flat, lengths=_along(first, second), rows=rows, wrong=wrong)
+
+
+def _along(first: Sequences, second: Sequences) -> np.ndarray:
+    return np.concatenate([first.lengths, second.lengths])
+
+
+def as_rows(X: Any) -> Any:
+    """A list of sequences, for whatever is one; arrays and tables of numbers are left as they are."""
+    if isinstance(X, pa.Array | pa.ChunkedArray):
+        return X.to_pylist()
+    dense = getattr(X, "ndim", None)
+    if dense == 1 and getattr(X, "dtype", np.dtype("O")).kind in "OUS":  # an array or a column of a table
+        return list(X)
+    if dense is None and isinstance(X, Iterable) and not isinstance(X, str | bytes):
+        rows = list(X) if isinstance(X, Sequence) else X
+        return rows if isinstance(rows, list) and any(map(_is_row, rows)) else X
+    return X
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, str | bytes | list | tuple) or getattr(row, "ndim", 0) > 0
+
+
+def read(X: Any, kind: Kind = "auto") -> Sequences:
+    """Sequences from a list of them (strings, bytes, arrays of unequal lengths) or a 2-D or 3-D array."""
+    rows = X if isinstance(X, np.ndarray) else list(X)
+    if isinstance(rows, np.ndarray):
+        return _dense(rows, kind)
+    if kind == "text" or (kind == "auto" and any(isinstance(row, str | bytes) for row in rows)):
+        return _text(rows)
+    return _ragged(rows, "tokens" if kind == "tokens" else "values")
+
+
+def _text(rows: list[Any]) -> Sequences:
+    coded = [row.encode() if isinstance(row, str) else row for row in rows]
+    wrong = {i: "it is no text" for i, row in enumerate(coded) if not isinstance(row, bytes | None)}
+    wrong |= {i: NOTHING for i, row in enumerate(coded) if row is None or row == b""}
+    good = [i for i in range(len(coded)) if i not in wrong]
+    flat = np.frombuffer(b"".join(coded[i] for i in good), np.uint8).copy()
+    lengths = np.array([len(coded[i]) for i in good], dtype=np.int64)
+    return Sequences("text", flat, lengths, np.array(good, dtype=np.int64), wrong)
+
+
+def _ragged(rows: list[Any], kind: Literal["tokens", "values"]) -> Sequences:
+    found, wrong = {}, {}
+    channels = 0
+    for i, row in enumerate(rows):
+        array, why = _array(row, kind)
+        if array is not None and kind == "values":
+            array = array[:, None] if array.ndim == 1 else array
+            channels = channels or array.shape[1]
+            why = "" if array.shape[1] == channels else f"it has {array.shape[1]} channels, not {channels}"
+        if why or array is None:
+            wrong[i] = why
+        else:
+            found[i] = array
+    empty = np.empty((0, max(channels, 1)) if kind == "values" else 0, dtype=np.float32)
+    flat = np.concatenate(list(found.values())) if found else empty
+    lengths = np.array([len(row) for row in found.values()], dtype=np.int64)
+    return _checked(Sequences(kind, flat, lengths, np.array(list(found), dtype=np.int64), wrong))
+
+
+def _array(row: Any, kind: str) -> tuple[np.ndarray | None, str]:
+    """One sequence (L,) or (L, C), or what is wrong with it."""
+    if row is None:
+        return None, NOTHING
+    try:
+        array = np.asarray(row, dtype=None if kind == "tokens" else np.float64)
+    except (TypeError, ValueError):
+        return None, "it holds something that is no number"
+    if array.size == 0:
+        return None, NOTHING
+    if array.ndim not in (1, 2) or (kind == "tokens" and array.ndim != 1):
+        return None, f"it has {array.ndim} dimensions"
+    return array, ""
+
+
+def _dense(x: np.ndarray, kind: Kind) -> Sequences:
+    """(n, L) or (n, L, C): rows of one length, but for NaN at their ends."""
+    if x.ndim not in (2, 3):
+        raise DataError(f"X has {x.ndim} dimensions; it must be (n, L), (n, L, C) or a list of sequences")
+    n, length = x.shape[:2]
+    rows, lengths = np.arange(n), np.full(n, length)
+    if kind in ("tokens", "text"):
+        return _checked(Sequences("tokens", x.reshape(-1), lengths, rows, {}))
+    flat = x.reshape(n * length, -1).astype(np.float64)
+    return _checked(Sequences("values", flat, lengths, rows, {}))
+
+
+def _checked(found: Sequences) -> Sequences:
+    """Without rows that are no sequences, in the types that are kept."""
+    if found.kind == "tokens":
+        flat = found.flat
+        with np.errstate(invalid="ignore"):
+            bad = ~((flat >= 0) & (flat < MOST_TOKENS) & (flat % 1 == 0))
+        found = found.take(~_owners(bad, found.lengths), "tokens are whole numbers from 0")
+        return replace(found, flat=found.flat.astype(np.int32))
+    with np.errstate(over="ignore"):
+        found = replace(found, flat=found.flat.astype(np.float32))
+    infinite = _owners(np.isinf(found.flat).any(1), found.lengths)
+    found = found.take(~infinite, "a value is infinite, or beyond float32")
+    found = _without_padding(found)
+    found = found.take(found.lengths > 0, NOTHING)
+    part = Part(found.flat, found.lengths, {"label": pa.nulls(len(found.rows))}, str)
+    return replace(found, flat=fill_missing(part, "fill", lambda at, channel: "").flat)
+
+
+def _without_padding(found: Sequences) -> Sequences:
+    known = ~np.isnan(found.flat).all(1)
+    if known.all():
+        return found
+    ends = found.lengths.cumsum()
+    place = np.arange(len(found.flat)) - np.repeat(ends - found.lengths, found.lengths)
+    owner = np.repeat(np.arange(len(found.lengths)), found.lengths)
+    lengths = np.zeros_like(found.lengths)
+    np.maximum.at(lengths, owner, np.where(known, place + 1, 0))
+    return replace(found, flat=found.flat[place < lengths[owner]], lengths=lengths)
+
+
+def _owners(positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """(n,) whether something holds at any position of a sequence."""
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    found = np.zeros(len(lengths), dtype=bool)
+    found[owner[positions]] = True
+    return found

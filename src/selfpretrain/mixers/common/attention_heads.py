@@ -1,0 +1,85 @@
+"""Layers that talk in heads: how queries, keys and values are made, and how heads become one again."""
+
+import abc
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from ...errors import SpecError
+from ...shapes import PaddingMask, Vectors
+from ..base import LayerContext
+from ..ops.rotary import angles, rotate
+
+Headed = Float[Tensor, "B H L E"]
+"""Queries, keys or values: a vector of size E = D/H per head and position."""
+
+
+class Heads(nn.Module, abc.ABC):
+    """Projections to queries, keys and values, and from all heads together to the output.
+
+    Raises:
+        SpecError: if the width does not split into heads, or heads do not split into pairs to be rotated.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, context: LayerContext, heads: int) -> None:
+        super().__init__()
+        D = context.width
+        self.heads, self.causal, self.rotary = heads, context.causal, context.rotary
+        size = head_size(context, heads)
+        if self.rotary and size % 2:
+            raise SpecError(f"rotary positions need an even head size, not {size}")
+        self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(4))
+        if self.rotary:
+            self._turn(context.length)
+
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
+        """Mix the real positions of every sequence."""
+        return self.out(join(self.mix(*self.project(x), padding_mask)))
+
+    def project(self, x: Vectors) -> tuple[Headed, Headed, Headed]:
+        """Queries, keys and values of every head, turned by their positions where these are rotary."""
+        q, k, v = (split(p(x), self.heads) for p in (self.q, self.k, self.v))
+        if self.rotary:
+            L = x.shape[1]
+            if self.cos.shape[0] < L:
+                self._turn(L)
+            q, k = (rotate(y, self.cos[:L].to(y), self.sin[:L].to(y)) for y in (q, k))
+        return q, k, v
+
+    @abc.abstractmethod
+    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+        """Every head on its own."""
+
+    def _turn(self, length: int) -> None:
+        theta = angles(length, self.q.out_features // self.heads).to(self.q.weight.device)
+        self.register_buffer("cos", theta.cos().float(), persistent=False)
+        self.register_buffer("sin", theta.sin().float(), persistent=False)
+
+
+def head_size(context: LayerContext, heads: int) -> int:
+    """E = D/H.
+
+    Raises:
+        SpecError: if the width does not split into so many heads.
+    """
+    if context.width % heads:
+        raise SpecError(f"width {context.width} does not split into {heads} heads")
+    return context.width // heads
+
+
+def split(x: Vectors, heads: int) -> Headed:
+    """The vector of every position, cut into heads."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join(y: Headed) -> Vectors:
+    """All heads of a position, one after the other."""
+    return y.transpose(1, 2).flatten(2)
+
+
+def key_mask(padding_mask: PaddingMask) -> Bool[Tensor, "B 1 1 L"] | None:
+    """Which keys are real, for any head and query."""
+    return None if padding_mask is None else padding_mask[:, None, None, :]

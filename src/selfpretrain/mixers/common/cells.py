@@ -1,0 +1,73 @@
+"""Layers that go along a sequence with a state of constant size: one direction, or both."""
+
+import abc
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ...shapes import PaddingMask, Vectors
+from ..base import LayerContext, State
+
+CHUNK = 32
+"""Positions of a graph where cells are compiled: compiling takes half a second for each."""
+
+
+class RecurrentCell(nn.Module, abc.ABC):
+    """A causal layer from one vector per position, and the state before them, to the same."""
+
+    @abc.abstractmethod
+    def start(self, batch: int) -> State:
+        """The state before the first position of so many sequences."""
+
+    @abc.abstractmethod
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """The answers, and the state behind the last position."""
+
+
+Step = Callable[[Float[Tensor, "B N"], Float[Tensor, "B N"]], Float[Tensor, "B N"]]
+
+
+def along(step: Step, u: Vectors, h: Float[Tensor, "B N"]) -> tuple[Vectors, Float[Tensor, "B N"]]:
+    """h[t] = step(u[t], h[t-1]) at every position, and the last one."""
+    chunks = []
+    for part in u.split(CHUNK, dim=1):
+        if torch.compiler.is_compiling():
+            torch._dynamo.graph_break()  # whole sequences would take minutes to compile
+        states, h = _chunk(step, part, h)
+        chunks.append(states)
+    return torch.cat(chunks, dim=1), h
+
+
+def _chunk(step: Step, u: Vectors, h: Float[Tensor, "B N"]) -> tuple[Vectors, Float[Tensor, "B N"]]:
+    states = []
+    for now in u.unbind(1):
+        h = step(now, h)
+        states.append(h)
+    return torch.stack(states, dim=1), h
+
+
+class Directions(nn.Module):
+    """A cell and, unless causal, a second one that comes from the end; their answers add up."""
+
+    def __init__(self, context: LayerContext, make: Callable[[], RecurrentCell]) -> None:
+        super().__init__()
+        self.past, self.future = make(), None if context.causal else make()
+
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
+        """Mix the real positions of every sequence."""
+        y = _travel(self.past, x, padding_mask, 1)
+        return y if self.future is None else y + _travel(self.future, x, padding_mask, -1)
+
+
+def _travel(cell: RecurrentCell, x: Vectors, padding_mask: PaddingMask, way: int) -> Vectors:
+    """The cell's answers when it meets real positions first, in the order of its way."""
+    if padding_mask is None:
+        # A view, so that gradients add up in the same order, whether anything is padded or not.
+        y, _ = cell(x.view_as(x) if way > 0 else x.flip(1), cell.start(len(x)))
+        return y if way > 0 else y.flip(1)
+    at = torch.arange(x.shape[1], device=x.device)
+    order = torch.where(padding_mask, way * at, x.shape[1]).argsort(stable=True)
+    y, _ = cell(x.gather(1, order[..., None].expand_as(x)), cell.start(len(x)))
+    return y.gather(1, order.argsort(1)[..., None].expand_as(y))

@@ -1,0 +1,57 @@
+"""What all convolutional mixers share: the block around a kernel.
+
+y = kernel * u + D u,  out = GLU(W GELU(y)),  with padded positions of u set to zero.
+
+The kernel reaches into the past; bidirectional layers have a second one, into the future from lag one on.
+Source: Gu et al. (2022), S4, and the bidirectional layer of Amos et al. (2024).
+"""
+
+import abc
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ...shapes import PaddingMask, Vectors
+from ..base import LayerContext
+from ..ops._exact import exact
+from ..ops.longconv import causal_conv, two_sided_conv
+
+
+class Convolution(nn.Module, abc.ABC):
+    """A layer made of one or two long kernels per channel, which its subclass makes from parameters."""
+
+    def __init__(self, context: LayerContext) -> None:
+        super().__init__()
+        H = context.width
+        self.causal, self.directions = context.causal, 1 if context.causal else 2
+        self.D = nn.Parameter(torch.randn(H))
+        self.out = nn.Linear(H, 2 * H)
+
+    @abc.abstractmethod
+    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+        """The kernels for lags below ``length``; those of a shorter length are a prefix."""
+
+    def kernel(self, length: int) -> Float[Tensor, "c H L"]:
+        """One kernel into the past and, unless causal, one into the future, in single precision or better."""
+        with exact(self.D.device):
+            return self.make_kernel(length)
+
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
+        """Convolve the real positions of every sequence, then gate."""
+        u = x if padding_mask is None else x * padding_mask[..., None]
+        K = self.kernel(x.shape[1])
+        # D u is a lag of its own, added where it costs nothing.
+        past = torch.cat([K[0, :, :1] + self.D[:, None], K[0, :, 1:]], dim=-1)
+        return self.gate(causal_conv(u, past) if self.causal else two_sided_conv(u, past, K[1]))
+
+    def gate(self, y: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """GLU(W GELU(y)), position by position."""
+        return F.glu(self.out(F.gelu(y)), dim=-1)
+
+
+def log_uniform(count: int, low: float, high: float) -> Float[Tensor, "n"]:
+    """Logarithms of random numbers, spread evenly between those of ``low`` and ``high``."""
+    return math.log(low) + (math.log(high) - math.log(low)) * torch.rand(count)

@@ -1,0 +1,1 @@
+"""Code that the files of this shelf share."""

@@ -1,0 +1,73 @@
+"""Segmentation: name the class of every position, as in tagging words, marking genes or finding events."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import Positive, spec
+from ..data.dataset import Batch
+from ..data.spec import PositionClasses, SequenceSpec
+from ..errors import SpecError
+from .base import Objective, ObjectiveBatch, class_weights, target_of
+from .common.heads import PerPosition, Pooling
+
+UNKNOWN = -1
+
+
+@spec
+class TokenClassify(Objective):
+    """Cross-entropy over the classes at every position whose class is known; the score is accuracy."""
+
+    labelled = True
+    answers = PositionClasses
+
+    weights: tuple[Positive, ...] = ()  # what a position of each class counts in the loss; none: all the same
+
+    def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
+        """Logits of the classes, at every position."""
+        classes = target_of(self, form).outputs
+        class_weights(self.weights, classes)
+        if form.views > 1:
+            raise SpecError("segment tells the positions of one sequence; these examples have several")
+        return PerPosition(width, classes)
+
+    def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
+        """Ask every real position; which of their classes are known is not waited for."""
+        L = batch.inputs.shape[1]
+        known = F.pad(batch.targets.long(), (0, max(0, L - batch.targets.shape[1])), value=UNKNOWN)[:, :L]
+        known = known if batch.padding_mask is None else known.masked_fill(~batch.padding_mask, UNKNOWN)
+        return ObjectiveBatch(batch, known, (known != UNKNOWN).sum(), loss_mask=batch.real())
+
+    def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
+        """Sum of the cross-entropies, in nats."""
+        classes = class_weights(self.weights, outputs.shape[1], outputs)
+        found = F.cross_entropy(outputs, targets.answers(), classes, ignore_index=UNKNOWN, reduction="none")
+        if targets.batch.weights is None or targets.rows is None:
+            return found.sum()
+        return (found * targets.batch.weights[targets.rows // targets.labels.shape[1]]).sum()
+
+    def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
+        """Sums of positions, losses and right answers."""
+        answers = targets.answers()
+        right, known = (self.predict(outputs) == answers).sum(), (answers != UNKNOWN).sum()
+        return {"positions": known, "loss": self.loss(outputs, targets, form), "right": right}
+
+    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
+        """Accuracy over positions, in [0, 1], and mean loss."""
+        n = max(metric_sums["positions"], 1.0)
+        accuracy = metric_sums["right"] / n
+        return {"score": accuracy, "accuracy": accuracy, "loss": metric_sums["loss"] / n}
+
+    def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
+        """(examples, 3) positions that are told rightly, those whose class is known, and the latter again."""
+        right = torch.zeros_like(targets.labels, dtype=torch.bool).flatten()
+        right[targets.rows] = self.predict(outputs) == targets.answers()
+        known = (targets.labels != UNKNOWN).sum(1)
+        return torch.stack([right.view_as(targets.labels).sum(1), known, known], dim=1)
+
+    def predict(self, outputs: Tensor) -> Tensor:
+        """The most probable class of every position that was asked."""
+        return outputs.argmax(-1)
+
+
+objective = TokenClassify

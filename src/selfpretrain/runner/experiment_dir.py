@@ -1,0 +1,370 @@
+"""The folder of an experiment: what was planned, what has come of it, and the report made of it."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pydantic
+
+from .. import __version__
+from ..config import to_dict
+from ..data.spec import SPLITS, SequenceSpec, Split, Tokens
+from ..errors import StoreError
+from ..registry import first_line, name_of
+from ..report import page, results
+from ..report.integrity import MEND, read_log
+from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
+from ..system.files import FORMAT, Json, damaged, explained, sha256_of, sweep
+from ..tasks.base import Task
+from ..training.build import build_network
+from ..training.model import Network
+from ..training.recipe import Recipe
+from ..training.run_dir import LOG, RESULT, WEIGHTS, RunDir
+from .archive import Archive
+from .experiment import Cell, Experiment, Finished
+from .plan import Job, jobs, waiting
+from .workspace import Workspace
+
+STUDY = "study.json"
+SWEPT, ABANDONED = ("manifests", "baselines"), 3600.0
+"""Folders that are nobody's own; seconds after which nobody is still writing a file in them."""
+TIE = 0.01
+"""Score differences smaller than this (one point of accuracy, or of R2) are ties."""
+Manifest = dict[Split, list[str]]
+"""The short hash of every example of every split: proof of what pretraining could and could not see."""
+
+
+Plan = tuple[tuple[tuple[str, str], ...], tuple[CellRecord, ...]]
+"""The contrasts of a task, and its cells."""
+
+
+@dataclass(frozen=True)
+class ExperimentFolder:
+    """Where an experiment leaves its table, beside the folders of its stages.
+
+    Args:
+        kept: folder of kept results, where what a person makes of the numbers stands too.
+    """
+
+    experiment: Experiment
+    workspace: Workspace
+    kept: Path | None = None
+
+    @property
+    def folder(self) -> RunDir:
+        """Where it is; made if it is not there."""
+        return RunDir.make(self.workspace.runs / self.experiment.folder)
+
+    @property
+    def path(self) -> Path:
+        """The same as a path."""
+        return self.folder.path
+
+    @property
+    def archive(self) -> Archive | None:
+        """The kept results of this study at this scale, if there are to be any."""
+        return Archive(self.kept / f"{self._name}.jsonl.xz") if self.kept else None
+
+    def restore(self) -> int:
+        """Take over the stages that were kept; how many.
+
+        Raises:
+            StoreError: if the file of kept results is damaged.
+        """
+        if self.archive is None:
+            return 0
+        plain = {job.name: to_dict(job.recipe) for job in self._jobs()}
+        found, measures = self.archive.restore(self.stages(), plain)
+        if self._measured in measures and not self.folder.has(self._measured):
+            alone = found == len(self.stages())  # else weights are here that these may not be measured on
+            self._write_measures(measures[self._measured], self._results_digest() if alone else "")
+        return found
+
+    @property
+    def waits(self) -> frozenset[str]:
+        """The names of kept stages, which would be taken over.
+
+        Raises:
+            StoreError: if the file of kept results is damaged.
+        """
+        return self.archive.names() if self.archive else frozenset()
+
+    def forget(self) -> None:
+        """Drop what was taken over, so that it is measured here."""
+        Archive.forget(self.stages().values())
+        self.folder.drop(self._measured)
+
+    def keep(self) -> int:
+        """Keep what is finished for later runs; how many stages."""
+        if self.archive is None:
+            return 0
+        measures = {self._measured: [asdict(one) for one in self.measures()]}
+        return self.archive.keep(self.stages().values(), measures)
+
+    def plan(self, notes: Iterable[str] = ()) -> None:
+        """Write what is to come, so that a report can be made at any time; sweep up what was abandoned."""
+        for folder in (self.workspace.runs, *(self.workspace.runs / name for name in SWEPT), self.path):
+            if folder.is_dir():
+                with explained(folder):
+                    sweep(folder, ABANDONED)
+        self._write(self._record(tuple(notes)))
+
+    def finish(self) -> None:
+        """Add what simple methods score and what was measured, and make the report."""
+        record = results.read_record(self.path)
+        tasks = tuple(
+            replace(task, baselines=_pooled_baselines(cells[0].recipe.task, self.workspace))
+            for task, cells in zip(record.tasks, self.experiment.by_task(), strict=True)
+        )
+        measures = tuple(self.measures())
+        self._write(replace(record, tasks=tasks, measures=measures, stamp=self._stamp()))
+        page.write(self.path)
+
+    @property
+    def current(self) -> bool:
+        """Whether every cell has finished, and the report has been made of exactly this."""
+        if not self.folder.has(STUDY) or page.altered(self.path):
+            return False
+        record = results.read_record(self.path)
+        if record.stamp != self._stamp() or _planned(record.tasks) != self._plan():
+            return False
+        return not waiting(self._jobs(), self.workspace)
+
+    def _plan(self) -> list[Plan]:
+        """Return which cells are compared, and how, task by task."""
+        return [
+            (self._contrasts(cells), tuple(map(self._cell, cells))) for cells in self.experiment.by_task()
+        ]
+
+    def stages(self) -> dict[str, RunDir]:
+        """The folders of all stages, by their names."""
+        return {job.name: self.workspace.named(job.name) for job in self._jobs()}
+
+    def _jobs(self) -> list[Job]:
+        return jobs((cell.recipe for cell in self.experiment.cells), self.workspace)
+
+    def measures(self) -> list[Measure]:
+        """Measured once on these results; what was kept counts where the weights are gone."""
+        known = self.folder.read(self._measured) if self.folder.has(self._measured) else {"measures": []}
+        digest, path = self._results_digest(), self.path / self._measured
+        if known.get("of") == digest:
+            return _measures(known, path)
+        try:
+            found = self.experiment.measure(InFolders(self.workspace))
+        except StoreError:  # not trained here, or not yet
+            return _measures(known, path)
+        if found:
+            self._write_measures(found, digest)
+        return _measures({"measures": found}, path)
+
+    def _write_measures(self, measures: list[Json], digest: str) -> None:
+        self.folder.write(self._measured, {"format": FORMAT, "measures": measures, "of": digest})
+
+    def _results_digest(self) -> str:
+        """Changes with the result of any stage."""
+        finished = sorted((name, folder) for name, folder in self.stages().items() if folder.finished)
+        found = {}
+        for name, folder in finished:
+            with explained(folder.path / RESULT, "read"):
+                found[name] = (folder.path / RESULT).read_bytes()
+        return sha256_of("", found)[:10]
+
+    @property
+    def _name(self) -> str:
+        return f"{self.experiment.name}.{self.experiment.scale}"
+
+    @property
+    def _measured(self) -> str:
+        """The file of what was measured on exactly these cells."""
+        names = "\n".join(sorted(self.stages()))
+        return f"measures-{hashlib.sha256(names.encode()).hexdigest()[:10]}.json"
+
+    def _interpretation(self) -> str:
+        """What a person makes of the numbers; of kept results."""
+        file = self.kept / f"{self._name}.md" if self.kept else None
+        return file.read_text(encoding="utf-8").strip() if file and file.exists() else ""
+
+    def _stamp(self) -> str:
+        """Changes when the report would."""
+        experiment = self.experiment
+        cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in experiment.cells]
+        decides = [
+            __version__,
+            dict(experiment.about),
+            self._interpretation(),
+            experiment.notes,
+            cells,
+            self._results_digest(),
+        ]
+        return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:10]
+
+    def _record(self, notes: tuple[str, ...] = ()) -> ExperimentRecord:
+        experiment = self.experiment
+        before = results.read_record(self.path) if self.folder.has(STUDY) else None
+        return ExperimentRecord(
+            name=experiment.name,
+            title=experiment.title,
+            scale=experiment.scale,
+            version=__version__,
+            created=before.created if before else datetime.now(UTC).isoformat(timespec="seconds"),
+            command=before.command if before else self.workspace.command,
+            tasks=tuple(self._task(cells, (*experiment.notes, *notes)) for cells in experiment.by_task()),
+            about=dict(experiment.about),
+            interpretation=self._interpretation(),
+            figure=experiment.figure,
+            paper=experiment.paper,
+            asked=sum(len(cell.recipe.stages) for cell in experiment.cells),
+            different=len(self.stages()),
+            first_seed=experiment.first_seed,
+            stamp=self._stamp(),
+        )
+
+    def _task(self, cells: list[Cell], notes: tuple[str, ...]) -> TaskRecord:
+        task = cells[0].recipe.task
+        return TaskRecord(
+            label=cells[0].label or name_of(task),
+            task=_card(task, [manifest(part, self.workspace) for part in task.parts()]),
+            metric=_metric(task.form),
+            contrasts=self._contrasts(cells),
+            cells=tuple(self._cell(cell) for cell in cells),
+            baselines=_known_baselines(task, self.workspace),
+            notes=notes,
+        )
+
+    def _contrasts(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
+        columns = {cell.column for cell in cells}
+        there = tuple(pair for pair in self.experiment.contrasts if columns.issuperset(pair))
+        return there or self.experiment.contrasts
+
+    def _cell(self, cell: Cell) -> CellRecord:
+        stages = (f"stages/{self.workspace.stage(prefix).name}" for prefix in cell.recipe.prefixes())
+        printed = PaperPlace(*cell.printed) if cell.printed else None
+        return CellRecord(cell.row, cell.column, cell.recipe.seed, tuple(stages), printed, cell.fold)
+
+    def _write(self, record: ExperimentRecord) -> None:
+        self.folder.write(STUDY, {"format": results.FORMAT} | asdict(record))
+
+
+@dataclass(frozen=True)
+class InFolders(Finished):
+    """What the folders of a workspace hold."""
+
+    workspace: Workspace
+
+    def network(self, recipe: Recipe) -> Network:
+        """Trained."""
+        network = build_network(recipe)
+        network.load_state_dict(self.workspace.stage(recipe).load(WEIGHTS)[0])
+        return network.eval()
+
+    def result(self, recipe: Recipe) -> Json:
+        """Scores, steps and cost of the last stage."""
+        return self.workspace.stage(recipe).read("result.json")
+
+    def log(self, recipe: Recipe) -> list[Json]:
+        """Return the lines that the last stage logged while it was trained."""
+        folder = self.workspace.stage(recipe)
+        result = folder.read("result.json")  # complains where it has not finished
+        return read_log(folder.path / LOG, result.get("files", {}))
+
+
+def _planned(tasks: Iterable[TaskRecord]) -> list[Plan]:
+    return [(task.contrasts, task.cells) for task in tasks]
+
+
+def _measures(plain: Json, path: Path) -> list[Measure]:
+    """Return what a file of measures holds.
+
+    Raises:
+        StoreError: if it holds something else.
+    """
+    try:
+        return pydantic.TypeAdapter(list[Measure]).validate_python(plain.get("measures"))
+    except pydantic.ValidationError as error:
+        raise StoreError(damaged(path, error, MEND.format(path.name))) from error
+
+
+def manifest(task: Task, workspace: Workspace) -> Manifest:
+    """The hashes of a task's examples, in their order; worked out once for all experiments in a folder."""
+    folder, name = RunDir.make(workspace.runs / "manifests"), _file_of(task)
+    kept = folder.remembered(name)
+    if not kept.keys() >= set(SPLITS):
+        kept = {"format": FORMAT} | hashes(task)
+        folder.write(name, kept)
+    return {split: kept[split] for split in SPLITS}
+
+
+def hashes(task: Task) -> Manifest:
+    """The hashes of a task's examples, in their order."""
+    return {split: task.load(split).digests() for split in SPLITS}
+
+
+def _pooled_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
+    """What simple methods score on a task: of several folds, which are about equally large, the mean."""
+    found = [_baselines(part, workspace) for part in task.parts()]
+    everywhere = [name for name in found[0] if all(name in scores for scores in found)]
+    return {name: float(np.mean([scores[name] for scores in found])) for name in everywhere}
+
+
+def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
+    """What simple methods score on a task, worked out once for all experiments in a folder of runs."""
+    if not (known := _known_baselines(task, workspace)):
+        from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
+
+        known = baseline_scores(task)
+        folder = RunDir.make(workspace.runs / "baselines")
+        folder.write(_file_of(task), {"format": FORMAT, "scores": known})
+    return known
+
+
+def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
+    folder, name = RunDir(workspace.runs / "baselines"), _file_of(task)
+    return dict(folder.remembered(name).get("scores", {}))
+
+
+def _file_of(task: Task) -> str:
+    digest = hashlib.sha256(json.dumps([to_dict(task), task.version()], sort_keys=True).encode()).hexdigest()
+    return f"{name_of(task)}-{digest[:10]}.json"
+
+
+def _card(task: Task, folds: list[Manifest]) -> TaskCard:
+    """What a task is: in words, in counts, and how many examples two of its splits share.
+
+    Train and val of the first fold, test of all: every labelled example once.
+    """
+    form, examples = task.form, folds[0] | {"test": [one for fold in folds for one in fold["test"]]}
+    pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
+    return TaskCard(
+        name=name_of(task),
+        about=first_line(task),
+        source=task.card.source,
+        licence=task.card.licence,
+        signal=_signal(form),
+        length=form.length,
+        target=form.target.said,
+        kind=form.target.kind,
+        train=len(examples["train"]),
+        val=len(examples["val"]),
+        test=len(examples["test"]),
+        labelled=int(task.load("train").labelled.sum()),
+        chance=form.target.chance,
+        overlap={f"{a}/{b}": sum(len(set(fold[a]) & set(fold[b])) for fold in folds) for a, b in pairs},
+    )
+
+
+def _metric(form: SequenceSpec) -> Metric:
+    """How scores are shown."""
+    if form.target.metric == "r2":
+        return Metric("r2", "", 1.0, 3, TIE)
+    return Metric(form.target.metric, "%", 100.0, 1, TIE)
+
+
+def _signal(form: SequenceSpec) -> str:
+    if isinstance(form.signal, Tokens):
+        return f"tokens, {form.signal.vocab} symbols"
+    levels = f", {form.signal.levels} levels" if form.signal.levels else ""
+    return f"values, {form.signal.channels} channel{'s' * (form.signal.channels > 1)}{levels}"

@@ -1,0 +1,87 @@
+"""Panels that studies measure besides scores: curves over layers, sizes or parts, as the page draws them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Literal
+
+import numpy as np
+
+from ...report.paper_numbers import published
+from ...runner.experiment import Cell, Finished
+from ...system.files import Json
+from ...tasks.base import Task
+from ...training.recipe import Recipe
+
+Points = tuple[Sequence[object], Sequence[float]]
+"""Places along x, and a value at each."""
+Row = tuple[str, str]
+"""A row and a column."""
+
+
+def panel(title: str, x: str, y: str, curves: Mapping[str, Points]) -> Json:
+    """Curves by their labels, as a record of them."""
+    series = [
+        {"label": label, "x": list(xs), "y": [float(f"{value:.4g}") for value in ys]}
+        for label, (xs, ys) in curves.items()
+    ]
+    return {"title": title, "x": x, "y": y, "series": series}
+
+
+def append(curves: dict[str, Points], label: str, x: object, y: float) -> None:
+    """A further point of a curve."""
+    xs, ys = curves.get(label, ((), ()))
+    curves[label] = (*xs, x), (*ys, y)
+
+
+def mean_score(
+    finished: Finished, recipe: Recipe, seeds: int, split: Literal["train", "test"] = "test"
+) -> float:
+    """The mean score of a recipe's seeds, times 100."""
+    runs = [replace(recipe, seed=seed) for seed in range(seeds)]
+    return 100 * fmean(finished.result(run)["scores"][split]["score"] for run in runs)
+
+
+def averages(cells: Sequence[Cell], tasks: Mapping[str, Task], finished: Finished, paper: str) -> list[Json]:
+    """Mean test accuracy over tasks of every row and column, beside what the paper prints as "Avg.".
+
+    A task that the paper marks as failed or infeasible for a row counts as chance, as it does there.
+
+    Args:
+        cells: of all seeds.
+        tasks: those that are averaged over, by label.
+        paper: the CSV of its numbers.
+    """
+    numbers = published(paper)
+    found: dict[Row, dict[str, list[float]]] = {}
+    lines: dict[Row, tuple[str, str]] = {}
+    for cell in cells:
+        place = cell.row, cell.column
+        if cell.label in tasks:
+            score = float(finished.result(cell.recipe)["scores"]["test"]["score"])
+            found.setdefault(place, {}).setdefault(cell.label, []).append(score)
+            lines |= {place: cell.printed[:2]} if cell.printed else {}
+    ours: dict[Row, float] = {}
+    for place, by_task in found.items():
+        for label in tasks.keys() - by_task.keys():
+            number = numbers.get((*lines[place], label)) if place in lines else None
+            if number is not None and number.value is None:
+                by_task[label] = [_chance(tasks[label])]
+        if len(by_task) == len(tasks):
+            ours[place] = 100 * float(np.mean([np.mean(each) for each in by_task.values()]))
+    theirs = {place: numbers.get((*line, "Avg.")) for place, line in lines.items()}
+    printed = {place: number.value for place, number in theirs.items() if number and number.value}
+    curves = _by_column(ours, "") | _by_column(printed, ", printed")
+    return [panel(f"Average over {len(tasks)} tasks", "", "test accuracy in %", curves)] if curves else []
+
+
+def _by_column(values: Mapping[Row, float], after: str) -> dict[str, Points]:
+    curves: dict[str, Points] = {}
+    for column in dict.fromkeys(column for _, column in values):
+        at = {row: value for (row, each), value in values.items() if each == column}
+        curves[f"{column}{after}"] = list(at), list(at.values())
+    return curves
+
+
+def _chance(task: Task) -> float:
+    return task.form.target.chance or 0.0

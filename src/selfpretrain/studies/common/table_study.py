@@ -1,0 +1,304 @@
+"""Studies that are tables of the papers: architectures by arms, on their tasks or what stands in for them.
+
+Most say what stands in their table, and nothing of how it is run: see ``TableStudy``.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from typing import Any, ClassVar
+
+from ...config import Count, spec, with_setting
+from ...errors import DataError, SpecError
+from ...mixers.base import Mixer
+from ...registry import find, name_of
+from ...runner.experiment import Cell, Finished
+from ...system.files import Json
+from ...tasks.base import Task
+from ...tasks.bidmc import Bidmc
+from ...tasks.digits import Digits
+from ...tasks.listops import ListOps
+from ...tasks.paths import Paths
+from ...tasks.pathx256 import PathX256
+from ...tasks.speech import Speech
+from ...tasks.spoken_digits import SpokenDigits
+from ...tasks.stdlib import Stdlib
+from ...training.recipe import Budget, Precision, Recipe, Stage
+from ..base import Scale, Study
+from ..recipes.arms import MATCHED, SPT, ArmRecipes, lasting, row_names, usual_arms, with_mixer
+from ..recipes.defaults import denoiser, small, toys
+from ..recipes.lookup import recipe, task_name
+from ..recipes.printed import Denoising
+from .measures import averages
+
+LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX = (
+    "ListOps",
+    "Text",
+    "Retrieval",
+    "Image",
+    "Pathfinder",
+    "PathX",
+)
+LRA = (LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX)
+PATHX256, SPEECH = "PathX-256", "SC"
+TEN_WORDS, TEN_WORDS_RAW = "SC10 (MFCC)", "SC10 (raw)"
+BIDMC = ("BIDMC HR", "BIDMC RR", "BIDMC SpO2")
+BIDMC_APART = tuple(f"{label} (patients apart)" for label in BIDMC)
+PAPER_TASKS: dict[str, Task] = {
+    PATHX256: PathX256(),
+    SPEECH: Speech(),
+    TEN_WORDS: Speech(words=10, features="mfcc", split="papers"),
+    TEN_WORDS_RAW: Speech(words=10, split="papers"),
+    BIDMC[0]: Bidmc(target="HR", split="paper"),
+    BIDMC[1]: Bidmc(target="RR", split="paper"),
+    BIDMC[2]: Bidmc(target="SpO2", split="paper"),
+    BIDMC_APART[0]: Bidmc(target="HR"),
+    BIDMC_APART[1]: Bidmc(target="RR"),
+    BIDMC_APART[2]: Bidmc(target="SpO2"),
+}
+"""Tasks of the papers that are called otherwise on the shelf, or have other settings."""
+STAND_INS: dict[str, Task] = {
+    LISTOPS: ListOps(min_length=20, max_length=64, max_depth=5, max_args=5, train=2000, val=1000, test=2000),
+    TEXT: Stdlib(),
+    IMAGE: Digits(train=500),
+    PATHFINDER: Paths(),
+    SPEECH: SpokenDigits(features="mfcc"),
+    TEN_WORDS: SpokenDigits(features="mfcc"),
+}
+"""What stands in for a paper's task on two cores; the others are too long for any."""
+
+
+TOTAL_EPOCHS, TOTAL_STEPS = {IMAGE: 150, TEXT: 30}, 1300
+"""Pretraining and finetuning together: of Amos et al. (2024), Table 8, and of our small scale."""
+
+Place = tuple[str, str, str]
+"""Table, row and column of a printed number."""
+
+
+def unchanged(arms: ArmRecipes) -> ArmRecipes:
+    """The recipe as it is."""
+    return arms
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of a table, and whose recipe it takes."""
+
+    name: str
+    mixer: Mixer  # at the smaller scales, and where it takes the place of another one
+    family: str  # of the paper's recipes; ``like:FAMILY`` is that recipe with the mixer in its place
+    variant: str = ""  # the end of the row's name, e.g. " · 10 %": what is done with every architecture
+    small: Mixer | None = None  # at the smaller scales, where windows have to fit 64 positions
+    objective: Denoising | None = None  # None: the study's
+    change: Callable[[ArmRecipes], ArmRecipes] = unchanged  # what sets the row apart from the recipe
+    ours: bool = False  # whether the paper's table lacks it
+
+    @property
+    def row(self) -> str:
+        """The name of the row."""
+        return f"{self.name}{self.variant}"
+
+
+@spec
+class TableStudy(Study):
+    """A table at a scale; its arms are those of ``spt compare``, or of the paper.
+
+    What a table is made of is said once, by the class; ``rows``, ``recipes`` and ``place`` are there to be
+    replaced, one at a time, by tables that are made otherwise.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ()  # the paper's names, in its order
+    small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all that something stands in for
+    stand_ins: ClassVar[dict[str, Task]] = STAND_INS  # at the smaller scales
+    paper_recipes: ClassVar[str] = "amos"  # whose recipes the paper's scale takes
+    architectures: ClassVar[tuple[TableRow, ...]] = ()
+    columns: ClassVar[tuple[str, ...]] = (MATCHED, SPT)  # of the usual arms
+    objective: ClassVar[Denoising] = "masked"
+    small_objective: ClassVar[Mapping[str, Denoising]] = {}  # another one at the smaller scales, by task
+    share: ClassVar[float] = 1.0  # of the usual small budget
+    table: ClassVar[str] = ""  # where the paper prints its numbers ...
+    printed: ClassVar[Mapping[tuple[str, str], str]] = {}  # ... row and column here -> row there
+    names: ClassVar[Mapping[str, str]] = {}  # what the paper's columns call a task, if not by its usual name
+    averaged: ClassVar[tuple[str, ...]] = ()  # tasks whose average the paper prints
+
+    scale: Scale = "small"
+    seeds: Count = 3
+    extra: tuple[Mixer, ...] = ()  # further rows: these mixers, treated as the first architecture is
+    settings: tuple[tuple[str, str], ...] = ()  # changed everywhere, or of some cells: ``amended``
+    precision: Precision = "fp32"  # of products, where no setting says another one
+
+    @classmethod
+    def at(cls, scale: Scale, seeds: int) -> "TableStudy":
+        """The table at a scale, with so many seeds."""
+        return cls(scale, seeds)
+
+    def with_mixers(self, mixers: tuple[Mixer, ...]) -> "TableStudy":
+        """The same table with further rows: these mixers, in the network and by the recipe of the first."""
+        return replace(self, extra=mixers)
+
+    def amended(self, settings: Mapping[str, Any]) -> "TableStudy":
+        """The same table with settings changed, e.g. ``task.source``, ``pretrain.optim.lr``, ``model.width``.
+
+        A setting is for all cells that have it; ``Image/S4*/pretrain.optim.lr`` for those of a task and a
+        row.
+
+        Raises:
+            SpecError: if no cell has one of them.
+        """
+        texts = {path: v if isinstance(v, str) else json.dumps(v) for path, v in settings.items()}
+        for path in texts:
+            if not any(self._has(path, label, task) for label, task in self._wanted().items()):
+                raise SpecError(f"{path}: no cell of {name_of(self)} has this setting")
+        return replace(self, settings=(*self.settings, *texts.items()))
+
+    def with_precision(self, precision: Precision) -> "TableStudy":
+        """The same table with products in a precision, where a setting does not say another one."""
+        return replace(self, precision=precision)
+
+    @property
+    def changed(self) -> bool:
+        """Whether any setting was changed."""
+        return bool(self.settings)
+
+    def cells(self) -> Iterator[Cell]:
+        """Seed by seed, so that an unfinished table already shows all arms."""
+        at_hand = self.at_hand()
+        for seed in range(self.seeds):
+            for label, task in at_hand.items():
+                for cell in self.part(label, task):
+                    yield replace(cell, recipe=replace(cell.recipe, seed=seed))
+
+    def part(self, label: str, task: Task) -> Iterator[Cell]:
+        """The cells of one task and the first seed."""
+        own = list(self.rows(label))
+        for architecture in (*own, *self._further(own)):
+            yield from self.row(label, task, architecture)
+
+    def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
+        """The cells of an architecture."""
+        for column, made in self.recipes(label, task, architecture).items():
+            place = None if architecture.ours else self.place(label, architecture, column)
+            yield Cell(architecture.row, column, made, label, place)
+
+    def rows(self, label: str) -> Iterator[TableRow]:
+        """The architectures on a task."""
+        yield from self.architectures
+
+    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+        """A row: recipes by column, with the first seed."""
+        made = usual_arms(task, self.arms(label, task, architecture))
+        return {column: made[column] for column in self.columns if column in made}
+
+    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
+        """Where the paper prints the number that a cell measures."""
+        row = self.printed.get((architecture.row, column))
+        return (self.table, row, self.names.get(label, label)) if row else None
+
+    def arms(self, label: str, task: Task, architecture: TableRow) -> ArmRecipes:
+        """How an architecture is trained at this scale."""
+        objective = architecture.objective or self.denoising(label)
+        if self.scale == "paper":
+            made = self._printed_arms(task, architecture, objective)
+        else:
+            made = small(task, architecture.small or architecture.mixer, denoiser(task, objective))
+            made = toys(made) if self.scale == "smoke" else made.shortened(self.share)
+        made = architecture.change(made).amended("stage.precision", self.precision)
+        for whole, text in self.settings:
+            place, path = _split(whole)
+            if not path.startswith("task.") and _fits(place, label, architecture.row):
+                made = made.amended(path, text)
+        return made
+
+    def denoising(self, label: str) -> Denoising:
+        """How networks are pretrained on a task at this scale, where a row does not say it."""
+        return self.objective if self.scale == "paper" else self.small_objective.get(label, self.objective)
+
+    def at_hand(self) -> dict[str, Task]:
+        """The tasks whose data are here, by the paper's name."""
+        return {label: task for label, task in self._wanted().items() if _is_here(task)}
+
+    def notes(self) -> list[str]:
+        """What stands in for what, and what is left out."""
+        shown, wanted = self.at_hand(), self._wanted()
+        advice = "is left out: its data are not prepared (spt data get, spt data make)"
+        absent = [f"{label} {advice}" for label in wanted if label not in shown]
+        if self.scale == "paper":
+            return absent
+        without = [label for label in self.tasks if label not in wanted]
+        return [
+            *(f"{name_of(task)} stands in for {label}" for label, task in shown.items()),
+            *([f"left out at this scale: {', '.join(without)}"] if without else []),
+            *absent,
+        ]
+
+    def measures(self, finished: Finished) -> list[Json]:
+        """Averages over tasks, where all of them are here."""
+        tasks = {label: task for label, task in self.at_hand().items() if label in self.averaged}
+        if not tasks or len(tasks) < len(self.averaged):
+            return []
+        return averages(list(self.cells()), tasks, finished, self.paper)
+
+    def percent(self, stage: Stage, label: str, part: int) -> Stage:
+        """The stage with a part of the total budget of Amos et al. (2024), Table 8, or of our small one."""
+        if self.scale == "paper":
+            return lasting(stage, TOTAL_EPOCHS[label] * part / 100)
+        whole = TOTAL_STEPS if self.scale == "small" else 10
+        return replace(stage, budget=Budget(steps=whole * part // 100))
+
+    def _further(self, own: list[TableRow]) -> Iterator[TableRow]:
+        """Each extra mixer, in every variant of the first architecture."""
+        for name, mixer in zip(row_names(self.extra), self.extra, strict=True):
+            for first in own:
+                if first.name == own[0].name:
+                    family = f"like:{first.family.removeprefix('like:')}"
+                    yield replace(first, name=name, mixer=mixer, small=None, family=family, ours=True)
+
+    def _printed_arms(self, task: Task, architecture: TableRow, objective: Denoising) -> ArmRecipes:
+        name = architecture.family.removeprefix("like:")
+        made = recipe(self.paper_recipes, task_name(task), name, objective)
+        return made if name == architecture.family else with_mixer(made, architecture.mixer)
+
+    def _has(self, path: str, label: str, task: Task) -> bool:
+        """Whether a setting is for a task, or for a row of it."""
+        place, inner = _split(path)
+        if inner.startswith("task."):
+            return _fits(place, label, "") and inner.split(".")[1] in vars(task)
+        return any(_fits(place, label, architecture.row) for architecture in self.rows(label))
+
+    def _wanted(self) -> dict[str, Task]:
+        return {label: self._set(label, task) for label, task in self._usual().items()}
+
+    def _set(self, label: str, task: Task) -> Task:
+        """The task with those of the settings that it has."""
+        for whole, text in self.settings:
+            path = _split(whole)[1]
+            if path.startswith("task.") and self._has(whole, label, task):
+                task = with_setting(task, path.removeprefix("task."), text)
+        return task
+
+    def _usual(self) -> dict[str, Task]:
+        if self.scale == "paper":
+            return {label: PAPER_TASKS.get(label) or find("tasks", label.lower())() for label in self.tasks}
+        labels = self.tasks if self.small_tasks is None else self.small_tasks
+        found = {label: self.stand_ins[label] for label in labels if label in self.stand_ins}
+        return {label: task.tiny() if self.scale == "smoke" else task for label, task in found.items()}
+
+
+def _split(setting: str) -> tuple[str, str]:
+    """Which cells a setting is for, and its path."""
+    place, _, path = setting.rpartition("/")
+    return place, path
+
+
+def _fits(place: str, label: str, row: str) -> bool:
+    """Whether ``TASK``, ``ROW`` or ``TASK/ROW``, where each may hold ``*``, is a task's row."""
+    return not place or any(fnmatch(it, place) for it in (label, row, f"{label}/{row}"))
+
+
+def _is_here(task: Task) -> bool:
+    try:
+        task.load("val")
+    except DataError:
+        return False
+    return True

@@ -1,0 +1,90 @@
+"""CIFAR-10 as it is published: six pickled batches, or Parquet files of encoded images."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from ...config import Seed, spec
+from ...data.download import Download
+from ...data.spec import SequenceSpec
+from ...data.store import DatasetWriter
+from ...errors import DataError
+from ..base import Task
+from . import images
+from .images import ImageBlock
+from .raw import need
+from .stored import Prepared
+from .unpickle import read_batch
+
+NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+DOWNLOADS = (
+    Download(
+        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+        into="cifar-10-batches-py",
+        size=170_498_071,
+        md5="c58f30108f718f92721af3b95e74349a",
+    ),
+)
+
+BATCHES = "cifar-10-batches-py"
+PLACES = (BATCHES, "uoft-cs/cifar10", "cifar10")
+
+
+@spec
+class Cifar(Prepared):
+    """Which object is in the picture? What the tasks on these images share."""
+
+    downloads = DOWNLOADS
+    places = PLACES
+    grey: ClassVar[bool] = False
+
+    split_seed: Seed = 0  # another choice of the 5,000 validation images
+
+    def write(self, out: DatasetWriter) -> SequenceSpec:
+        """One grey channel, or three, of 256 levels."""
+        if self.made_up:
+            return images.write(out, images.invent(1 if self.grey else 3), NAMES, self.split_seed, val=20)
+        found = blocks(self)
+        grey = (ImageBlock(images.grey(block.pixels), block.labels, block.test) for block in found)
+        return images.write(out, grey if self.grey else found, NAMES, self.split_seed)
+
+
+def blocks(task: Task) -> Iterator[ImageBlock]:
+    """All images in their order, from the authors' folder or from the Parquet files of uoft-cs/cifar10.
+
+    Raises:
+        DataError: if neither is to be found, or the files are damaged.
+    """
+    folder = need(task, *PLACES)
+    if folder.name != BATCHES:
+        yield from parquet(folder, "img")
+        return
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        yield ImageBlock(*read_batch(folder / name), test=name == "test_batch")
+
+
+def parquet(folder: Path, column: str, size: int = 1000) -> Iterator[ImageBlock]:
+    """Images from ``train*.parquet`` and ``test*.parquet`` in a folder or below it, ``size`` at a time.
+
+    Args:
+        column: the one with the encoded images: bytes, or records with a field ``bytes``.
+
+    Raises:
+        DataError: if there are no such files, or they hold something else.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    for part in ("train", "test"):
+        files = sorted(folder.rglob(f"{part}*.parquet"))
+        if not files:
+            raise DataError(f"no {part}*.parquet in {folder}; place the files of the data set there")
+        for file in files:
+            try:
+                for rows in pq.ParquetFile(file).iter_batches(size, columns=[column, "label"]):
+                    images = rows[column].to_pylist()
+                    encoded = [image["bytes"] if isinstance(image, dict) else image for image in images]
+                    yield ImageBlock(images.decode(encoded), rows["label"].to_numpy(), part == "test")
+            except (pa.ArrowException, KeyError, OSError, TypeError, ValueError) as error:
+                raise DataError(f"{file} does not hold images and labels: {error}") from error

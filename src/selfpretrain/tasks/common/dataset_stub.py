@@ -1,0 +1,98 @@
+"""The papers' data as far as a plan needs them: what sequences look like, and how many there are.
+
+Typed from the papers and the releases that they name. ``stubbed_data()`` puts them in place of data that are not
+prepared, so that the cost of an experiment is known before anything is downloaded, generated or written.
+Every sequence has the greatest length, so real texts cost less.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+
+from ...data.dataset import SequenceDataset
+from ...data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens, Values
+from ...errors import DataError
+from ...registry import name_of
+from ..base import Task
+
+
+@dataclass(frozen=True)
+class DatasetStub:
+    """Form and number of examples of a task; no hash, and no symbols."""
+
+    digest: ClassVar[str] = ""
+    meta: ClassVar[Mapping[str, None]] = {"symbols": None}
+
+    form: SequenceSpec
+    train: int
+    val: int
+    test: int
+
+    def examples(self, split: Split) -> SequenceDataset:
+        """A split whose examples are all one sequence of zeros."""
+        number = {"train": self.train, "val": self.val, "test": self.test}[split]
+        signal = self.form.signal
+        shape = (self.form.length, signal.channels) if isinstance(signal, Values) else (self.form.length,)
+        flat = torch.zeros(shape, dtype=torch.uint8)
+        lengths = torch.full((self.form.views, number), self.form.length)
+        targets = torch.arange(number) % 2
+        if isinstance(self.form.target, Reals):
+            targets = targets.float()
+        elif not self.form.target.single:
+            targets = torch.zeros(self.form.target.shape(number, self.form.length), dtype=torch.int16)
+        return SequenceDataset(flat, lengths * 0, lengths, targets)
+
+
+def _classes(number: int) -> Classes:
+    return Classes(tuple(map(str, range(number))))
+
+
+PIXELS = Values(levels=256, low=0.0, high=255.0, centre=(120.0,), spread=(60.0,))
+COLOURS = Values(3, levels=256, low=0.0, high=255.0, centre=(120.0,) * 3, spread=(60.0,) * 3)
+SIGNALS = Values(2, centre=(0.0,) * 2, spread=(1.0,) * 2)
+PAPERS = {
+    "listops": DatasetStub(SequenceSpec(Tokens(15), 1_999, _classes(10)), 96_000, 2_000, 2_000),
+    "text": DatasetStub(SequenceSpec(Tokens(136), 4_096, _classes(2)), 22_500, 2_500, 25_000),
+    "text-test": DatasetStub(SequenceSpec(Tokens(136), 4_096, _classes(2)), 25_000, 25_000, 25_000),
+    "retrieval": DatasetStub(SequenceSpec(Tokens(97), 4_000, _classes(2), views=2), 147_086, 18_090, 17_437),
+    "image": DatasetStub(SequenceSpec(PIXELS, 1_024, _classes(10)), 45_000, 5_000, 10_000),
+    "scifar": DatasetStub(SequenceSpec(COLOURS, 1_024, _classes(10)), 45_000, 5_000, 10_000),
+    "pathfinder": DatasetStub(SequenceSpec(PIXELS, 32**2, _classes(2)), 160_000, 20_000, 20_000),
+    "pathx": DatasetStub(SequenceSpec(PIXELS, 128**2, _classes(2)), 160_000, 20_000, 20_000),
+    "pathx256": DatasetStub(SequenceSpec(PIXELS, 256**2, _classes(2)), 160_000, 20_000, 20_000),
+    "speech": DatasetStub(SequenceSpec(Values(), 16_000, _classes(35)), 84_843, 9_981, 11_005),
+    "speech-10": DatasetStub(SequenceSpec(Values(), 16_000, _classes(10)), 24_482, 5_246, 5_247),
+    "speech-mfcc": DatasetStub(SequenceSpec(Values(20), 161, _classes(10)), 24_482, 5_246, 5_247),
+    "bidmc": DatasetStub(SequenceSpec(SIGNALS, 4_000, Reals("HR")), 5_538, 1_200, 1_200),
+}
+_wanted: ContextVar[bool] = ContextVar("outlined", default=False)
+
+
+@contextmanager
+def stubbed_data() -> Iterator[None]:
+    """Let the papers' tasks be told from outlines where their data are not prepared."""
+    before = _wanted.set(True)
+    try:
+        yield
+    finally:
+        _wanted.reset(before)
+
+
+def outline(task: Task) -> DatasetStub | None:
+    """What stands for a task whose data are not prepared, if they are not to be now.
+
+    Raises:
+        DataError: if they are not to be, and no paper tells what they look like.
+    """
+    if not _wanted.get():
+        return None
+    name, settings = name_of(task), vars(task)
+    said = ("features", "selection", "words")
+    names = (*(f"{name}-{settings.get(it, '')}" for it in said), name)
+    if found := next((PAPERS[it] for it in names if it in PAPERS), None):
+        return replace(found, **{split: settings[split] for split in SPLITS if split in settings})
+    raise DataError(f"{name} is not prepared yet, and a dry run prepares nothing: run `spt data make {name}`")

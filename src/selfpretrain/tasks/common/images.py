@@ -1,0 +1,81 @@
+"""Images as sequences of pixels, row by row: what the image tasks share."""
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...data.spec import Classes, SequenceSpec
+from ...data.splits import stratified
+from ...data.store import DatasetWriter
+from ...system.events import progress
+from .moments import Moments
+
+VAL = 5000
+"""Training images that are held out to select by."""
+
+
+@dataclass(frozen=True)
+class ImageBlock:
+    """Some images of the training or of the test part."""
+
+    pixels: np.ndarray  # (n, height, width, C) uint8
+    labels: np.ndarray  # (n,)
+    test: bool
+
+
+def write(
+    out: DatasetWriter,
+    blocks: Iterable[ImageBlock],
+    names: tuple[str, ...],
+    seed: int,
+    val: int | None = None,
+) -> SequenceSpec:
+    """Write images in their order as sequences of bytes, and hold out some of the training part.
+
+    Args:
+        val: how many are held out, equally many of every class; None: ``VAL``.
+    """
+    moments, labels, test, starts = Moments(), [], [], []
+    for block in blocks:
+        n, height, width, channels = block.pixels.shape
+        sequences = block.pixels.reshape(n, height * width, channels)
+        starts.append(out.append(sequences.reshape(-1, channels)) + height * width * np.arange(n))
+        labels.append(block.labels)
+        test.append(np.full(n, block.test))
+        moments.add(sequences)
+        progress("images", sum(map(len, labels)))
+    targets, split = np.concatenate(labels), np.where(np.concatenate(test), 2, 0)
+    pool = np.flatnonzero(split == 0)
+    split[pool[stratified(targets[pool], seed)[: VAL if val is None else val]]] = 1
+    length = sequences.shape[1]
+    out.examples(np.concatenate(starts), np.full(len(targets), length), targets, split)
+    return SequenceSpec(moments.values(split == 0, 256, (0.0, 255.0)), length, Classes(names))
+
+
+def grey(pixels: np.ndarray) -> np.ndarray:
+    """(..., 3) red, green, blue to (..., 1) luma, as Pillow's mode "L": round(0.299 R + 0.587 G + 0.114 B).
+
+    Source: ITU-R BT.601; weights in units of 1 / 65536.
+    """
+    weights = np.array([19595, 38470, 7471], dtype=np.uint32)
+    return ((pixels @ weights + 0x8000) >> 16).astype(np.uint8)[..., None]
+
+
+def decode(files: list[bytes]) -> np.ndarray:
+    """(n, height, width, 3) from the bytes of image files of one size."""
+    from PIL import Image
+
+    opened = (Image.open(io.BytesIO(file), formats=("JPEG", "PNG")) for file in files)
+    return np.stack([np.asarray(image.convert("RGB")) for image in opened])
+
+
+def invent(channels: int, classes: int = 10, side: int = 8) -> Iterator[ImageBlock]:
+    """A handful of made-up images: one pattern per class, and noise; 12 per class to train on, 4 to test."""
+    random = np.random.RandomState(0)
+    patterns = random.randint(0, 128, (classes, side, side, channels))
+    for test, each in ((False, 12), (True, 4)):
+        labels = np.repeat(np.arange(classes), each)
+        noise = random.randint(0, 128, (len(labels), side, side, channels))
+        yield ImageBlock((patterns[labels] + noise).astype(np.uint8), labels, test)

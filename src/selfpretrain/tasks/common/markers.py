@@ -1,0 +1,38 @@
+"""Where the two markers of a Pathfinder image are, told from its pixels; compiled by Numba."""
+
+import numpy as np
+
+from ...system.jit import compiled
+
+BRIGHT = 200
+"""Markers are at least as bright as this everywhere but at their edge."""
+
+
+@compiled
+def find(images: np.ndarray, half: int, out: np.ndarray) -> None:
+    """The middle of the brightest square, and of the brightest one that does not overlap it.
+
+    Dashes may be as bright as markers, but are too thin to fill a square.
+
+    Args:
+        images: (n, side, side) uint8.
+        half: squares have 2 half + 1 pixels a side, which fit into a marker.
+        out: (n, 2, 2) receives rows and columns; -9 where there is no square.
+    """
+    side = images.shape[1]
+    for i in range(len(images)):
+        for marker in range(2):
+            best = -1
+            out[i, marker] = -9
+            for y in range(half, side - half):
+                for x in range(half, side - half):
+                    near = max(abs(y - out[i, 0, 0]), abs(x - out[i, 0, 1])) <= 2 * half
+                    if images[i, y, x] < BRIGHT or (marker == 1 and near):
+                        continue
+                    total = 0
+                    for dy in range(-half, half + 1):
+                        for dx in range(-half, half + 1):
+                            total += images[i, y + dy, x + dx]
+                    if total > best:
+                        best = total
+                        out[i, marker, 0], out[i, marker, 1] = y, x

@@ -1,0 +1,244 @@
+"""The Pathfinder family: do both markers lie on the same one of two dashed contours?
+
+Images are generated here or read from Long Range Arena's release, and kept packed: most pixels are black.
+"""
+
+import abc
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...config import Count, Seed, spec
+from ...data.dataset import SequenceDataset
+from ...data.spec import Classes, SequenceSpec, Values
+from ...data.store import DatasetWriter
+from ...errors import DataError
+from ...registry import name_of
+from ...system.events import progress
+from ...system.hardware import usable_cores
+from ..base import Card
+from . import lra
+from .moments import Moments
+from .raw import need
+from .stored import Prepared
+
+CLASSES = ("separate", "connected")
+DASHES = {"hard": 14, "intermediate": 9, "easy": 6}
+"""Dashes of a contour at each difficulty."""
+FOLDERS = {"hard": "curv_contour_length_14", "intermediate": "curv_contour_length_9", "easy": "curv_baseline"}
+"""The release's name for each difficulty."""
+EMPTY = "curv_baseline/imgs/0/sample_172.png"
+"""A file of the release (32 pixels, easy) that is known to be empty; it is left out."""
+CHUNK = 2000
+"""Images between two checkpoints: 400 MB of memory at 256 pixels."""
+MEASURED = 1000
+"""Training images, the first ones, on which centre and spread are measured."""
+SQUARES = {16: 1, 32: 1, 64: 1, 128: 2, 256: 3}
+"""Half the side of a square that fits into a marker, by resolution."""
+BINS = 32
+"""Distances between markers that are told apart, up to the side of an image."""
+
+
+class Images(abc.ABC):
+    """Images in the order in which they are written."""
+
+    side: int  # pixels a side
+    split: np.ndarray  # (n,) 0 train, 1 val, 2 test
+
+    @abc.abstractmethod
+    def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(n, side, side) uint8 and (n,) labels."""
+
+
+@spec
+class PathfinderTask(Prepared):
+    """Do both markers lie on the same contour? The fields of all resolutions."""
+
+    downloads = (lra.RELEASE,)
+    packed = True
+    resumes = True
+    edition = 2
+
+    source: Literal["generated", "lra"] = "generated"  # lra: the files of Long Range Arena's release
+    difficulty: Literal["hard", "intermediate", "easy"] = "hard"  # contours of 14, 9 or 6 dashes
+    quirks: Literal["lra", "none"] = "lra"  # generated: the oddities of the original program, or none of them
+    train: Count = 160_000  # training images, at most; fewer are a part of more
+    val: Count = 20_000  # validation images
+    test: Count = 20_000  # test images
+    seed: Seed = 0  # other images; with the release's files, another random division of them
+
+    @property
+    @abc.abstractmethod
+    def side(self) -> int:
+        """Pixels a side of the real images."""
+
+    def write(self, out: DatasetWriter) -> SequenceSpec:
+        """Train, val, test; goes on where an interrupted call left its last checkpoint."""
+        images = self._images()
+        signal, n = _measured(images), len(images.split)
+        for start in range(out.rows, n, CHUNK):
+            rows = np.arange(start, min(start + CHUNK, n))
+            pixels, labels = images.read(rows)
+            out.add_packed(pixels.reshape(len(rows), -1), labels, images.split[rows])
+            out.checkpoint()
+            progress(f"{name_of(self)} images", out.rows, n)
+        return SequenceSpec(signal, images.side**2, Classes(CLASSES))
+
+    def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
+        """How far apart the markers are: two ends of one contour lie at other distances than those of two."""
+        return {"marker distance": marker_distance}
+
+    def _images(self) -> Images:
+        if self.made_up:
+            return MadeUp()
+        return Generated(self) if self.source == "generated" else Released(self)
+
+
+def card(baselines: str, leaks: str) -> Card:
+    """What is alike in the cards of all resolutions."""
+    return Card(
+        source="rules of Linsley et al. (2018) with the parameters of Long Range Arena (Tay et al. 2021), "
+        "generated here or read from its release",
+        licence="none needed for generated images; the release states none",
+        counts="160,000 / 20,000 / 20,000 images, about half of them connected",
+        baselines=baselines,
+        leaks=leaks,
+        get="nothing is needed to generate images; source=lra needs the release",
+    )
+
+
+class Generated(Images):
+    """Images of the generator; every split has a stream of its own, so that fewer are a part of more."""
+
+    def __init__(self, task: PathfinderTask) -> None:
+        from ..generators import pathfinder
+
+        self.side = task.side
+        self.settings = pathfinder.Settings(task.side, DASHES[task.difficulty], task.quirks)
+        sizes = (task.train, task.val, task.test)
+        self.split = np.repeat([0, 1, 2], sizes)
+        rows = [(number << 40) + np.arange(size) for number, size in enumerate(sizes)]
+        self.seeds = pathfinder.seeds(task.seed, np.concatenate(rows))
+
+    def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Draw these images with all cores."""
+        from ..generators import pathfinder
+
+        images, labels, _ = pathfinder.images(self.seeds[rows], self.settings, threads=usable_cores())
+        return images, labels
+
+
+class Released(Images):
+    """Files of the release, divided 80/10/10 at random."""
+
+    def __init__(self, task: PathfinderTask) -> None:
+        name = f"pathfinder{task.side}/{FOLDERS[task.difficulty]}"
+        self.side, self.folder = task.side, need(task, *lra.places(name))
+        self.files, self.labels = _listed(self.folder)
+        order = np.random.RandomState(task.seed).permutation(len(self.files))
+        test, val, train = np.split(order, [len(order) // 10, 2 * (len(order) // 10)])
+        parts = [train[: task.train], val[: task.val], test[: task.test]]
+        self.order = np.concatenate(parts)
+        self.split = np.repeat([0, 1, 2], [len(part) for part in parts])
+
+    def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Decode these files."""
+        which = self.order[rows]
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            images = list(pool.map(self._decode, (self.files[i] for i in which)))
+        return np.stack(images), self.labels[which]
+
+    def _decode(self, name: str) -> np.ndarray:
+        from PIL import Image
+
+        try:
+            with Image.open(self.folder / name) as image:
+                pixels = np.asarray(image.convert("L"))
+        except OSError as error:
+            raise DataError(
+                f"{self.folder / name} is no image ({error}); unpack the release again"
+            ) from error
+        if pixels.shape != (self.side, self.side):
+            raise DataError(f"{self.folder / name} has {pixels.shape} pixels, not {self.side} by {self.side}")
+        return pixels
+
+
+class MadeUp(Images):
+    """Small images of two straight dashed lines: 80 to train on, 40 for each of the other splits."""
+
+    side = 16
+
+    def __init__(self) -> None:
+        self.split = np.repeat([0, 1, 2], [80, 40, 40])
+
+    def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Draw these images."""
+        images = np.zeros((len(rows), self.side, self.side), dtype=np.uint8)
+        for image, row in zip(images, rows, strict=True):
+            random = np.random.RandomState(row)
+            lines = random.randint(2, 7), random.randint(9, 14)
+            image[random.randint(16, size=6), random.randint(16, size=6)] = 60
+            image[lines, 1:15] = np.where(np.arange(14) % 4 == 3, 0, 150)
+            first = random.randint(2)
+            for line, x in ((lines[first], 2), (lines[first ^ (row % 2 == 0)], 13)):
+                image[line - 1 : line + 2, x - 1 : x + 2] = 255
+        return images, rows % 2
+
+
+def marker_distance(examples: SequenceDataset) -> Tensor:
+    """(n,) distance between the markers of each image in 32nds of its side, found in the pixels."""
+    from . import markers
+
+    side = math.isqrt(int(examples.lengths[0, 0]))
+    found = np.zeros((len(examples), 2, 2), dtype=np.int64)
+    for rows in torch.arange(len(examples)).split(max(2**22 // side**2, 1)):
+        images = examples.batch(rows).inputs.to(torch.uint8).view(-1, side, side).numpy()
+        markers.find(images, SQUARES[side], found[rows[0] : rows[-1] + 1])
+    apart = found[:, 0] - found[:, 1]
+    return torch.from_numpy(np.hypot(apart[:, 0], apart[:, 1]) * BINS // side).long()
+
+
+def _measured(images: Images) -> Values:
+    """The signal, by the first training images: drawn anew when an interrupted call goes on."""
+    pixels, _ = images.read(np.flatnonzero(images.split == 0)[:MEASURED])
+    moments = Moments()
+    moments.add(pixels.reshape(len(pixels), -1, 1))
+    return moments.values(np.ones(len(pixels), dtype=bool), 256, (0.0, 255.0))
+
+
+def _listed(folder: Path) -> tuple[list[str], np.ndarray]:
+    """Names and labels of all images that the metadata name, in the order of their numbers."""
+    tables = sorted((folder / "metadata").glob("*.npy"), key=lambda file: int(file.stem))
+    if not tables:
+        raise DataError(f"{folder / 'metadata'} holds no tables; unpack the release again")
+    found = []
+    for table in tables:
+        for line in _metadata(table):
+            batch, name, _, label = line[:4]
+            found.append((f"{batch}/{name}", int(label)))
+    found = [(name, label) for name, label in found if not _known_empty(folder / name)]
+    return [name for name, _ in found], np.array([label for _, label in found])
+
+
+def _metadata(table: Path) -> list[Any]:
+    """One list of words per image; the tables are texts, or arrays of strings as NumPy saves them."""
+    try:
+        if table.read_bytes()[:6] == b"\x93NUMPY":
+            lines = np.load(table, allow_pickle=False).tolist()
+        else:
+            lines = [line.split() for line in table.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise DataError(f"{table} cannot be read ({error}); unpack the release again") from error
+    if any(len(line) < 4 or line[3] not in ("0", "1") for line in lines):
+        raise DataError(f"{table} does not say folder, file, number and label of each image; unpack it again")
+    return lines
+
+
+def _known_empty(file: Path) -> bool:
+    return file.as_posix().endswith(EMPTY) and file.is_file() and file.stat().st_size == 0

@@ -1,0 +1,123 @@
+"""The 50,000 labelled IMDb reviews of Maas et al. (2011), wherever they lie; negative ones first.
+
+Found as a table (``imdb/train.parquet`` and ``imdb/test.parquet``, or the Parquet files of
+``stanfordnlp/imdb``) or as the folder ``aclImdb`` of the release. The release and a table with a column
+``movie`` tell which movie a review is about.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from ...data.download import Download
+from ...errors import DataError
+from ...system.events import progress
+from . import tokenizer
+from .raw import need
+from .stored import Prepared
+
+Part = Literal["train", "test"]
+
+RELEASE = Download(
+    "http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+    into="aclImdb",
+    size=84_125_825,
+    sha256="c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+)
+PLACES = (
+    "imdb/train.parquet",
+    "aclImdb/train",
+    "imdb/plain_text/train-00000-of-00001.parquet",
+    "stanfordnlp/imdb/plain_text/train-00000-of-00001.parquet",
+)
+CLASSES = ("neg", "pos")
+TONE = (("dull", "awful", "boring", "waste"), ("great", "superb", "moving", "funny"))
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """The reviews of one official part."""
+
+    texts: list[str]
+    labels: np.ndarray  # (n,) 0 negative, 1 positive
+    groups: np.ndarray  # (n,) the movie, or what tells equal texts apart from others
+    by_movie: bool
+
+
+def reviews(task: Prepared, part: Part) -> Reviews:
+    """All reviews of one part; a handful of made-up ones where the task is made up.
+
+    Raises:
+        DataError: if there are none, or not as they should be.
+    """
+    if task.made_up:
+        return _made_up(part)
+    found = need(task, *PLACES)
+    place = found.with_name(found.name.replace("train", part))
+    return _release(place) if found.is_dir() else _table(place)
+
+
+def columns(file: Path, *names: str) -> pa.Table:
+    """A Parquet file, which must have these columns.
+
+    Raises:
+        DataError: if it has not, or cannot be read.
+    """
+    try:
+        table = parquet.read_table(file)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{file} cannot be read ({error}); place it again") from error
+    if missing := [name for name in names if name not in table.column_names]:
+        raise DataError(f"{file} has no column {' and no column '.join(missing)}")
+    return table
+
+
+def _table(file: Path) -> Reviews:
+    table = columns(file, "text", "label")
+    texts, labels = table["text"].to_pylist(), table["label"].to_numpy().astype(np.int64)
+    by_movie = "movie" in table.column_names
+    groups = table["movie"].to_numpy().astype(np.int64) if by_movie else _equal(texts)
+    return Reviews(texts, labels, groups, by_movie)
+
+
+def _release(folder: Path) -> Reviews:
+    texts, labels, movies = [], [], []
+    for label, name in enumerate(CLASSES):
+        files = sorted((folder / name).glob("*_*.txt"), key=lambda file: int(file.stem.partition("_")[0]))
+        listed = folder / f"urls_{name}.txt"
+        urls = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+        if not files or len(urls) != len(files):
+            raise DataError(
+                f"{folder / name} holds {len(files)} reviews and {listed.name} {len(urls)} addresses, "
+                f"which should be as many; unpack aclImdb_v1.tar.gz again"
+            )
+        for done, file in enumerate(files):
+            texts.append(file.read_bytes().decode("utf-8"))
+            if done % 1000 == 0:
+                progress(f"reviews read from {folder.name}/{name}", done, len(files))
+        labels += [label] * len(files)
+        movies += [int(re.findall(r"tt(\d+)", url)[0]) for url in urls]
+    return Reviews(texts, np.array(labels), np.array(movies), by_movie=True)
+
+
+def _equal(texts: list[str]) -> np.ndarray:
+    """(n,) numbers that are equal for texts of the same letters, whatever their case and punctuation."""
+    letters = (re.sub(r"[\W_]+", "", text.lower()).encode() for text in texts)
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in letters)
+    return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
+
+
+def _made_up(part: Part) -> Reviews:
+    """48 or 12 movies with six reviews each, half of them good."""
+    first, last = (0, 48) if part == "train" else (48, 60)
+    random, movies = np.random.RandomState(first), np.repeat(np.arange(first, last), 6)
+    labels = np.tile([0, 1], len(movies) // 2)
+    about = zip(labels, movies, strict=True)
+    texts = [tokenizer.invent(random, (*TONE[label], f"film{movie}")) for label, movie in about]
+    return Reviews(texts, labels, movies, by_movie=True)

@@ -1,0 +1,87 @@
+"""The source of classes from outside this package: their modules, and what these import of their own."""
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import inspect
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from ..config import is_ours
+
+LIBRARIES = {"site-packages", "dist-packages"}
+
+
+def own_modules(module: str) -> list[str]:
+    """A module, and all that it imports, directly or not, of its own package or from outside any library.
+
+    Imports are read, not run, so that those inside functions count; what is imported by a name that is made
+    while running is not found.
+    """
+    found, waiting = dict.fromkeys([module]), [module]
+    while waiting:
+        for name in _imports(waiting.pop()):
+            if name not in found and not is_ours(name) and _own(name, module.partition(".")[0]):
+                found[name] = None
+                waiting.append(name)
+    return list(found)
+
+
+@functools.cache
+def text(module: str) -> str:
+    """The source of a module; empty where there is none, as of what was typed into an interpreter."""
+    spec = _spec(module)
+    if spec is not None and isinstance(spec.loader, InspectLoader):  # which runs nothing
+        found = spec.loader.get_source(module) or ""
+        return found if found.endswith("\n") or not found else f"{found}\n"
+    try:
+        return inspect.getsource(sys.modules[module])
+    except (OSError, TypeError, KeyError):
+        return ""
+
+
+@functools.cache
+def digest(module: str) -> str:
+    """Ten hex digits of the source of a module."""
+    return hashlib.sha256(text(module).encode()).hexdigest()[:10] if text(module) else ""
+
+
+@functools.cache
+def _imports(module: str) -> tuple[str, ...]:
+    """Names of modules that a module may import; ``from a import b`` may mean the module ``a.b``."""
+    return tuple(dict.fromkeys(_named(module)))
+
+
+def _named(module: str) -> Iterator[str]:
+    spec = _spec(module)
+    package = module if spec and spec.submodule_search_locations else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(text(module))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _own(name: str, root: str) -> bool:
+    first = name.partition(".")[0]
+    if first != root and (outer := _spec(first)) is not None:
+        place = Path(outer.origin or "").resolve()
+        if LIBRARIES & set(place.parts) or place.is_relative_to(sysconfig.get_path("stdlib")):
+            return False
+    spec = _spec(name)  # imports the packages above it
+    return spec is not None and str(spec.origin).endswith(".py")
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):  # its package is not there, or is no package
+        return None

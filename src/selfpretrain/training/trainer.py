@@ -1,0 +1,280 @@
+"""The training loop. There is one.
+
+What happens at a step is a pure function of seed and step: which examples, which positions are hidden,
+which learning rate. What cannot be computed afresh (weights, optimizer, dropout's random state, best
+weights so far) is in the checkpoint, so that a run continues exactly where it was cut, down to the bit.
+"""
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ..data.dataloader import BatchSampler, PrefetchLoader
+from ..data.dataset import SequenceDataset, generator
+from ..errors import Interrupted, SpecError
+from ..system import distributed
+from ..system.events import Event, emit, listening
+from .evaluate import evaluate, gathered
+from .model import Network
+from .optim import set_lr_factor
+from .recipe import Recipe
+from .run_dir import CHECKPOINT, CHECKPOINT_SECONDS, LOG, Log, RunDir, broken
+from .step import add, backward, prepare
+
+CLOCK_STEPS = 50
+"""Steps between two looks at the clock that several processes take together."""
+LINES = 100
+"""Lines of training loss in a stage's log."""
+FITTED = ("accuracy", "r2")
+"""What such a line tells beside it, of the very outputs that were trained on."""
+
+Stop = Callable[[], bool]
+
+
+@dataclass
+class State:
+    """Everything that changes during a stage, besides tensors."""
+
+    step: int = 0
+    seconds: float = 0.0
+    evals: int = 0
+    lines: int = 0
+    best_score: float = -math.inf
+    best_step: int = 0
+    dropped: int = 0  # step at which a plateau last lowered the learning rate
+    since_best: int = 0  # validations
+    rate: float = 1.0  # what a plateau has left of the learning rate
+    stopped: str = ""  # why it ended: budget, hours, patience or diverged
+    log: int = 0  # bytes of the log at the checkpoint
+
+
+@dataclass(frozen=True)
+class TrainerInputs:
+    """What a stage works with."""
+
+    recipe: Recipe  # its last stage is the one to train
+    network: Network
+    train: SequenceDataset
+    val: SequenceDataset
+    steps: int | None  # None: until the budget's seconds are over
+
+
+class Trainer:
+    """One stage's training, from its start or its checkpoint to its end.
+
+    Raises:
+        SpecError: if several processes cannot share the batch or the clock.
+    """
+
+    def __init__(self, material: TrainerInputs, folder: RunDir, stop: Stop) -> None:
+        self.network, self.train, self.val = material.network, material.train, material.val
+        self.steps, self.folder, self.stop = material.steps, folder, stop
+        recipe = material.recipe
+        self.stage, self.form, self.seed = recipe.last, recipe.task_of(recipe.last).form, recipe.seed
+        self.key = f"{len(recipe.stages)}"
+        self._check_clock()
+        self.order = BatchSampler(self.train.longest, self.stage.batch, self.seed)
+        self.device = next(self.network.parameters()).device
+        self.batches = PrefetchLoader(self.train, self.order, self.device)
+        self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
+        prepare(self.network, self.stage, self.device)
+        self.network_at_work: nn.Module = self.network
+        if distributed.world_size() > 1:
+            self.network_at_work = DistributedDataParallel(self.network)
+        self.state, self.best = State(), _copied(self.network)
+        # Since the last line of the log: loss and steps, and what metrics are made of.
+        self.running, self.sums = torch.zeros(2, device=self.device), dict[str, Tensor]()
+
+    def run(self) -> State:
+        """Train to the end, leaving the selected weights in the network.
+
+        Raises:
+            Interrupted: if ``stop`` asked for it; a checkpoint is there.
+        """
+        torch.manual_seed(generator(self.seed, "dropout", self.key).initial_seed())
+        self._resume()
+        self.network_at_work.train()
+        log = Log(self.folder.path / LOG, self.state.log) if distributed.is_main() else None
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.batches.close)
+            if log:
+                stack.enter_context(contextlib.closing(log))
+                stack.enter_context(listening(log.hear))
+            self._train(log)
+            if log:
+                log.settle()
+        if self.stage.select == "best":
+            self.network.load_state_dict(self.best)
+        return self.state
+
+    def _train(self, log: Log | None) -> None:
+        saved = clock = time.perf_counter()
+        while not self.state.stopped:
+            self._step()
+            now = time.perf_counter()
+            self.state.seconds += now - clock
+            clock = now
+            spoken = self._speak()
+            if self._asked_to_stop(spoken):
+                self._save(log)
+                raise Interrupted("stopped; the same command goes on from here")
+            if now - saved > CHECKPOINT_SECONDS:
+                self._save(log)
+                saved = time.perf_counter()
+
+    @property
+    def progress(self) -> float:
+        """Share of the budget that is used, in [0, 1]."""
+        if self.steps is not None:
+            return min(1.0, self.state.step / self.steps)
+        return min(1.0, self.state.seconds / (self.stage.budget.seconds or 1.0))
+
+    def _step(self) -> None:
+        step, objective = self.state.step, self.stage.objective
+        set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
+        random = generator(self.seed, "ask", self.key, step)
+        targets = objective.make_targets(self.batches.batch(step), self.form, random)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss, sums = backward(self.network_at_work, self.stage, self.form, targets)
+        if self.stage.optim.clip:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.stage.optim.clip)
+        self.optimizer.step()
+        self.running[0] += loss
+        self.running[1] += 1
+        add(self.sums, sums)
+        self.state.step += 1
+
+    def _lr_factor(self) -> float:
+        # The middle of the step: the first is not at rate zero, and neither is the last.
+        step = self.state.step + 0.5
+        return self.stage.optim.lr_factor(self.progress if self.steps is None else step / self.steps, step)
+
+    def _speak(self) -> bool:
+        """Tell what is due; whether anything was."""
+        state, before = self.state, (self.state.lines, self.state.evals)
+        if math.floor(self.progress * LINES) > state.lines:
+            state.lines = math.floor(self.progress * LINES)
+            self._say("train", self._losses())
+        due, late = math.floor(self.progress * self.stage.evals), self._late()
+        if (due > state.evals or late) and not state.stopped:
+            state.evals = due
+            self._say("val", self._validate())
+        if (late or self.progress >= 1) and not state.stopped:
+            state.stopped = "budget" if self.progress >= 1 else "hours"
+        return late or (state.lines, state.evals) != before
+
+    def _late(self) -> bool:
+        """Whether the hours are over; several processes ask each other, now and then."""
+        hours = self.stage.budget.hours
+        if hours is None or (distributed.world_size() > 1 and self.state.step % CLOCK_STEPS):
+            return False
+        return distributed.any_process(self.state.seconds >= 3600 * hours)
+
+    def _losses(self) -> dict[str, float]:
+        total, steps = (distributed.all_reduce(self.running.clone()) / distributed.world_size()).tolist()
+        scores = self.stage.objective.scores(gathered(self.sums, self.device)) if self.sums else {}
+        self.running.zero_()
+        self.sums = {}
+        loss = total / max(steps, 1)
+        if not math.isfinite(loss):
+            self.state.stopped = "diverged"
+        known = {name: scores[name] for name in FITTED if math.isfinite(scores.get(name, math.nan))}
+        return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | known
+
+    def _validate(self) -> dict[str, float]:
+        state, criterion = self.state, self.stage.criterion
+        stage = self.stage
+        scores = evaluate(self.network, stage.objective, self.val, self.form, stage.precision).scores
+        if criterion not in scores:
+            kind = type(self.stage.objective).__name__
+            raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
+        state.since_best += 1
+        if scores[criterion] > state.best_score:
+            state.best_score, state.best_step, state.since_best = scores[criterion], state.step, 0
+            self.best = _copied(self.network)
+        elif self.stage.optim.schedule == "plateau" and self._waited():
+            state.rate, state.dropped = state.rate * self.stage.optim.factor, state.step
+        if self.stage.early_stopping_patience and state.since_best >= self.stage.early_stopping_patience:
+            state.stopped = "patience"
+        return scores
+
+    def _waited(self) -> bool:
+        """Whether a plateau has lasted long enough."""
+        optim, state = self.stage.optim, self.state
+        if optim.plateau_wait_epochs is None:
+            return state.since_best % optim.wait == 0
+        return (
+            state.step - max(state.best_step, state.dropped)
+            >= optim.plateau_wait_epochs * self.order.per_epoch
+        )
+
+    def _say(self, kind: str, numbers: dict[str, float]) -> None:
+        if distributed.is_main():
+            where = {"step": self.state.step, "epoch": self.state.step / self.order.per_epoch}
+            numbers = numbers | where | {"seconds": round(self.state.seconds, 3)}
+            emit(Event(kind, self.folder.name, self.progress, 1.0, numbers))
+
+    def _asked_to_stop(self, spoken: bool) -> bool:
+        if self.state.stopped:
+            return False
+        # Several processes must agree, which costs a message: only when there is something to say anyway.
+        return (
+            self.stop() if distributed.world_size() == 1 else spoken and distributed.any_process(self.stop())
+        )
+
+    def _save(self, log: Log | None) -> None:
+        if log is None:
+            return
+        self.state.log = log.settle()
+        tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in self.best.items()}
+        for i, entry in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{i}.{name}": value for name, value in entry.items()}
+        tensors |= {"random.cpu": torch.get_rng_state(), "running": self.running}
+        tensors |= {f"sum.{name}": value for name, value in self.sums.items()}
+        if self.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        self.folder.save(CHECKPOINT, tensors, dataclasses.asdict(self.state) | {"stage": self.folder.name})
+
+    def _resume(self) -> None:
+        if self.folder.has(CHECKPOINT):
+            tensors, state = self.folder.load(CHECKPOINT)
+            with broken(self.folder, CHECKPOINT):
+                if state.pop("stage", self.folder.name) != self.folder.name:
+                    raise ValueError("it is of another stage")
+                self._continue(tensors, State(**state))
+
+    def _continue(self, tensors: dict[str, Tensor], state: State) -> None:
+        self.state = state
+        self.network.load_state_dict(_under("network.", tensors))
+        self.best = {name: value.to(self.device) for name, value in _under("best.", tensors).items()}
+        self.running = tensors["running"].to(self.device)
+        self.sums = {name: value.to(self.device) for name, value in _under("sum.", tensors).items()}
+        entries: dict[int, dict[str, Tensor]] = {}
+        for key, value in _under("optimizer.", tensors).items():
+            i, _, name = key.partition(".")
+            entries.setdefault(int(i), {})[name] = value
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": entries, "param_groups": groups})
+        torch.set_rng_state(tensors["random.cpu"])
+        if "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+
+    def _check_clock(self) -> None:
+        if self.steps is None and distributed.world_size() > 1:
+            raise SpecError("a budget in seconds needs a single process; give steps, epochs or FLOPs")
+
+
+def _copied(network: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
