@@ -25,7 +25,7 @@ Denoising = Literal["masked", "causal"]
 Loss = Literal["CE", "L1"]
 Style = Literal["linear", "mlp", "mlp-relu"]
 Sources = tuple[tuple[str, str], ...]
-"""Prefixes of field paths of ``ArmRecipes``, such as ``pretrain.optim``, and the source of the values below."""
+"""Prefixes of field paths of ``ArmRecipes``, such as ``pretrain.optim``, and the source of their values."""
 
 
 class RecipeKey(NamedTuple):

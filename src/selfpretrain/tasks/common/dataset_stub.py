@@ -1,7 +1,7 @@
 """The papers' data as far as a plan needs them: what sequences look like, and how many there are.
 
-Typed from the papers and the releases that they name. ``stubbed_data()`` puts them in place of data that are not
-prepared, so that the cost of an experiment is known before anything is downloaded, generated or written.
+Typed from the papers and the releases that they name. ``stubbed_data()`` puts them in place of data that are
+not prepared, so that the cost of an experiment is known before anything is downloaded, generated or written.
 Every sequence has the greatest length, so real texts cost less.
 """
 
