@@ -31,7 +31,7 @@ from speed import Table, put
 
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "trial.json", HERE.parent / "docs" / "trial.md"
-ARMS = ("scratch", "scratch, tied", "SPT")
+ARMS = ("scratch", "scratch (matched)", "SPT")
 LANGUAGES = {"en_US_f_Allison": "english", "fr_CA_f_June": "french", "it_IT_m_Carlo": "italian"}
 """Folders of recorded prompts, one speaker each, and what people would call them."""
 SECTIONS = ("python", "perl", "haskell", "rust", "games", "fonts", "net", "science", "sound", "gnu-r")

@@ -293,7 +293,7 @@ def test_measures_have_intervals_around_them(model):
 def test_compare_asks_the_question_of_this_project(tmp_path):
     model = SequenceClassifier(**TOY | {"runs": str(tmp_path)}).fit(X, y)
     rows = model.compare(seeds=2).to_rows()
-    assert {row["column"] for row in rows} == {"scratch", "scratch, tied", "SPT"}
+    assert {row["column"] for row in rows} == {"scratch", "scratch (matched)", "SPT"}
     assert len(rows) == 6
 
 

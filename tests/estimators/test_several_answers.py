@@ -231,7 +231,7 @@ def test_comparisons_have_simple_methods_beside_them(tmp_path):
     rows, (task,) = results.to_rows(), results.tasks
     control, treatment = (list(task.at("attention", column).values()) for column in ("scratch", "SPT"))
     assert over_examples(task, treatment, control) > 0  # predictions were kept, and give the scores again
-    assert {row["column"] for row in rows} == {"scratch", "scratch, tied", "SPT"}
+    assert {row["column"] for row in rows} == {"scratch", "scratch (matched)", "SPT"}
     assert all(row["score"] == row["test_micro F1"] for row in rows)
     told = baseline_scores(several.Several(target="positions"))
     assert told["logistic regression on the 4 positions on either side"] >= told["commonest class"]

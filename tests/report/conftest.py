@@ -14,7 +14,7 @@ from selfpretrain.report import paper_numbers
 from selfpretrain.report.paper_numbers import PaperNumber
 from selfpretrain.system.files import SEAL, sealed, write_json
 
-COLUMNS = ("scratch", "scratch, tied", "SPT")
+COLUMNS = ("scratch", "scratch (matched)", "SPT")
 PRETRAIN_STEPS, STEPS = 400, 600
 
 
@@ -192,7 +192,7 @@ def _record(scene: Scene, cells: list[dict[str, Any]]) -> dict[str, Any]:
         "task": task,
         "metric": metric,
         "baselines": scene.baselines,
-        "contrasts": [["SPT", "scratch, tied"], ["SPT", "scratch"]],
+        "contrasts": [["SPT", "scratch (matched)"], ["SPT", "scratch"]],
         "cells": cells,
         "notes": list(scene.notes),
     }
@@ -210,7 +210,7 @@ def _write_cell(runs: Path, scene: Scene, cell: dict[str, Any]) -> None:
         cost = _cost(width, 0.9e12, 21.4 + cell["seed"])
         scores_of_it = {"val": {"score": -1.3, "loss": 1.3}}
         _write_stage(runs / cell["stages"][0], "masked", scores_of_it, cost, PRETRAIN_STEPS)
-    flops, steps = (2.3e12, 1000) if cell["column"] == "scratch, tied" else (1.4e12, STEPS)
+    flops, steps = (2.3e12, 1000) if cell["column"] == "scratch (matched)" else (1.4e12, STEPS)
     folder = runs / cell["stages"][-1]
     test = {"val": {**scores, "score": scores["score"] + 0.01}, "test": scores}
     _write_stage(folder, "classify", test, _cost(width, flops, 31.2 + cell["seed"]), steps)

@@ -14,7 +14,7 @@ from selfpretrain.report.manifest import CellRecord, Metric, TaskCard, TaskRecor
 from selfpretrain.report.results import TaskResults
 from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
 
-ARMS = ("SPT", "scratch, tied")
+ARMS = ("SPT", "scratch (matched)")
 SETTINGS = ((2, 3), (2, 5), (3, 3), (3, 5), (5, 3), (8, 3))
 """Groups of test examples, and seeds."""
 DRAWS = 40

@@ -46,7 +46,7 @@ def test_what_a_contrast_means(train, test, said):
         {MATCHED: [0.7] * 3, SPT: [0.7 + train + i / 1000 for i in range(3)]},
     )
     ((model, contrast, ours, theirs, so),) = texts(generalization.contrasts(found))
-    assert (model, so) == ("a", said) and contrast == f"SPT {MINUS} scratch, tied"
+    assert (model, so) == ("a", said) and contrast == f"SPT {MINUS} scratch (matched)"
     assert ours.startswith("+" if train > 0 else MINUS) and theirs.startswith("+" if test > 0 else MINUS)
 
 

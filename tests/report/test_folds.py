@@ -13,7 +13,7 @@ from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
 from selfpretrain.report.statistics import example_half_width
 
 CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
-ARMS = ("SPT", "scratch, tied")
+ARMS = ("SPT", "scratch (matched)")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_interval_rests_on_the_groups_of_all_folds(tmp_path, right):
 
 def test_a_seed_counts_when_all_of_its_folds_have_finished(tmp_path, right):
     some = task(tmp_path, right, lost=[(0, 1, 2)])
-    assert list(some.at("s4d", "SPT")) == [0] and list(some.at("s4d", "scratch, tied")) == [0, 1]
+    assert list(some.at("s4d", "SPT")) == [0] and list(some.at("s4d", "scratch (matched)")) == [0, 1]
     assert some.missing == 1
 
 

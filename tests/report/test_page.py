@@ -150,7 +150,7 @@ def test_no_cell_is_broken_in_80_columns(small: Callable, edit: Callable, tasks:
         for cell in content["tasks"][0]["cells"]:
             cell["column"] = cell["column"].replace("SPT", "SPT, causal, of other data")
 
-    contrasts = [["SPT, causal, of other data", "scratch, tied"]]
+    contrasts = [["SPT, causal, of other data", "scratch (matched)"]]
     edit(folder / "study.json", lambda content: content["tasks"][0].update(contrasts=contrasts))
     edit(folder / "study.json", rename)
     found, shown = analysis(folder), io.StringIO()
@@ -196,7 +196,7 @@ def test_arms_of_equal_means_are_not_bold(make: Callable, scene: type) -> None:
                 (ours / name).write_bytes((theirs / name).read_bytes())
             content = (ours / "result.json").read_text().replace(theirs.name, ours.name)
             (ours / "result.json").write_text(content)
-    assert analysis(folder).tasks[0].best == {("s4d", "scratch, tied")}, "which is above the two"
+    assert analysis(folder).tasks[0].best == {("s4d", "scratch (matched)")}, "which is above the two"
 
 
 def test_a_p_value_has_a_column_where_there_is_one(small: Callable) -> None:
@@ -217,7 +217,7 @@ def test_a_kind_of_caveat_is_one_line(small: Callable, edit: Callable) -> None:
     ]
     assert lines == [
         "Still improving at the end of training: task 0: SPT (6 of 6 runs); task 1: scratch (6 of 6 runs), "
-        "scratch, tied (6 of 6), SPT (6 of 6). A larger budget may raise these scores."
+        "scratch (matched) (6 of 6), SPT (6 of 6). A larger budget may raise these scores."
     ]
 
 
@@ -246,7 +246,7 @@ def test_p_values_are_corrected_over_rows_and_tasks(whole: Path) -> None:
     table = tables.gains(found)
     every = [gain for task in found.tasks for gain in task.gains]
     assert table.headings[-2:] == ("sign-flip p", "Holm p") and len(table.rows) == len(every) == 8
-    for control in ("scratch", "scratch, tied"):
+    for control in ("scratch", "scratch (matched)"):
         at = [i for i, gain in enumerate(every) if gain.b[1] == control]
         assert [table.rows[i][-1].key for i in at] == holm([every[i].p for i in at])
 
@@ -256,7 +256,7 @@ def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:
     before = analysis(folder)
 
     def share(content: dict[str, Any]) -> None:
-        """Let scratch, tied end in the very stage of scratch."""
+        """Let scratch (matched) end in the very stage of scratch."""
         scratch, matched_stage, _ = content["tasks"][0]["cells"]
         matched_stage["stages"] = scratch["stages"]
 
@@ -276,15 +276,15 @@ def test_an_arm_that_a_task_does_not_have_is_not_missing(small: Callable, edit: 
 
     edit(folder / "study.json", drop)
     rows = {row[0]: row for row in texts(tables.costs(analysis(folder)))}
-    assert rows["scratch, tied"][2] == format.NONE
-    assert "FLOP" in rows["scratch, tied"][1] and "FLOP" in rows["SPT"][2]
+    assert rows["scratch (matched)"][2] == format.NONE
+    assert "FLOP" in rows["scratch (matched)"][1] and "FLOP" in rows["SPT"][2]
 
 
 def test_rows_are_ranked_over_tasks_or_seeds(small: Callable, tmp_path: Path) -> None:
     found = analysis(small(ROWS, tasks=3))
     ranks = ranking.rankings(found)
-    assert list(ranks) == ["SPT, over tasks", "scratch, tied, over tasks"]
-    assert ranks["scratch, tied, over tasks"].sorted == [("s4d", 1.0), ("attention", 2.0), ("lstm", 3.0)]
+    assert list(ranks) == ["SPT, over tasks", "scratch (matched), over tasks"]
+    assert ranks["scratch (matched), over tasks"].sorted == [("s4d", 1.0), ("attention", 2.0), ("lstm", 3.0)]
     one = replace(found, tasks=found.tasks[:1])
     assert [r.blocks for r in ranking.rankings(one).values()] == [3, 3]
     assert texts(ranking.ranks(ranks))[0][0] == "attention"
@@ -305,9 +305,9 @@ def test_lines_have_a_panel_per_group(small: Callable) -> None:
     assert all(panel.places == ("1 %", "10 %", "100 %") for panel in panels)
     assert panels[0].limits == panels[1].limits
     assert ranking.rankings(found) == {}, "settings of a model do not compete"
-    assert re.search(r"SPT against scratch, tied: \d", page.compose(found).outcomes[0])
+    assert re.search(r"SPT against scratch (matched): \d", page.compose(found).outcomes[0])
     words = "".join(ElementTree.fromstring(charts.lines(panels[0])).itertext())
-    assert all(word in words for word in ("1 %", "100 %", "scratch, tied", "test accuracy in %"))
+    assert all(word in words for word in ("1 %", "100 %", "scratch (matched)", "test accuracy in %"))
     assert "paper" not in words
 
 
@@ -344,7 +344,7 @@ def test_long_names_leave_room_for_the_figure(small: Callable, edit: Callable) -
     folder = small(rows, seeds=2)
 
     def rename(content: dict[str, Any]) -> None:
-        new = {"scratch, tied": "scratch, as long", "SPT": "SPT, other data", "scratch": "scratch"}
+        new = {"scratch (matched)": "scratch, as long", "SPT": "SPT, other data", "scratch": "scratch"}
         for cell in content["cells"]:
             cell["column"] = new[cell["column"]]
         content["contrasts"] = [[new[a], new[b]] for a, b in 2 * content["contrasts"]]
@@ -366,7 +366,7 @@ def test_index_lists_every_study(whole: Path, small: Callable) -> None:
     assert (
         "| [Amos et al. (2024), Table 8](toy-table-small/report.md) | Is it better? | small | 6 |" in lines[2]
     )
-    assert "SPT against scratch, tied:" in lines[2] and "[Amos et al., \\| Table 9](" in lines[3]
+    assert "SPT against scratch (matched):" in lines[2] and "[Amos et al., \\| Table 9](" in lines[3]
     assert "| measured |" in lines[3]
 
 

@@ -43,7 +43,7 @@ def test_several_tasks_are_counted(make: Callable, scene: type) -> None:
 
 
 def test_arms_are_explained_where_they_are(read: Callable) -> None:
-    assert [arm for arm, _ in summary.arms(read())] == ["scratch", "scratch, tied", "SPT"]
+    assert [arm for arm, _ in summary.arms(read())] == ["scratch", "scratch (matched)", "SPT"]
 
 
 def test_what_to_do_next(read: Callable) -> None:

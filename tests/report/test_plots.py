@@ -31,7 +31,7 @@ def read(folder: Path) -> Analysis:
 
 def test_contrasts_with_one_control_differ_in_colour_and_marker(make: Callable, scene: type) -> None:
     task = read(make(scene())).tasks[0]
-    contrasts = (("SPT", "scratch"), ("scratch, tied", "scratch"))
+    contrasts = (("SPT", "scratch"), ("scratch (matched)", "scratch"))
     record = replace(task.task.record, contrasts=contrasts)
     svg = style.gain_plot(replace(task, task=replace(task.task, record=record)))
     assert {colour for colour in style.COLOURS if colour in svg} == {style.COLOURS[1], style.COLOURS[2]}

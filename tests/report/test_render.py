@@ -31,7 +31,7 @@ VOID = {"meta", "link", "br"}
 
 def scenes(scene: type) -> dict:
     return {
-        "three": [scene(missing=frozenset({("s4d", "scratch, tied", 2)}))],
+        "three": [scene(missing=frozenset({("s4d", "scratch (matched)", 2)}))],
         "reals": [scene(
             kind="reals", seeds=6, rows={"attention": (0.40, 0.42, 0.55), "s4d": (0.70, 0.705, 0.71)},
             baselines={"ridge on means": 0.31},
@@ -201,7 +201,7 @@ def test_a_folder_that_cannot_be_written(make: Callable, scene: type) -> None:
 
 
 def test_nothing_finished_still_reports(make: Callable, scene: type) -> None:
-    columns = ("scratch", "scratch, tied", "SPT")
+    columns = ("scratch", "scratch (matched)", "SPT")
     gone = frozenset((row, column, 0) for row in ("attention", "s4d") for column in columns)
     text = write(make(scene(seeds=1, missing=gone)))["html"].read_text()
     assert "Nothing can be said yet" in text and "Learning curves" not in text

@@ -30,7 +30,7 @@ def alone(folder: Path) -> results.TaskResults:
 def test_a_whole_study(make: Callable, scene: type) -> None:
     study = alone(make(scene()))
     assert study.rows == ["attention", "s4d"]
-    assert study.columns == ["scratch", "scratch, tied", "SPT"]
+    assert study.columns == ["scratch", "scratch (matched)", "SPT"]
     assert (len(study.cells), study.missing) == (18, 0)
     cell = study.at("attention", "SPT")[1]
     assert [stage.objective for stage in cell.stages] == ["masked", "classify"]

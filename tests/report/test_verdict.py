@@ -21,7 +21,7 @@ from selfpretrain.report.tables import scores as score_table
 from selfpretrain.report.verdict import on_average, standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]
-MATCHED, SPT = "scratch, tied", "SPT"
+MATCHED, SPT = "scratch (matched)", "SPT"
 CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
 
 
@@ -87,7 +87,7 @@ def test_every_standing_has_its_words(gains: list[float], standing: Standing, ph
     said = verdict(found).gain
     assert found.headline[0].standing is standing
     assert phrase in said
-    assert "(scratch, tied)" in said and "as pretraining and finetuning together" in said
+    assert "(scratch (matched))" in said and "as pretraining and finetuning together" in said
     assert bool(re.search(r"(?<!nor )better for", said)) == (standing is Standing.BETTER)
     assert bool(re.search(r"(?<!nor )worse for", said)) == (standing is Standing.WORSE)
 
@@ -147,7 +147,7 @@ def test_ranking_that_changes() -> None:
     found = rows((0.7, 0.6), (0.5, 0.8))
     assert found.ranking and found.ranking.order is RowOrder.CHANGES
     assert verdict(found).ranking == (
-        "The ranking changes from scratch, tied to SPT: a falls from above b to below it."
+        "The ranking changes from scratch (matched) to SPT: a falls from above b to below it."
     )
 
 
@@ -155,7 +155,7 @@ def test_ranking_that_stays() -> None:
     found = rows((0.5, 0.6), (0.7, 0.8))
     assert (
         verdict(found).ranking
-        == "The ranking does not change: b and a, best first, in scratch, tied and in SPT."
+        == "The ranking does not change: b and a, best first, in scratch (matched) and in SPT."
     )
 
 
@@ -191,7 +191,7 @@ def test_one_row_has_no_ranking() -> None:
 def test_caveats_name_what_weakens_a_study() -> None:
     found = analysis(row("a", [0.5] * 3, [0.1, 0.11, 0.12]), stopped="budget")
     lines = " ".join(caveats([found]))
-    assert "scratch, tied (3 of 3" in lines
+    assert "scratch (matched) (3 of 3" in lines
     assert "3 seeds: too few for a test" in lines
     assert "the choice of test examples is not counted" in lines
 
@@ -279,9 +279,9 @@ def test_standings_count_and_name_a_few() -> None:
         scores |= row(name, [0.5] * 3, [-0.1, 0.1, 0.2])
     found = analysis(scores, simple=0.9)
     end = "; 5 of 5 not clearly above a simple baseline"
-    assert standings([found]) == f"SPT against scratch, tied: 1 better (a), 4 unclear{end}"
+    assert standings([found]) == f"SPT against scratch (matched): 1 better (a), 4 unclear{end}"
     assert standings([found, analysis(scores)]).startswith(
-        "SPT against scratch, tied: 2 better, 8 unclear; 5 of"
+        "SPT against scratch (matched): 2 better, 8 unclear; 5 of"
     )
 
 
@@ -298,7 +298,7 @@ def test_an_average_over_tasks_is_paired_by_seed() -> None:
     (found,) = both.overall
     assert found.values == pytest.approx((0.1, 0.1, 0.1))
     assert found.standing is Standing.BETTER
-    said = "On average over 2 tasks: SPT against scratch, tied, in points: +10.0 [+10.0, +10.0] (s4d)."
+    said = "On average over 2 tasks: SPT against scratch (matched), in points: +10.0 [+10.0, +10.0] (s4d)."
     assert on_average(both) == said
     assert [line[0].text for line in gain_table(both).rows] == ["toy", "toy", "average"]
 

@@ -249,7 +249,7 @@ def test_remembered_costs_find_what_has_finished(experiment, workspace, monkeypa
 
 
 def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
-    """Whatever stands in costs.json, it changes neither how long a stage trains nor its tied arm."""
+    """Whatever stands in costs.json, it changes neither how long a stage trains nor its matched arm."""
     workspace = Workspace(tmp_path / "runs", quiet=True)
     request = Request(comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", {}), "smoke")
     first = carry_out(request, workspace).to_rows()

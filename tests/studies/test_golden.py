@@ -28,7 +28,7 @@ LONG = {
     "lra-zoo",
     "ranking",
 }
-"""Of many tied arms, whose length has to be worked out."""
+"""Of many matched arms, whose length has to be worked out."""
 FOLDERS = {"spoken-digits": "fsdd", "image-patches": "cifar10_jpeg"}
 """Where data are that have to be fetched, by the task that needs them."""
 every_study = pytest.mark.parametrize(

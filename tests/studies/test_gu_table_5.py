@@ -61,6 +61,6 @@ def test_wavegan_has_the_printed_size_and_no_pretraining(tmp_path):
     with paper_data.stubbed(tmp_path / "nothing"):
         cells = list(find("studies", "gu-table-5").at("paper", 1).cells())
         (own, matched_stage) = (c for c in cells if c.row == "WaveGAN-D")
-        assert {own.column, matched_stage.column} == {"scratch", "scratch, tied"}
+        assert {own.column, matched_stage.column} == {"scratch", "scratch (matched)"}
         count = sum(p.numel() for p in build_network(own.recipe).parameters())
     assert count == pytest.approx(26.3e6, rel=0.01)

@@ -62,7 +62,7 @@ def test_one_s_own_proposes_its_own(signal, rate):
     (arms,) = study.arms
     assert arms.pretrain.objective == Odd(rate)
     assert isinstance(arms.pretrain.objective, Denoise)
-    assert {cell.column for cell in study.cells()} == {"scratch", "scratch, tied", "SPT"}
+    assert {cell.column for cell in study.cells()} == {"scratch", "scratch (matched)", "SPT"}
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_every_study_of_the_paper_scale_is_counted():
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_all_cells_are_built(name):
-    """They can be planned, each once; and what is tied costs as much as what it is tied to."""
+    """They can be planned, each once; and what is matched costs as much as what it is matched to."""
     cells = planned(name)
     assert len(cells) == CELLS[name]
     for (label, task, row, column), made in cells.items():

@@ -70,6 +70,6 @@ def test_at_the_papers_scale_it_has_the_first_row_s_network(tmp_path):
 def test_what_cannot_be_pretrained_has_the_arms_from_scratch():
     after = table("coser-table-1", (WaveGAN(),))
     columns = {column for _, _, row, column in after if row == "wavegan"}
-    assert columns == {"scratch", "scratch, tied"}
+    assert columns == {"scratch", "scratch (matched)"}
     with pytest.raises(pydantic.ValidationError, match="answers once per sequence"):
         table("amos-table-8", (WaveGAN(),))

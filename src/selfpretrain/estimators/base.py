@@ -76,7 +76,7 @@ class SequenceEstimator(EstimatorSettings):
     def compare(
         self, X: Any = None, y: Any = None, *, groups: Any = None, seeds: int = 3
     ) -> ExperimentResults:
-        """Scratch, compute-tied scratch and self-pretraining on these data, each with so many seeds.
+        """Scratch, compute-matched scratch and self-pretraining on these data, each with so many seeds.
 
         Args:
             X: None: the data of the last fit. Of the labelled examples 15 % are held out for the test.

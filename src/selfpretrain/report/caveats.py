@@ -10,7 +10,7 @@ from . import format
 from .analysis import TaskAnalysis
 
 SLACK = 0.05
-"""Relative difference of compute up to which two arms count as tied."""
+"""Relative difference of compute up to which two arms count as matched."""
 ENOUGH_GROUPS = 5
 """Groups in the test split from which on a score says something about others."""
 ENOUGH_SEEDS = 6
@@ -101,13 +101,15 @@ def _leaks(analysis: TaskAnalysis) -> Iterator[Caveat]:
 def _untied(analysis: TaskAnalysis) -> Iterator[Caveat]:
     task = analysis.task
     treatment, control = task.headline
-    if "tied" not in control:
+    if "matched" not in control:
         return
     ratios = {row: _ratio(analysis, row, treatment, control) for row in task.rows}
     off = {row: ratio for row, ratio in ratios.items() if ratio is not None and abs(ratio - 1) > SLACK}
     if off:
         found = format.listing([f"{row} {ratio:.2f}" for row, ratio in off.items()])
-        yield Caveat(f"Compute is not quite tied; FLOPs of {control} relative to {treatment}: ", found, ".")
+        yield Caveat(
+            f"Compute is not quite matched; FLOPs of {control} relative to {treatment}: ", found, "."
+        )
 
 
 def _ratio(analysis: TaskAnalysis, row: str, treatment: str, control: str) -> float | None:

@@ -10,7 +10,7 @@ from .verdict import best_baseline
 
 ARMS = {
     "scratch": "The network learns from the labels alone, starting from random numbers.",
-    "scratch, tied": "The same, for as long as pretraining and finetuning take together: a fair control.",
+    "scratch (matched)": "The same, for as long as pretraining and finetuning take together: a fair control.",
     "SPT": "Self-pretraining: the network first guesses hidden or coming parts of the same sequences, "
     "without labels, and then learns the labels.",
 }
@@ -76,7 +76,7 @@ def _effect(task: TaskAnalysis, gain: Difference) -> str:
     ours, theirs = (format.score(task.metric, task.means[place].mean) for place in (gain.a, gain.b))
     unit = f" {task.metric.unit}".rstrip()
     scores = f"{ours}{unit} with it, {theirs}{unit} without, for equal effort"
-    if "tied" not in gain.b[1]:
+    if "matched" not in gain.b[1]:
         scores = scores.removesuffix(", for equal effort")
     return f"{HELPED[gain.standing]} {gain.a[0]} ({scores})"
 

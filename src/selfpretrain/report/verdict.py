@@ -12,7 +12,7 @@ from .stage_results import CellResult
 
 GLOSS = {
     "scratch": "training from scratch with the same finetuning budget",
-    "scratch, tied": "training from scratch for as long as pretraining and finetuning together",
+    "scratch (matched)": "training from scratch for as long as pretraining and finetuning together",
 }
 """What the columns of the comparison are, in words."""
 

@@ -3,13 +3,13 @@
 Source: Amos et al. (2024), Table 1 and Figure 1.
 
 Protocol: one Transformer per task; from scratch with the budget of finetuning, from scratch with the compute
-of pretraining and finetuning together (tied), and self-pretrained with the masked and with the causal
+of pretraining and finetuning together (matched), and self-pretrained with the masked and with the causal
 objective. The causal arm's network is causal in both of its stages.
 
 Expected: about 30 points over the scratch numbers quoted there, masked and causal alike.
 
-What differs: the paper quotes its scratch numbers from Tay et al. (2021) and has no tied arm; here all arms
-are run alike, with validation apart from test. A further arm, as long as the tied one, has labels and masked
+What differs: the paper quotes its scratch numbers from Tay et al. (2021) and has no matched arm; here all arms
+are run alike, with validation apart from test. A further arm, as long as the matched one, has labels and masked
 denoising at once: Miralles-González et al. (2025), arXiv 2501.14850, reach such scores without pretraining,
 by training techniques against little data (rotary positions among them), and a fair comparison lets scratch
 have the signal of the inputs.
@@ -29,7 +29,7 @@ from .recipes.arms import MATCHED, SCRATCH, SPT, at_once, usual_arms
 from .recipes.printed import Denoising
 
 MASKED, CAUSAL = "SPT, masked", "SPT, causal"
-JOINT = "scratch, tied, denoising at once"
+JOINT = "scratch (matched), denoising at once"
 DIRECTIONS: tuple[Denoising, Denoising] = ("masked", "causal")
 PRINTED = {SCRATCH: "Transformer", MASKED: "Transformers + Masked SPT", CAUSAL: "Transformers + Causal SPT"}
 

@@ -39,7 +39,7 @@ ONCE = "answers once per sequence, so that no position can be asked for; there i
 
 @spec
 class Compare(Study):
-    """Scratch, compute-tied scratch and SPT for every architecture and seed."""
+    """Scratch, compute-matched scratch and SPT for every architecture and seed."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     space = SearchSpace(lr=(1e-3, 2e-3, 4e-3), batch=(), weight_decay=(0.0, 0.1), dropout=(0.0, 0.1))

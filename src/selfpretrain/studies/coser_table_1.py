@@ -3,7 +3,7 @@
 Source: Coser & Orvieto (2025), Table 1, which repeats Amos et al. (2024), Table 1.
 
 Protocol: the Transformer of the small sizes; from scratch with the budget of finetuning, and self-pretrained
-with the masked objective. The tied arm is ours.
+with the masked objective. The matched arm is ours.
 
 Expected: 11 to 24 points over scratch.
 

@@ -29,7 +29,7 @@ from .common.measures import Points, append, mean_score, panel
 from .common.table_study import PATHFINDER, PATHX, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT, lengthened, usual_arms
 
-LITTLE, MUCH, MUCH_TIED = "SPT, a third", "SPT, three times", "scratch, tied to three times"
+LITTLE, MUCH, MUCH_MATCHED = "SPT, a third", "SPT, three times", "scratch (matched to three times)"
 SIZES = (8, 12, 16)
 
 
@@ -37,7 +37,7 @@ SIZES = (8, 12, 16)
 class Growth(TableStudy):
     """Five arms per length."""
 
-    contrasts = ((SPT, MATCHED), (MUCH, MUCH_TIED), (SPT, LITTLE), (MUCH, SPT))
+    contrasts = ((SPT, MATCHED), (MUCH, MUCH_MATCHED), (SPT, LITTLE), (MUCH, SPT))
     figure = "bars"
     tasks = (PATHFINDER, PATHX)
     architectures = (
@@ -55,7 +55,7 @@ class Growth(TableStudy):
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """The usual arms, and those with a third of the pretraining and with three times as much."""
         arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
-        for times, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_TIED, SPT: MUCH})):
+        for times, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_MATCHED, SPT: MUCH})):
             others = usual_arms(task, replace(arms, pretrain=lengthened(arms.pretrain, times)))
             made |= {name: others[arm] for arm, name in names.items() if arm in others}
         return made

@@ -261,7 +261,7 @@ def test_simple_methods_are_scored():
         ((99, 99, "boosting", 0.7), "begin with boosting (0.700), and compare networks with 5 seeds"),
         (
             (100, 0, "boosting", 0.7),
-            "begin with boosting (0.700), then compare SPT with tied scratch: it leaves room",
+            "begin with boosting (0.700), then compare SPT with matched scratch: it leaves room",
         ),
     ],
 )

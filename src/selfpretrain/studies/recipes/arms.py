@@ -16,7 +16,7 @@ from ...training import cost
 from ...training.model import Model
 from ...training.recipe import Budget, Recipe, Stage
 
-SCRATCH, MATCHED, SPT = "scratch", "scratch, tied", "SPT"
+SCRATCH, MATCHED, SPT = "scratch", "scratch (matched)", "SPT"
 """The columns of the usual arms."""
 
 
@@ -28,7 +28,7 @@ class ArmRecipes:
     pretrain: Stage
     finetune: Stage
     scratch_model: Model  # of both arms from scratch; the same up to dropout
-    scratch: Stage  # of the arm without compensation; the tied arm's budget follows from the cost of SPT
+    scratch: Stage  # of the arm without compensation; the matched arm's budget follows from the cost of SPT
 
     def amended(self, path: str, text: str) -> "ArmRecipes":
         """The same with one setting changed; ``model``, ``mixer`` and ``stage`` mean those of all arms.
@@ -71,7 +71,7 @@ def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
         before = replace(before, objective=arms.finetune.objective)
     spt = Recipe(task, arms.model, (before, arms.finetune))
     if any(stage.budget.seconds for stage in spt.stages):
-        raise SpecError("compute cannot be tied to a budget in seconds; give steps, epochs or FLOPs")
+        raise SpecError("compute cannot be matched to a budget in seconds; give steps, epochs or FLOPs")
     evals = arms.pretrain.evals + arms.finetune.evals
     hours = [stage.budget.hours for stage in spt.stages]
     limit = None if None in hours else sum(each or 0.0 for each in hours)
@@ -130,7 +130,7 @@ def started(start: Literal["independent", "identical"]) -> Callable[[ArmRecipes]
 
 
 def at_once(arms: ArmRecipes) -> ArmRecipes:
-    """Scratch with the loss of denoising beside that of the labels; it is tied to the same compute."""
+    """Scratch with the loss of denoising beside that of the labels; it is matched to the same compute."""
     denoise = arms.pretrain.objective
     assert isinstance(denoise, Denoise), "pretraining denoises"
     return replace(arms, scratch=replace(arms.scratch, objective=Joint(arms.scratch.objective, denoise)))

@@ -288,7 +288,7 @@ def advice(labelled: int, unlabelled: int, method: str, score: float) -> str:
         few = f"{labelled:,} labelled sequences are so few that a network's score may hang on its seed"
         return f"begin with {method} ({score:.3f}), and compare networks with 5 seeds or more: {few}"
     room = "it leaves room, but with every sequence labelled SPT gained nothing for certain on real data sets"
-    return f"begin with {method} ({score:.3f}), then compare SPT with tied scratch: {room}"
+    return f"begin with {method} ({score:.3f}), then compare SPT with matched scratch: {room}"
 
 
 def _share(what: str, count: int, splits: Splits, text: str, most: float) -> Finding:
