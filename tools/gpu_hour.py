@@ -297,7 +297,7 @@ def cells(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
 
 
 def trained(plan: Plan, task: str, mixer: str) -> Result:
-    """Scratch (matched) and SPT with a short budget in epochs; the stages stay in the folder, and go on there."""
+    """Run scratch (matched) and SPT with a short budget in epochs; the stages stay in the folder."""
     workspace = Workspace(plan.folder / "runs", plan.device, quiet=True)
     epochs = {"pretrain": 2, "finetune": 4, "scratch": 4}
     settings: Result = {f"{arm}.budget.epochs": n for arm, n in epochs.items()} | {"stage.evals": 4}

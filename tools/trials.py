@@ -2,8 +2,8 @@
 
     python tools/trials.py trials.txt docs/miniatures.tsv [--runs FOLDER] [--data-root FOLDER]
 
-A line of the first file names a task, a mixer, an arm (scratch (matched), spt, or pretrain, which is its first
-stage alone), and settings as ``spt compare -s`` takes them; ``objective=causal``, ``seed=1001`` and
+A line of the first file names a task, a mixer, an arm (scratch, matched, spt, or pretrain, which is its
+first stage alone), and settings as ``spt compare -s`` takes them; ``objective=causal``, ``seed=1001`` and
 ``start=0.5,0.1`` (the spread of the first vectors of symbols and of positions) are settings, too:
 
     paths attention spt objective=masked task.size=10 model.depth=3 pretrain.budget.steps=2000

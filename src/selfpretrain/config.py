@@ -11,36 +11,6 @@ from pydantic import Field
 
 from .errors import SpecError, UnknownName, nearest
 
-IDS = {
-    f"selfpretrain.{now}": f"selfpretrain.{always}"
-    for now, always in {
-        "training.model:Model": "model:Model",
-        "training.optim:Optim": "optim:Optim",
-        "training.recipe:Budget": "recipe:Budget",
-        "training.recipe:Stage": "recipe:Stage",
-        "training.recipe:Recipe": "recipe:Recipe",
-        "training.transfer:Transfer": "transfer:Transfer",
-        "training.transfer:Moved": "transfer:Moved",
-        "tasks.imported:Imported": "tasks.own:Own",
-    }.items()
-}
-"""Where classes are now, and what they are called for good: a fingerprint does not know a file.
-
-A shelf's file is the name of what it offers, so shelves need no entry."""
-MOVED = {always: now for now, always in IDS.items()}
-
-LATER = {
-    "selfpretrain.optim:Optim": {"warmup_steps", "wait_epochs"},
-    "selfpretrain.recipe:Budget": {"hours"},
-    "selfpretrain.mixers.s4:S4": {"lr_C"},
-    "selfpretrain.recipe:Stage": {"criterion", "precision", "compile", "accumulate", "recompute"},
-    "selfpretrain.objectives.classify:Classify": {"weights", "smoothing"},
-    "selfpretrain.tasks.text:Text": {"selection"},
-}
-"""Fields that came later, by class: where they have their default, what was trained before is the same.
-
-A description leaves them out there, so that its fingerprint is the one of before."""
-
 BESIDE = ("is", "format")
 """What a description says besides fields: the class, and how its file is written."""
 
@@ -120,9 +90,8 @@ def _read(text: str) -> Any:
 
 
 def id_of(kind: type) -> str:
-    """What recipes and fingerprints call a class: ``module:Class``, wherever its file is moved later."""
-    now = f"{kind.__module__}:{kind.__qualname__}"
-    return IDS.get(now, now)
+    """Return what recipes and fingerprints call a class: ``module:Class``."""
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def is_ours(module: str) -> bool:
@@ -142,10 +111,8 @@ def to_dict(thing: Any) -> Any:
 def _fields(thing: Any) -> dict[str, Any]:
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
         raise TypeError(f"{thing!r} has no form in JSON")
-    name = id_of(type(thing))
-    values = ((field, getattr(thing, field.name)) for field in dataclasses.fields(thing))
-    late = LATER.get(name, ())
-    return {"is": name} | {f.name: x for f, x in values if f.name not in late or x != f.default}
+    values = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+    return {"is": id_of(type(thing))} | values
 
 
 def from_dict(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
@@ -179,7 +146,7 @@ def demand_trust(name: str, trusted: tuple[str, ...]) -> None:
 
 
 def _kind(name: str, trusted: tuple[str, ...]) -> type:
-    module, _, attribute = MOVED.get(name, name).partition(":")
+    module, _, attribute = name.partition(":")
     demand_trust(module, trusted)
     try:
         kind = getattr(importlib.import_module(module), attribute)

@@ -1,8 +1,8 @@
 """Datasets of sequences in memory, and padded batches of them.
 
-A task describes its sequences (``SequenceSpec``) and loads a split (``SequenceDataset``). Training draws padded
-batches (``Batch``) in an order that is a pure function of seed and step, so that it can be interrupted anywhere
-and resumed exactly.
+A task describes its sequences (``SequenceSpec``) and loads a split (``SequenceDataset``). Training draws
+padded batches (``Batch``) in an order that is a pure function of seed and step, so that it can be interrupted
+anywhere and resumed exactly.
 """
 
 import hashlib

@@ -8,9 +8,9 @@ together.
 
 Expected: small gains on all the data, up to 30 % on the smallest part.
 
-What differs: the matched arm is ours. From scratch on text the paper takes the better of two learning rates on
-validation: `--tune` does. At the small scale S4D stands in for S4, beside a Transformer; text is pretrained
-causally there, and the smallest part holds 100 sequences.
+What differs: the matched arm is ours. From scratch on text the paper takes the better of two learning rates
+on validation: `--tune` does. At the small scale S4D stands in for S4, beside a Transformer; text is
+pretrained causally there, and the smallest part holds 100 sequences.
 """
 
 from collections.abc import Callable, Iterator

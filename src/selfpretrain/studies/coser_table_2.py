@@ -8,8 +8,8 @@ finetuning; from scratch with the compute of the longest of them (matched).
 Expected: ten epochs give nearly all of the gain on ListOps and CIFAR-10; on Pathfinder most comes after
 100.
 
-What differs: the paper has neither a matched arm nor text; for a single epoch it shortened the warm-up, and does
-not say to what: here, to a tenth. At the small scale text is pretrained with either
+What differs: the paper has neither a matched arm nor text; for a single epoch it shortened the warm-up, and
+does not say to what: here, to a tenth. At the small scale text is pretrained with either
 objective, the causal one with a causal network in both stages; images with the masked objective.
 """
 

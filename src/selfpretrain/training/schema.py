@@ -12,7 +12,7 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from .. import registry
-from ..config import LATER, id_of
+from ..config import id_of
 from ..mixers.base import Mixer
 from ..objectives.base import Objective
 from ..objectives.common.joint import Joint
@@ -83,7 +83,7 @@ def _spec(kind: Any, definitions: dict[str, Schema]) -> Schema:
     needed = [f.name for f in fields if f.default is missing and f.default_factory is missing]
     properties = {field.name: _of(hints[field.name], definitions) for field in fields}
     made["properties"] = {"is": {"const": name}} | properties
-    made["required"] = ["is", *(field for field in needed if field not in LATER.get(name, ()))]
+    made["required"] = ["is", *needed]
     if kind.__doc__:
         made["description"] = kind.__doc__.strip().splitlines()[0]
     return reference
