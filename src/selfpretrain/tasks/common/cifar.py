@@ -83,8 +83,8 @@ def parquet(folder: Path, column: str, size: int = 1000) -> Iterator[ImageBlock]
         for file in files:
             try:
                 for rows in pq.ParquetFile(file).iter_batches(size, columns=[column, "label"]):
-                    images = rows[column].to_pylist()
-                    encoded = [image["bytes"] if isinstance(image, dict) else image for image in images]
+                    cells = rows[column].to_pylist()
+                    encoded = [cell["bytes"] if isinstance(cell, dict) else cell for cell in cells]
                     yield ImageBlock(images.decode(encoded), rows["label"].to_numpy(), part == "test")
             except (pa.ArrowException, KeyError, OSError, TypeError, ValueError) as error:
                 raise DataError(f"{file} does not hold images and labels: {error}") from error
