@@ -20,10 +20,8 @@ MOST_FLOORS = 10
 SPEAKS = ("cli", "report")  # where printing is the purpose
 READS_TEST = ("evaluate.py", "baselines.py")
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
-ABOVE_A_SHELF = ("_running",)  # carries studies out: of the room, not of the shelf
-READS_PICKLES = (
-    "_unpickle.py",
-)  # CIFAR-10 is published so; this one builds arrays of bytes and nothing else
+
+READS_PICKLES = ("unpickle.py",)  # CIFAR-10 is published so; this one builds arrays of bytes and nothing else
 PICKLING = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "shelve"}
 
 Rule = Callable[[ast.Module, Path], Iterator[str]]
@@ -137,8 +135,7 @@ def shelf_files_do_not_know_each_other(tree: ast.Module, path: Path) -> Iterator
             continue
         folders = {folder.name for folder in path.parent.iterdir() if folder.is_dir()}
         shared = {name for name in near if name == "base" or name[0] == "_" or name.split(".")[0] in folders}
-        above = path.stem in ABOVE_A_SHELF
-        wrong = [name for name in near if name in ABOVE_A_SHELF or (not above and name not in shared)]
+        wrong = [name for name in near if name not in shared]
         yield from (f"imports its neighbour {name}" for name in wrong)
 
 

@@ -167,7 +167,7 @@ def test_loss_reaches_every_trained_parameter(objective, task):
     targets = objective.make_targets(data.batch(torch.arange(16)), task.form, generator("test"))
     objective.loss(answers(net, targets), targets, task.form).backward()
     missing = {n for n, p in net.named_parameters() if p.grad is None}
-    assert missing <= (set() if objective.hides else {"embed.hole"})
+    assert missing <= (set() if objective.hides else {"embed.mask_token"})
 
 
 @every_objective

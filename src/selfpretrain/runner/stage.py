@@ -180,7 +180,7 @@ def _network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Moved | Non
         moved = move(weights, network, recipe.last.transfer)
     freeze(network, recipe.last.freeze)
     if not recipe.last.objective.hides:
-        freeze(network, ("embed.hole",))
+        freeze(network, ("embed.mask_token",))
     return network.to(workspace.device), moved
 
 
