@@ -83,7 +83,7 @@ _WHERE = {
     "run": "runner.stage:run",
     "study": "studies._running:study",
 }
-"""Where each public name is defined; modules are imported on first use, so that importing the package is fast."""
+"""Where each public name is defined; modules are imported on first use, which keeps the import fast."""
 
 
 def __getattr__(name: str) -> Any:

@@ -100,7 +100,7 @@ def is_ours(module: str) -> bool:
 
 
 def to_dict(thing: Any) -> Any:
-    """Return a recipe, or part of one, as plain JSON values; ``"is"`` holds the id of a spec's class (``id_of``).
+    """Return a recipe, or part of one, as plain JSON values; ``"is"`` holds the id of a spec's class.
 
     Raises:
         TypeError: if a value cannot be represented in JSON.

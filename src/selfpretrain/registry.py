@@ -34,7 +34,7 @@ OWN = {"tasks": "imported"}
 def names(shelf: str) -> list[str]:
     """Return the sorted names on a shelf, e.g. ``names("mixers")``.
 
-    ``base.py`` and files that start with ``_`` are skipped. The file ``image_jpeg.py`` is named ``image-jpeg``.
+    ``base.py`` and files that start with ``_`` are skipped; ``image_jpeg.py`` is named ``image-jpeg``.
     """
     package = importlib.import_module(module_of(shelf))
     found = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg)
@@ -90,14 +90,14 @@ def resolve(shelf: str, thing: Any) -> Any:
 
 
 def first_line(thing: object) -> str:
-    """Return the first docstring line of the module that defines an object; outside of shelves, of its class."""
+    """Return the first docstring line of an object's module; outside of shelves, that of its class."""
     kind = thing if isinstance(thing, type) else type(thing)
     text = sys.modules[kind.__module__].__doc__ or kind.__doc__ or name_of(kind)
     return text.strip().splitlines()[0]
 
 
 def name_of(thing: object) -> str:
-    """Return the short name of a spec or class: its file's name on a shelf, else its class name in lower case."""
+    """Return the short name of a spec or class: its file's name on a shelf, else its class in lower case."""
     kind = thing if isinstance(thing, type) else type(thing)
     if kind is not thing and isinstance(given := getattr(thing, "name", None), str) and given:
         return given
