@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def set_data_root(folder: Path | None) -> Path | None:
-    """Prepend a folder to the data folders of this process and its children; the others are still searched."""
+    """Prepend a folder to the data folders of this process and its children; others are still searched."""
     if folder is not None:
         from ..data import paths
 
