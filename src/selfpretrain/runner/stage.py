@@ -179,7 +179,7 @@ def _network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Moved | Non
         weights, _ = folder.load(WEIGHTS, folder.read("result.json").get("weights", ""))
         moved = move(weights, network, recipe.last.transfer)
     freeze(network, recipe.last.freeze)
-    if not recipe.last.objective.hides:  # without masking, the mask token gets no gradient
+    if not recipe.last.objective.hides:
         freeze(network, ("embed.hole",))
     return network.to(workspace.device), moved
 
