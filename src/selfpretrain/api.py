@@ -73,12 +73,12 @@ def compare(
     """Compare training from scratch with self-pretraining for each architecture.
 
     Args:
-        task: name, task or tuple of them; None: ``paths`` with a budget of minutes, ``recipes.defaults.DEMO``
-        mixers: names or mixers
-        objective: name of the pretraining objective; None: the one that suits the task
-        seeds: number of repetitions; seeds 0 to n - 1 are run
-        settings: settings to change, by path
-        workspace: where to run; None: the folder ``runs`` with one worker
+        task: name, task, or tuple of them; None: ``paths`` with a budget of minutes (``defaults.DEMO``).
+        mixers: names or mixers.
+        objective: name of the pretraining objective; None: the one that suits the task.
+        seeds: number of repetitions; seeds 0 to n - 1 are run.
+        settings: settings to change, by path.
+        workspace: where to run; None: the folder ``runs`` with one worker.
 
     Raises:
         SpecError: if a name is unknown or a setting is invalid.

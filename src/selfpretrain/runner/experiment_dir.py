@@ -108,7 +108,7 @@ class ExperimentFolder:
         return self.archive.keep(self.stages().values(), measures)
 
     def plan(self, notes: Iterable[str] = ()) -> None:
-        """Write the planned cells, so that reports can be made at any time; remove temporary files."""
+        """Write the planned cells, so that reports can be made at any time; sweep abandoned files."""
         for folder in (self.workspace.runs, *(self.workspace.runs / name for name in SWEPT), self.path):
             if folder.is_dir():
                 with explained(folder):
@@ -128,7 +128,7 @@ class ExperimentFolder:
 
     @property
     def current(self) -> bool:
-        """Whether every cell has finished, and the report is of exactly these results."""
+        """Whether every cell has finished, and the report was made from exactly these results."""
         if not self.folder.has(STUDY) or page.altered(self.path):
             return False
         record = results.read_record(self.path)

@@ -1,4 +1,4 @@
-"""Learning curves and final scores for Weights & Biases; offline by default, in ``wandb`` of --runs."""
+"""Learning curves and final scores for Weights & Biases; offline unless WANDB_MODE says otherwise."""
 
 import os
 from typing import Any
@@ -7,7 +7,7 @@ from .base import RunTracker
 
 
 class WandB(RunTracker):
-    """One run per stage, with the fingerprint as its id; offline unless WANDB_MODE says otherwise."""
+    """One run per stage, with the fingerprint as its id, in ``wandb`` of the runs folder if offline."""
 
     library = "wandb"
 
