@@ -7,12 +7,12 @@ Begin with ``compare``, which does what ``spt compare`` does and returns its res
     results = spt.compare("digits", mixers=("attention", "s4d"), seeds=3)
     rows = results.to_rows()  # one dict per run: for pandas.DataFrame(rows), or a CSV
 
-``study`` runs a table or figure of the papers. ``import_data`` takes in files of your own (``ImportOptions``
-says how to read them), ``import_arrays`` arrays, and ``load_task`` finds a task by its name. ``Recipe``,
-``Stage``, ``Model``, ``Budget`` and ``Optim`` say what one training is, and ``run`` carries it out in a
-``Workspace``. ``read_results`` opens what an earlier comparison or study left, as ``ExperimentResults``.
-``SequenceClassifier``, ``SequenceRegressor``, ``MultilabelClassifier``, ``PositionClassifier`` and
-``SequencePretrainer`` are models to use, with the conventions of scikit-learn.
+``study`` reproduces a table or figure of the papers. ``import_data`` imports your own files
+(``ImportOptions`` controls how they are read), ``import_arrays`` imports arrays, and ``load_task`` finds a
+task by name. ``Recipe``, ``Stage``, ``Model``, ``Budget`` and ``Optim`` describe a training run, and ``run``
+executes it in a ``Workspace``. ``read_results`` loads the results of an earlier comparison or study as
+``ExperimentResults``. ``SequenceClassifier``, ``SequenceRegressor``, ``MultilabelClassifier``,
+``PositionClassifier`` and ``SequencePretrainer`` are estimators that follow the conventions of scikit-learn.
 """
 
 import importlib
@@ -83,7 +83,7 @@ _WHERE = {
     "run": "runner.stage:run",
     "study": "studies._running:study",
 }
-"""Where the names stand: torch is imported when one of them is used, not before."""
+"""Where each public name is defined; modules are imported on first use, which keeps the import fast."""
 
 
 def __getattr__(name: str) -> Any:

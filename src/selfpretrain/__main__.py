@@ -1,4 +1,4 @@
-"""``python -m selfpretrain`` is ``spt``; torchrun needs it so."""
+"""Entry point of ``python -m selfpretrain``, the same as ``spt``; torchrun needs a module to launch."""
 
 from .cli.main import main
 

@@ -1,4 +1,4 @@
-"""Comparisons and studies, carried out: the functions behind ``spt compare`` and ``spt study``."""
+"""Python API of ``spt compare`` and ``spt study``: plan, run and forecast comparisons and studies."""
 
 import hashlib
 import json
@@ -31,33 +31,33 @@ from .training.run_dir import RunDir
 from .training.step import default_precision
 
 SHARES = "time-limits.json"
-"""Of a folder of runs: how much of their training comparisons may do, by what they are and how long."""
+"""File in the runs folder: the share of the full training budget, by comparison and time limit."""
 SAFE = 0.8
-"""Share of a time limit that training may take; the rest is for validating and testing."""
+"""Share of a time limit that training may use; the rest is for validation and testing."""
 Comparison = Compare | CompareOverTasks
 Settings = Mapping[str, Any]
-"""Settings by their paths and new values, e.g. ``{"task.train": 500, "pretrain.optim.lr": 3e-3}``."""
+"""Settings by path, e.g. ``{"task.train": 500, "pretrain.optim.lr": 3e-3}``."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A study, at a scale, and how it is to be carried out."""
+    """A study at a scale, and the options of its run."""
 
     study: Study
     scale: Scale = "small"
-    first_seed: int = 0  # seeds are counted from here on
-    only: str | None = None  # ROW/COLUMN to run alone, see ``Experiment.chosen``
-    tune: bool = False  # first choose every cell's settings on validation
-    results: Path | None = None  # kept results, read first and written last; None: those that ship, read only
-    fresh: bool = False  # use no kept results
+    first_seed: int = 0  # seeds are counted from this one
+    only: str | None = None  # run only this ROW/COLUMN, see ``Experiment.chosen``
+    tune: bool = False  # first tune the hyperparameters of every cell on validation
+    results: Path | None = None  # folder of kept results, read and updated; None: the shipped ones, read-only
+    fresh: bool = False  # ignore kept results and train everything
 
     def experiment(self) -> Experiment:
-        """What the runner carries out, but for tuning."""
+        """Return the experiment to run, before tuning."""
         return self.study.experiment(self.scale, self.first_seed)
 
     @property
     def kept(self) -> Path | None:
-        """The folder of kept results, for studies that have any."""
+        """Folder of kept results; None for studies that keep none."""
         return (self.results or SHIPPED) if self.study.lasting else None
 
 
@@ -70,13 +70,19 @@ def compare(
     settings: Settings | None = None,
     workspace: Workspace | None = None,
 ) -> ExperimentResults:
-    """Compare training from scratch with self-pretraining, architecture by architecture.
+    """Compare training from scratch with self-pretraining for each architecture.
 
-    Without a task it is the demonstration: ``paths`` with a budget of minutes (``recipes.defaults.DEMO``).
+    Args:
+        task: name, task, or tuple of them; None: ``paths`` with a budget of minutes (``defaults.DEMO``).
+        mixers: names or mixers.
+        objective: name of the pretraining objective; None: the one that suits the task.
+        seeds: number of repetitions; seeds 0 to n - 1 are run.
+        settings: settings to change, by path.
+        workspace: where to run; None: the folder ``runs`` with one worker.
 
     Raises:
-        SpecError: if a name is not known, or a setting does not fit.
-        SelfPretrainError: if a stage failed; what was finished stays, and the same call goes on.
+        SpecError: if a name is unknown or a setting is invalid.
+        SelfPretrainError: if a stage failed; finished stages are kept, and the same call resumes.
     """
     workspace = workspace or _usual_workspace()
     settings = settled(settings or {}, workspace)
@@ -86,25 +92,28 @@ def compare(
 def study(
     name: str, seeds: int = 3, scale: Scale = "small", workspace: Workspace | None = None, fresh: bool = False
 ) -> ExperimentResults:
-    """Run a study of the shelf, or take what was measured before, and make its report.
+    """Run a registered study, or reuse its kept results, and write its report.
+
+    Args:
+        fresh: ignore kept results and train everything.
 
     Raises:
         SpecError: if there is no such study, or no recipe at that scale.
-        SelfPretrainError: if a stage failed; what was finished stays, and the same call goes on.
+        SelfPretrainError: if a stage failed; finished stages are kept, and the same call resumes.
     """
     workspace = workspace or _usual_workspace()
     return carry_out(Request(asked(name, scale, seeds, workspace), scale, fresh=fresh), workspace)
 
 
 def settled(settings: Settings, workspace: Workspace) -> Settings:
-    """Settings of a comparison, with the usual precision on this device unless they say one."""
+    """Return the settings of a comparison, with the default precision of the device unless they set one."""
     return {"stage.precision": default_precision(workspace.device)} | dict(settings)
 
 
 def asked(name: str, scale: Scale, seeds: int, workspace: Workspace) -> Study:
-    """A study of the shelf, on a device.
+    """Return a registered study, with the default precision of the device at paper scale.
 
-    Kept results of small networks are in single precision; so it is the papers' scale that has another one.
+    The kept results of smaller scales are in single precision, so these scales keep it on every device.
     """
     found: Study = find("studies", name).at(scale, seeds)
     return found.with_precision(default_precision(workspace.device)) if scale == "paper" else found
@@ -118,7 +127,7 @@ def comparison(
     scale: Scale,
     settings: Settings,
 ) -> Comparison:
-    """Return the study that ``compare`` carries out."""
+    """Return the study that ``compare`` runs."""
     usual: tuple[str, ...] = ()
     if task is None:
         task = DEMO_TASK
@@ -136,10 +145,10 @@ def comparison(
 
 
 def carry_out(request: Request, workspace: Workspace | None = None) -> ExperimentResults:
-    """Run what is not on disk yet, and make the report; what came out.
+    """Train the stages that are not on disk yet, write the report, and return the results.
 
     Raises:
-        Interrupted: when asked to stop; the same call goes on.
+        Interrupted: when asked to stop; the same call resumes.
     """
     with at_work(workspace or _usual_workspace()) as here:
         with remembered_costs(here):
@@ -153,10 +162,10 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
 
 
 def carry_out_later(request: Request, workspace: Workspace) -> str:
-    """Hand what is not on disk yet to an engine, and return how to find it there.
+    """Submit the stages that are not on disk yet to a scheduler, and return how to find its jobs.
 
     Raises:
-        SpecError: if it depends on results that are not there yet, or the executor cannot go on alone.
+        SpecError: if tuning is requested, or the executor cannot run detached.
     """
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
@@ -166,11 +175,11 @@ def carry_out_later(request: Request, workspace: Workspace) -> str:
 
 
 def _usual_workspace() -> Workspace:
-    return Workspace.of(Path("runs"), workers="1")  # a script needs no main guard for one
+    return Workspace.of(Path("runs"), workers="1")  # with one worker, scripts need no main guard
 
 
 def _run(request: Request, workspace: Workspace) -> ExperimentFolder:
-    """Train what is missing: for as long as is worked out now, whatever was remembered."""
+    """Train the missing stages; budgets are computed afresh, not taken from remembered costs."""
     experiment = request.experiment()
     restored(request, experiment, workspace)
     try:
@@ -182,7 +191,7 @@ def _run(request: Request, workspace: Workspace) -> ExperimentFolder:
 
 
 def restored(request: Request, experiment: Experiment, workspace: Workspace) -> ExperimentFolder:
-    """The folder of an experiment, with the stages that were kept, unless it is to be fresh."""
+    """Return the folder of an experiment, with its kept stages restored unless the request is ``fresh``."""
     folder = ExperimentFolder(experiment, workspace, request.kept)
     if request.fresh:
         folder.forget()
@@ -192,11 +201,11 @@ def restored(request: Request, experiment: Experiment, workspace: Workspace) -> 
 
 
 def foreseen(request: Request, workspace: Workspace, gpu: str = "", timed: bool = False) -> Forecast:
-    """What carrying it out would cost; nothing is written, and no data are prepared.
+    """Estimate the cost of a request; nothing is written, and no data are prepared.
 
     Args:
-        gpu: also say how long it might take on this one of ``cost.GPUS``.
-        timed: measure how long steps take here, rather than guess it from FLOPs.
+        gpu: also estimate the time on this GPU, one of ``cost.GPUS``.
+        timed: measure the time per step on this machine instead of estimating it from FLOPs.
     """
     with planning(workspace, request.scale):
         experiment = request.experiment()
@@ -208,12 +217,16 @@ def foreseen(request: Request, workspace: Workspace, gpu: str = "", timed: bool 
 def within(
     limit: float, study: Comparison, scale: Scale, workspace: Workspace, dry: bool = False
 ) -> Comparison:
-    """The comparison with all arms shortened alike, where it would take more than ``limit`` seconds.
+    """Return the comparison, with all arms shortened by the same factor if it would exceed a time limit.
 
-    How much is measured once for a folder of runs, so that the same command goes on from what it began.
+    The factor is measured once per runs folder and cached, so that the same command resumes the same stages.
+
+    Args:
+        limit: in seconds.
+        dry: do not write the cache.
 
     Raises:
-        SpecError: if too little training would fit.
+        SpecError: if the shortened budgets are too small.
     """
     folder = RunDir(workspace.runs)
     key = hashlib.sha256(json.dumps([to_dict(study), limit]).encode()).hexdigest()[:10]
@@ -232,6 +245,6 @@ def within(
 
 @contextmanager
 def planning(workspace: Workspace, scale: Scale) -> Iterator[None]:
-    """Nothing is prepared or written: costs are drafts, rough at the papers' scale, and data outlined."""
+    """Estimate costs without preparing or writing data: data are stubs, costs at paper scale are rough."""
     with stubbed_data(), drafting("rough" if scale == "paper" else "fitted"), remembered_costs(workspace):
         yield

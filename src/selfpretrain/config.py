@@ -1,4 +1,4 @@
-"""Specs: frozen, checked values that say what to build, as plain JSON and back."""
+"""Specs: frozen, validated dataclasses that describe what to build, and their conversion to and from JSON."""
 
 import dataclasses
 import importlib
@@ -12,18 +12,18 @@ from pydantic import Field
 from .errors import SpecError, UnknownName, nearest
 
 BESIDE = ("is", "format")
-"""What a description says besides fields: the class, and how its file is written."""
+"""Keys of a JSON description that are not fields: the class, and the format of its file."""
 
 Count = Annotated[int, Field(ge=1)]
-"""A whole number of at least one."""
+"""An integer of at least 1."""
 Share = Annotated[float, Field(gt=0, le=1)]
-"""A part of a whole, in (0, 1]."""
+"""A fraction in (0, 1]."""
 Rate = Annotated[float, Field(ge=0, lt=1)]
-"""A probability that may be zero but not certain, in [0, 1)."""
+"""A probability in [0, 1)."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""What a frozen random stream starts from."""
+"""The seed of a random generator, in [0, 2**32)."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-"""A finite number above zero."""
+"""A finite number above 0."""
 
 
 S = TypeVar("S")
@@ -31,21 +31,21 @@ S = TypeVar("S")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(Field,))
 def spec(kind: type[S]) -> type[S]:
-    """Make a class a spec: a frozen dataclass whose fields are checked when it is made.
+    """Turn a class into a spec: a frozen dataclass whose fields are validated on construction.
 
     Raises:
-        pydantic.ValidationError: on construction, naming every field that is wrong, and why.
+        pydantic.ValidationError: on construction; it names every invalid field and the reason.
     """
     config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     return pydantic.dataclasses.dataclass(frozen=True, config=config)(kind)  # type: ignore[return-value]
 
 
 def with_setting(thing: Any, path: str, text: str) -> Any:
-    """The same spec with one field changed, e.g. ``with_setting(stage, "optim.lr", "3e-4")``.
+    """Return the spec with one field changed, e.g. ``with_setting(stage, "optim.lr", "3e-4")``.
 
     Raises:
-        UnknownName: if a word of the path is not a field; the message offers the nearest.
-        pydantic.ValidationError: if the value does not fit.
+        UnknownName: if a part of the path is not a field; the message suggests the nearest.
+        pydantic.ValidationError: if the value is invalid.
     """
     word, _, rest = path.partition(".")
     fields = [field.name for field in dataclasses.fields(thing)] if dataclasses.is_dataclass(thing) else []
@@ -56,7 +56,7 @@ def with_setting(thing: Any, path: str, text: str) -> Any:
 
 
 def settings_of(thing: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every field of a spec and of the specs inside of it, by its path, and its value."""
+    """Yield the path and value of every field of a spec and of the specs nested in it."""
     for field in dataclasses.fields(thing):
         value, inner = getattr(thing, field.name), f"{path}.{field.name}" if path else field.name
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -66,14 +66,14 @@ def settings_of(thing: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def amended(thing: Any, settings: Mapping[str, Any]) -> Any:
-    """The same spec with settings changed, one after another; a value may be text, as on the command line."""
+    """Return the spec with several settings changed in order; values may be text, as on the command line."""
     for path, value in settings.items():
         thing = with_setting(thing, path, value if isinstance(value, str) else json.dumps(value))
     return thing
 
 
 def explain(error: pydantic.ValidationError) -> str:
-    """What is wrong with the fields of a spec, in one line."""
+    """Return the problems of a validation error in one line."""
     parts = []
     for problem in error.errors():
         where = ".".join(str(step) for step in problem["loc"])
@@ -90,20 +90,20 @@ def _read(text: str) -> Any:
 
 
 def id_of(kind: type) -> str:
-    """Return what recipes and fingerprints call a class: ``module:Class``."""
+    """Return the id of a class in recipes and fingerprints: ``module:Class``."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def is_ours(module: str) -> bool:
-    """Whether a module belongs to this package."""
+    """Return whether a module belongs to this package."""
     return module.partition(".")[0] == __package__
 
 
 def to_dict(thing: Any) -> Any:
-    """A recipe or part of one as plain JSON values; specs are marked by ``"is": id``, see ``id_of``.
+    """Return a recipe, or part of one, as plain JSON values; ``"is"`` holds the id of a spec's class.
 
     Raises:
-        TypeError: if there is something in it that JSON has no form for.
+        TypeError: if a value cannot be represented in JSON.
     """
     return json.loads(json.dumps(thing, default=_fields))
 
@@ -116,10 +116,10 @@ def _fields(thing: Any) -> dict[str, Any]:
 
 
 def from_dict(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
-    """Undo ``to_dict``; only specs of this package and of ``trusted`` ones come back to life.
+    """Rebuild specs from the output of ``to_dict``; only classes of this and of trusted packages are loaded.
 
     Raises:
-        SpecError: if a class is not trusted, not there, or refuses its fields.
+        SpecError: if a class is not trusted, does not exist, or rejects its fields.
     """
     if isinstance(plain, list):
         return tuple(from_dict(x, trusted) for x in plain)
@@ -135,10 +135,10 @@ def from_dict(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
 
 
 def demand_trust(name: str, trusted: tuple[str, ...]) -> None:
-    """Refuse a ``module:Class`` from a package that is neither this one nor trusted.
+    """Check that a ``module:Class`` is from this package or a trusted one.
 
     Raises:
-        SpecError: with the flag that would trust it.
+        SpecError: if it is not; the message names the flag that trusts it.
     """
     root = name.partition(":")[0].split(".")[0]
     if root not in (__package__, *trusted):

@@ -1,16 +1,16 @@
-"""Every error a user can meet.
+"""Exceptions raised by this package, and their exit codes.
 
 SelfPretrainError        exit code 1
-  SpecError              exit code 2: a recipe, task, mixer or flag says something impossible
-    UnknownName          a name is not on its shelf
+  SpecError              exit code 2: invalid recipe, task, mixer or flag
+    UnknownName          unknown name of a task, mixer, objective, study, executor or tracker
   DataError              exit code 2: sequences or labels cannot be used as they are
-    DamagedData          a prepared set is not what was written
-  TransferError          weights and network do not fit as the rule says
+    DamagedData          a prepared data set differs from what was written
+  TransferError          weights and network do not match as the transfer rule requires
   StoreError             a run folder cannot be read or written
     ForeignRun           a run folder was written by an incompatible version
-  StageFailed            a stage broke for a reason that has no message of its own
+  StageFailed            a stage failed with an unexpected error
   Interrupted            exit code 130: stopped on request, resumable
-    Taken                stopped while another process was at work on it
+    Taken                stopped while waiting for another process
 """
 
 import difflib
@@ -18,23 +18,23 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 MOST_OFFERED = 2000
-"""Names among which the nearest is looked for."""
+"""Maximum number of names searched for the nearest one."""
 
 
 class SelfPretrainError(Exception):
-    """Base of all errors raised on purpose by this package; the message says what to do."""
+    """Base class of all errors this package raises on purpose; the message says what to do."""
 
     exit_code: ClassVar[int] = 1
 
 
 class SpecError(SelfPretrainError, ValueError):
-    """A specification cannot be met."""
+    """A recipe, setting or flag is invalid."""
 
     exit_code = 2
 
 
 class UnknownName(SpecError):
-    """A name is not on its shelf."""
+    """A name is not registered."""
 
 
 class DataError(SelfPretrainError, ValueError):
@@ -44,11 +44,11 @@ class DataError(SelfPretrainError, ValueError):
 
 
 class DamagedData(DataError):
-    """A prepared set is not what was written."""
+    """A prepared data set differs from what was written."""
 
 
 class TransferError(SelfPretrainError):
-    """Weights and network do not fit as the transfer rule says."""
+    """Weights and network do not match as the transfer rule requires."""
 
 
 class StoreError(SelfPretrainError):
@@ -60,7 +60,7 @@ class ForeignRun(StoreError):
 
 
 class StageFailed(SelfPretrainError):
-    """A stage broke for a reason that has no message of its own; its folder has the traceback."""
+    """A stage failed with an unexpected error; its folder has the traceback."""
 
 
 class Interrupted(SelfPretrainError):
@@ -70,11 +70,11 @@ class Interrupted(SelfPretrainError):
 
 
 class Taken(Interrupted):
-    """The work was stopped while it waited for another process."""
+    """The work was stopped while it waited for another process that is running the same stage."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of an error message about ``name``: the closest known name, or those there are."""
+    """Return the end of an error message about ``name``: the closest known name, or the known names."""
     known = list(known)[:MOST_OFFERED]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5 if len(name) < 4 else 0.55)
     near = near or [other for other in known if other.lower().startswith(name.lower())]
@@ -82,7 +82,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def offered(names: Iterable[str], most: int = 30) -> str:
-    """Names in one line, whatever is in them and however many there are."""
+    """Return names in one printable line, at most ``most`` of them."""
     names = list(names)
     return ", ".join(printable(name[:300]) for name in names[:most]) + (
         f" ... ({len(names):,} in all)" if len(names) > most else ""
@@ -90,5 +90,5 @@ def offered(names: Iterable[str], most: int = 30) -> str:
 
 
 def printable(text: str) -> str:
-    """A text that changes nothing but its own place wherever it is shown: no control characters, one line."""
+    """Return the text with control characters and line breaks replaced by "?"."""
     return "".join(c if c.isprintable() else "?" for c in text)

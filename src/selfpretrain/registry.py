@@ -1,6 +1,7 @@
-"""Shelves: folders whose every file offers one thing.
+"""Registry of tasks, mixers, objectives, studies, executors and trackers, found by file name.
 
-The directory is the registry: ``mixers/s4d.py`` offers the mixer called ``s4d`` as ``s4d.mixer``.
+A "shelf" is a folder whose every file provides one object. The directory is the registry: ``mixers/s4d.py``
+provides the mixer named ``s4d`` as ``s4d.mixer``.
 """
 
 import functools
@@ -21,19 +22,19 @@ SHELVES = {
     "executors": "executor",
     "trackers": "tracker",
 }
-"""Every shelf, and the name under which each of its files exports its one thing."""
+"""Every shelf, and the variable under which each of its files exports its object."""
 
 INSIDE = {"executors": "runner.executors", "trackers": "runner.trackers"}
-"""Shelves that stand inside another room."""
+"""Shelves that are subpackages of another package."""
 
 OWN = {"tasks": "imported"}
-"""The file of a shelf that knows what users have put there under names of their own."""
+"""The module of a shelf that resolves names of the user, such as imported data sets."""
 
 
 def names(shelf: str) -> list[str]:
-    """Names on a shelf, e.g. ``names("mixers")``; ``base`` and files starting with ``_`` are not on it.
+    """Return the sorted names on a shelf, e.g. ``names("mixers")``.
 
-    The file ``image_jpeg.py`` is called ``image-jpeg``.
+    ``base.py`` and files that start with ``_`` are skipped; ``image_jpeg.py`` is named ``image-jpeg``.
     """
     package = importlib.import_module(module_of(shelf))
     found = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg)
@@ -41,24 +42,24 @@ def names(shelf: str) -> list[str]:
 
 
 def module_of(shelf: str) -> str:
-    """The package that a shelf's files are in."""
+    """Return the package that contains the files of a shelf."""
     return f"{__package__}.{INSIDE.get(shelf, shelf)}"
 
 
 def about(shelf: str, name: str) -> str:
-    """The first sentence of a shelf's file, read without importing it."""
+    """Return the first line of the docstring of a shelf's file, without importing it."""
     package = importlib.import_module(module_of(shelf))
     with Path(package.__path__[0], f"{name.replace('-', '_')}.py").open(encoding="utf-8") as file:
         return file.readline().strip().removeprefix("r").strip('"')
 
 
 def find(shelf: str, name: str) -> Any:
-    """The thing called ``name`` on a shelf, or at ``module:attribute`` in somebody else's package.
+    """Return the object called ``name`` on a shelf, or at ``module:attribute`` in another package.
 
-    A task may also be one of the user's own data sets, by the name it was given when it was imported.
+    The name of a task may also be that of a data set that the user has imported.
 
     Raises:
-        UnknownName: if there is no such thing; the message offers the nearest name.
+        UnknownName: if there is no such object; the message suggests the nearest name.
     """
     if ":" in name:
         return _foreign(name)
@@ -75,10 +76,10 @@ def find(shelf: str, name: str) -> Any:
 
 
 def resolve(shelf: str, thing: Any) -> Any:
-    """What a name on a shelf stands for, with its default settings; what is no name is left as it is.
+    """Return the object for a name on a shelf, with default settings; other values are returned unchanged.
 
     Raises:
-        SpecError: if there is no such name, or it needs settings.
+        SpecError: if the name is unknown, or the object needs settings.
     """
     if not isinstance(thing, str):
         return thing
@@ -89,14 +90,14 @@ def resolve(shelf: str, thing: Any) -> Any:
 
 
 def first_line(thing: object) -> str:
-    """The first line of the docstring of the module that offers a thing, or of its class outside a shelf."""
+    """Return the first docstring line of an object's module; outside of shelves, that of its class."""
     kind = thing if isinstance(thing, type) else type(thing)
     text = sys.modules[kind.__module__].__doc__ or kind.__doc__ or name_of(kind)
     return text.strip().splitlines()[0]
 
 
 def name_of(thing: object) -> str:
-    """The short name of a spec or its class: its file's name on a shelf, its own name elsewhere."""
+    """Return the short name of a spec or class: its file's name on a shelf, else its class in lower case."""
     kind = thing if isinstance(thing, type) else type(thing)
     if kind is not thing and isinstance(given := getattr(thing, "name", None), str) and given:
         return given

@@ -1,10 +1,10 @@
-"""The legend of axis letters; every tensor annotation in the package uses these and no others.
+"""Axis letters of tensor annotations; every annotation in the package uses these.
 
 B  batch: sequences (examples times views)      n  examples in a split
-L  length: positions of a sequence              T  positions of all sequences, end to end
+L  length: positions of a sequence              T  positions of all sequences, concatenated
 D  width of the network                         C  channels of a value
 H  heads of attention, or kernels of an SSM     N  states of an SSM
-K  classes, or answers of a head                V  vocabulary
+K  classes, or outputs of a head                V  vocabulary
 
 Annotations are checked at run time in the tests, not in production.
 """
@@ -13,16 +13,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Vectors = Float[Tensor, "B L D"]
-"""One vector per position: what travels between layers."""
+"""One vector per position: the input and output of every layer."""
 
 PaddingMask = Bool[Tensor, "B L"] | None
-"""Which positions are real; None when all of them are."""
+"""True at real positions, False at padding; None if there is no padding."""
 
 PositionMask = Bool[Tensor, "B L"] | None
-"""Which positions an objective conceals; None when none is."""
+"""True at the positions that an objective masks; None if it masks none."""
 
 Answered = Bool[Tensor, "B L"] | Int[Tensor, "asked"] | None
-"""Where an answer per position is wanted: a mask, or b L + t in reading order; None: one per sequence."""
+"""Positions that need an output: a mask, or flat indices b L + t; None: one output per sequence."""
 
 Inputs = Int[Tensor, "B L"] | Float[Tensor, "B L C"]
 """Tokens, or values of C channels."""

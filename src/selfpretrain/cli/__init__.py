@@ -1,1 +1,1 @@
-"""The command line: one file a verb, thin layers over the library."""
+"""Command line: one module per command, thin layers over the library."""

@@ -1,4 +1,4 @@
-"""The ``spt`` command: its verbs, and how an error becomes one line and an exit code."""
+"""The ``spt`` app: its commands, and how errors become one line and an exit code."""
 
 import importlib
 import os
@@ -31,15 +31,15 @@ VERBS = {
     "run": "run_recipe",
     "schema": "schema",
 }
-"""The verbs in the order of ``spt --help``, and the module of each: only what is asked for is imported."""
+"""Commands in the order of ``spt --help``, and the module of each; only the requested one is imported."""
 GROUPS = {"data", "model", "runs"}
-"""Verbs that are groups of others."""
+"""Commands that have subcommands."""
 PANELLED = 80
-"""Columns from which on panels have room for every flag and word; below, help is plain text."""
+"""Minimum terminal width for help in panels; narrower terminals get plain text."""
 PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(
     ("show", "run", "schema"), "Single runs"
 )
-"""Where ``spt --help`` shows a verb, if not among the first."""
+"""Panel of ``spt --help`` for commands that are not in the first one."""
 EXAMPLES = {
     "compare": "spt compare --task digits --mixers attention,s4d --seeds 3 --time-limit 30m",
     "study": "spt study amos-table-8 --dry-run",
@@ -58,10 +58,10 @@ EXAMPLES = {
 
 
 def command_line(*verbs: str, panels: bool = True) -> typer.Typer:
-    """The command with these verbs, or with all of them; help in panels, or as plain text."""
+    """Build the app with these commands, or with all of them; help is in panels or plain text."""
     app = typer.Typer(
         name="spt",
-        help="Self-pretraining against training from scratch: fair comparisons of sequence models.",
+        help="Compare self-pretraining with training from scratch, fairly, for sequence models.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich" if panels else None,
@@ -71,7 +71,9 @@ def command_line(*verbs: str, panels: bool = True) -> typer.Typer:
     for verb in verbs or VERBS:
         module = importlib.import_module(f".{VERBS[verb]}", __package__)
         for command in module.app.registered_commands:
-            command.short_help = (command.callback.__doc__ or "").partition("\n")[0]  # whole, never cut
+            command.short_help = (command.callback.__doc__ or "").partition("\n")[
+                0
+            ]  # typer would cut a longer line
             if verb in EXAMPLES:
                 command.rich_help_panel = PANELS.get(verb)
                 command.epilog = f"Example: {EXAMPLES[verb]}"
@@ -85,7 +87,7 @@ def command_line(*verbs: str, panels: bool = True) -> typer.Typer:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line; its exit code. Mistakes get one line, tracebacks with SPT_DEBUG=1 only."""
+    """Run a command line and return its exit code; errors are one line, with a traceback if SPT_DEBUG=1."""
     try:
         known = [verb for verb in arguments[:1] if verb in VERBS]
         panels = shutil.get_terminal_size().columns >= PANELLED
@@ -105,7 +107,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _unforeseen(error: Exception) -> tuple[str, int]:
-    """What is wrong with the fields of a spec, or what nobody has thought of; and the exit code."""
+    """Return the one-line message and exit code of a validation error or an unexpected exception."""
     import pydantic
 
     from ..config import explain
@@ -124,7 +126,7 @@ def _complain(line: str, code: int) -> int:
 
 
 def version(value: bool | None) -> None:
-    """Print the version and end."""
+    """Print the version and exit."""
     if value:
         from .. import __version__
 
@@ -137,4 +139,4 @@ def options(
         bool | None, typer.Option("--version", callback=version, is_eager=True, help="Show the version.")
     ] = None,
 ) -> None:
-    """Self-pretraining against training from scratch: fair comparisons of sequence models."""
+    """Compare self-pretraining with training from scratch, fairly, for sequence models."""

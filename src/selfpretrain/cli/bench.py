@@ -1,4 +1,4 @@
-"""``spt bench``: time and memory of layers."""
+"""``spt bench``: time and memory of layers by length or width."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,27 +16,35 @@ app = typer.Typer()
 @app.command()
 def bench(
     question: Annotated[
-        str, typer.Argument(help="attention: mixers at growing length; lssl: LSSL and S4 at growing width.")
+        str, typer.Argument(help="Benchmark: attention (mixers by length) or lssl (LSSL and S4 by width).")
     ],
-    mixers: Annotated[str, typer.Option(help="Mixers, comma-separated, or all.")] = "attention,s4",
-    lengths: Annotated[str | None, typer.Option(help="Positions, comma-separated; 1k is 1024.")] = None,
-    widths: Annotated[str | None, typer.Option("--width", "--widths", help="Channels.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Sequences per pass.")] = 4,
-    depth: Annotated[int, typer.Option(min=1, help="Layers on top of each other.")] = 1,
-    causal: Annotated[bool, typer.Option("--causal", help="No position sees later ones.")] = False,
+    mixers: Annotated[
+        str, typer.Option(help="Mixers (`spt list mixers`), comma-separated, or all.")
+    ] = "attention,s4",
+    lengths: Annotated[
+        str | None, typer.Option(help="Sequence lengths, comma-separated; 1k is 1024.")
+    ] = None,
+    widths: Annotated[
+        str | None, typer.Option("--width", "--widths", help="Widths (channels), comma-separated.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Batch size.")] = 4,
+    depth: Annotated[int, typer.Option(min=1, help="Number of stacked layers.")] = 1,
+    causal: Annotated[bool, typer.Option("--causal", help="Use causal layers.")] = False,
     match: Annotated[
-        str, typer.Option(help="width: the same for all; params: as many parameters as attention or LSSL.")
+        str,
+        typer.Option(help="Match layers by width, or by params (as many parameters as attention or LSSL)."),
     ] = "width",
-    repeats: Annotated[int, typer.Option(min=1, help="Rounds over everything; medians are shown.")] = 3,
-    limit: Annotated[float, typer.Option(min=1, help="Seconds that one reading may take.")] = 60,
+    repeats: Annotated[int, typer.Option(min=1, help="Repetitions; medians are reported.")] = 3,
+    limit: Annotated[float, typer.Option(min=1, help="Time limit of one measurement, in seconds.")] = 60,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="Change a setting of a mixer: s4.states=256.")
+        list[str] | None,
+        typer.Option("--set", "-s", help="Change a setting of a mixer, e.g. s4.states=256. Repeatable."),
     ] = None,
     device: Device = "auto",
-    out: Annotated[Path, typer.Option(help="Folder for table and figure.")] = Path("runs/bench"),
+    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("runs/bench"),
     as_json: Json = False,
 ) -> None:
-    """Measure time and memory of layers, forward and backward, as length or width grows."""
+    """Measure time and memory of layers, forward and backward, by length or width."""
     from ..report.figures.scaling import table
     from ..training.benchmark import Setting, amended, asked, measure, plan
 

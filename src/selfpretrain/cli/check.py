@@ -1,4 +1,4 @@
-"""The verb ``spt check``: whether a mixer does what it owes, and what it costs."""
+"""``spt check``: test a mixer for correctness (leaks, padding, limits), and measure its time and memory."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,22 +24,22 @@ COLOURS = {"ok": "green", "fails": "red", "warns": "yellow", "not applicable": "
 @app.command()
 def check(
     mixer: Annotated[
-        str, typer.Argument(help="A mixer of `spt list mixers`, or package.module:Class.", metavar="MIXER")
+        str, typer.Argument(help="Mixer (`spt list mixers`), or package.module:Class.", metavar="MIXER")
     ],
-    width: Annotated[int, typer.Option(min=1, help="Channels.")] = 32,
-    length: Annotated[int, typer.Option(min=2, help="Positions of the probes.")] = 256,
+    width: Annotated[int, typer.Option(min=1, help="Width: number of channels.")] = 32,
+    length: Annotated[int, typer.Option(min=2, help="Length of the test sequences.")] = 256,
     causal: Annotated[
-        bool, typer.Option("--causal", help="Its causal form; else every form it has.")
+        bool, typer.Option("--causal", help="Check only the causal form; default: every form it has.")
     ] = False,
     lengths: Annotated[
-        str, typer.Option(help="Positions to measure at, comma-separated; empty for none.")
+        str, typer.Option(help="Lengths to benchmark, comma-separated; empty for none.")
     ] = "256,512,1k",
     as_json: Json = False,
 ) -> None:
-    """Probe a mixer for leaks and limits, and measure it; exit code 1 if it fails a probe.
+    """Check a mixer for leaks and limits, and benchmark it; exit code 1 if a check fails.
 
-    The class may also be a torch module that is made from its width and called with (x, valid), where valid
-    is None or a boolean mask of real positions.
+    The class may also be a torch module that is constructed with its width and called with (x, valid), where
+    valid is None or a boolean mask, True at real positions.
     """
     from ..mixers.base import LayerContext
     from ..training import mixer_checks

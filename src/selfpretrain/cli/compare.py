@@ -1,4 +1,4 @@
-"""``spt compare``: training from scratch against self-pretraining, architecture by architecture."""
+"""``spt compare``: compare training from scratch with self-pretraining for each architecture."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,19 +13,17 @@ if TYPE_CHECKING:
     from .printing import Outcome
 
 app = typer.Typer()
-Tune = Annotated[bool, typer.Option(help="First choose each arm's settings on validation, from one space.")]
-Match = Annotated[
-    str, typer.Option(help="params or flops: architectures as wide as it takes to equal the first.")
-]
+Tune = Annotated[bool, typer.Option(help="First tune each arm on validation, over the same search space.")]
+Match = Annotated[str, typer.Option(help="Scale widths to match the first architecture: params or flops.")]
 GroupFolds = Annotated[
     int | None,
-    typer.Option(min=3, help="Of imported data: so many folds by --group, each of which is tested once."),
+    typer.Option(min=3, help="Cross-validation folds over the groups of imported data; each is tested once."),
 ]
 Objective = Annotated[
     str | None,
     typer.Option(
-        help="How to pretrain: one of `spt list objectives`, or package.module:Class; "
-        "default: what suits the task."
+        help="Pretraining objective (`spt list objectives`), or package.module:Class; "
+        "default: the one that suits the task."
     ),
 ]
 
@@ -35,12 +33,12 @@ def compare(
     task: Annotated[
         str | None,
         typer.Option(
-            help="Tasks of `spt list tasks`, comma-separated, or package.module:Class; "
+            help="Tasks (`spt list tasks`), comma-separated, or package.module:Class; "
             "default: paths, with a budget of minutes."
         ),
     ] = None,
     mixers: Annotated[
-        str, typer.Option(help="Mixers, comma-separated: names, or package.module:Class.")
+        str, typer.Option(help="Mixers (`spt list mixers`), comma-separated, or package.module:Class.")
     ] = "attention,s4d",
     objective: Objective = None,
     seeds: flags.Seeds = 4,
@@ -64,14 +62,16 @@ def compare(
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Compare training from scratch with self-pretraining, architecture by architecture."""
+    """Compare training from scratch with self-pretraining for each architecture."""
     from .. import api as running
     from ..system.progress import showing
     from .printing import content_of, print_json, show, warn_of_length
 
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)
     at, changed = flags.scale_of(scale), running.settled(flags.assignments(settings), workspace)
-    with running.planning(workspace, at) if dry_run else showing(quiet):  # the data may have to be prepared
+    with (
+        running.planning(workspace, at) if dry_run else showing(quiet)
+    ):  # building the study may prepare data
         tasks = _tasks(task, group_folds)
         study = running.comparison(tasks, _listed(mixers), objective, seeds, at, changed).matched(match)
     if time_limit:

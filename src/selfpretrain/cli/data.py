@@ -1,4 +1,4 @@
-"""The verbs of ``spt data``: what there is, getting it, preparing it, looking at it, checking it."""
+"""``spt data``: list, download, prepare, show, check and verify data sets."""
 
 import dataclasses
 import time
@@ -27,14 +27,14 @@ app = typer.Typer(help="Get, prepare, import, show and check data.", no_args_is_
 app.registered_commands += import_app.registered_commands
 
 TaskName = Annotated[
-    str, typer.Argument(help="A task of `spt data list`, or package.module:Class.", metavar="TASK")
+    str, typer.Argument(help="Task (`spt data list`), or package.module:Class.", metavar="TASK")
 ]
 COLOURS = {"fine": "green", "note": "yellow", "wrong": "red"}
 
 
 @app.command("list")
 def list_tasks(as_json: Json = False, data_root: DataRoot = None) -> None:
-    """Show every task, what it holds, and whether its data are there."""
+    """List every task, what it contains, and whether its data are available."""
     from ..data import paths
     from ..tasks.inspect.preview import summaries
 
@@ -53,15 +53,18 @@ def list_tasks(as_json: Json = False, data_root: DataRoot = None) -> None:
 def get(
     task: TaskName,
     wait: Annotated[
-        float, typer.Option(min=0.1, help="Seconds until a silent network counts as none.")
+        float, typer.Option(min=0.1, help="Seconds to wait for a first connection before giving up.")
     ] = 1.0,
     release: Annotated[
-        bool, typer.Option("--release", help="Get the published files of what is generated here: gigabytes.")
+        bool,
+        typer.Option(
+            "--release", help="Download the published files of a task that is otherwise generated: gigabytes."
+        ),
     ] = False,
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
-    """Download a task's files from their official addresses; a download that was cut goes on."""
+    """Download the files of a task from their official sources; interrupted downloads are resumed."""
     from ..data import download, paths
     from ..tasks.inspect.preview import state
 
@@ -90,7 +93,7 @@ def get(
 
 @app.command()
 def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet: Quiet = False) -> None:
-    """Prepare a task's examples now rather than when they are first used."""
+    """Prepare the examples of a task now; by default this happens on first use."""
     from ..data.spec import SPLITS
     from ..report.format import quantity
     from ..system.events import duration
@@ -111,14 +114,14 @@ def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet
 @app.command()
 def show(
     task: TaskName,
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "train",
-    number: Annotated[int, typer.Option("--number", "-n", min=1, max=100, help="Examples to show.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Draw a figure into this .png or .svg instead.")] = None,
+    split: Annotated[str, typer.Option(help="Split: train, val or test.")] = "train",
+    number: Annotated[int, typer.Option("--number", "-n", min=1, max=100, help="Number of examples.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Save a figure to this .png or .svg file instead.")] = None,
     settings: Set = None,
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
-    """Show some sequences of a task, its labels and its lengths."""
+    """Show examples of a task, with its labels and lengths."""
     from ..tasks.inspect import preview_figure, preview_terminal
     from ..tasks.inspect.preview import preview
 
@@ -136,12 +139,12 @@ def show(
 def check(
     task: TaskName,
     settings: Set = None,
-    simple: Annotated[bool, typer.Option("--simple/--no-simple", help="Score simple methods, too.")] = True,
+    simple: Annotated[bool, typer.Option("--simple/--no-simple", help="Also score simple baselines.")] = True,
     as_json: Json = False,
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
-    """Look for leaks between splits, odd labels and values, changed files; exit code 1 if some are wrong."""
+    """Check for leaks between splits, suspicious labels and values, changed files; exit code 1 on errors."""
     from ..tasks.inspect.checks import check_data
 
     wanted, found = _task(task, settings), []
@@ -158,7 +161,7 @@ def check(
 
 @app.command()
 def verify(
-    name: Annotated[str, typer.Argument(help="A task or imported data; left out: all sets there are.")] = "",
+    name: Annotated[str, typer.Argument(help="Task or imported data set; default: all.")] = "",
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
@@ -183,7 +186,7 @@ def verify(
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Ctrl-C ends with the word that nothing which can be kept is lost."""
+    """Turn KeyboardInterrupt into an Interrupted error that says how to resume."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -191,7 +194,7 @@ def resumable() -> Iterator[None]:
 
 
 def _task(name: str, settings: list[str] | None) -> "Task":
-    """A task with settings, which may be written as for `spt compare`: task.train=500, or train=500."""
+    """Return a task with changed settings, written as for `spt compare` (task.train=500) or as train=500."""
     from ..config import amended
 
     changes = {path.removeprefix("task."): value for path, value in assignments(settings).items()}

@@ -1,4 +1,4 @@
-"""The verb ``spt data import``: what is inferred is shown before it is done, what was done afterwards."""
+"""``spt data import``: import labelled sequences; prints what it inferred, and then what it wrote."""
 
 import dataclasses
 import sys
@@ -16,71 +16,75 @@ if TYPE_CHECKING:
     from ..data.store import StoredDataset
 
 SHOWN = 40
-"""Classes whose counts are shown, at most."""
+"""Maximum number of classes whose counts are shown."""
 
 app = typer.Typer()
 Origin = Annotated[
     str,
     typer.Argument(
         metavar="ORIGIN",
-        help="CSV, TSV, JSONL, Parquet, Arrow, .npy, .npz or .ts file; folder of them, of recordings or "
+        help="CSV, TSV, JSONL, Parquet, Arrow, .npy, .npz or .ts file; folder of such files, recordings or "
         "texts; or hf:owner/name.",
     ),
 ]
 
 
-Rate = Annotated[int | None, typer.Option(min=1, help="Bring recordings to so many samples per second.")]
+Rate = Annotated[int | None, typer.Option(min=1, help="Resample recordings to this rate, in Hz.")]
 Features = Annotated[
-    AudioFeatures, typer.Option(help="Of recordings: samples, mel bands or cepstra every 10 ms.")
+    AudioFeatures,
+    typer.Option(help="Features of recordings: raw samples, or mel bands or cepstra every 10 ms."),
 ]
 Header = Annotated[
-    bool, typer.Option("--header/--no-header", help="Whether a CSV file's first row names its columns.")
+    bool,
+    typer.Option("--header/--no-header", help="Whether the first row of a CSV file has the column names."),
 ]
 
 
 @app.command("import")
 def import_data(
     origin: Origin,
-    name: Annotated[
-        str, typer.Option(help="What commands will call it; by default the name of the file.")
-    ] = "",
+    name: Annotated[str, typer.Option(help="Name of the data set; default: the name of the file.")] = "",
     label: Annotated[
         str, typer.Option(help="Column to predict; for a folder, a pattern in file names.")
     ] = "",
-    sequence: Annotated[str, typer.Option(help="Column, or several: a,b or t*.")] = "",
-    group: Annotated[str, typer.Option(help="Column of patient, speaker, file: none is in two splits.")] = "",
-    split: Annotated[str, typer.Option(help="Column that says train, val or test; left out: 70/15/15.")] = "",
-    kind: Annotated[Kind, typer.Option(help="What sequences hold.")] = "auto",
-    target: Annotated[TargetKind, typer.Option(help="What labels are.")] = "auto",
-    id: Annotated[
-        str, typer.Option(help="Long tables: column that says to which sequence a row belongs.")
+    sequence: Annotated[str, typer.Option(help="Column or columns of the sequence: a,b or t*.")] = "",
+    group: Annotated[
+        str, typer.Option(help="Column that identifies patient, speaker or file; a group is never split.")
     ] = "",
-    time: Annotated[str, typer.Option(help="Long tables: column that orders them.")] = "",
-    value: Annotated[str, typer.Option(help="Long tables: column, or several, of what was measured.")] = "",
-    missing: Annotated[MissingPolicy, typer.Option(help="What to do about unknown values.")] = "refuse",
-    length: Annotated[int | None, typer.Option(min=1, help="Cut sequences to so many positions.")] = None,
-    window: Annotated[int | None, typer.Option(min=1, help="Cut sequences into windows of so many.")] = None,
+    split: Annotated[
+        str, typer.Option(help="Column with train, val or test; default: random 70/15/15.")
+    ] = "",
+    kind: Annotated[Kind, typer.Option(help="Kind of sequences.")] = "auto",
+    target: Annotated[TargetKind, typer.Option(help="Kind of labels.")] = "auto",
+    id: Annotated[str, typer.Option(help="Long tables: column with the sequence of a row.")] = "",
+    time: Annotated[str, typer.Option(help="Long tables: column that orders the rows of a sequence.")] = "",
+    value: Annotated[str, typer.Option(help="Long tables: column or columns of the measured values.")] = "",
+    missing: Annotated[MissingPolicy, typer.Option(help="What to do with missing values.")] = "refuse",
+    length: Annotated[int | None, typer.Option(min=1, help="Truncate sequences to this length.")] = None,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Split sequences into windows of this length.")
+    ] = None,
     stride: Annotated[
-        int | None, typer.Option(min=1, help="From window to window; by default no overlap.")
+        int | None, typer.Option(min=1, help="Step between windows; default: no overlap.")
     ] = None,
     rate: Rate = None,
     features: Features = "raw",
     header: Header = True,
-    test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then holds the others.")] = "",
-    encoding: Annotated[str, typer.Option(help="Of a text file, e.g. latin-1.")] = "",
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")
+    test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then has the others.")] = "",
+    encoding: Annotated[str, typer.Option(help="Encoding of a text file, e.g. latin-1.")] = "",
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read.")] = False,
+    split_seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be imported, without writing.")
     ] = False,
-    split_seed: Annotated[int, typer.Option(min=0, help="Another number, another division.")] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what was found; write nothing.")] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; replace data of the same name.")
+        bool, typer.Option("--yes", "-y", help="Import without asking, replacing data of the same name.")
     ] = False,
     data_root: DataRoot = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
-    """Make your own labelled sequences a task: `spt compare --task NAME`."""
-    given = locals()  # every field of the options is a flag of this verb
+    """Import your own labelled sequences as a task for `spt compare --task NAME`."""
+    given = locals()  # every field of ImportOptions is an option of this command
     from ..data.importing import importer
     from ..data.importing.options import ImportOptions
 
@@ -102,7 +106,7 @@ def import_data(
 
 
 def _agree(name: str, there: bool, yes: bool) -> None:
-    """Ask, where somebody can answer; without an answer nothing that exists is replaced.
+    """Ask for confirmation in a terminal; without one, existing data are never replaced.
 
     Raises:
         DataError: if the answer is no.
@@ -126,7 +130,7 @@ def _show(title: str, facts: dict[str, str], notes: list[str]) -> None:
 
 
 def _outcome(made: "StoredDataset") -> dict[str, str]:
-    """Examples, lengths and labels of the set, by split."""
+    """Return counts, signal, lengths and labels of an imported data set, for display."""
     import numpy as np
 
     from ..data.spec import SPLITS, ClassSets, Reals, Tokens

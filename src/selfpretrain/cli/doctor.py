@@ -1,4 +1,4 @@
-"""``spt doctor``: this machine, and whether all is well."""
+"""``spt doctor``: versions, devices, threads, memory, speed and free disk space of this machine."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ app = typer.Typer()
 
 @app.command()
 def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
-    """Show what this machine offers, and whether all is well."""
+    """Show versions, devices, speed and disk space of this machine, and report problems."""
     from ..system.doctor import findings
 
     if as_json:

@@ -1,4 +1,4 @@
-"""``spt list``: what is on the shelves."""
+"""``spt list``: list and describe tasks, mixers, objectives, studies, executors, trackers and settings."""
 
 import dataclasses
 import functools
@@ -18,14 +18,14 @@ SETTINGS = "settings"
 
 @app.command(name="list")
 def list_shelf(
-    shelf: Annotated[str, typer.Argument(help=f"{', '.join(SHELVES)}; or settings, of -s.")],
+    shelf: Annotated[str, typer.Argument(help=f"{', '.join(SHELVES)}, or settings (for -s).")],
     name: Annotated[
-        str | None, typer.Argument(help="Tell all about one thing on it; of settings: those for a task.")
+        str | None, typer.Argument(help="Describe this one; for settings: those of this task.")
     ] = None,
     as_json: Json = False,
     data_root: DataRoot = None,
 ) -> None:
-    """Show what is on a shelf, or what can be set with -s."""
+    """List what is on a shelf (tasks, mixers, ...), or the settings for -s."""
     if shelf not in (*SHELVES, SETTINGS):
         raise SpecError(f"no shelf called {shelf!r}{nearest(shelf, [*SHELVES, SETTINGS])}")
     if shelf == SETTINGS:
@@ -39,7 +39,7 @@ def list_shelf(
 
 
 def _offered(shelf: str) -> dict[str, str]:
-    """What is on a shelf, and the user's own data, each with its first sentence."""
+    """Return the names on a shelf, and the user's imported data for tasks, each with its first sentence."""
     found = {known: about(shelf, known) for known in names(shelf)}
     if shelf == "tasks":
         from ..data.importing import importer
@@ -49,7 +49,7 @@ def _offered(shelf: str) -> dict[str, str]:
 
 
 def _settings(task: str) -> dict[str, Any]:
-    """Settings of a comparison on a task, and what they are unless changed."""
+    """Return the settings of a comparison on a task, with their defaults."""
     from ..api import comparison
     from ..studies.compare import Compare
 
@@ -58,11 +58,11 @@ def _settings(task: str) -> dict[str, Any]:
 
 
 def _described(shelf: str, name: str) -> dict[str, Any]:
-    """All about one thing on a shelf: what it is, a task's card, and its settings."""
+    """Return the docstring and settings of one entry of a shelf; for tasks, also the data card."""
     import inspect
 
     kind: Any = find(shelf, name)
-    kind = kind.func if isinstance(kind, functools.partial) else kind  # one of the user's own sets
+    kind = kind.func if isinstance(kind, functools.partial) else kind  # an imported data set
     set_by_fields = dataclasses.is_dataclass(kind)
     told = kind if set_by_fields else sys.modules[kind.__module__]
     found = {"is": inspect.getdoc(told) or ""}

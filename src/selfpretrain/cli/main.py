@@ -1,4 +1,4 @@
-"""The entry of ``spt``: what must be settled before torch is imported, then the command line."""
+"""Entry point of ``spt``: set threads and memory before torch is imported, then run the command line."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from ..system.startup import keep_memory, settle_threads
 
 
 def main() -> None:
-    """Run ``spt``; modules of the folder it is called from can be named, e.g. ``--mixers mylab:Mean``."""
+    """Run ``spt``; modules in the current folder can be named, e.g. ``--mixers mylab:Mean``."""
     settle_threads()
     keep_memory()
     sys.path.append(os.getcwd())

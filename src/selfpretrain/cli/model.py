@@ -1,4 +1,4 @@
-"""``spt model``: what else can be done with a model: take, show, embed, export and push it."""
+"""``spt model``: extract, show, embed with, export and publish trained models."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,22 +8,22 @@ import typer
 from .options import DataRoot, Device, Trust
 from .predict import ModelFolder, NewData, SkipBad
 
-app = typer.Typer(help="Take, show, embed with, export and publish models.", no_args_is_help=True)
-Output = Annotated[Path, typer.Option("--output", "-o", help="Where it goes.")]
+app = typer.Typer(help="Extract, show, embed with, export and publish trained models.", no_args_is_help=True)
+Output = Annotated[Path, typer.Option("--output", "-o", help="Output path.")]
 
 
 @app.command()
 def take(
-    experiment: Annotated[Path, typer.Argument(help="The folder of a finished comparison, in runs.")],
+    experiment: Annotated[Path, typer.Argument(help="Folder of a finished comparison, in the runs folder.")],
     row: Annotated[str, typer.Option(help="Row of its table, e.g. attention.")],
     column: Annotated[str, typer.Option(help="Column of its table, e.g. SPT.")],
     output: Output,
-    seed: Annotated[int, typer.Option(min=0, help="Which of the repetitions.")] = 0,
-    task: Annotated[str, typer.Option(help="Where there are several.")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
+    task: Annotated[str, typer.Option(help="Task, if there are several.")] = "",
     trust: Trust = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Make a model to use of one arm of a finished comparison."""
+    """Save one arm of a finished comparison as a model for new data."""
     from ..estimators.from_run import take as taken
 
     typer.echo(f"the model: {taken(experiment, (task, row, column, seed), tuple(trust or ())).save(output)}")
@@ -31,7 +31,7 @@ def take(
 
 @app.command()
 def show(model: ModelFolder) -> None:
-    """Show a model's card: what it does, its data, scores and recipe."""
+    """Show the model card: purpose, data, scores and recipe."""
     from rich.console import Console
     from rich.markdown import Markdown
 
@@ -49,7 +49,7 @@ def embed(
     device: Device = "auto",
     trust: Trust = None,
 ) -> None:
-    """Write one vector per row of a file, as .npy; rows that are skipped are NaN."""
+    """Write one embedding per row of a file, as .npy; skipped rows are NaN."""
     import numpy as np
 
     from ..estimators import files, persistence, predict_input
@@ -67,13 +67,15 @@ def embed(
 @app.command()
 def export(
     model: ModelFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A file .onnx, or .pt2 of torch.export.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write: .onnx, or .pt2 for torch.export.")
+    ],
     length: Annotated[
-        int | None, typer.Option(min=2, help="Longest sequence it must take; by default as in training.")
+        int | None, typer.Option(min=2, help="Maximum sequence length; default: as in training.")
     ] = None,
     trust: Trust = None,
 ) -> None:
-    """Write a model for other programs, with any batch and length, and check its answers."""
+    """Export a model for other programs, with any batch size and length, and check its outputs."""
     from ..estimators import persistence
     from ..estimators.export import export as exported
 
@@ -84,11 +86,11 @@ def export(
 @app.command()
 def push(
     model: ModelFolder,
-    name: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="What it will be called on the hub.")],
-    private: Annotated[bool, typer.Option("--private", help="Only for you to see.")] = False,
+    name: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Name of the repository on the hub.")],
+    private: Annotated[bool, typer.Option("--private", help="Make the repository private.")] = False,
     trust: Trust = None,
 ) -> None:
-    """Publish a model on the Hugging Face hub, with its card."""
+    """Publish a model with its card on the Hugging Face Hub."""
     from ..estimators import hub, persistence
 
     typer.echo(hub.push(persistence.load(model, "cpu", tuple(trust or ())), name, private))

@@ -1,4 +1,4 @@
-"""Flags that several verbs share, and what becomes of them."""
+"""Options shared by several commands, and their parsing."""
 
 import os
 import shlex
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def set_data_root(folder: Path | None) -> Path | None:
-    """Let data live in a folder, for this process and those it starts; data elsewhere are found as before."""
+    """Prepend a folder to the data folders of this process and its children; others are still searched."""
     if folder is not None:
         from ..data import paths
 
@@ -25,65 +25,74 @@ def set_data_root(folder: Path | None) -> Path | None:
     return folder
 
 
-Runs = Annotated[Path, typer.Option(help="Folder for all that is computed; finished work is never repeated.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
-Jobs = Annotated[str, typer.Option(help="Stages at once: a number, or auto (one per core, or per GPU).")]
-Executor = Annotated[
-    str, typer.Option(help="Where stages run: one of `spt list executors`, or auto (by the number of jobs).")
+Runs = Annotated[Path, typer.Option(help="Folder for all results; finished stages are reused.")]
+Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")]
+Jobs = Annotated[
+    str, typer.Option(help="Stages to run in parallel: a number, or auto (one per core or GPU).")
 ]
+Executor = Annotated[str, typer.Option(help="Executor (`spt list executors`); auto chooses by --jobs.")]
 ExecutorSettings = Annotated[
     list[str] | None,
     typer.Option(
-        "--with", help="Setting of the executor: address=auto, gpus=0.25, partition=gpu; can be repeated."
+        "--with", help="Setting of the executor: address=auto, gpus=0.25, partition=gpu. Repeatable."
     ),
 ]
 TuneCells = Annotated[
     bool,
     typer.Option(
-        "--tune", "--grid", help="First choose learning rate and batch of every cell by validation."
+        "--tune", "--grid", help="First tune learning rate and batch size of every cell on validation."
     ),
 ]
 Track = Annotated[
     list[str] | None,
-    typer.Option(help="Live view of training: one of `spt list trackers`; can be repeated."),
+    typer.Option(help="Log training to this tracker (`spt list trackers`). Repeatable."),
 ]
 ScaleName = Annotated[
     str,
-    typer.Option("--scale", help="smoke (seconds, proves nothing), small (two cores), paper (as printed)."),
+    typer.Option(
+        "--scale",
+        help="Scale: smoke (seconds, a test run only), small (two CPU cores) or paper (as published).",
+    ),
 ]
-Seeds = Annotated[int, typer.Option(min=1, help="Repetitions: seeds 0 to n-1 are run, none is chosen.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds; all of 0 to n-1 are run and reported.")]
 FirstSeed = Annotated[
-    int, typer.Option(min=0, help="Count seeds from here on, e.g. to repeat with seeds that nobody has run.")
+    int, typer.Option(min=0, help="First seed, e.g. to repeat a comparison with new seeds.")
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show the stages and their estimated cost; train nothing.")
+    bool, typer.Option("--dry-run", help="Show the stages and their estimated cost without training.")
 ]
 Detach = Annotated[
     bool,
-    typer.Option("--detach", help="Hand all stages to Slurm, and return; needs --executor slurm."),
+    typer.Option("--detach", help="Submit all stages to Slurm and return; needs --executor slurm."),
 ]
 Measure = Annotated[
-    bool, typer.Option("--measure", help="For --dry-run: time the steps here, rather than guess from FLOPs.")
+    bool,
+    typer.Option(
+        "--measure", help="With --dry-run: measure the time per step instead of estimating it from FLOPs."
+    ),
 ]
 TimeLimit = Annotated[
     str | None,
     typer.Option(
-        "--time-limit", help="Shorten all arms alike, so that it takes about so long here: 45s, 30m, 2h."
+        "--time-limit",
+        help="Wall-clock budget, e.g. 45s, 30m, 2h. All arms are shortened by the same factor.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 Trust = Annotated[
-    list[str] | None, typer.Option(help="A package from outside whose specs may be loaded; can be repeated.")
+    list[str] | None, typer.Option(help="Other package whose classes recipes may load. Repeatable.")
 ]
 DataRoot = Annotated[
     Path | None,
-    typer.Option("--data-root", callback=set_data_root, help="Folder for data, instead of SPT_DATA."),
+    typer.Option("--data-root", callback=set_data_root, help="Folder for data; default: SPT_DATA."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", "-s", help="Change a setting: task.train=500, pretrain.batch=64, s4d.mixer.states=32."
+        "--set",
+        "-s",
+        help="Change a setting, e.g. task.train=500, pretrain.batch=64, s4d.mixer.states=32. Repeatable.",
     ),
 ]
 
@@ -97,10 +106,10 @@ def workspace_of(
     track: list[str] | None = None,
     settings: list[str] | None = None,
 ) -> "Workspace":
-    """Where a command works.
+    """Return the workspace of a command.
 
     Raises:
-        SpecError: if there is no such device, or the number of jobs is not one.
+        SpecError: if there is no such device, or the number of jobs is invalid.
     """
     from dataclasses import replace
 
@@ -118,7 +127,7 @@ def workspace_of(
 
 
 def scale_of(name: str) -> "Scale":
-    """A scale by its name.
+    """Return a scale by its name.
 
     Raises:
         SpecError: if there is none of that name.
@@ -132,10 +141,10 @@ def scale_of(name: str) -> "Scale":
 
 
 def seconds_of(text: str) -> float:
-    """A length of time in seconds, e.g. of ``30m``.
+    """Return a time limit in seconds, e.g. 1800 for ``30m``.
 
     Raises:
-        SpecError: if it is none.
+        SpecError: if it is not a positive number with the unit s, m or h.
     """
     unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
     try:
@@ -150,10 +159,10 @@ def seconds_of(text: str) -> float:
 def assignments(
     texts: list[str] | None, flag: str = "--set", example: str = "pretrain.optim.lr=3e-3"
 ) -> dict[str, str]:
-    """Settings and their new values, from what was given to a flag.
+    """Parse ``setting=value`` arguments of an option into a dictionary.
 
     Raises:
-        SpecError: if one is not of the form setting=value.
+        SpecError: if one does not have this form.
     """
     return dict(_assignment(text, flag, example) for text in texts or [])
 

@@ -1,4 +1,4 @@
-"""``spt plot``: pictures for papers and talks."""
+"""``spt plot``: figures for papers and talks."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,18 +10,21 @@ app = typer.Typer()
 
 @app.command()
 def plot(
-    runs: Annotated[
-        Path, typer.Argument(help="A folder given to --runs before, or one study's folder in it.")
-    ],
-    kind: Annotated[str, typer.Option(help="gain, points, lines, curves, ranks or measures.")] = "gain",
+    runs: Annotated[Path, typer.Argument(help="Runs folder, or the folder of one study in it.")],
+    kind: Annotated[
+        str, typer.Option(help="Kind of figure: gain, points, lines, curves, ranks or measures.")
+    ] = "gain",
     style: Annotated[
-        str, typer.Option(help="neurips (5.5 in wide), icml (a column, 3.25 in) or page (as in the report).")
+        str,
+        typer.Option(
+            help="Style: neurips (5.5 in wide), icml (one column, 3.25 in) or page (as in the report)."
+        ),
     ] = "neurips",
     output: Annotated[
-        Path | None, typer.Option(help="Folder for the files; left out: plots-STYLE in the study's folder.")
+        Path | None, typer.Option(help="Folder for the files; default: plots-STYLE in the study's folder.")
     ] = None,
 ) -> None:
-    """Draw an experiment's pictures as SVG and PDF, one file each, with the letters embedded."""
+    """Draw the figures of an experiment as SVG and PDF files with embedded fonts."""
     from ..report import analysis, pictures, results
 
     for folder in results.experiments(runs):

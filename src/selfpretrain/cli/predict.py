@@ -1,4 +1,4 @@
-"""``spt predict``: what a model says of new sequences."""
+"""``spt predict``: apply a trained model to new sequences."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,24 +9,26 @@ from .options import Device, Trust
 
 app = typer.Typer()
 Longer = Literal["cut", "refuse"]
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that spt fit has made.")]
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by spt fit.")]
 NewData = Annotated[
-    Path, typer.Argument(metavar="NEW", help="A table, folder or file like that of spt fit, or .npy.")
+    Path, typer.Argument(metavar="NEW", help="Table, folder or file like the one given to spt fit, or .npy.")
 ]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Answer the rows that are fine; name the others.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip invalid rows, and report them.")]
 
 
 @app.command()
 def predict(
     model: ModelFolder,
     new: NewData,
-    output: Annotated[Path, typer.Option("--output", "-o", help="CSV file for the answers.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="CSV file for the predictions.")],
     skip_bad: SkipBad = False,
-    longer: Annotated[Longer, typer.Option(help="What to do with longer ones than in training.")] = "cut",
+    longer: Annotated[
+        Longer, typer.Option(help="What to do with sequences longer than in training.")
+    ] = "cut",
     device: Device = "auto",
     trust: Trust = None,
 ) -> None:
-    """Answer every row of a file, in its order, with probabilities and whatever else stood in the row."""
+    """Predict every row of a file, in order, with probabilities and the other columns of the row."""
     from ..estimators import files, persistence, predict_input
 
     estimator = persistence.load(model, device, tuple(trust or ()))

@@ -1,4 +1,4 @@
-"""What several verbs print."""
+"""Terminal and JSON output shared by several commands."""
 
 import json
 import os
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 PIPED = 240
-"""Columns of tables that go into a pipe or a file."""
+"""Width of tables that are written to a pipe or file."""
 ONCE = ("task", "times")
-"""Columns that are told above a table where they are the same in all rows."""
+"""Columns that are printed once above a table if they are the same in all rows."""
 LONG = 3600
-"""Seconds from which on a command says before its start how long it will take."""
+"""Estimated seconds above which a command warns before it starts."""
 
 
 def content_of(outcome: "Outcome") -> dict[str, Any]:
-    """What is planned, handed to an engine or measured, for programs."""
+    """Return a forecast, the jobs of a detached run, or results as JSON values."""
     from ..runner.plan import Forecast
 
     if isinstance(outcome, Forecast):
@@ -39,12 +39,12 @@ def content_of(outcome: "Outcome") -> dict[str, Any]:
 
 
 def measured(results: "ExperimentResults") -> dict[str, Any]:
-    """What was measured, for programs; without what plans need, which takes a second to import."""
+    """Return results as JSON values; kept separate as the import of forecasts takes a second."""
     return {"report": str(results.folder / "report.html"), "rows": results.to_rows()}
 
 
 def show(outcome: "Outcome") -> None:
-    """Show what is planned, handed over or measured; of several processes of torchrun, the first does."""
+    """Print a forecast, the jobs of a detached run, or results; with torchrun, the main process prints."""
     from ..runner.plan import Forecast
     from ..system import distributed
 
@@ -57,7 +57,7 @@ def show(outcome: "Outcome") -> None:
 
 
 def show_forecast(forecast: "Forecast") -> None:
-    """Show what would be trained, and what it costs."""
+    """Print the stages to train and their cost."""
     columns = dict(zip(forecast.headings, zip(*forecast.rows, strict=True), strict=False))
     same = {heading: cells[0] for heading in ONCE if len(set(cells := columns.get(heading, ()))) == 1}
     title = ", ".join(["Stages to run", *(f"{heading} {cell}" for heading, cell in same.items())])
@@ -72,12 +72,12 @@ def show_forecast(forecast: "Forecast") -> None:
 
 
 def say(line: str, style: str = "") -> None:
-    """Print a line that is broken where the terminal ends, or not at all where nobody looks."""
+    """Print a line, wrapped by the terminal only."""
     Console().print(Text(line, style=style), soft_wrap=True)
 
 
 def show_facts(rows: Iterable[tuple[str | Text, ...]], style: str = "bold") -> None:
-    """Print facts, one a line: what, in a style, and what to say of it."""
+    """Print a two-column list: a name, in this style, and its value."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for what, *said in rows:
         shown = (Text(each) if isinstance(each, str) else each for each in said)
@@ -86,19 +86,19 @@ def show_facts(rows: Iterable[tuple[str | Text, ...]], style: str = "bold") -> N
 
 
 def wide() -> Console:
-    """What tables are printed to: as wide as the terminal, or as they are where nobody looks."""
+    """Return the console for tables: as wide as the terminal, or ``PIPED`` columns for pipes and files."""
     console = Console()
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=PIPED)
 
 
 def print_json(content: object) -> None:
-    """Print JSON and nothing else; of several processes of torchrun, the first does."""
+    """Print only JSON; with torchrun, only the main process prints."""
     if os.environ.get("RANK", "0") == "0":
         print(json.dumps(content, indent=1))
 
 
 def warn_of_length(forecast: "Forecast", limited: bool) -> None:
-    """Tell somebody who is about to wait for long, and what they can do."""
+    """Warn before a long run, and name the options that shorten it."""
     from ..system.events import duration
 
     if forecast.seconds > LONG:
@@ -108,7 +108,7 @@ def warn_of_length(forecast: "Forecast", limited: bool) -> None:
 
 
 def show_report(folder: Path, analysis: "Analysis | None" = None) -> None:
-    """Print what an experiment's folder holds, and where its report is."""
+    """Print the report of an experiment's folder, and the path of its HTML page."""
     from ..report import page
 
     Console().print(page.show(folder, analysis))

@@ -1,4 +1,4 @@
-"""``spt report``: tables and pages again, without training."""
+"""``spt report``: write tables and report pages again, without training."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +13,13 @@ app = typer.Typer()
 
 @app.command()
 def report(
-    runs: Annotated[
-        Path, typer.Argument(help="A folder given to --runs before, or one study's folder in it.")
-    ],
-    pdf: Annotated[bool, typer.Option("--pdf", help="Every figure as PDF, too, letters embedded.")] = False,
+    runs: Annotated[Path, typer.Argument(help="Runs folder, or the folder of one study in it.")],
+    pdf: Annotated[
+        bool, typer.Option("--pdf", help="Also save every figure as PDF with embedded fonts.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make tables and pages again from what is on disk, without training."""
+    """Write tables and report pages again from the results on disk, without training."""
     from ..report import analysis, page, results
 
     folders, made = results.experiments(runs), []

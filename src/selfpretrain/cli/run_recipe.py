@@ -1,4 +1,4 @@
-"""``spt run``: one recipe, all of its stages."""
+"""``spt run``: run all stages of one recipe."""
 
 import json
 from pathlib import Path
@@ -14,16 +14,14 @@ app = typer.Typer()
 
 @app.command(name="run")
 def run_recipe(
-    recipe: Annotated[
-        Path, typer.Argument(help="A recipe as JSON, e.g. the recipe.json of a finished stage.")
-    ],
+    recipe: Annotated[Path, typer.Argument(help="Recipe in JSON, e.g. the recipe.json of a finished stage.")],
     runs: Runs = Path("runs"),
     device: Device = "auto",
     trust: Trust = None,
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run one recipe, all its stages, and print the scores."""
+    """Run all stages of one recipe and print the scores."""
     from ..config import from_dict
     from ..runner.run import run_recipes
     from ..runner.workspace import at_work

@@ -1,4 +1,4 @@
-"""The verbs of ``spt runs``: what is in a directory of runs."""
+"""``spt runs``: show, verify and clean up a folder of runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,18 +8,18 @@ from rich.console import Console
 
 from .printing import say
 
-Runs = Annotated[Path, typer.Argument(help="A directory given to --runs before.", metavar="RUNS")]
-app = typer.Typer(help="Look after directories of runs.", no_args_is_help=True)
+Runs = Annotated[Path, typer.Argument(help="Runs folder.", metavar="RUNS")]
+app = typer.Typer(help="Look after folders of runs: status, verification, cleanup.", no_args_is_help=True)
 
 
 @app.callback()
 def runs() -> None:
-    """Look after directories of runs."""
+    """Look after folders of runs: status, verification, cleanup."""
 
 
 @app.command()
 def status(folder: Runs) -> None:
-    """Show how far the stages are: done, running, stopped, failed or waiting; and the jobs of Slurm."""
+    """Show the state of every stage (done, running, stopped, failed or waiting), and the Slurm jobs."""
     from ..runner.executors.slurm import queued
     from ..runner.status import STATES, statuses
 
@@ -38,7 +38,7 @@ def status(folder: Runs) -> None:
 
 @app.command()
 def verify(folder: Runs) -> None:
-    """Read every file, compare digests, recipes and scores; exit code 1 if something is wrong."""
+    """Read every file and compare hashes, recipes and scores; exit code 1 if something is wrong."""
     from ..runner.verify import verify
 
     console, fine, wrong = Console(), 0, 0
@@ -53,9 +53,10 @@ def verify(folder: Runs) -> None:
 
 @app.command()
 def gc(
-    folder: Runs, delete: Annotated[bool, typer.Option("--delete", help="Delete what is shown.")] = False
+    folder: Runs,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the stages that are shown.")] = False,
 ) -> None:
-    """Show stages that no study refers to, e.g. trials of --tune, and delete them if asked."""
+    """List stages that no study refers to, e.g. trials of --tune, and delete them with --delete."""
     from ..runner import status
 
     found = status.unused(folder)

@@ -1,4 +1,4 @@
-"""``spt schema``: what a recipe file may say, for editors and other programs."""
+"""``spt schema``: the JSON Schema of recipe files, for editors and other programs."""
 
 import json
 from pathlib import Path
@@ -11,9 +11,11 @@ app = typer.Typer()
 
 @app.command()
 def schema(
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File; left out: print it.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; default: print it.")
+    ] = None,
 ) -> None:
-    """Print the JSON Schema of recipes, as `spt run` reads them."""
+    """Print the JSON Schema of the recipes that `spt run` reads."""
     from ..training.schema import json_schema
 
     text = json.dumps(json_schema(), indent=1)

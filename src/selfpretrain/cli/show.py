@@ -1,4 +1,4 @@
-"""The verb ``spt show``: where a number comes from."""
+"""``spt show``: trace a reported number to its recipe, code, data and cost."""
 
 import csv
 import io
@@ -25,29 +25,32 @@ if TYPE_CHECKING:
 app = typer.Typer()
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH, SHOWN = 48, 6
-"""Columns of a small curve; names that are shown of many."""
+"""Width of a sparkline in characters; maximum number of names shown of a list."""
 COLUMNS = ("kind", "step", "epoch", "seconds", "loss", "score", "lr")
 
 
 @app.command()
 def show(
     run: Annotated[
-        str, typer.Argument(help="A stage or study: its folder, its fingerprint, or any part of its name.")
+        str, typer.Argument(help="Stage or study: its folder, its fingerprint, or any part of its name.")
     ],
-    runs: Annotated[Path, typer.Option(help="Folder of runs in which names are looked up.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option(help="Runs folder in which names are looked up.")] = Path("runs"),
     as_json: Json = False,
     curve: Annotated[
-        bool, typer.Option("--curve", help="Print the curve of a stage as CSV and nothing else.")
+        bool, typer.Option("--curve", help="Print only the learning curve of a stage, as CSV.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Hash the examples anew, where the data are at hand.")
+        bool,
+        typer.Option(
+            "--check/--no-check", help="Hash the training examples again, if the data are available."
+        ),
     ] = True,
     trust: Trust = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Trace a printed number: recipe, stages, code, data, cost, and what training saw of val and test.
+    """Trace a printed number: recipe, stages, code, data, cost, and whether training saw val or test.
 
-    Of a study, show every cell with the stage that it prints.
+    For a study, list every cell with the stage behind its score.
     """
     from ..runner.provenance import locate, trace
 
@@ -59,7 +62,7 @@ def show(
             _show_cells(folder, as_json)
             return
         provenance = trace(folder, check and not curve, tuple(trust or ()))
-    except StoreError as error:  # whoever asks for a run gives its name or folder: that is what is wrong
+    except StoreError as error:  # the path is an argument of this command, so a bad one is a usage error
         raise SpecError(str(error)) from error
     if curve:
         typer.echo(_csv(provenance), nl=False)
@@ -171,7 +174,7 @@ def _paper(number: "PaperNumber") -> str:
 
 
 def _show_cells(folder: Path, as_json: bool) -> None:
-    """Every cell of an experiment with the stage that it prints."""
+    """List every cell of an experiment with the stage behind its score."""
     from ..report.results import read
 
     results = read(folder)
@@ -192,7 +195,7 @@ def _show_cells(folder: Path, as_json: bool) -> None:
 
 
 def sparkline(values: list[float], width: int = WIDTH) -> str:
-    """A curve as one line of bars, the lowest value lowest; values that share a column are averaged."""
+    """Return a curve as one line of block characters; values that share a column are averaged."""
     count = min(width, len(values))
     edges = [len(values) * i // count for i in range(count + 1)]
     means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
@@ -210,7 +213,7 @@ def _csv(provenance: "Provenance") -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same values, with null for numbers that JSON cannot hold."""
+    """Replace non-finite numbers by None, as JSON has none."""
     if isinstance(value, dict):
         return {key: _plain(inside) for key, inside in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""``spt study``: studies of the papers, one or all, and their pages."""
+"""``spt study``: reproduce one study of the papers, or all of them, and write their reports."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -23,23 +23,21 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 Mixers = Annotated[
-    str | None, typer.Option(help="Further rows: mixers, comma-separated, or package.module:Class.")
+    str | None, typer.Option(help="Mixers to add as rows, comma-separated, or package.module:Class.")
 ]
 Results = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder of kept results, read first and written last; default: those that ship, read only."
-    ),
+    typer.Option(help="Folder of kept results, reused and updated; default: the shipped ones, read-only."),
 ]
 Only = Annotated[
     str | None,
-    typer.Option(help="Run ROW/COLUMN alone, e.g. 'attention/SPT*'; the rest is shown as missing."),
+    typer.Option(help="Run only ROW/COLUMN, e.g. 'attention/SPT*'; other cells are reported as missing."),
 ]
 
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help="A study of `spt list studies`, package.module:Class, or all.")],
+    name: Annotated[str, typer.Argument(help="Study (`spt list studies`), package.module:Class, or all.")],
     seeds: flags.Seeds = 3,
     first_seed: flags.FirstSeed = 0,
     scale: flags.ScaleName = "small",
@@ -49,8 +47,10 @@ def study(
     tune: flags.TuneCells = False,
     runs: flags.Runs = Path("runs"),
     results: Results = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Use no kept results: run everything here.")] = False,
-    gpu: Annotated[str, typer.Option(help="For --dry-run: also the hours on this one, e.g. a100.")] = "",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ignore kept results and train everything.")] = False,
+    gpu: Annotated[
+        str, typer.Option(help="With --dry-run: also estimate the time on this GPU, e.g. a100.")
+    ] = "",
     device: flags.Device = "auto",
     jobs: flags.Jobs = "auto",
     executor: flags.Executor = "auto",
@@ -63,7 +63,7 @@ def study(
     data_root: flags.DataRoot = None,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Run a study, or all of them, and make its page: what the paper printed beside what came out here."""
+    """Run a study, or all of them, and report the results next to the numbers of the paper."""
     from ..api import Request, asked, carry_out, carry_out_later, foreseen, planning
 
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)

@@ -1,1 +1,1 @@
-"""Many recipes, each stage once: plan, run, keep, find again."""
+"""Runs many recipes, each stage once: planning, job queue, executors, results on disk, provenance."""

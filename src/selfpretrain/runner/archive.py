@@ -1,7 +1,7 @@
-"""Results that travel: what finished stages left, without their weights, in one small file.
+"""Archive of results: logs, scores and predictions of finished stages, without weights, in one small file.
 
-An archive is compressed JSON lines, one per stage. A later run, on any machine, takes from it what it would
-otherwise train again; what needs weights (a new stage that starts from an old one) is trained anew.
+An archive is xz-compressed JSON lines, one per stage. Later runs on any machine restore stages from it
+instead of training them. New stages that start from an archived one need its weights, so it is trained again.
 """
 
 import base64
@@ -25,14 +25,14 @@ from ..training.run_dir import LOG, PREDICTIONS, RunDir
 
 FILES = ("recipe.json", "result.json", "environment.json")
 RESTORED = "restored.json"
-"""Says that a stage was put back, and from where."""
+"""File that marks a stage as restored, and says from which archive."""
 KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
 KINDS = ("int64", "float32", "float64", "int32", "uint8")
-"""Of numbers, in which predictions may be put back."""
+"""Data types allowed for restored predictions."""
 LARGEST = 1 << 27
-"""Bytes that a file of kept results may unpack to."""
+"""Maximum size of an unpacked archive in bytes."""
 SHIPPED = Path(__file__).parents[1]
-"""What lies below is ours; whatever else is kept may come from anybody."""
+"""The package's folder; archives outside of it may come from anyone."""
 Measures = dict[str, list[Any]]
 
 
@@ -43,19 +43,20 @@ class Archive:
     file: Path
 
     def keep(self, stages: Iterable[RunDir], measures: Measures) -> int:
-        """Add what finished stages left to what was kept before; how many of these stages there were.
+        """Add finished stages to the archive, and return how many of the given stages are finished.
 
         Args:
-            measures: what was measured on them, by the names of its files.
+            measures: measurements on these stages, by the name of their file.
 
         Raises:
-            StoreError: if what was kept before cannot be read, or the file cannot be written.
+            StoreError: if the existing archive cannot be read, or the file cannot be written.
         """
         with explained(self.file):
             self.file.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.file.with_name(f".{self.file.name}.lock")):
             before, lines = self._lines() if self.file.exists() else ({}, {})
             ours = {folder.name: _line(folder) for folder in stages if folder.finished}
+            # ours come first, then other archived stages; a stage in both is replaced by ours
             packed = _packed_lines(before | measures, [*(ours | lines | ours).values()])
             with explained(self.file):
                 same = self.file.exists() and self.file.read_bytes() == packed
@@ -64,7 +65,7 @@ class Archive:
         return len(ours)
 
     def names(self) -> frozenset[str]:
-        """The stages that were kept.
+        """Return the names of the archived stages.
 
         Raises:
             StoreError: if the file is damaged.
@@ -72,14 +73,14 @@ class Archive:
         return frozenset(self._lines()[1]) if self.file.exists() else frozenset()
 
     def restore(self, stages: dict[str, RunDir], recipes: dict[str, Json]) -> tuple[int, Measures]:
-        """Put back the stages that are wanted and not there; how many, and what was measured.
+        """Restore the stages that are not on disk; return how many, and the archived measurements.
 
         Args:
-            stages: where a stage goes, by its name.
-            recipes: what it must have been trained by.
+            stages: folders of the wanted stages, by name.
+            recipes: the recipe that each of them must have, by name.
 
         Raises:
-            StoreError: if the file is damaged, or one of its results is not borne out; nothing is put back.
+            StoreError: if the file is damaged, or a result is inconsistent; nothing is restored then.
         """
         if not self.file.exists():
             return 0, {}
@@ -93,7 +94,7 @@ class Archive:
                 raise self._damaged(f"{name}: {error}") from error
             if said:
                 raise self._damaged(f"{name}: {said}")
-        # A relative path is below no absolute one, wherever it leads.
+        # Resolved first: a relative path is never below an absolute one.
         theirs = "" if self.file.resolve().is_relative_to(SHIPPED.resolve()) else str(self.file)
         for name, line in wanted.items():
             _put(stages[name], line, line.get("from") or theirs)
@@ -101,14 +102,14 @@ class Archive:
 
     @staticmethod
     def forget(stages: Iterable[RunDir]) -> None:
-        """Drop the results that were put back, so that these stages are run here."""
+        """Drop restored results, so that these stages are trained here."""
         for folder in stages:
             if folder.has(RESTORED):
                 folder.drop("result.json")
                 folder.drop(RESTORED)
 
     def _lines(self) -> tuple[Measures, dict[str, Json]]:
-        """What was measured, by the names of its files, and what was kept of every stage, by its name."""
+        """Return the measurements by file name, and the archived stages by name."""
         try:
             with explained(self.file, "read"):
                 packed = self.file.read_bytes()
@@ -135,7 +136,7 @@ class Archive:
 
 
 def _packed_lines(measures: Measures, lines: list[Json]) -> bytes:
-    """The first line says what was measured: on the cells of today, and on more, as fewer seeds had it."""
+    """Pack measurements and stages; line 1 has the current measurements, and under "more" older ones."""
     *more, last = [*measures.items()] or [("", [])]
     first: Json = {"of": last[0], "measures": last[1]} | ({"more": dict(more)} if more else {})
     text = "\n".join(json.dumps(line, sort_keys=True) for line in [first, *lines])
@@ -143,7 +144,7 @@ def _packed_lines(measures: Measures, lines: list[Json]) -> bytes:
 
 
 def _contradiction(line: Json, recipe: Json) -> str:
-    """What contradicts what in a kept stage, in words; empty if nothing does."""
+    """Return what is inconsistent in an archived stage; "" if nothing is."""
     result, arrays = line["files"]["result.json"], line.get("predictions")
     if not all(isinstance(line["files"][name], dict) for name in FILES) or not isinstance(line["log"], str):
         return "its files are not what they should be"
@@ -166,7 +167,7 @@ def _line(folder: RunDir) -> Json:
 
 
 def _put(stage: RunDir, line: Json, source: str) -> None:
-    """Publish a stage as it was kept, unless another process is at work on it."""
+    """Publish an archived stage, unless another process is working on it."""
     with contextlib.suppress(Taken), stage.attempt(lambda: stage.finished, stop=lambda: True) as folder:
         if folder is None:
             return
@@ -176,7 +177,9 @@ def _put(stage: RunDir, line: Json, source: str) -> None:
             arrays = {name: torch.from_numpy(_unpacked(it)) for name, it in line["predictions"].items()}
             files[PREDICTIONS] = folder.save(PREDICTIONS, arrays)
         folder.write(RESTORED, {"from": source, "files": files})
-        for name in sorted(FILES, key=lambda name: name == "result.json"):  # last: it says "finished"
+        for name in sorted(
+            FILES, key=lambda name: name == "result.json"
+        ):  # result.json last: it marks the stage as finished
             folder.write(name, line["files"][name])
         folder.publish()
 

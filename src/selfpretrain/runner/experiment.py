@@ -1,4 +1,4 @@
-"""What is to be found out: the cells of a table, each with the recipe whose result fills it."""
+"""An experiment: a grid of (row, column, seed) cells, and the recipe behind each."""
 
 import abc
 import hashlib
@@ -17,57 +17,59 @@ from ..training.recipe import Recipe, fingerprint
 
 @dataclass(frozen=True)
 class Cell:
-    """Where a recipe's result goes; recipes that share a cell (seeds, as a rule) are averaged."""
+    """A recipe and its place in the table; cells of the same row and column (usually seeds) are averaged."""
 
     row: str
     column: str
     recipe: Recipe
-    label: str = ""  # what a paper calls the task, where another one stands in for it
-    printed: tuple[str, str, str] | None = None  # the paper's number: table, row and column of its CSV
-    fold: int = 0  # which part of the task is the test split; those of a row, column and seed are pooled
+    label: str = ""  # the paper's name of the task, if it is replaced by another one
+    printed: tuple[str, str, str] | None = (
+        None  # location of the paper's number: table, row and column of its CSV
+    )
+    fold: int = 0  # cross-validation fold; folds of a row, column and seed are pooled
 
 
 class Finished(abc.ABC):
-    """What recipes that have been run left.
+    """Access to the results of finished recipes.
 
     Raises:
-        StoreError: from its methods, where a recipe has not been run, or its weights are gone.
+        StoreError: from its methods, if a recipe has not been run, or its weights were deleted.
     """
 
     @abc.abstractmethod
     def network(self, recipe: Recipe) -> Network:
-        """Trained."""
+        """Return the trained network."""
 
     @abc.abstractmethod
     def result(self, recipe: Recipe) -> Json:
-        """Scores, steps and cost of the last stage."""
+        """Return scores, steps and cost of the last stage."""
 
     @abc.abstractmethod
     def log(self, recipe: Recipe) -> list[Json]:
-        """The lines that the last stage told while it was trained."""
+        """Return the training log of the last stage, one dict per line."""
 
 
 def nothing(finished: Finished) -> list[Json]:
-    """Measure nothing besides scores."""
+    """Return no measurements: the default of ``Experiment.measure``."""
     return []
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that the runner knows of a study: cells, and how to report them."""
+    """A study as the runner sees it: cells, and how to report them."""
 
     name: str
     title: str
     cells: tuple[Cell, ...]
-    contrasts: tuple[tuple[str, str], ...]  # (treatment, control) columns; the headline first
+    contrasts: tuple[tuple[str, str], ...]  # (treatment, control) columns; the main contrast first
     scale: str = "small"
     first_seed: int = 0
-    about: Mapping[str, str] = field(default_factory=dict)  # sections of its page, by their titles
+    about: Mapping[str, str] = field(default_factory=dict)  # text sections of the report, by title
     notes: tuple[str, ...] = ()
-    figure: Literal["none", "bars", "lines"] = "none"  # how its page draws the scores
-    paper: str = ""  # the CSV of printed numbers, e.g. amos2024
-    measure: Callable[[Finished], list[Json]] = nothing  # curves of what finished, for the page
-    lasting: bool = False  # whether its folder is called by name and scale, whatever its cells are
+    figure: Literal["none", "bars", "lines"] = "none"  # how the report draws the scores
+    paper: str = ""  # CSV of the paper's numbers, e.g. amos2024
+    measure: Callable[[Finished], list[Json]] = nothing  # further measurements, shown as curves
+    lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
 
     def __post_init__(self) -> None:
         if not self.cells:
@@ -76,7 +78,7 @@ class Experiment:
 
     @property
     def folder(self) -> str:
-        """The name of its folder; without ``lasting``, the same cells have the same."""
+        """Name of the experiment's folder; unless ``lasting``, it ends with a hash of the cells."""
         if self.lasting:
             return f"{self.name}-{self.scale}"
         prints = "\n".join(f"{cell.row}|{cell.column}|{fingerprint(cell.recipe)}" for cell in self.cells)
@@ -84,7 +86,7 @@ class Experiment:
         return f"{self.name}-{'+'.join(tasks)}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
 
     def by_task(self) -> list[list[Cell]]:
-        """The cells of every task that is reported, all folds together, in order."""
+        """Return the cells grouped by task, with all folds of a task together, in order."""
         tasks: list[Task] = []
         found: list[list[Cell]] = []
         for cell in self.cells:
@@ -96,10 +98,10 @@ class Experiment:
         return found
 
     def chosen(self, only: str | None) -> list[Cell]:
-        """The cells of ``ROW/COLUMN``, where either may hold ``*``; ``ROW`` alone means all of its columns.
+        """Return the cells of ``ROW/COLUMN``, which may contain ``*``; ``ROW`` alone selects all columns.
 
         Raises:
-            SpecError: if there is no such cell.
+            SpecError: if no cell matches.
         """
         if only is None:
             return list(self.cells)

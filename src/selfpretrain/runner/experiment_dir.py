@@ -1,4 +1,4 @@
-"""The folder of an experiment: what was planned, what has come of it, and the report made of it."""
+"""The folder of an experiment: the planned cells, results of its stages, measurements and the report."""
 
 import hashlib
 import json
@@ -31,23 +31,23 @@ from .workspace import Workspace
 
 STUDY = "study.json"
 SWEPT, ABANDONED = ("manifests", "baselines"), 3600.0
-"""Folders that are nobody's own; seconds after which nobody is still writing a file in them."""
+"""Caches shared by all experiments; age in seconds at which temporary files in them count as abandoned."""
 TIE = 0.01
-"""Score differences smaller than this (one point of accuracy, or of R2) are ties."""
+"""Score differences smaller than this (one point of accuracy, or 0.01 of R2) are ties."""
 Manifest = dict[Split, list[str]]
-"""The short hash of every example of every split: proof of what pretraining could and could not see."""
+"""The short hash of every example by split: evidence of what pretraining could and could not see."""
 
 
 Plan = tuple[tuple[tuple[str, str], ...], tuple[CellRecord, ...]]
-"""The contrasts of a task, and its cells."""
+"""The contrasts and the cells of one task."""
 
 
 @dataclass(frozen=True)
 class ExperimentFolder:
-    """Where an experiment leaves its table, beside the folders of its stages.
+    """The folder of an experiment, next to the folder of its stages.
 
     Args:
-        kept: folder of kept results, where what a person makes of the numbers stands too.
+        kept: folder of kept results and of interpretations written by hand.
     """
 
     experiment: Experiment
@@ -56,21 +56,21 @@ class ExperimentFolder:
 
     @property
     def folder(self) -> RunDir:
-        """Where it is; made if it is not there."""
+        """The folder; it is created if necessary."""
         return RunDir.make(self.workspace.runs / self.experiment.folder)
 
     @property
     def path(self) -> Path:
-        """The same as a path."""
+        """Path of the folder."""
         return self.folder.path
 
     @property
     def archive(self) -> Archive | None:
-        """The kept results of this study at this scale, if there are to be any."""
+        """Kept results of this study at this scale; None if results are not kept."""
         return Archive(self.kept / f"{self._name}.jsonl.xz") if self.kept else None
 
     def restore(self) -> int:
-        """Take over the stages that were kept; how many.
+        """Restore kept stages that are not on disk, and return how many.
 
         Raises:
             StoreError: if the file of kept results is damaged.
@@ -80,13 +80,15 @@ class ExperimentFolder:
         plain = {job.name: to_dict(job.recipe) for job in self._jobs()}
         found, measures = self.archive.restore(self.stages(), plain)
         if self._measured in measures and not self.folder.has(self._measured):
-            alone = found == len(self.stages())  # else weights are here that these may not be measured on
+            alone = found == len(
+                self.stages()
+            )  # else some stages were trained here, with other weights than those measured
             self._write_measures(measures[self._measured], self._results_digest() if alone else "")
         return found
 
     @property
     def waits(self) -> frozenset[str]:
-        """The names of kept stages, which would be taken over.
+        """Names of the kept stages, which ``restore`` would restore.
 
         Raises:
             StoreError: if the file of kept results is damaged.
@@ -94,19 +96,19 @@ class ExperimentFolder:
         return self.archive.names() if self.archive else frozenset()
 
     def forget(self) -> None:
-        """Drop what was taken over, so that it is measured here."""
+        """Drop restored results and measurements, so that the stages are trained here."""
         Archive.forget(self.stages().values())
         self.folder.drop(self._measured)
 
     def keep(self) -> int:
-        """Keep what is finished for later runs; how many stages."""
+        """Add finished stages to the kept results, and return how many."""
         if self.archive is None:
             return 0
         measures = {self._measured: [asdict(one) for one in self.measures()]}
         return self.archive.keep(self.stages().values(), measures)
 
     def plan(self, notes: Iterable[str] = ()) -> None:
-        """Write what is to come, so that a report can be made at any time; sweep up what was abandoned."""
+        """Write the planned cells, so that reports can be made at any time; sweep abandoned files."""
         for folder in (self.workspace.runs, *(self.workspace.runs / name for name in SWEPT), self.path):
             if folder.is_dir():
                 with explained(folder):
@@ -114,7 +116,7 @@ class ExperimentFolder:
         self._write(self._record(tuple(notes)))
 
     def finish(self) -> None:
-        """Add what simple methods score and what was measured, and make the report."""
+        """Add baseline scores and measurements, and write the report."""
         record = results.read_record(self.path)
         tasks = tuple(
             replace(task, baselines=_pooled_baselines(cells[0].recipe.task, self.workspace))
@@ -126,7 +128,7 @@ class ExperimentFolder:
 
     @property
     def current(self) -> bool:
-        """Whether every cell has finished, and the report has been made of exactly this."""
+        """Whether every cell has finished, and the report was made from exactly these results."""
         if not self.folder.has(STUDY) or page.altered(self.path):
             return False
         record = results.read_record(self.path)
@@ -135,27 +137,27 @@ class ExperimentFolder:
         return not waiting(self._jobs(), self.workspace)
 
     def _plan(self) -> list[Plan]:
-        """Return which cells are compared, and how, task by task."""
+        """Return the contrasts and cells of every task."""
         return [
             (self._contrasts(cells), tuple(map(self._cell, cells))) for cells in self.experiment.by_task()
         ]
 
     def stages(self) -> dict[str, RunDir]:
-        """The folders of all stages, by their names."""
+        """Return the folders of all stages by name."""
         return {job.name: self.workspace.named(job.name) for job in self._jobs()}
 
     def _jobs(self) -> list[Job]:
         return jobs((cell.recipe for cell in self.experiment.cells), self.workspace)
 
     def measures(self) -> list[Measure]:
-        """Measured once on these results; what was kept counts where the weights are gone."""
+        """Return the study's measurements: cached, new, or the kept ones if the weights are missing."""
         known = self.folder.read(self._measured) if self.folder.has(self._measured) else {"measures": []}
         digest, path = self._results_digest(), self.path / self._measured
         if known.get("of") == digest:
             return _measures(known, path)
         try:
             found = self.experiment.measure(InFolders(self.workspace))
-        except StoreError:  # not trained here, or not yet
+        except StoreError:  # weights are missing: not trained here, or not yet
             return _measures(known, path)
         if found:
             self._write_measures(found, digest)
@@ -165,7 +167,7 @@ class ExperimentFolder:
         self.folder.write(self._measured, {"format": FORMAT, "measures": measures, "of": digest})
 
     def _results_digest(self) -> str:
-        """Changes with the result of any stage."""
+        """Return a hash of all results on disk."""
         finished = sorted((name, folder) for name, folder in self.stages().items() if folder.finished)
         found = {}
         for name, folder in finished:
@@ -179,17 +181,17 @@ class ExperimentFolder:
 
     @property
     def _measured(self) -> str:
-        """The file of what was measured on exactly these cells."""
+        """Name of the file of measurements on exactly these cells."""
         names = "\n".join(sorted(self.stages()))
         return f"measures-{hashlib.sha256(names.encode()).hexdigest()[:10]}.json"
 
     def _interpretation(self) -> str:
-        """What a person makes of the numbers; of kept results."""
+        """Return the interpretation written by hand, from the folder of kept results; "" if there is none."""
         file = self.kept / f"{self._name}.md" if self.kept else None
         return file.read_text(encoding="utf-8").strip() if file and file.exists() else ""
 
     def _stamp(self) -> str:
-        """Changes when the report would."""
+        """Return a hash of everything that the report depends on."""
         experiment = self.experiment
         cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in experiment.cells]
         decides = [
@@ -251,24 +253,24 @@ class ExperimentFolder:
 
 @dataclass(frozen=True)
 class InFolders(Finished):
-    """What the folders of a workspace hold."""
+    """The results of finished recipes, read from a workspace."""
 
     workspace: Workspace
 
     def network(self, recipe: Recipe) -> Network:
-        """Trained."""
+        """Return the trained network in eval mode."""
         network = build_network(recipe)
         network.load_state_dict(self.workspace.stage(recipe).load(WEIGHTS)[0])
         return network.eval()
 
     def result(self, recipe: Recipe) -> Json:
-        """Scores, steps and cost of the last stage."""
+        """Return scores, steps and cost of the last stage."""
         return self.workspace.stage(recipe).read("result.json")
 
     def log(self, recipe: Recipe) -> list[Json]:
-        """Return the lines that the last stage logged while it was trained."""
+        """Return the training log of the last stage, one dict per line."""
         folder = self.workspace.stage(recipe)
-        result = folder.read("result.json")  # complains where it has not finished
+        result = folder.read("result.json")  # raises StoreError if it has not finished
         return read_log(folder.path / LOG, result.get("files", {}))
 
 
@@ -277,10 +279,10 @@ def _planned(tasks: Iterable[TaskRecord]) -> list[Plan]:
 
 
 def _measures(plain: Json, path: Path) -> list[Measure]:
-    """Return what a file of measures holds.
+    """Validate and return the measurements in a file.
 
     Raises:
-        StoreError: if it holds something else.
+        StoreError: if the content is invalid.
     """
     try:
         return pydantic.TypeAdapter(list[Measure]).validate_python(plain.get("measures"))
@@ -289,7 +291,7 @@ def _measures(plain: Json, path: Path) -> list[Measure]:
 
 
 def manifest(task: Task, workspace: Workspace) -> Manifest:
-    """The hashes of a task's examples, in their order; worked out once for all experiments in a folder."""
+    """Return the hashes of a task's examples, cached for all experiments in a runs folder."""
     folder, name = RunDir.make(workspace.runs / "manifests"), _file_of(task)
     kept = folder.remembered(name)
     if not kept.keys() >= set(SPLITS):
@@ -299,19 +301,19 @@ def manifest(task: Task, workspace: Workspace) -> Manifest:
 
 
 def hashes(task: Task) -> Manifest:
-    """The hashes of a task's examples, in their order."""
+    """Return the hashes of a task's examples by split, in order."""
     return {split: task.load(split).digests() for split in SPLITS}
 
 
 def _pooled_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    """What simple methods score on a task: of several folds, which are about equally large, the mean."""
+    """Return baseline scores of a task, averaged over folds, which are of about equal size."""
     found = [_baselines(part, workspace) for part in task.parts()]
     everywhere = [name for name in found[0] if all(name in scores for scores in found)]
     return {name: float(np.mean([scores[name] for scores in found])) for name in everywhere}
 
 
 def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    """What simple methods score on a task, worked out once for all experiments in a folder of runs."""
+    """Return the baseline scores of a task, cached for all experiments in a runs folder."""
     if not (known := _known_baselines(task, workspace)):
         from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
 
@@ -332,9 +334,9 @@ def _file_of(task: Task) -> str:
 
 
 def _card(task: Task, folds: list[Manifest]) -> TaskCard:
-    """What a task is: in words, in counts, and how many examples two of its splits share.
+    """Return name, description and counts of a task, and the number of examples shared by its splits.
 
-    Train and val of the first fold, test of all: every labelled example once.
+    Train and val are those of the first fold, test is that of all folds: every labelled example once.
     """
     form, examples = task.form, folds[0] | {"test": [one for fold in folds for one in fold["test"]]}
     pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
@@ -357,7 +359,7 @@ def _card(task: Task, folds: list[Manifest]) -> TaskCard:
 
 
 def _metric(form: SequenceSpec) -> Metric:
-    """How scores are shown."""
+    """Return name, unit, factor, digits and tie band of the score."""
     if form.target.metric == "r2":
         return Metric("r2", "", 1.0, 3, TIE)
     return Metric(form.target.metric, "%", 100.0, 1, TIE)

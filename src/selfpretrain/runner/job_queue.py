@@ -1,4 +1,4 @@
-"""Which stage is run next: of those whose earlier stage is done, as many as there is room for."""
+"""Queue that starts the stages of an experiment in order of their dependencies."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -10,18 +10,18 @@ from .executors.base import Ended, Executor
 from .plan import Job, chains
 
 PAUSE = 0.1
-"""Seconds between looks at what has ended."""
+"""Seconds between polls for finished stages."""
 RESUMABLE = "stopped; the same command goes on from here"
 
 
 class JobQueue:
-    """Takes jobs through an executor, each after the one it starts from.
+    """Runs jobs on an executor, each after the one it starts from.
 
-    They come in their order, but what would hold up the end comes first: a chain of stages that costs more
-    than an even share of all that is left. A stage that another process works on waits until there is nothing
-    else to do.
-    A stage that is lost is tried again, as often as the executor allows; one that failed is not. After a
-    failure, or when asked to stop, nothing new is started, and what is running may end.
+    Jobs start in order, except that critical chains come first: those that cost more than an even share of
+    the remaining work. A stage that is locked by another process is postponed until nothing else is left.
+
+    A lost stage is retried up to ``executor.attempts`` times; a failed one is not. After a failure or a stop
+    request no further stage is started, and running ones may finish.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class JobQueue:
         self.stopping = False
 
     def run(self) -> None:
-        """Run all stages, or as many as can be.
+        """Run all stages.
 
         Raises:
-            Interrupted: when asked to stop, and every running stage has saved a checkpoint.
-            SelfPretrainError: if a stage failed or was lost too often; what was finished stays.
+            Interrupted: when asked to stop, after every running stage has saved a checkpoint.
+            SelfPretrainError: if a stage failed or was lost too often; finished stages are kept.
         """
         try:
             self.executor.foresee(self.waiting)
@@ -66,15 +66,17 @@ class JobQueue:
 
     @property
     def closing(self) -> bool:
-        """Whether nothing new is started."""
+        """Whether no further stage is started."""
         return self.stopping or bool(self.failures)
 
     def _start(self) -> None:
         ready = [] if self.closing else [job for job in self.waiting if job.after not in self.open]
         slots = self.executor.slots
         share, room = self.left / max(slots, 1), slots - len(self.running)
+        # Critical chains first: started last, such a chain would run alone at the end.
         ready.sort(key=lambda job: self.chains[job.name] < share)
         free = list(islice((job for job in ready if not self.held(job)), max(room, 0)))
+        # With nothing else to do, start a stage that another process has locked: it waits for the lock.
         for job in free or (ready[:1] if not self.running else []):
             self.waiting.remove(job)
             self.running.add(job.name)

@@ -1,4 +1,4 @@
-"""What is to be run: cells become jobs, those on disk are left out, and the rest has a price."""
+"""Planning: the distinct stages of an experiment, which of them must be run, and their estimated cost."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -27,26 +27,26 @@ GUESSED = f", guessed at {cost.SPEED / 1e9:g} GFLOP/s a core; --measure times th
 
 @dataclass(frozen=True)
 class Job:
-    """One stage to run: the last of its recipe."""
+    """One stage to run: the last one of its recipe."""
 
     recipe: Recipe
-    name: str  # of its folder
-    after: str | None  # name of the stage that it starts from
-    tested: bool  # whether a cell reports it
+    name: str  # name of its folder
+    after: str | None  # name of the stage whose weights it starts from
+    tested: bool  # whether it is scored on the test split
 
     @property
     def title(self) -> str:
-        """What people call it: task, mixer, objectives and seed."""
+        """Readable name: task, mixer, objectives and seed."""
         task, mixer = name_of(self.recipe.task_of(self.recipe.last)), name_of(self.recipe.model.mixer)
         stages = " > ".join(name_of(stage.objective) for stage in self.recipe.stages)
         return f"{task}, {mixer}, {stages}, seed {self.recipe.seed}"
 
 
 def jobs(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> list[Job]:
-    """Every stage of some recipes once, each after the one it starts from.
+    """Return every distinct stage of some recipes, each after the one it starts from.
 
     Args:
-        tested: whether the last stages are scored on the test split; False while settings are chosen.
+        tested: whether the last stages are scored on the test split; False during tuning.
     """
     found: dict[str, Job] = {}
     for recipe in recipes:
@@ -60,10 +60,10 @@ def jobs(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -
 
 
 def waiting(todo: list[Job], workspace: Workspace, kept: frozenset[str] | None = frozenset()) -> list[Job]:
-    """The jobs that must be run; those whose weights are gone are, where another starts from them.
+    """Return the jobs that must be run, including finished ones whose weights are missing but needed.
 
     Args:
-        kept: names of stages whose results are elsewhere; None: what was put back does not count either.
+        kept: names of stages whose results are in the archive; None: restored results do not count either.
     """
     left: dict[str, Job] = {}
     for job in reversed(todo):  # a stage comes after the one it starts from
@@ -78,10 +78,10 @@ def waiting(todo: list[Job], workspace: Workspace, kept: frozenset[str] | None =
 
 
 def stored(recipe: Recipe, folder: RunDir) -> Json:
-    """The result that the last stage of a recipe has left.
+    """Return the result of the last stage of a recipe.
 
     Raises:
-        StoreError: if it is damaged, or of another stage, or its predictions do not give its score.
+        StoreError: if it is damaged, belongs to another stage, or its predictions do not reproduce its score.
     """
     result = folder.read("result.json")
     read_stage(folder.path)
@@ -92,12 +92,12 @@ def stored(recipe: Recipe, folder: RunDir) -> Json:
 
 
 def estimate(job: Job) -> cost.Plan:
-    """What a stage costs; seeds differ by nothing that matters."""
+    """Return the cost of a stage, with seed 0, as all seeds cost the same."""
     return cost.plan(replace(job.recipe, seed=0))
 
 
 def chains(jobs: list[Job], costs: dict[str, float]) -> dict[str, float]:
-    """What every stage costs together with the longest chain of stages that start from it."""
+    """Return the cost of every stage plus that of the longest chain of stages that depend on it."""
     found = dict(costs)
     for job in reversed(jobs):  # a stage comes after the one it starts from
         if job.after in costs:
@@ -107,11 +107,11 @@ def chains(jobs: list[Job], costs: dict[str, float]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What would be run: a row per stage that differs by more than seed or fold, and the total in words."""
+    """The stages to run, one row per stage that differs by more than seed or fold, and the total as text."""
 
     rows: list[list[str]]
     total: str
-    seconds: float  # that it may take here
+    seconds: float  # estimated wall-clock time on this machine
     headings: tuple[str, ...] = (
         "task", "mixer", "stages", "times", "steps", "parameters", "FLOPs", "takes",
     )  # fmt: skip
@@ -124,12 +124,12 @@ def forecast(
     kept: frozenset[str] | None = frozenset(),
     timed: bool = False,
 ) -> Forecast:
-    """What running some recipes would cost; nothing is written.
+    """Estimate the cost of running some recipes; nothing is written.
 
     Args:
-        gpu: also say how long it might take on this one of ``cost.GPUS``.
-        kept: names of stages whose results are elsewhere; None: what was put back does not count either.
-        timed: whether to measure how long a step takes here, rather than guess it from FLOPs.
+        gpu: also estimate the time on this GPU, one of ``cost.GPUS``.
+        kept: names of stages whose results are in the archive; None: restored results do not count either.
+        timed: measure the time per step on this machine instead of estimating it from FLOPs.
     """
     todo = jobs(recipes, workspace)
     left = waiting(todo, workspace, kept)
@@ -172,15 +172,15 @@ def _seconds(recipe: Recipe, timed: bool) -> float:
 
 @contextmanager
 def remembered_costs(workspace: Workspace) -> Iterator[None]:
-    """With what earlier commands in the same folder of runs found out about costs.
+    """Load the stage costs that earlier commands cached in the runs folder, for the duration of the block.
 
-    This is enough to find what has finished. What is trained, and for how long, is always worked out afresh.
+    They are used to find finished stages. Training budgets are always computed afresh.
     """
     kept = RunDir(workspace.runs).remembered(COSTS)
     try:
         there = kept["plans"] if kept.get("by") == _BY else {}
         added = {key: cost.Plan(**plan) for key, plan in there.items() if key not in cost.known}
-    except (KeyError, TypeError, AttributeError):  # it holds something else: nothing is remembered
+    except (KeyError, TypeError, AttributeError):  # not a valid cache: ignore it
         added = {}
     cost.known.update(added)
     try:
@@ -191,7 +191,7 @@ def remembered_costs(workspace: Workspace) -> Iterator[None]:
 
 
 def remember_costs(workspace: Workspace) -> None:
-    """Leave what was found out about costs to later commands in the same folder of runs."""
+    """Write the stage costs computed so far to the runs folder, for later commands."""
     plans = {key: asdict(plan) for key, plan in cost.known.items()}
     if distributed.is_main():
         RunDir.make(workspace.runs).write(COSTS, {"format": FORMAT, "by": _BY, "plans": plans})

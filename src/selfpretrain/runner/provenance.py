@@ -1,7 +1,7 @@
-"""Where a printed number comes from: its recipe, the stages behind it, code, data, and what training saw.
+"""Provenance of a reported number: recipe, earlier stages, code, data, and whether training saw val or test.
 
-All of it is read from disk, as training left it. Only the examples that training saw are hashed anew, from
-the data, where these are at hand, and looked for in the val and test splits.
+Everything is read from disk as training wrote it. Only the hashes of the training examples are computed
+again, if the data are available, and compared with those of the val and test splits.
 """
 
 import difflib
@@ -32,9 +32,9 @@ T = TypeVar("T")
 HELD = ("val", "test")
 """Splits that training must not see."""
 NAMED = 10
-"""Names in an error message, at most."""
+"""Maximum number of names in an error message."""
 Fields = dict[str, Any]
-"""What a file must hold, by name: a type, several, or the fields of what is inside."""
+"""Required fields of a file by name: a type, several types, or the fields of a nested object."""
 RECIPE: Fields = {"task": dict, "model": dict, "stages": list, "seed": int}
 RESULT: Fields = {
     "fingerprint": str, "recipe": RECIPE, "objective": str, "steps": int, "epochs": (int, float),
@@ -44,22 +44,22 @@ RESULT: Fields = {
 
 @dataclass(frozen=True)
 class RunIndex:
-    """What lies below a folder of runs, as far as it can be read."""
+    """The results and experiments of a runs folder, as far as they are readable."""
 
-    results: dict[str, Json]  # of finished stages, by name
-    experiments: dict[str, ExperimentRecord]  # by name of their folder
+    results: dict[str, Json]  # results of finished stages, by name
+    experiments: dict[str, ExperimentRecord]  # by the name of their folder
     unreadable: tuple[str, ...]
 
     @classmethod
     def of(cls, runs: Path) -> "RunIndex":
-        """Read everything; what is damaged is named and left out."""
+        """Read all results and experiments; damaged ones are listed in ``unreadable``."""
         bad: list[str] = []
         found = _each(_results(runs), lambda path: _read(path, RESULT), bad)
         records = _each(runs.glob("*/study.json"), lambda path: read_record(path.parent), bad)
         return cls(found, records, tuple(bad))
 
     def cells(self) -> Iterator[tuple[str, str, CellRecord]]:
-        """Every cell, with the folder of its experiment and the paper whose numbers stand beside it."""
+        """Yield every cell with its experiment's folder and the paper that it is compared with."""
         for folder, record in self.experiments.items():
             for task in record.tasks:
                 yield from ((folder, record.paper, cell) for cell in task.cells)
@@ -69,64 +69,64 @@ class RunIndex:
 class ChainLink:
     """One stage of the chain that led to a number."""
 
-    stage: str  # its name; several, if equal recipes were run on different data; "" if it is not there
+    stage: str  # its name; several if equal recipes were run on different data; "" if not found
     objective: str
     used_by: tuple[str, ...]  # stages that start from it
 
 
 @dataclass(frozen=True)
 class DataSeen:
-    """What a stage was trained on, and how much of val and test was among it."""
+    """The training data of a stage, and how many val and test examples were among them."""
 
     stage: str
     rows: int
     sha256: str  # of the sorted hashes of these examples
-    shared: dict[str, tuple[int, int]]  # by split: examples that training saw, of how many; empty: not known
-    how: str  # how it was checked, or why it could not be
+    shared: dict[str, tuple[int, int]]  # by split: (examples seen, all examples); empty if unknown
+    how: str  # how this was checked, or why it could not be
 
 
 @dataclass(frozen=True)
 class Citation:
-    """A place of a table where the stage counts."""
+    """A cell of a study that depends on the stage."""
 
     study: str
     row: str
     column: str
     seed: int
-    reported: bool  # whether its own score is printed; else a later stage's, which starts from it
-    paper: PaperNumber | None  # the number that a paper printed there, and where
+    reported: bool  # whether the cell shows this stage's score, not that of a later stage
+    paper: PaperNumber | None  # the paper's number for this cell
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """All that is known of one stage."""
+    """Everything known about one stage."""
 
     stage: str
     folder: str
     recipe: Json
-    chain: tuple[ChainLink, ...]  # in order; the last is the stage itself
+    chain: tuple[ChainLink, ...]  # all stages in order; the last is this one
     environment: Json
-    result: Json  # without its recipe; empty while it is not finished
-    now: str  # the fingerprint that this recipe has here and now; "" if that cannot be told
-    version: str  # of the data at hand
-    seen: tuple[DataSeen, ...]  # by stage of the chain
+    result: Json  # without its recipe; empty if it has not finished
+    now: str  # fingerprint of this recipe with today's code and data; "" if unknown
+    version: str  # version of the available data; "" if unknown
+    seen: tuple[DataSeen, ...]  # one per stage of the chain
     curve: tuple[Json, ...]  # the lines of its log
     printed: tuple[Citation, ...]
-    unreadable: tuple[str, ...]  # neighbours that are damaged, or of another format
+    unreadable: tuple[str, ...]  # other folders that are damaged, or of another format
 
     @property
     def moved(self) -> dict[str, list[str]]:
-        """Names of weights that were taken over, stayed fresh, or found no use."""
+        """Names of the weights that were moved from the stage before, freshly initialized, or unused."""
         transfer = self.result.get("transfer") or {}
         return {kind: transfer[kind] for kind in ("moved", "fresh", "unused") if kind in transfer}
 
 
 def locate(run: str, runs: Path) -> Path:
-    """The folder of a stage, study or page: by its path, its fingerprint, or any part of its name.
+    """Return the folder of a stage or study by path, fingerprint, or any part of its name.
 
     Raises:
-        UnknownName: if there is none; the message offers the nearest.
-        SpecError: if there are several.
+        UnknownName: if nothing matches; the message suggests the nearest name.
+        SpecError: if several match.
     """
     path = Path(run)
     path = path.parent if path.is_file() else path
@@ -148,11 +148,11 @@ def locate(run: str, runs: Path) -> Path:
 
 
 def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Provenance:
-    """Follow a stage back to where it comes from.
+    """Collect the provenance of a stage.
 
     Args:
-        check: whether to hash the examples anew, where the data are at hand.
-        trusted: packages from outside whose specs may be loaded for that.
+        check: whether to hash the examples again, if the data are available.
+        trusted: other packages whose specs may be loaded for that.
 
     Raises:
         StoreError: if its files are damaged.
@@ -209,7 +209,7 @@ def _read(path: Path, fields: Fields) -> Json:
 
 
 def _lacks(content: Json, fields: Fields) -> str:
-    """The first field that is missing or of the wrong kind; "" if none is."""
+    """Return the first field that is missing or of the wrong type; "" if none is."""
     for name, kind in fields.items():
         inside = isinstance(kind, dict)
         if not isinstance(content.get(name), dict if inside else kind):
@@ -220,7 +220,7 @@ def _lacks(content: Json, fields: Fields) -> str:
 
 
 def _begins(recipe: Json, prefix: Json) -> bool:
-    """Whether a recipe goes through the stages of another first, all else being equal."""
+    """Return whether a recipe starts with all stages of another, and is equal to it otherwise."""
     shorter = recipe | {"stages": recipe["stages"][: len(prefix["stages"])]}
     return shorter == prefix
 
@@ -231,7 +231,7 @@ def _chain(name: str, recipe: Json, index: RunIndex) -> Iterator[ChainLink]:
         prefix = recipe | {"stages": recipe["stages"][: i + 1]}
         recipes = {name: result["recipe"] for name, result in index.results.items()}
         equal = [name for name, other in recipes.items() if other == prefix]
-        # A study says which of several it means: the data of one recipe may have changed.
+        # Equal recipes may have been run on different data; a study says which one it refers to.
         meant = [name] if i + 1 == len(recipe["stages"]) else sorted({stages[i] for stages in cells}) or equal
         used = (name for name, other in recipes.items() if name not in equal and _begins(other, prefix))
         yield ChainLink(" or ".join(meant), called(stage["objective"]), tuple(used))
@@ -250,7 +250,7 @@ def _cited(name: str, index: RunIndex) -> Iterator[Citation]:
 
 @dataclass(frozen=True)
 class _Data:
-    """A recipe whose data can be read here and now, or why there is none."""
+    """A recipe whose data are available, or the reason why they are not."""
 
     recipe: Recipe | None
     why: str = ""
@@ -268,7 +268,7 @@ def _data(plain: Json, trusted: tuple[str, ...]) -> _Data:
         for task in tasks:
             if isinstance(task, Prepared) and not task.made_up and not task.place.exists():
                 return _Data(None, f"the data are not at hand; `spt data make {name_of(task)}` prepares them")
-            task.version()  # complains if imported data are gone
+            task.version()  # raises DataError if imported data are missing
     except SelfPretrainError as error:
         return _Data(None, str(error))
     return _Data(recipe)
@@ -296,7 +296,7 @@ def _seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen:
 
 
 def _manifest(digest: str, runs: Path) -> tuple[str, Json]:
-    """The hashes of all splits of the task whose training examples these are, as an experiment left them."""
+    """Return the task name and example hashes of all splits for the training data with this digest."""
     for path in sorted([*runs.glob("manifests/*.json"), *runs.glob("*/manifest.json")]):
         found = read_json(path)
         if all(isinstance(found.get(split), list) for split in SPLITS) and seen_by(found["train"]) == digest:
@@ -308,7 +308,7 @@ def _curve(path: Path) -> Iterator[Json]:
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
             entry = json.loads(line)
-        except ValueError:  # cut short by a kill: its step is logged again after resuming
+        except ValueError:  # cut off when the process was killed; the step is logged again on resume
             continue
         if isinstance(entry, dict) and entry.get("kind") in ("train", "val"):
             yield entry

@@ -1,4 +1,4 @@
-"""A stage in a process that Ray or Slurm starts, on any machine that sees the directory of runs."""
+"""Stages in other processes: what Ray and Slurm workers receive, check and run."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,22 +17,22 @@ from .stage import run_stage
 from .workspace import Workspace, never
 
 Outcome = tuple[str, str]
-"""How a stage ended (done, failed, stopped or lost), and why: values that need no class of ours."""
+"""How a stage ended (done, failed, stopped or lost), and why: strings, readable without this package."""
 DECIDES = ("results", "data", "source")
 """Parts of a recipe's identity that depend on the machine."""
 
 
 @dataclass(frozen=True)
 class RemoteStage:
-    """A stage as it is handed to another process, with what it depends on where it was planned."""
+    """A stage to run in another process, with the identity that it has where it was planned."""
 
     job: Job
     workspace: Workspace
-    identity: Json  # versions of the numerics and of the data, hashes of modules from outside
+    identity: Json  # versions of numerics and data, hashes of modules from other packages
 
     @classmethod
     def of(cls, job: Job, workspace: Workspace) -> "RemoteStage":
-        """Return the stage with a full path of runs, on a GPU where the engine gives it one."""
+        """Return the job with an absolute runs folder, on a GPU if the executor's settings ask for one."""
         device = "cuda" if number(workspace, "gpus", 0.0) else workspace.device
         there = replace(
             workspace,
@@ -46,7 +46,7 @@ class RemoteStage:
         return cls(job, there, {name: parts[name] for name in DECIDES})
 
     def run(self, stop: Callable[[], bool] = never) -> Outcome:
-        """Run the stage here, if it is the same here, until a signal or ``stop`` asks to stop."""
+        """Run the stage if it has the same identity here, until a signal or ``stop`` asks to stop."""
         keep_memory()
         try:
             with interruptible() as asked:
@@ -72,10 +72,10 @@ def run(stage: RemoteStage) -> Outcome:
 
 
 def number(workspace: Workspace, name: str, default: float) -> float:
-    """Return a setting of the executor that is a number.
+    """Return a numeric setting of the executor.
 
     Raises:
-        SpecError: if it is none.
+        SpecError: if it is not a number.
     """
     text = workspace.executor_settings.get(name, str(default))
     try:
@@ -85,10 +85,10 @@ def number(workspace: Workspace, name: str, default: float) -> float:
 
 
 def replay(stage: RunDir) -> None:
-    """Emit the events of a finished stage in this process, where trackers listen: its log and its scores.
+    """Replay log and scores of a finished stage as events in this process, for its trackers and displays.
 
     Raises:
-        StoreError: if it has not finished, or is damaged.
+        StoreError: if the stage has not finished, or is damaged.
     """
     result, path = stage.read(RESULT), stage.path / LOG
     emit(Event("start", stage.name))
@@ -102,7 +102,7 @@ def replay(stage: RunDir) -> None:
 
 
 def _differences(recipe: Recipe, planned: Json) -> Iterator[str]:
-    """Yield what is another here than where the stage was planned."""
+    """Yield how numerics, data and modules differ from those where the stage was planned."""
     here = identity(recipe)
     if here["results"] != planned["results"]:
         yield (

@@ -1,4 +1,4 @@
-"""From an experiment to its report: running what is not on disk yet, in order."""
+"""Run experiments and recipes: train the stages that are not on disk yet, then write the report."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,17 +19,17 @@ from .trackers.base import tracking
 from .workspace import Workspace
 
 START, STAGE = 3.0, 0.3
-"""Seconds: what it takes to start a process of ours, and, besides training, to begin and end a stage."""
+"""Seconds to start a worker process; overhead of a stage in seconds, in addition to training."""
 
 
 def run_experiment(
     experiment: Experiment, workspace: Workspace, only: str | None = None, kept: Path | None = None
 ) -> ExperimentFolder:
-    """Run what is not on disk yet, and write the report; where it is.
+    """Train the stages that are not on disk yet, write the report, and return the experiment's folder.
 
     Args:
-        only: run these cells alone (see ``Experiment.chosen``); the others are reported as missing.
-        kept: folder of kept results, where what a person makes of the numbers stands too.
+        only: run only these cells (see ``Experiment.chosen``); the others are reported as missing.
+        kept: folder of kept results and of interpretations written by hand.
     """
     folder = ExperimentFolder(experiment, workspace, kept)
     chosen = [cell.recipe for cell in experiment.chosen(only)]
@@ -44,10 +44,13 @@ def run_experiment(
 def detach(
     experiment: Experiment, workspace: Workspace, only: str | None = None, kept: Path | None = None
 ) -> str:
-    """Hand what is not on disk yet to an engine that goes on without this process, and return what it says.
+    """Submit the stages that are not on disk yet to an executor that outlives this process.
+
+    Returns:
+        The executor's message, which says how to find the jobs.
 
     Raises:
-        SpecError: if the executor is none that does so.
+        SpecError: if the executor cannot run detached.
     """
     folder = ExperimentFolder(experiment, workspace, kept)
     chosen = [cell.recipe for cell in experiment.chosen(only)]
@@ -59,16 +62,16 @@ def detach(
 
 
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:
-    """Run the stages of some recipes that are not on disk yet."""
+    """Train the stages of some recipes that are not on disk yet."""
     run_stages(jobs(recipes, workspace, tested), workspace)
 
 
 def run_stages(todo: list[Job], workspace: Workspace) -> None:
-    """Run the stages that are not on disk yet, showing how far they are.
+    """Train the stages that are not on disk yet, with a progress display.
 
     Raises:
-        Interrupted: when asked to stop, and every running stage has saved a checkpoint.
-        SelfPretrainError: if a stage failed; what was finished stays.
+        Interrupted: when asked to stop, after every running stage has saved a checkpoint.
+        SelfPretrainError: if a stage failed; finished stages are kept.
     """
     left = waiting(todo, workspace)
     if not left:
@@ -83,7 +86,7 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
 
 
 def _where(left: list[Job], costs: dict[str, float], workspace: Workspace) -> str:
-    """The executor that is asked for; of auto, processes where they gain more than their start takes."""
+    """Return the executor's name; auto is processes if they save more time than they take to start."""
     if workspace.executor != "auto":
         return workspace.executor
     takes = sum(STAGE + (job.recipe.last.budget.seconds or costs[job.name] / cost.SPEED) for job in left)
@@ -91,7 +94,7 @@ def _where(left: list[Job], costs: dict[str, float], workspace: Workspace) -> st
 
 
 def _forget_results_without_weights(left: list[Job], workspace: Workspace) -> None:
-    """What another stage starts from is needed with its weights, which kept results lack."""
+    """Drop results that lack weights, so that stages that others start from are trained again."""
     for folder in (workspace.named(job.name) for job in left):
         if distributed.is_main() and folder.finished and not folder.has(WEIGHTS):
             folder.drop("result.json")

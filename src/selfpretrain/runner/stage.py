@@ -1,4 +1,4 @@
-"""Turning recipes into results, each stage once."""
+"""Train, test and publish one stage of a recipe."""
 
 import contextlib
 import hashlib
@@ -36,28 +36,28 @@ from .plan import stored
 from .workspace import Workspace
 
 SMALL = 5_000_000
-"""Parameters below which a second thread costs more than it gives."""
+"""Parameter count below which a second CPU thread costs more than it gains."""
 
 
 def run(recipe: Recipe, workspace: Workspace) -> Path:
-    """Run a recipe, stages already on disk excepted; the folder of the last stage, tested."""
+    """Run all stages of a recipe that are not on disk yet, and return the folder of the last, tested one."""
     for i, prefix in enumerate(recipe.prefixes()):
         run_stage(prefix, workspace, tested=i == len(recipe.stages) - 1)
     return workspace.stage(recipe).path
 
 
 def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
-    """Run the last stage of a recipe whose earlier stages are on disk, unless it is there already.
+    """Run the last stage of a recipe unless it is on disk; its earlier stages must be.
 
     Args:
-        tested: whether the test split is to be read, once, after training.
+        tested: whether to score the test split, once, after training.
 
     Raises:
-        Interrupted: if asked to stop; the stage goes on from its checkpoint next time.
-        StageFailed: if something broke that has no message of its own; the traceback is in the directory.
+        Interrupted: if asked to stop; the stage resumes from its checkpoint next time.
+        StageFailed: if an unexpected error occurred; the traceback is in the stage's folder.
     """
     stage, result, reused = workspace.stage(recipe), None, False
-    while result is None:  # an attempt that another machine has taken over is waited for, and then read
+    while result is None:  # None: another machine took over; wait for it, then read its result
         with _attempt(stage, workspace, tested) as attempt:
             emit(Event("start", stage.name))
             reused = attempt is None
@@ -67,7 +67,7 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
 
 @contextlib.contextmanager
 def _attempt(stage: RunDir, workspace: Workspace, tested: bool) -> Iterator[RunDir | None]:
-    """An attempt at a stage, the same one for all processes of torchrun; None if the stage is complete."""
+    """Yield the folder to train in, the same for all processes of torchrun; None if the stage is complete."""
     if not distributed.is_main():
         (path,) = distributed.broadcast([""])
         yield RunDir(Path(path)) if path else None
@@ -78,12 +78,12 @@ def _attempt(stage: RunDir, workspace: Workspace, tested: bool) -> Iterator[RunD
 
 
 def complete(stage: RunDir, tested: bool) -> bool:
-    """Return whether a stage has nothing left to do."""
+    """Return whether a stage has finished and, if required, been tested."""
     return stage.finished and (not tested or "test" in stage.read(RESULT).get("scores", {}))
 
 
 def _carry_out(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json | None:
-    """Train, test and publish a stage; None if another machine has taken the attempt over meanwhile."""
+    """Train, test and publish a stage; return None if another machine has taken over the attempt."""
     try:
         return _train_and_test(recipe, workspace, attempt, tested)
     except Interrupted:
@@ -96,10 +96,10 @@ def _carry_out(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bo
 
 
 def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
-    """Write down why an attempt failed, and return the error that says so in one line."""
+    """Write the reason of a failure to the attempt's folder, and return a one-line error."""
     trace = attempt.path / ERROR
     if isinstance(error, SelfPretrainError):
-        with contextlib.suppress(StoreError):  # of a disk that is full, for one
+        with contextlib.suppress(StoreError):  # e.g. the disk is full
             write_text(trace, f"{error}\n")
         return error
     write_text(trace, traceback.format_exc())
@@ -115,7 +115,7 @@ def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, teste
     distributed.barrier()
     if distributed.is_main():
         attempt.publish()
-    distributed.barrier()  # the next stage starts from what is published
+    distributed.barrier()  # the next stage loads the published weights
     return result
 
 
@@ -145,7 +145,7 @@ def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
         result["files"] = {LOG: digest_of((folder.path / LOG).read_bytes())}
         folder.write("result.json", result)
         folder.drop(CHECKPOINT)
-    distributed.barrier()  # all of them read these weights next, to test them
+    distributed.barrier()  # all processes read these weights next, for testing
     return result
 
 
@@ -159,7 +159,7 @@ def _test(recipe: Recipe, workspace: Workspace, folder: RunDir, result: Json) ->
         answers: dict[str, torch.Tensor] = {}
         if tested.predictions is not None:
             answers = {"prediction": tested.predictions.to(tested.targets.dtype), "target": tested.targets}
-            if tested.confidence is not None:  # as coarse as a curve of reliability needs it
+            if tested.confidence is not None:  # 8 bits are enough for a reliability curve
                 answers["confidence"] = (255 * tested.confidence).round().to(torch.uint8)
         elif tested.shares is not None:
             counts = tested.shares.long().unbind(1)
@@ -205,5 +205,5 @@ def _result(recipe: Recipe, plan: cost.Plan, state: State) -> Json:
 
 
 def seen_by(digests: list[str]) -> str:
-    """One hash for all examples that a training saw, from theirs, in any order."""
+    """Return one hash for a set of training examples from their hashes, independent of order."""
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()

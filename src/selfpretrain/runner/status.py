@@ -1,4 +1,4 @@
-"""How far the stages of a directory of runs are, and which of them no study refers to."""
+"""State of every stage in a runs folder, and the stages that no study refers to."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ State = Literal["done", "running", "stopped", "failed", "waiting"]
 
 @dataclass(frozen=True)
 class StageStatus:
-    """How far a stage is."""
+    """State of one stage."""
 
     stage: str
     state: State
-    detail: str  # who works on it, where it goes on, or why it failed
+    detail: str  # which process runs it, where it resumes, or why it failed
 
 
 def statuses(runs: Path) -> list[StageStatus]:
-    """Return the status of every stage that a study asks for, and of every other that has been begun.
+    """Return the status of every stage that a study refers to, and of every other stage on disk.
 
     Raises:
-        StoreError: if there is no such directory, or a study cannot be read.
+        StoreError: if there is no such folder, or a study cannot be read.
     """
     if not runs.is_dir():
         raise StoreError(f"there is no directory {runs}; give a directory of runs")
@@ -36,17 +36,17 @@ def statuses(runs: Path) -> list[StageStatus]:
 
 
 def asked_for(runs: Path) -> set[str]:
-    """Return the stages that the studies in a directory of runs refer to."""
+    """Return the names of the stages that the studies in a runs folder refer to."""
     records = [read_record(path.parent) for path in runs.glob("*/study.json")]
     cells = (cell for record in records for task in record.tasks for cell in task.cells)
     return {stage.rpartition("/")[2] for cell in cells for stage in cell.stages}
 
 
 def unused(runs: Path) -> list[tuple[RunDir, int]]:
-    """Return the stages and attempts that no study refers to and no process works on, with their bytes.
+    """Return stages and attempts that no study refers to and no process is running, with their size in bytes.
 
     Raises:
-        StoreError: if a study cannot be read: what it refers to is then not known.
+        StoreError: if a study cannot be read, so that its stages are unknown.
     """
     used = asked_for(runs)
     found = (RunDir(path) for path in sorted((runs / "stages").glob("*")))
@@ -55,7 +55,7 @@ def unused(runs: Path) -> list[tuple[RunDir, int]]:
 
 
 def delete(found: Iterable[tuple[RunDir, int]]) -> Iterator[tuple[RunDir, int]]:
-    """Delete stages, and yield those that are gone: all that no process has begun to work on since."""
+    """Delete stages, and yield those deleted; stages that a process has started since are skipped."""
     for each, size in found:
         try:
             with each.stage.alone():

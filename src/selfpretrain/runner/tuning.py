@@ -1,4 +1,4 @@
-"""Choosing the settings of every cell by validation, from one space for all arms alike."""
+"""Hyperparameter tuning of every cell on validation, over the same search space for all arms."""
 
 import itertools
 from dataclasses import replace
@@ -11,14 +11,14 @@ from .run import run_recipes
 from .workspace import Workspace
 
 TUNING_SEED = 1_000
-"""The seed that choices are made with; no table reports it."""
+"""Seed of all tuning trials; it is never reported."""
 Setting = dict[str, float | int]
 WORDS = {"lr": "learning rate", "batch": "batch", "weight_decay": "weight decay", "dropout": "dropout"}
 
 
 @spec
 class SearchSpace:
-    """What is tried, in every combination; what is empty stays as it is.
+    """Grid of hyperparameter values; every combination is tried, and an empty axis is not tuned.
 
     Source of the default: Amos et al. (2024), appendix C.1: log-spaced, by validation.
     """
@@ -29,16 +29,16 @@ class SearchSpace:
     dropout: tuple[Rate, ...] = ()  # of the network
 
     def settings(self) -> list[Setting]:
-        """Every combination."""
+        """Return every combination."""
         axes = {name: getattr(self, name) for name in WORDS if getattr(self, name)}
         return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Experiment:
-    """The same experiment with the settings that did best on validation, and notes of what was chosen.
+    """Return the experiment with the best hyperparameters on validation, and a note on each choice.
 
-    Every row and column of a task, or of each of its folds, chooses for itself from the same space, so all
-    arms get as many trials; pretraining stays as it is, up to dropout. The test split is not read.
+    Every row and column of a task, or of each fold, is tuned separately over the same space, so that all arms
+    get the same number of trials. Pretraining is unchanged, except for dropout. The test split is not read.
     """
     settings, first = space.settings(), dict[tuple[str, ...], Cell]()
     for cell in experiment.cells:
@@ -60,7 +60,7 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
 
 
 def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
-    """The recipe with other settings of its last stage, and as many examples as before."""
+    """Return the recipe with new hyperparameters in its last stage, for the same number of examples."""
     last, batch = recipe.last, int(setting.get("batch", recipe.last.batch))
     lr, decay = setting.get("lr", last.optim.lr), setting.get("weight_decay", last.optim.weight_decay)
     optim = replace(last.optim, lr=lr, weight_decay=decay)

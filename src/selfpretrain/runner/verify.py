@@ -1,4 +1,4 @@
-"""Whether everything below a folder of runs is what was written, and how to get back what is not."""
+"""Verify that all files in a runs folder are what was written, and say how to repair them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ from ..training.run_dir import CHECKPOINT, WEIGHTS, RunDir
 
 Level = Literal["wrong", "note"]
 CACHES = ("costs.json", "time-limits.json", "baselines/*.json", "manifests/*.json")
-"""Files that are made again by themselves."""
+"""Files that are recomputed automatically."""
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """Something below a folder of runs that is not as it should be."""
+    """A problem with a file in a runs folder."""
 
     level: Level
-    said: str  # which file, what is wrong with it, and how to get it back
+    said: str  # which file, what is wrong with it, and how to repair it
 
 
 def verify(runs: Path) -> Iterator[tuple[str, list[Flaw]]]:
-    """Every stage, experiment and cache below a folder of runs, with what is found there; nothing is changed.
+    """Yield every stage, experiment and cache of a runs folder with its problems; nothing is changed.
 
     Raises:
-        StoreError: if there is no such folder, or nothing of ours in it.
+        StoreError: if there is no such folder, or no stage and no study in it.
     """
     stages = sorted(path for path in runs.glob("stages/*") if path.is_dir())
     there = sorted({path.parent for path in runs.glob("*/study.json")})
@@ -70,7 +70,7 @@ def _stage(folder: RunDir) -> Iterator[Flaw]:
 
 
 def _experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
-    """What is wrong with an experiment; its table can be told only where its stages are sound."""
+    """Yield the problems of an experiment; its table can be checked only if all stages are sound."""
     wrong = [*_tried(lambda: results.read_record(folder))]
     for path in sorted(folder.glob("measures-*.json")):
         wrong += _tried(partial(read_json, path, mend=MEND.format(path.name)))
@@ -80,9 +80,9 @@ def _experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
 
 
 def _table(folder: Path) -> None:
-    """Compare the numbers that somebody may have copied with what the stages give."""
+    """Compare ``results.csv`` with the results of the stages."""
     path, found = folder / "results.csv", results.read(folder)
-    if found.missing or not path.exists():  # it is not due yet
+    if found.missing or not path.exists():  # written once the experiment is complete
         return
     with explained(path, "read"):
         content = path.read_bytes()
@@ -91,13 +91,13 @@ def _table(folder: Path) -> None:
 
 
 def _pages(folder: Path) -> Iterator[Flaw]:
-    """Yield the pages that are not what was written; a folder of an earlier version does not know."""
+    """Yield the pages that differ from what was written; folders of earlier versions have no hashes."""
     if (folder / DIGESTS).exists():
         yield from map(_flaw, page.altered(folder))
 
 
 def _tried(look: Callable[[], object], otherwise: str = "") -> Iterator[Flaw]:
-    """Yield what is wrong, if anything is; what can be made again is only noted."""
+    """Yield a problem if ``look`` fails; only a note if ``otherwise`` says that the file is recomputed."""
     try:
         look()
     except SelfPretrainError as error:
@@ -105,5 +105,5 @@ def _tried(look: Callable[[], object], otherwise: str = "") -> Iterator[Flaw]:
 
 
 def _flaw(error: SelfPretrainError) -> Flaw:
-    """Return what is wrong; what another version wrote is only noted."""
+    """Return an error as a flaw; files of another version are only a note."""
     return Flaw("note" if isinstance(error, ForeignRun) else "wrong", str(error))

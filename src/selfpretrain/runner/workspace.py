@@ -1,4 +1,4 @@
-"""Where stages are run: a folder, a device, and how many at once."""
+"""The workspace of a run: runs folder, device, number of workers, executor and trackers."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,31 +18,31 @@ from ..training.trainer import Stop
 
 
 def never() -> bool:
-    """Do not stop."""
+    """Return False: the default stop condition."""
     return False
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder of runs, and what works in it."""
+    """A runs folder, and the device, workers, executor and trackers used in it."""
 
     runs: Path
     device: str = "cpu"
-    workers: int = 1  # stages at once
-    threads: int = 1  # of each, for large models on the CPU; small ones get one
-    executor: str = "auto"  # of the shelf of executors; auto: processes where they are worth it
+    workers: int = 1  # stages trained in parallel
+    threads: int = 1  # CPU threads per stage, for large models; small models use one
+    executor: str = "auto"  # executor name; auto: processes if that is faster, else serial
     executor_settings: Mapping[str, str] = field(default_factory=dict)
-    trackers: tuple[str, ...] = ()  # of the shelf of trackers; they hear every event
+    trackers: tuple[str, ...] = ()  # tracker names; each receives every event
     quiet: bool = False
-    command: str = ""  # what the user typed, to be repeated
-    stop: Stop = never  # asked after every step
+    command: str = ""  # command line of the user, recorded in reports
+    stop: Stop = never  # checked after every optimizer step
 
     @classmethod
     def of(cls, runs: Path, device: str = "auto", workers: str = "auto") -> "Workspace":
-        """The machine at hand, as far as the flags allow.
+        """Return a workspace on this machine.
 
         Raises:
-            SpecError: if there is no such device, or the number of workers is not one.
+            SpecError: if there is no such device, or the number of workers is invalid.
         """
         device = _device(device)
         count = _workers(workers, device)
@@ -51,20 +51,20 @@ class Workspace:
         return cls(runs, device, count, threads, executor)
 
     def stage(self, recipe: Recipe) -> RunDir:
-        """Where the last stage of a recipe leaves its results."""
+        """Return the folder of the last stage of a recipe."""
         parts = (recipe.task_of(recipe.last), recipe.model.mixer, recipe.last.objective)
         return self.named("-".join([*map(name_of, parts), fingerprint(recipe)]))
 
     def named(self, stage: str) -> RunDir:
-        """Where a stage leaves its results, by its name."""
+        """Return the folder of a stage by its name."""
         return RunDir(self.runs / "stages" / stage)
 
 
 @contextmanager
 def at_work(workspace: Workspace) -> Iterator[Workspace]:
-    """The workspace with the processes that torchrun started, listening to Ctrl-C."""
+    """Join torchrun's process group, if any, and yield the workspace with Ctrl-C as its stop condition."""
     with distributed.process_group(workspace.device) as device, interruptible() as stop:
-        if distributed.world_size() > 1:  # they take every stage together
+        if distributed.world_size() > 1:  # data parallel: all processes train the same stage
             workspace = replace(workspace, workers=1, executor="serial")
         quiet = workspace.quiet or not distributed.is_main()
         yield replace(workspace, device=device, quiet=quiet, stop=stop)

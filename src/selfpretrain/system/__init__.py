@@ -1,1 +1,1 @@
-"""This process and this machine: files, start, hardware, processes that train together, progress."""
+"""Process and machine: files and locks, signals, progress events, hardware, memory, distributed training."""

@@ -1,4 +1,4 @@
-"""The processes that train together: one, unless torchrun started several."""
+"""Process group of data-parallel training with torchrun; without torchrun there is a single process."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from torch.distributed.nn.functional import all_reduce as differentiable_sum
 
 @contextmanager
 def process_group(device: str) -> Iterator[str]:
-    """Join the processes that torchrun started, if it did; yields this process's device."""
+    """Join the process group of torchrun, if there is one, and yield the device of this process."""
     if "RANK" not in os.environ or dist.is_initialized():
         yield device
         return
@@ -28,34 +28,34 @@ def process_group(device: str) -> Iterator[str]:
 
 
 def world_size() -> int:
-    """How many processes train together."""
+    """Return the number of processes that train together."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Which of them this is, from 0."""
+    """Return the rank of this process, from 0."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def is_main() -> bool:
-    """Whether this process is the one that writes files and speaks."""
+    """Return whether this is the process that writes files and prints."""
     return rank() == 0
 
 
 def all_reduce_with_gradient(x: Tensor) -> Tensor:
-    """The sum of ``x`` over all processes; gradients flow through it."""
+    """Return the sum of ``x`` over all processes; gradients flow through it."""
     return differentiable_sum(x) if world_size() > 1 else x
 
 
 def all_reduce(x: Tensor) -> Tensor:
-    """The sum of ``x`` over all processes, without gradients."""
+    """Return the sum of ``x`` over all processes, without gradients."""
     if world_size() > 1:
         dist.all_reduce(x)
     return x
 
 
 def any_process(yes: bool) -> bool:
-    """Whether any process says yes; all get the same answer."""
+    """Return whether ``yes`` is true in any process; the result is the same in all."""
     if world_size() == 1:
         return yes
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"
@@ -63,13 +63,13 @@ def any_process(yes: bool) -> bool:
 
 
 def barrier() -> None:
-    """Go on when all processes have come this far."""
+    """Wait until all processes have reached this point."""
     if world_size() > 1:
         dist.barrier()
 
 
 def broadcast(names: list[str]) -> list[str]:
-    """The first process's list, for all."""
+    """Return the list of the first process in all processes."""
     if world_size() == 1:
         return names
     box = [names]

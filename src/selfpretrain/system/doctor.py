@@ -1,4 +1,4 @@
-"""What this machine offers, and whether all is well."""
+"""Report on this machine: versions, devices, threads, speed and disk space."""
 
 import importlib.metadata
 import os
@@ -19,7 +19,7 @@ SIZE, REPEATS = 512, 50
 
 
 def findings(runs: Path) -> Iterator[tuple[str, str]]:
-    """Versions, devices, threads, folders and a short measurement, in words."""
+    """Yield name and description of versions, devices, threads, memory, speed and the runs folder."""
     yield "selfpretrain", __version__
     yield "python", f"{platform.python_version()} on {platform.platform()}"
     yield "torch", torch.__version__

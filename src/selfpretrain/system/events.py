@@ -1,4 +1,4 @@
-"""One stream of events: what long work tells, and whoever listens: the display, the log, trackers."""
+"""Events of training and preparation, sent to all listeners: progress display, log and trackers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,15 +8,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Event:
-    """A stage began, measured something or ended; or other work came further.
+    """The start, a measurement or the end of a stage, or progress of other work.
 
-    ``kind`` is "start", "train", "val", "end" or "lost" of a stage, "progress" of anything else.
+    ``kind`` is "start", "train", "val", "end" or "lost" for a stage, and "progress" for anything else.
     """
 
     kind: str
-    name: str  # of the stage; what is being done
+    name: str  # name of the stage, or of the work in progress
     done: float | int = 0.0
-    total: float | int = 1.0  # 0: not known
+    total: float | int = 1.0  # 0: unknown
     numbers: Mapping[str, Any] = field(default_factory=dict)  # step, epoch, loss, score, ...
 
 
@@ -25,19 +25,19 @@ _listeners: list[Listener] = []
 
 
 def emit(event: Event) -> None:
-    """Let everybody who listens know."""
-    for listener in list(_listeners):  # one may leave meanwhile, in another thread
+    """Send an event to all listeners."""
+    for listener in list(_listeners):  # a copy: another thread may remove a listener
         listener(event)
 
 
 def progress(what: str, done: int, total: int = 0) -> None:
-    """Say how far a long preparation is."""
+    """Emit a "progress" event."""
     emit(Event("progress", what, done, total))
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Listen to everything that is told meanwhile."""
+    """Register a listener for the duration of the block."""
     _listeners.append(listener)
     try:
         yield
@@ -46,7 +46,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in words, with its two largest units: ``3.2 s``, ``3 min 20 s``, ``2 h 4 min``."""
+    """Format a duration with its two largest units: ``3.2 s``, ``3 min 20 s``, ``2 h 4 min``."""
     whole, minutes = round(seconds), round(seconds / 60)
     if seconds < 10:
         return f"{seconds:.1f} s"

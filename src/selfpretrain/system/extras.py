@@ -1,4 +1,4 @@
-"""Packages that only some of us need: imported when they are asked for."""
+"""Optional dependencies, imported on first use."""
 
 import importlib
 from typing import Any
@@ -7,10 +7,10 @@ from ..errors import SpecError
 
 
 def load(module: str, asker: str, extra: str) -> Any:
-    """A module of a package that an extra installs.
+    """Import and return a module of an optional dependency.
 
     Raises:
-        SpecError: if it is not installed; the message says how it will be.
+        SpecError: if it is not installed; the message has the pip command that installs it.
     """
     try:
         return importlib.import_module(module)

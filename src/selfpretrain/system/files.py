@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all, who works on them, and what the system says of them."""
+"""Atomic writes, JSON files with digests, lock files, and one-line explanations of file errors."""
 
 import contextlib
 import datetime
@@ -21,46 +21,46 @@ from ..errors import ForeignRun, SelfPretrainError, StoreError, Taken
 from .events import progress
 
 FORMAT, SEAL = 1, "content_sha256"
-"""Version of the layout of run folders; the field of a JSON file that holds the digest of all others."""
+"""Version of the layout of run folders; field of a JSON file with the digest of all other fields."""
 LARGEST_JSON = 1 << 28
-"""Bytes of a JSON file beyond which it is not one of ours, and is not read."""
+"""Maximum size in bytes of a JSON file; larger ones are not read."""
 POLL = 0.1
-"""Seconds between two looks at a lock that somebody else holds."""
+"""Seconds between attempts to acquire a lock."""
 LEFTOVER = re.compile(r"\..+-[a-z0-9_]{8}(\.tmp)?")
-"""Names of files that a killed process was writing."""
+"""Names of the temporary files that a killed process leaves."""
 
 Json = dict[str, Any]
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text file, whole or not at all.
+    """Write a text file atomically.
 
     Raises:
-        StoreError: if it cannot be written; what was there before is still there.
+        StoreError: if it cannot be written; the previous file is kept.
     """
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, content: Json) -> None:
-    """A JSON file, whole or not at all, with the digest of its content.
+    """Write a JSON file atomically, with the digest of its content.
 
     Raises:
-        StoreError: if it cannot be written; what was there before is still there.
+        StoreError: if it cannot be written; the previous file is kept.
     """
     write_bytes(path, sealed(content))
 
 
 def sealed(content: Json) -> bytes:
-    """A JSON file with the digest of its content."""
+    """Return an object as JSON with the digest of its content."""
     plain = json.loads(json.dumps({key: value for key, value in content.items() if key != SEAL}))
     return (json.dumps(plain | {SEAL: _digest(plain)}, indent=1) + "\n").encode()
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """A file, whole or not at all.
+    """Write a file atomically.
 
     Raises:
-        StoreError: if it cannot be written; what was there before is still there.
+        StoreError: if it cannot be written; the previous file is kept.
     """
     with explained(path), replacing(path) as temporary:
         temporary.write_bytes(content)
@@ -68,7 +68,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """An empty file beside ``path`` that takes its place, on disk, once the block has ended well."""
+    """Yield a temporary file next to ``path`` that is synced and renamed to it when the block succeeds."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
     os.close(handle)
     temporary = Path(name)
@@ -84,7 +84,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def settle(path: Path) -> None:
-    """Have the disk take a file, or the names in a folder, before anything that relies on it is done."""
+    """Sync a file, or the entries of a folder, to disk, so that later steps can rely on it."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -93,14 +93,14 @@ def settle(path: Path) -> None:
 
 
 def sweep(folder: Path, older: float = 0.0) -> None:
-    """Remove what killed processes were writing in a folder.
+    """Remove the temporary files that killed processes left in a folder.
 
     Args:
-        older: seconds since it was touched; only who holds the lock of the folder may leave this at 0.
+        older: minimum age in seconds; use 0 only while holding the lock of the folder.
     """
     for path in folder.iterdir():
         if LEFTOVER.fullmatch(path.name):
-            with contextlib.suppress(FileNotFoundError):  # somebody else sweeps, too
+            with contextlib.suppress(FileNotFoundError):  # another process may have removed it
                 if not older or time.time() - path.stat().st_mtime > older:
                     path.unlink()
 
@@ -114,18 +114,18 @@ def read_json(
     broken: type[SelfPretrainError] | None = None,
     due: Callable[[Json], bool] = lambda content: False,
 ) -> Json:
-    """Return the object in a JSON file; one that names no format is of format 1.
+    """Return the object in a JSON file; a file without a format is of format 1.
 
     Args:
-        formats: those that the caller understands.
-        edited: whether somebody may have changed it, e.g. a recipe; its digest then says nothing.
-        mend: what to do if it is damaged, e.g. "run it again"; nothing for a file that somebody gave.
-        due: whether such content was written with a digest; what was written before they came is believed.
+        formats: formats that the caller can read.
+        edited: whether users may edit the file, e.g. a recipe; its digest is not checked then.
+        mend: what to do if the file is damaged, e.g. "run it again"; empty for files of the user.
+        due: whether this content must have a digest; files of earlier versions have none.
 
     Raises:
-        StoreError: or whatever ``kind`` says, if it is not there, cannot be read or is damaged; of the last,
-            whatever ``broken`` says.
-        ForeignRun: if it was written in another layout.
+        StoreError: or the class ``kind``, if the file is missing or cannot be read; or the class ``broken``
+            (default: ``kind``), if it is damaged.
+        ForeignRun: if it was written in another format.
     """
     with explained(path, "read", kind=kind):
         small = path.stat().st_size <= LARGEST_JSON
@@ -153,7 +153,7 @@ def _digest(plain: Json) -> str:
 
 
 def sha256_of(said: str, parts: Mapping[str, Any]) -> str:
-    """SHA-256 of a text, and of names and bytes in their order."""
+    """Return the SHA-256 of a text, followed by names and bytes in order, in hex."""
     found = hashlib.sha256(said.encode())
     for name, content in parts.items():
         found.update(name.encode())
@@ -162,17 +162,17 @@ def sha256_of(said: str, parts: Mapping[str, Any]) -> str:
 
 
 def digest_of(content: bytes) -> str:
-    """SHA-256 of a file's content."""
+    """Return the SHA-256 of a file's content, in hex."""
     return sha256_of("", {"": content})
 
 
 def damaged(path: Path, reason: object, mend: str = "") -> str:
-    """That a file is not what was written, in one line."""
+    """Return the one-line message for a damaged file."""
     return f"{path} is damaged ({' '.join(str(reason).split())[:200]})" + (f"; {mend}" if mend else "")
 
 
 def foreign(path: Path, found: object, formats: Collection[int] = (FORMAT,)) -> str:
-    """That a file was written by another version, in one line."""
+    """Return the one-line message for a file written in another format."""
     return (
         f"{path} was written in format {str(found)[:40]}, this is selfpretrain {__version__} with format "
         f"{' or '.join(map(str, formats))}; use another folder with --runs"
@@ -187,15 +187,15 @@ def explained(
     kept: str = "nothing finished is lost",
     kind: type[SelfPretrainError] = StoreError,
 ) -> Iterator[None]:
-    """Turn what the operating system says of a path into one clear line.
+    """Convert operating system errors on a path into a one-line error with advice.
 
     Args:
         doing: "write" or "read".
-        elsewhere: how to have the file in another place.
-        kept: what is true of earlier work if it cannot be written.
+        elsewhere: how to choose another location for the file.
+        kept: what is known to be safe if the file cannot be written.
 
     Raises:
-        StoreError: or whatever ``kind`` says, for a full disk, a missing right, a file in the way ...
+        StoreError: or the class ``kind``, for a full disk, missing permission, a file in the way, ...
     """
     try:
         yield
@@ -233,7 +233,7 @@ def _refusal(path: Path, error: OSError, doing: str, elsewhere: str, kept: str) 
 
 
 def _full(path: Path) -> str:
-    """What a disk is full of: bytes, or files."""
+    """Return what a full disk has run out of: bytes or inodes."""
     folder = next(place for place in [path, *path.absolute().parents] if os.path.exists(place))
     disk = os.statvfs(folder)
     lacks_names = disk.f_files and not disk.f_favail
@@ -246,13 +246,13 @@ def locked(
     stop: Callable[[], bool] = lambda: False,
     explain: Callable[[Path], contextlib.AbstractContextManager[None]] = explained,
 ) -> Iterator[None]:
-    """Hold the lock file ``path``; a killed holder lets go.
+    """Hold a lock file for the duration of the block; the lock of a killed process is released.
 
-    While somebody else holds it, who that is (host, process, since when) is told once.
+    While another process holds the lock, its host, process id and start are shown once.
 
     Args:
-        stop: asked while waiting; ``lambda: True`` does not wait at all.
-        explain: says what is wrong where the lock cannot be made.
+        stop: checked while waiting; ``lambda: True`` does not wait at all.
+        explain: context manager that explains why the lock file cannot be created.
 
     Raises:
         Taken: if asked to stop before the lock was free.
@@ -262,7 +262,7 @@ def locked(
         lock = _acquired(path, stop)
     try:
         since = datetime.datetime.now(datetime.UTC).isoformat(" ", "seconds")
-        with contextlib.suppress(OSError):  # whoever waits will not know for whom, that is all
+        with contextlib.suppress(OSError):  # the note is only for messages
             note.write_text(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "since": since}))
         yield
     finally:
@@ -287,7 +287,7 @@ def _acquired(path: Path, stop: Callable[[], bool]) -> FileLock:
 
 
 def held(path: Path) -> bool:
-    """Whether somebody holds a lock file right now; that may have changed a moment later."""
+    """Return whether a process holds a lock file; this may have changed a moment later."""
     if not path.exists():
         return False
     with contextlib.suppress(OSError):
@@ -299,7 +299,7 @@ def held(path: Path) -> bool:
 
 
 def holder(path: Path) -> str:
-    """Who holds a lock file, in words."""
+    """Return a description of the process that holds a lock file."""
     try:
         note = json.loads(path.with_name(f"{path.name}.holder").read_text())
         return f"process {int(note['pid'])} on {str(note['host'])[:80]}, since {str(note['since'])[:25]}"

@@ -1,4 +1,4 @@
-"""This machine: usable cores, processor, versions, commit."""
+"""Information on this machine: usable cores, processor, versions, git commit."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from .files import FORMAT, Json
 
 
 def usable_cores() -> int:
-    """Cores this process may use: its affinity, and the quota of its control group where there is one."""
+    """Return the number of CPU cores this process may use, by its affinity and cgroup quota."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max") as file:
@@ -25,7 +25,7 @@ def usable_cores() -> int:
 
 
 def environment(device: str) -> Json:
-    """Where and with what a stage runs."""
+    """Return the versions, hardware and commit that a stage runs with, for ``environment.json``."""
     return {
         "format": FORMAT,
         "selfpretrain": __version__,

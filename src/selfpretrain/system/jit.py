@@ -1,4 +1,4 @@
-"""Functions compiled by Numba, with their types, and kept on disk between processes where that can be."""
+"""Numba compilation with a cache on disk."""
 
 import inspect
 from collections.abc import Callable
@@ -11,14 +11,14 @@ R = TypeVar("R")
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Numba's decorator; the function runs without the interpreter's lock, so threads can share the work.
+    """Compile a function with Numba; it releases the GIL, so that threads can run it in parallel.
 
-    What is kept is renewed when the file of the function changes, not when a file that it imports does.
+    The cache is renewed if the file of the function changes, but not if a file that it imports does.
     """
-    bare = inspect.unwrap(function)  # the tests wrap every function to check its annotations
+    bare = inspect.unwrap(function)  # tests wrap every function to check its annotations
     try:
         made = numba.njit(cache=True, nogil=True)(bare)
     except RuntimeError:
-        # Neither the folder of the module nor the home folder can be written: compile in every process.
+        # Neither the module's folder nor the home folder is writable: compile in every process.
         made = numba.njit(nogil=True)(bare)
     return cast(Callable[P, R], made)

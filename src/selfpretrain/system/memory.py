@@ -1,22 +1,22 @@
-"""Memory of this process and of the machine."""
+"""Memory use and limits of this process and machine."""
 
 import resource
 import sys
 from pathlib import Path
 
 SHARE = 0.9
-"""What an allocation may take of the memory that is free."""
+"""Maximum share of the free memory that may be allocated."""
 
 
 def peak_memory() -> int:
-    """The largest resident set of this process so far, in bytes."""
-    if sys.platform == "linux":  # getrusage would count what the parent had before it started this process
+    """Return the largest resident set size of this process so far, in bytes."""
+    if sys.platform == "linux":  # getrusage may include the parent's memory before the fork
         return int(_field(Path("/proc/self/status"), "VmHWM")) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def bound_memory() -> None:
-    """Let an allocation that the machine cannot serve fail, before the system ends some process for it."""
+    """Limit the memory of this process, so that large allocations fail before the system kills a process."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[5])  # data and stack
         limit = pages * resource.getpagesize() + int(SHARE * free_memory())
@@ -27,7 +27,7 @@ def bound_memory() -> None:
 
 
 def free_memory() -> int:
-    """What is left for this process on a Linux machine, in bytes: of the machine, or of its control group."""
+    """Return the memory available to this process on Linux in bytes, by the machine and its cgroup."""
     free = int(_field(Path("/proc/meminfo"), "MemAvailable")) * 1024
     group = Path("/sys/fs/cgroup")
     try:

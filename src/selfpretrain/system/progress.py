@@ -1,4 +1,4 @@
-"""Live progress: a bar where somebody watches, a line now and then where nobody does."""
+"""Progress display: live bars in a terminal, occasional lines elsewhere."""
 
 import json
 import sys
@@ -14,14 +14,14 @@ from rich.table import Table
 from .events import Event, duration, listening
 
 REFRESH = 4
-"""Redraws per second, at most."""
+"""Maximum redraws per second."""
 EVERY = 10.0
-"""Seconds between two lines where nobody watches."""
+"""Seconds between two lines outside of a terminal."""
 
 
 @contextmanager
 def showing(quiet: bool = False) -> Iterator[None]:
-    """Show how far long preparations are."""
+    """Show the progress of long preparations."""
     console = Console(stderr=True)
     if quiet:
         yield
@@ -39,12 +39,12 @@ def showing(quiet: bool = False) -> Iterator[None]:
 def showing_stages(
     costs: dict[str, float], stages: int, quiet: bool = False, titles: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Show every stage that is being trained, or one JSON line for its start and its end.
+    """Show every running stage; outside of a terminal, print a JSON line when one starts or ends.
 
     Args:
-        costs: FLOPs of every stage that is still to run, by name; the remaining time is estimated from them.
-        stages: how many there are, finished ones included.
-        titles: what people call them, by name.
+        costs: FLOPs of every stage that must be run, by name, for the estimate of the remaining time.
+        stages: number of all stages, including finished ones.
+        titles: readable names of the stages, by name.
     """
     display = _Stages(costs, stages, titles or {})
     if quiet:
@@ -58,7 +58,7 @@ def showing_stages(
 
 
 class _Stages:
-    """A bar over all stages, and a line for every one that is being trained."""
+    """A progress bar over all stages, and a line for each running one."""
 
     def __init__(self, costs: dict[str, float], stages: int, titles: Mapping[str, str]) -> None:
         self.titles = titles
@@ -91,7 +91,7 @@ class _Stages:
         self.bar.update(self.overall, completed=len(self.finished), left=self.left())
 
     def draw(self) -> Group:
-        """The bar and the lines."""
+        """Return the bar and the lines."""
         table = Table.grid(padding=(0, 2))
         for name, event in sorted(self.alive.items()):
             known = self.numbers[name]
@@ -104,7 +104,7 @@ class _Stages:
         return Group(self.bar, table)
 
     def left(self) -> str:
-        """How long it may take still, in words."""
+        """Return the estimated remaining time as text; "" if unknown."""
         done = sum(flops for name, flops in self.costs.items() if name in self.finished)
         done += sum(self.costs.get(name, 0) * event.done for name, event in self.alive.items())
         total = sum(self.costs.values())
@@ -119,7 +119,7 @@ def _tell_line(event: Event) -> None:
 
 
 class _Bar:
-    """Moves a bar."""
+    """Listener that updates a progress bar."""
 
     def __init__(self, bar: rich.Progress) -> None:
         self.bar, self.line, self.last = bar, bar.add_task("", total=None), 0.0
@@ -132,7 +132,7 @@ class _Bar:
 
 
 class _Lines:
-    """Writes a line now and then."""
+    """Listener that prints a line every ``EVERY`` seconds."""
 
     def __init__(self) -> None:
         self.last = time.monotonic()

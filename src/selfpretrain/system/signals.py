@@ -1,4 +1,4 @@
-"""Being asked to stop: by Ctrl-C, by a scheduler that takes the machine back, by a terminal that closes."""
+"""Graceful stop on Ctrl-C (SIGINT), SIGTERM from a scheduler, or SIGHUP from a closing terminal."""
 
 import os
 import signal
@@ -9,14 +9,14 @@ from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in dir(signal))
 AT_ONCE = 130
-"""Exit code after being asked twice."""
+"""Exit code after a second signal."""
 
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether somebody has asked to stop, so that work can be saved; asked twice, the program ends at once.
+    """Yield a function that returns whether a signal asked to stop; a second signal exits at once.
 
-    A handler may run between any two instructions, also inside a lock: it sets a flag and nothing else.
+    Handlers run between any two instructions, even while a lock is held, so this one only sets a flag.
     """
     asked: list[int] = []
 
@@ -30,7 +30,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    kept = {getattr(signal, "SIGHUP", None)}  # nohup has it ignored, and it stays so
+    kept = {getattr(signal, "SIGHUP", None)}  # under nohup SIGHUP is ignored, and stays so
     heard = [n for n in SIGNALS if n not in kept or before[n] is not signal.SIG_IGN]
     for number in heard:
         signal.signal(number, ask)

@@ -1,10 +1,10 @@
-"""What must be settled before torch is imported: threads and memory.
+"""Thread and memory settings that must be made before torch is imported.
 
-Torch's default of one thread per core makes small models several times slower as soon as anything else
-runs on the machine: the threads wait for each other, spinning. Work is shared out in processes instead.
+By default torch uses one thread per core, which makes small models several times slower as soon as anything
+else runs on the machine: the threads spin while they wait for each other. Processes share the work instead.
 
-By default glibc takes every large block from the system and gives it back when it is freed, so that each
-large tensor of each step costs its page faults anew. Kept in the process, the same memory serves again.
+By default glibc requests every large block from the system and returns it when it is freed, so that each
+large tensor of each step pays for its page faults again. With these settings freed memory is kept and reused.
 """
 
 import ctypes
@@ -12,12 +12,13 @@ import os
 import sys
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 1 << 30), (-1, 2**31 - 1)
-"""Options of mallopt, numbered as in malloc.h, and values in bytes: the size from which a block is given back
-as soon as it is freed; how much freed memory is kept besides."""
+"""Pairs of a mallopt option, numbered as in malloc.h, and a value in bytes: the size from which a block is
+mapped separately and returned when freed, and how much other freed memory is kept.
+"""
 
 
 def settle_threads() -> None:
-    """One waiting-without-spinning OpenMP thread per process, unless the user says otherwise."""
+    """Use one OpenMP thread per process, which does not spin while it waits; existing variables are kept."""
     for variable, value in {
         "OMP_NUM_THREADS": "1",
         "OMP_WAIT_POLICY": "PASSIVE",
@@ -27,14 +28,14 @@ def settle_threads() -> None:
 
 
 def keep_memory() -> bool:
-    """Let glibc keep and reuse large blocks of memory, unless SPT_MALLOC=0; whether it does.
+    """Let glibc keep and reuse large blocks of memory, unless SPT_MALLOC=0; return whether it does.
 
-    Elsewhere than on Linux with glibc nothing changes. Only later allocations are concerned.
+    This has no effect on other systems than Linux with glibc, or on memory allocated before.
     """
     if sys.platform != "linux" or os.environ.get("SPT_MALLOC") == "0":
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except AttributeError:  # another C library
+    except AttributeError:  # a C library without mallopt
         return False
     return all(mallopt(option, value) for option, value in (MMAP_THRESHOLD, TRIM_THRESHOLD))

@@ -1,1 +1,1 @@
-"""Where stages run: one file each."""
+"""Executors: where stages run, one module each (serial, processes, Ray, Slurm); selected with --executor."""

@@ -1,4 +1,4 @@
-"""Several stages at once, each in a process of this machine; on GPUs, each process sees one of them."""
+"""Stages in parallel worker processes on this machine; with GPUs, each process sees one of them."""
 
 import ast
 import multiprocessing
@@ -31,10 +31,10 @@ KILLED = "a worker process was killed (out of memory? then use --jobs 1); finish
 
 
 class Processes(Executor):
-    """A pool of processes, as many as the workspace has workers.
+    """A pool of worker processes, one per worker of the workspace.
 
     Raises:
-        SpecError: if they would repeat the script that starts them, which they import.
+        SpecError: if the main script has no main guard: workers import it and would start it again.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -56,24 +56,24 @@ class Processes(Executor):
         return self.workspace.workers
 
     def start(self, job: Job) -> None:
-        """Hand it to the pool."""
+        """Submit a stage to the pool."""
         try:
             with _deaf():
-                device = self.workspace.device.partition(":")[0]  # the only one that it sees
+                device = self.workspace.device.partition(":")[0]  # a worker sees one GPU only
                 plain = replace(self.workspace, stop=never, device=device)
                 self._running[self._pool.submit(_work, job, plain)] = job
         except BrokenProcessPool:
             self._lost.append(_lost(job))
 
     def ended(self, timeout: float) -> list[Ended]:
-        """What has ended; events of the workers are passed on meanwhile."""
+        """Return the stages that have ended, and emit the workers' events in this process."""
         finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
         self._pass_on()
         lost, self._lost = self._lost, []
         return lost + [_how(self._running.pop(future), future.exception()) for future in finished]
 
     def stop(self) -> None:
-        """Set the event that every worker looks at after each step."""
+        """Set the event that every worker checks after each step."""
         self._stop.set()
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Processes(Executor):
 
 
 def gpu_places(workspace: Workspace) -> list[str]:
-    """The GPU of each worker, as CUDA_VISIBLE_DEVICES names it; "" for workers that are given none."""
+    """Return CUDA_VISIBLE_DEVICES for each worker; "" on the CPU."""
     kind, _, index = workspace.device.partition(":")
     if kind != "cuda":
         return [""] * workspace.workers
@@ -101,11 +101,11 @@ def gpu_places(workspace: Workspace) -> list[str]:
 
 
 def _demand_main_guard() -> None:
-    """Every process imports the script again, and is not to do again what that does."""
+    """Check that the script starts workers behind a main guard, as every worker imports the script again."""
     script = Path(str(vars(sys.modules["__main__"]).get("__file__")))
     frames = [frame for frame, _ in traceback.walk_stack(None) if frame.f_code.co_name == "<module>"]
     if not script.is_file() or not frames or frames[-1].f_globals["__name__"] != "__main__":
-        return  # typed in, or begun in a thread
+        return  # interactive, or called from a thread
     line = frames[-1].f_lineno
     for statement in ast.parse(script.read_text(encoding="utf-8")).body:
         guarded = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
@@ -134,7 +134,7 @@ def _lost(job: Job) -> Ended:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Workers that start now never hear of Ctrl-C, not even while they import; ours waits until the end."""
+    """Block SIGINT while workers are spawned, so that only the parent handles Ctrl-C."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -142,7 +142,7 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-# What follows runs in a worker. Queue and event can only be handed over when the process starts.
+# The rest runs in a worker. Queue and event can only be passed when the process starts: hence globals.
 _events: Any = None
 _stop: Any = None
 
@@ -150,7 +150,7 @@ _stop: Any = None
 def _prepare(events: Any, stop: Any, places: Any) -> None:
     global _events, _stop
     _events, _stop = events, stop
-    if place := places.get():  # before CUDA is used, which then knows no other GPU
+    if place := places.get():  # must be set before CUDA is initialized
         os.environ["CUDA_VISIBLE_DEVICES"] = place
     keep_memory()
     threading.Thread(target=_die_with_parent, daemon=True).start()
@@ -159,7 +159,7 @@ def _prepare(events: Any, stop: Any, places: Any) -> None:
 def _die_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
-        wait_for([parent.sentinel])
+        wait_for([parent.sentinel])  # ready when the parent has ended, even if it was killed
         os._exit(1)
 
 

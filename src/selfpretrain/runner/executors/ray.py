@@ -1,8 +1,8 @@
-"""Stages as tasks of Ray, on this machine or on the nodes of a cluster.
+"""Stages as Ray tasks, on this machine or on the nodes of a cluster.
 
-Settings: ``address`` (auto, or that of the head node; default: a cluster of this machine alone), ``cpus`` and
-``gpus`` of a stage, which may be shares. All nodes see the directory of runs at the same path. A worker of
-Ray keeps PyTorch imported from one stage to the next; with GPUs, Ray starts a process per stage by itself.
+Settings: ``address`` (auto, or that of the head node; default: a local cluster on this machine), ``cpus`` and
+``gpus`` per stage, which may be fractions. All nodes must see the runs folder at the same path. A Ray worker
+keeps PyTorch imported from one stage to the next; with GPUs, Ray starts one process per stage.
 """
 
 import os
@@ -16,14 +16,14 @@ from ..workspace import Workspace
 from .base import Ended, Executor
 
 RETRIES = 3
-"""How often Ray starts a stage again whose process or node has died."""
+"""How often Ray restarts a stage whose process or node died."""
 
 
 class Ray(Executor):
-    """One task per stage; Ray itself starts those again that are lost with a process or a node.
+    """One task per stage; Ray itself restarts tasks that are lost with a process or a node.
 
     Raises:
-        SpecError: if Ray is not installed, or no cluster is at the address.
+        SpecError: if Ray is not installed, or there is no cluster at the address.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -47,16 +47,16 @@ class Ray(Executor):
 
     @property
     def slots(self) -> int:
-        """As many as the nodes that are there now have room for."""
+        """Number of stages that fit on the nodes now in the cluster."""
         there = self._ray.cluster_resources()
         return max(1, min(int(there.get(kind, 0) / need) for kind, need in self._need.items() if need))
 
     def start(self, job: Job) -> None:
-        """Hand it to Ray."""
+        """Submit a stage to Ray."""
         self._running[self._task.remote(RemoteStage.of(job, self.workspace))] = job
 
     def ended(self, timeout: float) -> list[Ended]:
-        """Return what has ended."""
+        """Return the stages that have ended."""
         if not self._running:
             return []
         finished, _ = self._ray.wait(list(self._running), timeout=timeout)
@@ -84,12 +84,12 @@ class Ray(Executor):
             return "failed", f"{job.name} was lost {1 + RETRIES} times: {reason}; run the same command again"
 
     def stop(self) -> None:
-        """Interrupt every stage, which then saves a checkpoint."""
+        """Cancel every stage, which then saves a checkpoint."""
         for task in self._running:
             self._ray.cancel(task)
 
     def close(self) -> None:
-        """Give up what is still running, and leave the cluster as it was."""
+        """Kill the stages that are still running, and shut Ray down if this executor started it."""
         for task in self._running:
             self._ray.cancel(task, force=True)
         if self._began:

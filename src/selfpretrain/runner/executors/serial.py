@@ -1,4 +1,4 @@
-"""One stage after another, in this process."""
+"""Stages one after another, in this process."""
 
 from ...errors import Interrupted, SelfPretrainError
 from ..plan import Job
@@ -7,17 +7,17 @@ from .base import Ended, Executor
 
 
 class Serial(Executor):
-    """A stage runs while its end is waited for."""
+    """Runs each stage inside ``ended``, so only one at a time."""
 
     slots = 1
     _next: Job | None = None
 
     def start(self, job: Job) -> None:
-        """Keep it in mind."""
+        """Remember the stage for the next call of ``ended``."""
         self._next = job
 
     def ended(self, timeout: float) -> list[Ended]:
-        """Run it, however long it takes."""
+        """Run the stage to its end; the timeout is ignored."""
         job, self._next = self._next, None
         if job is None:
             return []
@@ -30,10 +30,10 @@ class Serial(Executor):
         return [Ended(job, "done")]
 
     def stop(self) -> None:
-        """Nothing: a stage asks the workspace itself whether to stop."""
+        """Do nothing: stages check the stop condition of the workspace themselves."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""
 
 
 executor = Serial

@@ -1,8 +1,8 @@
-"""Stages as jobs of Slurm, all handed over at once: arrays, each after the stage that it starts from.
+"""Stages as Slurm jobs, all submitted at once: job arrays, each depending on the stage that it starts from.
 
-Settings: ``time`` of a job (8h; one hour by default), ``cpus`` and ``gpus`` of a stage, and every other flag
-of sbatch by its name, e.g. ``partition``, ``account``, ``mem``. All nodes see the directory of runs at the
-same path. A job whose time is up, or that is preempted, saves a checkpoint and is queued again.
+Settings: ``time`` of a job (e.g. 8h; default: one hour), ``cpus`` and ``gpus`` of a stage, and any other flag
+of sbatch by its name, e.g. ``partition``, ``account``, ``mem``. All nodes must see the runs folder at the
+same path. A job that reaches its time limit or is preempted saves a checkpoint and is requeued.
 """
 
 import hashlib
@@ -27,25 +27,25 @@ from ..workspace import Workspace
 from .base import Ended, Executor
 
 LOOKS = 2.0
-"""Seconds between looks at the queue."""
+"""Seconds between queries of the queue."""
 LARGEST = 1000
-"""Jobs of an array; Slurm allows 1,001 unless it is set up otherwise."""
+"""Maximum size of a job array; Slurm's default limit is 1,001."""
 GONE = 30.0
-"""Seconds after which a job that left neither a result nor a trace in the queue is lost: disks may lag."""
+"""Seconds after which a job with no result and no entry in the queue is lost; shared disks may lag."""
 KILLED = 600.0
-"""Seconds that a job waits for the end that was announced to it."""
+"""Seconds that a job waits to be ended after saving its checkpoint."""
 UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0, "d": 1440.0}
 
 
 class Slurm(Executor):
-    """A job per stage; what is lost is handed over again.
+    """One job per stage; lost jobs are submitted again.
 
     Raises:
-        SpecError: if submitit is not installed, there is no Slurm, or it does not take what is asked for.
+        SpecError: if submitit is not installed, Slurm is not available, or it rejects the settings.
     """
 
     attempts: ClassVar[int] = 3
-    slots = 1_000_000  # the queue is Slurm's
+    slots = 1_000_000  # Slurm does the queueing
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
@@ -61,10 +61,10 @@ class Slurm(Executor):
 
     @classmethod
     def detach(cls, jobs: list[Job], workspace: Workspace) -> str:
-        """Hand everything over.
+        """Submit all jobs.
 
         Raises:
-            SpecError: if jobs of this directory of runs are in the queue.
+            SpecError: if jobs of this runs folder are in the queue.
         """
         executor = cls(workspace)
         if count := sum(queued(workspace.runs).values()):
@@ -75,7 +75,7 @@ class Slurm(Executor):
         return f"{len(jobs)} jobs of Slurm, called {executor.name}; scancel --name={executor.name} ends them"
 
     def foresee(self, jobs: list[Job]) -> None:
-        """Hand over all: those that start from nothing, and then those that start from the same stage."""
+        """Submit all jobs in arrays: those without dependency first, then those that share one."""
         families: dict[str | None, list[Job]] = {}
         names = {job.name for job in jobs}
         for job in jobs:
@@ -94,7 +94,7 @@ class Slurm(Executor):
         self._submitted |= {job.name: one for job, one in zip(jobs, handed, strict=True)}
 
     def start(self, job: Job) -> None:
-        """Wait for it from now on; what has gone with the stage that it starts from is handed over again."""
+        """Watch a job; it is submitted again if it left the queue with the stage that it depends on."""
         self._look()
         known = self._submitted.get(job.name)
         if known is None or not (self._waits(known) or known.paths.result_pickle.exists()):
@@ -102,7 +102,7 @@ class Slurm(Executor):
         self._running[job.name] = job
 
     def ended(self, timeout: float) -> list[Ended]:
-        """Return what has left a result, or has gone from the queue without one."""
+        """Return the jobs that have a result, or have left the queue without one."""
         time.sleep(timeout)
         if not self._look():
             return []
@@ -140,11 +140,11 @@ class Slurm(Executor):
         return "lost", f"{job.name} was lost; {handed.paths.stderr} may say why; run the same command again"
 
     def _waits(self, handed: Any) -> bool:
-        """Whether a job is in the queue, or at work; so is everything while Slurm does not answer."""
+        """Return whether a job is queued or running; True if Slurm did not answer."""
         return self._queue is None or str(handed.job_id) in self._queue
 
     def _look(self) -> bool:
-        """Ask for the queue, now and then; whether it was asked for."""
+        """Query the queue, at most every ``LOOKS`` seconds; return whether it was queried."""
         if time.monotonic() - self._looked < LOOKS:
             return False
         said = _slurm("squeue", "--noheader", "--array", f"--name={self.name}", "--format=%i")
@@ -153,12 +153,12 @@ class Slurm(Executor):
         return True
 
     def stop(self) -> None:
-        """Take back what waits; what runs is sent TERM, and saves a checkpoint."""
+        """Cancel all jobs; running ones receive SIGTERM and save a checkpoint."""
         self._stopping = True
         self._cancel()
 
     def close(self) -> None:
-        """Give up what is left."""
+        """Cancel all jobs that are left."""
         self._cancel()
 
     def _cancel(self) -> None:
@@ -168,12 +168,12 @@ class Slurm(Executor):
 
 
 def job_name(runs: Path) -> str:
-    """Return what the jobs of a directory of runs are called."""
+    """Return the Slurm job name of a runs folder."""
     return f"spt-{hashlib.sha256(str(runs.absolute()).encode()).hexdigest()[:8]}"
 
 
 def queued(runs: Path) -> Counter[str]:
-    """Count the jobs of a directory of runs by their state, e.g. PENDING; none where there is no Slurm."""
+    """Count the jobs of a runs folder by state, e.g. PENDING; empty without Slurm."""
     if not shutil.which("squeue"):
         return Counter()
     said = _slurm("squeue", "--noheader", "--array", f"--name={job_name(runs)}", "--format=%T")
@@ -181,12 +181,12 @@ def queued(runs: Path) -> Counter[str]:
 
 
 def work(stage: RemoteStage) -> None:
-    """Run a stage in a job of Slurm; whether it leaves a result or raises decides what comes after it.
+    """Run a stage in a Slurm job; jobs that depend on it start only if this returns.
 
-    A signal of ours (USR2) has it queued again; after one that ends jobs (TERM), Slurm does so if it has to.
+    On SIGUSR2, sent shortly before the time limit, the job requeues itself. On SIGTERM, Slurm decides.
 
     Raises:
-        StageFailed: if it failed, or was to stop; the message says why.
+        StageFailed: if it failed or was stopped; the message says why.
     """
     again: list[int] = []
     before = signal.signal(signal.SIGUSR2, lambda number, frame: again.append(number))
@@ -201,13 +201,13 @@ def work(stage: RemoteStage) -> None:
 
 
 def _number() -> str:
-    """What Slurm calls the job that this process is of."""
+    """Return the Slurm id of this job."""
     array, place = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{place}" if array else os.environ["SLURM_JOB_ID"]
 
 
 def _flags(workspace: Workspace) -> dict[str, str | int]:
-    """Flags of sbatch."""
+    """Return the flags of sbatch."""
     given = dict(workspace.executor_settings)
     cpus, gpus = number(workspace, "cpus", 1.0), number(workspace, "gpus", 0.0)
     if gpus % 1 or cpus % 1:
@@ -229,7 +229,7 @@ def _explained() -> Iterator[None]:
 
 
 def _slurm(*command: str) -> str | None:
-    """What a command of Slurm prints; None if it does not answer."""
+    """Return the output of a Slurm command; None if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return None if done.returncode else done.stdout
 

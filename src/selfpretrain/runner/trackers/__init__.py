@@ -1,1 +1,1 @@
-"""Who else hears of training as it goes: one file each, chosen by --track."""
+"""Experiment trackers (W&B, TensorBoard, Trackio, JSON lines), one module each; selected with --track."""

@@ -1,4 +1,4 @@
-"""What a tracker must do: hear the events of a run, and keep them somewhere else."""
+"""Base classes of experiment trackers, which forward the events of training to another program."""
 
 import abc
 import warnings
@@ -13,9 +13,9 @@ from ..workspace import Workspace
 
 
 class Tracker(abc.ABC):
-    """Hears every event while stages run, in the process that started them.
+    """Receives every event while stages run, in the process that started them.
 
-    Runs are called by the names of their stages, which end in the fingerprint.
+    Runs are named like their stages, which end with the fingerprint.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -23,20 +23,20 @@ class Tracker(abc.ABC):
 
     @abc.abstractmethod
     def hear(self, event: Event) -> None:
-        """Take in one event."""
+        """Handle one event."""
 
-    def close(self) -> None:  # noqa: B027  # most have nothing to close
-        """All stages have ended."""
+    def close(self) -> None:  # noqa: B027  # optional
+        """Close the tracker after all stages have ended."""
 
 
 class RunTracker(Tracker):
-    """One that keeps a run per stage, with its numbers by step, in a package that an extra installs.
+    """A tracker with one run per stage, in a library that an extra installs.
 
     Raises:
-        SpecError: if it is not installed.
+        SpecError: if the library is not installed.
     """
 
-    library: ClassVar[str]  # the module to import; the extra is called like the tracker
+    library: ClassVar[str]  # module to import; the extra has the name of the tracker
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
@@ -47,22 +47,22 @@ class RunTracker(Tracker):
 
     @abc.abstractmethod
     def begin(self, stage: str) -> Any:
-        """The run of a stage, which is told from its beginning; an earlier one is replaced or goes on."""
+        """Open the run of a stage; an existing one is replaced or continued."""
 
     @abc.abstractmethod
     def log(self, run: Any, numbers: dict[str, float], step: int) -> None:
-        """Take in what was measured at a step."""
+        """Log numbers at a step."""
 
     def sum_up(self, run: Any, scores: dict[str, float], step: int) -> None:
-        """Take in the scores of the end."""
+        """Log the final scores."""
         self.log(run, scores, step)
 
     @abc.abstractmethod
     def end(self, run: Any, finished: bool) -> None:
-        """Let go of a run."""
+        """Close a run."""
 
     def hear(self, event: Event) -> None:
-        """Pass on every number of what is trained now, at its step; those of the end at the last one."""
+        """Log the numbers of an event at its step; skip reused stages; log final scores at the last step."""
         if event.kind not in ("train", "val", "end") or event.numbers.get("reused"):
             return
         run = self._open.get(event.name)
@@ -76,14 +76,14 @@ class RunTracker(Tracker):
             self.log(run, scalars(event), step)
 
     def close(self) -> None:
-        """Say of stages that have not ended that they have not."""
+        """Close the runs of stages that have not ended as unfinished."""
         for run in self._open.values():
             self.end(run, finished=False)
 
 
 @contextmanager
 def tracking(workspace: Workspace) -> Iterator[None]:
-    """With every tracker that the workspace names."""
+    """Send events to every tracker of the workspace within the block."""
     trackers: list[Tracker] = [find("trackers", name)(workspace) for name in workspace.trackers]
     with ExitStack() as stack:
         for tracker in trackers:
@@ -93,7 +93,7 @@ def tracking(workspace: Workspace) -> Iterator[None]:
 
 
 def scalars(event: Event) -> dict[str, float]:
-    """The numbers of an event by names such as ``train/loss`` and, at the end, ``final/test/accuracy``."""
+    """Return the numbers of an event by name: ``train/loss`` or, at the end, ``final/test/accuracy``."""
     found: dict[str, float] = {}
     for name, value in event.numbers.items():
         if isinstance(value, Mapping):
@@ -108,7 +108,7 @@ def _closing(tracker: Tracker) -> Listener:
 
 
 def _harmless(tracker: Tracker, hear: Listener) -> Listener:
-    """What a tracker does, but for its failures: the first is told, and then it hears no more."""
+    """Wrap a tracker so that its first failure is a warning, and it receives no further events."""
     deaf = False
 
     def careful(event: Event) -> None:
@@ -117,7 +117,7 @@ def _harmless(tracker: Tracker, hear: Listener) -> Listener:
             return
         try:
             hear(event)
-        except Exception as error:  # training does not end because of somebody who listens
+        except Exception as error:  # a broken tracker must not stop training
             deaf = True
             name, reason = type(tracker).__name__, " ".join(str(error).split())[:200]
             warnings.warn(f"tracker {name} failed and hears no more: {reason}", stacklevel=2)

@@ -1,4 +1,4 @@
-"""Every event as a line of JSON in ``events.jsonl`` of the folder of runs, for any program to follow."""
+"""Every event as a line of JSON in ``events.jsonl`` of the runs folder."""
 
 import json
 
@@ -8,7 +8,7 @@ from .base import Tracker
 
 
 class JsonLines(Tracker):
-    """Appends; several runs in the same folder follow each other."""
+    """Appends to the file; several commands in the same folder share it."""
 
     def hear(self, event: Event) -> None:
         """Append one line."""

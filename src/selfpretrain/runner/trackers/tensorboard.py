@@ -1,4 +1,4 @@
-"""Curves and final scores in ``tensorboard`` of the folder of runs, a run per stage, for TensorBoard."""
+"""Learning curves and final scores for TensorBoard, in ``tensorboard`` of the runs folder."""
 
 from typing import Any
 
@@ -6,21 +6,21 @@ from .base import RunTracker
 
 
 class TensorBoard(RunTracker):
-    """Writes files of events, called by stage."""
+    """One run with event files per stage."""
 
     library = "torch.utils.tensorboard"
 
     def begin(self, stage: str) -> Any:
-        """A writer of its own."""
+        """Open a writer for a stage."""
         return self._library.SummaryWriter(str(self.workspace.runs / "tensorboard" / stage))
 
     def log(self, run: Any, numbers: dict[str, float], step: int) -> None:
-        """Write down every number."""
+        """Write every number as a scalar."""
         for name, value in numbers.items():
             run.add_scalar(name, value, step)
 
     def end(self, run: Any, finished: bool) -> None:
-        """Close its file."""
+        """Close the writer."""
         run.close()
 
 

@@ -1,4 +1,4 @@
-"""Curves and final scores in Trackio: in TRACKIO_DIR, or in ``trackio`` of the directory of runs."""
+"""Learning curves and final scores for Trackio, in TRACKIO_DIR or ``trackio`` of the runs folder."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ from .base import RunTracker
 
 
 class Trackio(RunTracker):
-    """A run per stage, called like it, in a project called like the directory of runs."""
+    """One run per stage, in a project named after the runs folder."""
 
     library = "trackio"
 
@@ -21,8 +21,8 @@ class Trackio(RunTracker):
         self._project = here.name
 
     def begin(self, stage: str) -> Any:
-        """A run, or the one of before."""
-        with contextlib.redirect_stdout(io.StringIO()):  # how to look at it is printed every time
+        """Open the run of a stage, or resume it."""
+        with contextlib.redirect_stdout(io.StringIO()):  # init prints instructions every time
             return self._library.init(
                 self._project, name=stage, resume="allow", embed=False, auto_log_gpu=False, auto_log_cpu=False
             )
@@ -32,7 +32,7 @@ class Trackio(RunTracker):
         run.log(numbers, step=step)
 
     def end(self, run: Any, finished: bool) -> None:
-        """Wait until all is written."""
+        """Finish the run, and wait until everything is written."""
         with contextlib.redirect_stdout(io.StringIO()):
             run.finish()
 

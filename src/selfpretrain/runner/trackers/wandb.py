@@ -1,4 +1,4 @@
-"""Curves and final scores in Weights & Biases, or offline in ``wandb`` of the folder of runs."""
+"""Learning curves and final scores for Weights & Biases; offline unless WANDB_MODE says otherwise."""
 
 import os
 from typing import Any
@@ -7,12 +7,12 @@ from .base import RunTracker
 
 
 class WandB(RunTracker):
-    """A run per stage, whose id is its fingerprint; offline unless WANDB_MODE says otherwise."""
+    """One run per stage, with the fingerprint as its id, in ``wandb`` of the runs folder if offline."""
 
     library = "wandb"
 
     def begin(self, stage: str) -> Any:
-        """A run, or the one of before."""
+        """Open the run of a stage, or resume it."""
         here = self.workspace.runs.absolute()
         return self._library.init(
             project=here.name,
@@ -26,15 +26,15 @@ class WandB(RunTracker):
         )
 
     def log(self, run: Any, numbers: dict[str, float], step: int) -> None:
-        """Log every number, and the step as one."""
+        """Log every number, and the step."""
         run.log(numbers | {"step": step})
 
     def sum_up(self, run: Any, scores: dict[str, float], step: int) -> None:
-        """Put the scores of the end into the summary."""
+        """Write the final scores to the summary."""
         run.summary.update(scores)
 
     def end(self, run: Any, finished: bool) -> None:
-        """Say whether it has come to its end."""
+        """Finish the run, with exit code 1 if the stage has not ended."""
         run.finish(exit_code=0 if finished else 1)
 
 
