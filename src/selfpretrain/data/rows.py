@@ -11,7 +11,7 @@ from ..system.jit import compiled
 
 @compiled
 def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
-    """Copy out[i, :lengths[i]] = flat[starts[i] :][:lengths[i]], (T, C) into (n, L, C); do not touch the rest.
+    """Copy out[i, :lengths[i]] = flat[starts[i] :][:lengths[i]], (T, C) into (n, L, C); the rest stays.
 
     Returns:
         The first row that is out of bounds of ``flat``, or -1.
