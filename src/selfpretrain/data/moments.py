@@ -125,7 +125,7 @@ def highest(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray
 
 
 def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
-    """Return the spec of the values: range, mean and standard deviation of the training split, without NaN."""
+    """Return the spec of the values: range, mean and standard deviation on the training split; skip NaN."""
     ends, at = lengths.cumsum(), 0
     shift = count = total = square = np.zeros(1)
     low, high = np.inf, -np.inf
