@@ -43,9 +43,8 @@ TIMEOUT = (10.0, 30.0)
 class Download:
     """A file to download, and how to verify it.
 
-    An archive is extracted into ``into``. If it holds nothing but one folder of that name, that folder becomes
-    ``into``: ``aclImdb_v1.tar.gz`` into "aclImdb" gives ``raw/aclImdb/train``. No two archives share
-    ``into``.
+    An archive is extracted into ``into``. If it holds only one folder of that name, that folder becomes
+    ``into``: ``aclImdb_v1.tar.gz`` into "aclImdb" gives ``raw/aclImdb/train``. No two archives share it.
     """
 
     url: str

@@ -221,7 +221,7 @@ class SetBuilder:
         ]
 
     def _signal(self, lengths: np.ndarray, train: np.ndarray) -> Signal:
-        """Return the signal measured on the training split; store data in a smaller dtype if that is lossless."""
+        """Return the signal measured on the training split; store data in a smaller dtype if lossless."""
         if self.source.kind == "tokens":
             if self.high < BYTES and np.dtype(self.out.dtype) != np.uint8:
                 self.out.rewrite(lambda block: block.astype(np.uint8))
