@@ -110,7 +110,7 @@ def _from_zip(file: IO[bytes], part: Path, limits: Limits) -> None:
     with zipfile.ZipFile(file) as archive:
         check, members = limits.guard(file, part), archive.infolist()
         file.seek(-12 - len(archive.comment), os.SEEK_END)
-        number = int.from_bytes(file.read(2), "little")  # 65,535: too large for this field
+        number = int.from_bytes(file.read(2), "little")  # 65,535: does not fit here (zip64)
         if number not in (len(members), 0xFFFF):
             raise zipfile.BadZipFile(f"{number} files are listed, {len(members)} are there")
         for member in members:

@@ -37,9 +37,7 @@ class Batch:
     targets: Tensor  # (examples,) int64 classes or float32 values; or (examples, ...) int16
     views: int = 1
     weights: Tensor | None = None  # (examples,) weight in the loss; None: equal weights
-    lengths: Int[Tensor, "B"] | None = (
-        None  # always on the CPU; None: use ``padding_mask``
-    )
+    lengths: Int[Tensor, "B"] | None = None  # always on the CPU; None: use ``padding_mask``
 
     def to(self, device: torch.device | str) -> "Batch":
         """Return the same batch on another device. ``lengths`` stays on the CPU."""
@@ -162,7 +160,7 @@ class SequenceDataset:
     def batch(self, rows: Tensor) -> Batch:
         """Return the examples at ``rows``, zero-padded to the longest of them and at least to ``padded``."""
         starts, lengths = self.starts[:, rows].reshape(-1), self.lengths[:, rows].reshape(-1)
-        # Numba checks bounds itself; plain indexing must not be given damaged starts or lengths.
+        # `_gathered` checks bounds and raises; `_indexed` must not be given damaged starts or lengths.
         few = len(rows) <= FEW and not self.packed and self._inside(starts, lengths)
         gather = _indexed if few or self.flat.device.type != "cpu" else _gathered
         inputs = gather(self, starts, lengths, max(self.padded, int(lengths.max())))

@@ -181,6 +181,7 @@ def _repeat(download: Download, part: _Part, file: Path, pauses: tuple[float, ..
             wrong = _wrong(download, part.file)
             if not wrong:
                 return
+            # A resumed download may mix two versions of the file: start over, but not after a fresh one.
             part.clear()
             if not before:
                 raise _by_hand(download, file, f"what {download.url} serves {wrong}")

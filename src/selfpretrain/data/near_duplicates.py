@@ -66,7 +66,7 @@ def _candidates(held: np.ndarray, train: np.ndarray) -> np.ndarray:
     found = [np.zeros((0, 2), dtype=np.int64)]
     for a, b in combinations(range(SKETCHES), 2):
         asked, known = (part[:, a] * STEP + part[:, b] for part in (held, train))
-        order = np.argsort(known)
+        order = np.argsort(known)  # join on equal pairs of numbers, by binary search
         place = np.searchsorted(known[order], asked).clip(max=len(known) - 1)
         hit = (known[order][place] == asked) & (held != 0).all(1) if len(known) else np.zeros(len(held), bool)
         found.append(np.stack([np.flatnonzero(hit), order[place[hit]]], axis=1))

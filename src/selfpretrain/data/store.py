@@ -296,10 +296,10 @@ def _swap(part: Path, place: Path) -> None:
 
 
 def open_dataset(folder: Path, again: bool = False) -> StoredDataset:
-    """Open a prepared dataset. Files that have been verified before and look unchanged are not read again.
+    """Open a prepared dataset; files that were verified before and look unchanged are not hashed again.
 
     Args:
-        again: read and verify all files in any case.
+        again: hash and check all files in any case.
 
     Raises:
         DamagedData: if the folder holds no dataset, or a damaged one.

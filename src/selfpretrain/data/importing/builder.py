@@ -238,6 +238,7 @@ class SetBuilder:
             small = np.dtype(np.uint8 if 0 <= self.low <= self.high < 256 else np.int16)
             self.out.rewrite(lambda block: block.astype(small))
         elif np.dtype(self.out.dtype) == np.float32:
+            # NaN is left only where a channel of a sequence is missing throughout; the mean replaces it.
             self.unknown = spans_without_value(self.out.flat())
             centre = np.array(values.centre, dtype=np.float32)
             self.out.rewrite(lambda block: np.where(np.isnan(block), centre, block))

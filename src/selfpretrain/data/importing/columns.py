@@ -31,7 +31,7 @@ Ragged = tuple[np.ndarray, np.ndarray]
 
 @dataclass
 class TableSource(Source):
-    """A table with one row per sequence."""
+    """A reader of a table with one row per sequence."""
 
     table: TableFile = field(kw_only=True)
     options: ImportOptions = field(kw_only=True)

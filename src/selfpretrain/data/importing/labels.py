@@ -134,6 +134,7 @@ class Labels:
             return
         codes = [self._known.setdefault(kind, len(self._known)) for kind in kinds]
         self._numbers.append(np.array([*codes, -1], dtype=np.int64)[index])
+        # Only now can it be known that there are too many kinds to be classes.
         if self.target == "reals" or (len(self._known) > MOST_KINDS and self._look_real()):
             self._become_real()
         elif len(self._known) > MOST_CLASSES:
@@ -161,6 +162,7 @@ class Labels:
             found = f"only class {order[0]!r}" if order else "no label"
             raise DataError(f"{self.column} holds {found}; there must be two classes or more to tell apart")
         self.notes += _alike(order, _value, "equal as numbers") + _alike(order, _look, "written almost alike")
+        # Code -1 (unlabelled) indexes the last entry, which is -1 again.
         rank = np.empty(len(order) + 1, dtype=np.int64)
         rank[[self._known[name] for name in order]] = np.arange(len(order))
         rank[-1] = -1

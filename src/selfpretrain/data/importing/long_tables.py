@@ -22,7 +22,7 @@ AT_ONCE = 1 << 20
 
 @dataclass
 class LongSource(Source):
-    """A long table, sorted in memory: the columns that are used must fit there."""
+    """A reader of a long table, sorted in memory: the columns that are used must fit there."""
 
     rows: pa.Table = field(kw_only=True)  # sorted by id, then time
     options: ImportOptions = field(kw_only=True)
@@ -71,6 +71,7 @@ class LongSource(Source):
         cells = whole(self.rows[role].slice(first, last - first).dictionary_encode())
         code = cells.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         starts = self.starts[sequences] - first
+        # All non-empty cells of a sequence are equal if their greatest and lowest codes are.
         highest = np.maximum.reduceat(code, starts)
         lowest = np.minimum.reduceat(np.where(code < 0, len(cells.dictionary), code), starts)
         torn = np.flatnonzero((highest >= 0) & (highest != lowest))

@@ -163,9 +163,7 @@ def _sound(file: Path) -> tuple[int, np.ndarray]:
         from scipy.io import wavfile
 
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", wavfile.WavFileWarning
-            )  # unknown chunks do not matter
+            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # unknown chunks do not matter
             rate, samples = wavfile.read(file)
     else:
         samples, rate = _reader()(file, dtype="int16")
