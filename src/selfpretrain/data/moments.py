@@ -42,7 +42,7 @@ def scaled(target: Reals, targets: np.ndarray) -> Reals:
 
 
 def readable(examples: SequenceDataset, form: SequenceSpec) -> SequenceDataset:
-    """Return the examples with symbols that do not occur in training replaced by the greatest that does."""
+    """Return the examples with symbols beyond the vocabulary of training replaced by its greatest symbol."""
     if not isinstance(form.signal, Tokens) or int(examples.flat.max()) < form.signal.vocab:
         return examples
     return replace(examples, flat=examples.flat.clamp(max=form.signal.vocab - 1))

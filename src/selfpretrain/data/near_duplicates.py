@@ -15,7 +15,7 @@ SKETCHES = 4
 STEP = np.uint64(0x9E3779B97F4A7C15)
 """An odd constant with scattered bits, by which hashes are multiplied before others are added."""
 HALF, LOOKS = 0.5, 20_000
-"""Share of common runs from which on two sequences are similar; about how many sequences are compared."""
+"""Minimum share of common runs of similar sequences; about how many sequences are compared."""
 
 Sequences = Callable[[int], np.ndarray]
 """Returns a sequence by its index."""

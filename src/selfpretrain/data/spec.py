@@ -88,7 +88,7 @@ class Reals(_Target):
 
     @property
     def said(self) -> str:
-        """Description for people."""
+        """Short description, e.g. "real (value)"."""
         return f"real ({self.name})"
 
 
@@ -119,7 +119,7 @@ class Classes(_Named):
 
     @property
     def said(self) -> str:
-        """Description for people."""
+        """Short description, e.g. "10 classes"."""
         return f"{len(self.names)} classes"
 
 
@@ -136,7 +136,7 @@ class ClassSets(_Named):
 
     @property
     def said(self) -> str:
-        """Description for people."""
+        """Short description, e.g. "any of 10 classes"."""
         return f"any of {len(self.names)} classes"
 
     @property
@@ -162,7 +162,7 @@ class PositionClasses(_Named):
 
     @property
     def said(self) -> str:
-        """Description for people."""
+        """Short description, e.g. "one of 10 classes at every position"."""
         return f"one of {len(self.names)} classes at every position"
 
     def shape(self, rows: int, length: int) -> tuple[int, ...]:

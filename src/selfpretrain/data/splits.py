@@ -17,7 +17,7 @@ SPLIT_NAMES |= {"test": 2, "testing": 2, "2": 2}
 """Common names of splits in datasets, and the number of the split."""
 LEFT_OUT = -1
 ENOUGH_GROUPS = 5
-"""Groups (patients, speakers, files) in val or test from which on a score generalises to other groups."""
+"""Minimum number of groups (patients, speakers, files) in val or test for a score to generalise to others."""
 
 
 def stratified(classes: np.ndarray, seed: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from .source import Part, Source
 
 MOST_TOKENS = 1 << 24
 SUSPICIOUS = 0.02
-"""Share of val and test sequences with a near-duplicate in train from which on the user is warned."""
+"""Maximum share of val and test sequences with a near-duplicate in train; above it, the user is warned."""
 
 
 @dataclass

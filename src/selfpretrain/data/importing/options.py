@@ -1,4 +1,4 @@
-"""Options of an import."""
+"""Options of an import: columns, kinds, missing values, windows, audio features."""
 
 from ...config import Count, Seed, spec
 from .kinds import AudioFeatures, Kind, MissingPolicy, TargetKind

@@ -18,7 +18,7 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
 """Text that means a missing label or number."""
 
 LONGEST_LINE = 1 << 26
-"""Characters in a line from which on a file is not taken for lines of text."""
+"""Maximum length of a line in characters; a longer one is an error."""
 MOST_CHANGES = 1000
 """Maximum number of changed labels or names that are recorded."""
 
