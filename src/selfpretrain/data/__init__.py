@@ -1,1 +1,1 @@
-"""Sequences on disk: where they live, the one form they are kept in, and how they get there."""
+"""Datasets: import, download, storage on disk, splits and padded batches."""

@@ -1,8 +1,7 @@
-"""Archives opened with care: tar (plain, gzip, bzip2, xz) and zip, made by whomever.
+"""Safe extraction of tar (plain, gzip, bzip2, xz) and zip archives from untrusted sources.
 
-Only files and folders come out, each below the place it is meant for. Refused are names that lead elsewhere,
-links, devices, passwords, and bombs, which are small files with huge contents. All appears at once, at the
-end.
+Only files and folders below the target folder are extracted. Refused are paths that lead outside, links,
+devices, passwords, and archive bombs (small files with huge contents). Extraction is atomic.
 """
 
 import bz2
@@ -28,7 +27,7 @@ COMPRESSED: dict[bytes, Callable[..., Any]] = {
     b"BZh": bz2.open,
     b"\xfd7zXZ": lzma.open,
 }
-"""How a compressed tar archive begins, and what opens it."""
+"""First bytes of a compressed tar archive, and the function that opens it."""
 DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -42,19 +41,19 @@ DAMAGE = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What no honest archive exceeds."""
+    """Limits that no honest archive exceeds."""
 
-    size: int = 1 << 40  # bytes of all its files
-    ratio: int = 200  # bytes of all its files for each of its own
-    small: int = 1 << 24  # bytes of all its files that need no such proportion
+    size: int = 1 << 40  # unpacked bytes
+    ratio: int = 200  # unpacked bytes per packed byte
+    small: int = 1 << 24  # unpacked bytes below which the ratio is not checked
     members: int = 10_000_000  # files and folders
-    header: int = 1 << 20  # bytes that say what one file is: name, times, owner
+    header: int = 1 << 20  # bytes of one header: name, times, owner
 
     def guard(self, file: IO[bytes], place: Path) -> Callable[[str, int], None]:
-        """Something to be told of every member before it is written, by name and size.
+        """Return a function to call with name and size of every member before it is extracted.
 
         Raises:
-            DataError: on that call, if the member is not to be written.
+            DataError: from the returned function, if the member must not be extracted.
         """
         packed, total, count = os.fstat(file.fileno()).st_size, 0, 0
         allowed = min(self.size, max(self.small, self.ratio * packed), shutil.disk_usage(place).free)
@@ -72,12 +71,12 @@ class Limits:
 
 
 def extract(archive: Path, place: Path, limits: Limits | None = None) -> None:
-    """Open an archive as the folder ``place``.
+    """Extract an archive as the folder ``place``.
 
-    Where all it holds is one folder of the same name as ``place``, that is the folder.
+    If the archive holds nothing but one folder with the name of ``place``, that folder becomes ``place``.
 
     Raises:
-        DataError: if it is no archive, damaged, or not to be trusted; nothing is left of it then.
+        DataError: if it is no archive, damaged or unsafe; nothing is left behind.
     """
     part, limits = place.with_name(f"{place.name}.part"), limits or Limits()
     shutil.rmtree(part, ignore_errors=True)
@@ -100,7 +99,7 @@ def _read(file: IO[bytes], part: Path, limits: Limits) -> None:
         raise _refusal(file, "a name comes twice in it, as a file and as a folder") from error
     except (*DAMAGE, OSError) as error:
         if isinstance(error, DataError) or (isinstance(error, OSError) and error.errno):
-            raise  # an archive that is refused; a disk that is full
+            raise  # a refused archive, or an error of the operating system such as a full disk
         complaint = " ".join(str(error).split())
         raise DataError(
             f"{file.name} is damaged, or no tar or zip archive ({complaint}); move it away and get it again"
@@ -111,12 +110,12 @@ def _from_zip(file: IO[bytes], part: Path, limits: Limits) -> None:
     with zipfile.ZipFile(file) as archive:
         check, members = limits.guard(file, part), archive.infolist()
         file.seek(-12 - len(archive.comment), os.SEEK_END)
-        number = int.from_bytes(file.read(2), "little")  # 65,535 where it does not fit
+        number = int.from_bytes(file.read(2), "little")  # 65,535: does not fit here (zip64)
         if number not in (len(members), 0xFFFF):
             raise zipfile.BadZipFile(f"{number} files are listed, {len(members)} are there")
         for member in members:
             check(member.filename, member.file_size)
-            if member.external_attr >> 28 not in (0, 4, 8):  # the kind of a file under Unix
+            if member.external_attr >> 28 not in (0, 4, 8):  # Unix file type: 4 is a folder, 8 a file
                 raise _refusal(file, f"{member.filename!r} in it is a link or a device")
             archive.extract(member, part)
 
@@ -136,7 +135,7 @@ def _from_tar(file: IO[bytes], part: Path, limits: Limits) -> None:
 
     with tarfile.open(fileobj=plain, mode="r:") as archive:  # type: ignore[call-overload]
         archive.extractall(part, filter=allowed)
-    rest = plain.last + plain.read(limits.header)  # to the very end: there a compressed file has its checksum
+    rest = plain.last + plain.read(limits.header)  # read to the end, where a compressed file has its checksum
     if not rest or rest.strip(b"\0"):
         raise tarfile.ReadError("its end is missing")
 
@@ -146,14 +145,14 @@ def _refusal(file: IO[bytes], problem: str) -> DataError:
 
 
 class _Bounded:
-    """A file of which no more is read at once: headers are read whole, and can be bombs, too."""
+    """A file that limits the size of one read: tar headers are read whole, so one can be a bomb."""
 
     def __init__(self, file: Any, most: int) -> None:
         self.file, self.most, self.last = file, most, b""
         self.seek, self.tell = file.seek, file.tell
 
     def read(self, size: int) -> bytes:
-        """Some bytes."""
+        """Read at most ``size`` bytes."""
         if size > self.most:
             raise tarfile.ReadError("its headers are too long")
         self.last = self.file.read(size)

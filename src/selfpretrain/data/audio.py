@@ -1,4 +1,4 @@
-"""Audio as sequences: another rate, mel bands, and cepstral coefficients."""
+"""Audio features: resampling, log-mel energies and cepstral coefficients (MFCC)."""
 
 import functools
 import math
@@ -7,19 +7,19 @@ import numpy as np
 from jaxtyping import Float
 
 BANDS, COEFFICIENTS = 64, 20
-"""Mel bands, and coefficients that are kept."""
+"""Number of mel bands, and of cepstral coefficients."""
 WINDOW, HOP = 0.025, 0.010
-"""Seconds in a window, and from one to the next, where nothing else is said."""
+"""Default window and hop, in seconds."""
 
 
 def mel(samples: Float[np.ndarray, "length"], rate: int, window: int = 0, hop: int = 0) -> np.ndarray:
-    """(frames, 64) energies log(|FFT(hann * x)|^2 @ bands + 1e-6) of samples in [-1, 1).
+    """Return (frames, 64) log-mel energies log(|FFT(hann * x)|^2 @ bands + 1e-6) of samples in [-1, 1).
 
     Windows are centred and the ends mirrored; bands are triangles on the HTK mel scale.
 
     Args:
-        window: samples in a window; by default 25 ms.
-        hop: samples from one window to the next; by default 10 ms.
+        window: samples per window; 0: 25 ms.
+        hop: samples from one window to the next; 0: 10 ms.
     """
     window, hop = window or 2 * max(1, round(WINDOW * rate / 2)), hop or max(1, round(HOP * rate))
     x = np.pad(samples, window // 2, mode="reflect")
@@ -30,14 +30,14 @@ def mel(samples: Float[np.ndarray, "length"], rate: int, window: int = 0, hop: i
 
 
 def cepstra(energies: np.ndarray) -> np.ndarray:
-    """(frames, 20) coefficients of the orthonormal DCT-II, mel-frequency cepstral coefficients."""
+    """Return (frames, 20) mel-frequency cepstral coefficients: the first of the orthonormal DCT-II."""
     from scipy.fft import dct
 
     return dct(energies, norm="ortho")[:, :COEFFICIENTS].astype(np.float32)
 
 
 def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
-    """(length, channels) float32 samples at another rate, by a polyphase filter that keeps aliases out."""
+    """Return (length, channels) float32 samples at another rate, by a polyphase filter against aliasing."""
     from scipy.signal import resample_poly
 
     common = math.gcd(rate, wanted)
@@ -46,7 +46,7 @@ def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
 
 @functools.cache
 def _bands(rate: int, window: int) -> Float[np.ndarray, "bins bands"]:
-    """Triangles that rise and fall between neighbouring points, evenly spaced on the mel scale."""
+    """Return triangular filters between neighbouring points that are evenly spaced on the mel scale."""
     top = 2595 * np.log10(1 + rate / 2 / 700)
     points = 700 * (10 ** (np.linspace(0, top, BANDS + 2) / 2595) - 1)
     left, middle, right = points[:-2], points[1:-1], points[2:]

@@ -1,4 +1,4 @@
-"""Which examples make up the batch of each step."""
+"""Batch sampling by length, and a data loader that prefetches the next batch."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from .dataset import Batch, SequenceDataset, generator
 
 @dataclass(frozen=True)
 class BatchSampler:
-    """Which examples make up the batch at each step: a pure function of lengths, seed and step.
+    """Selects the examples of the batch at each step: a pure function of lengths, seed and step.
 
-    Every epoch is a new permutation. It is cut into pools of ``pool`` batches; inside a pool,
-    examples of similar length are put together, so that little is spent on padding. The examples
-    that do not fill a last batch wait for another epoch.
+    Every epoch is a new permutation. It is cut into pools of ``pool`` batches; within a pool, examples of
+    similar length share a batch, which reduces padding. Examples that do not fill a last batch are left out
+    of that epoch.
 
     Raises:
-        SpecError: if there are fewer examples than one batch holds.
+        SpecError: if there are fewer examples than the batch size.
     """
 
     lengths: Int[Tensor, "n"]
@@ -38,20 +38,20 @@ class BatchSampler:
 
     @property
     def per_epoch(self) -> int:
-        """Steps in one epoch."""
+        """Steps per epoch."""
         return len(self.lengths) // self.size
 
     def rows(self, step: int) -> Int[Tensor, "B"]:
-        """The examples of the batch at ``step``, counted from 0."""
+        """Return the rows of the batch at ``step``, counted from 0."""
         epoch, at = divmod(step, self.per_epoch)
         return self._epoch(epoch)[at]
 
     def padded(self) -> Tensor:
-        """(steps,) length to which each batch of the first epoch is padded."""
+        """Return the padded length of each batch of the first epoch, (steps,)."""
         return self.lengths[self._epoch(0)].amax(1)
 
     def padding_share(self, real: Int[Tensor, "n"]) -> float:
-        """Share of the positions of the first epoch that are padding, in [0, 1).
+        """Return the share of positions in the first epoch that are padding, in [0, 1).
 
         Args:
             real: lengths without padding.
@@ -79,9 +79,9 @@ class BatchSampler:
 
 
 class PrefetchLoader:
-    """The batches of training on a device, each prepared while the device is at work on the one before.
+    """A data loader that prepares the next batch in a thread while the device computes.
 
-    Where the data live on the device, or the device is the CPU, there is nothing to prepare.
+    Batches are made on demand if the data are already on the device, or the device is the CPU.
     """
 
     def __init__(self, data: SequenceDataset, order: BatchSampler, device: torch.device) -> None:
@@ -90,7 +90,7 @@ class PrefetchLoader:
         self.next: tuple[int, Future[Batch]] | None = None
 
     def batch(self, step: int) -> Batch:
-        """The batch at ``step``, counted from 0."""
+        """Return the batch at ``step``, counted from 0, and start to prepare the next one."""
         if self.ahead is None:
             return self._made(step)
         coming = self.next[1] if self.next and self.next[0] == step else self.ahead.submit(self._made, step)
@@ -99,7 +99,7 @@ class PrefetchLoader:
         return batch
 
     def close(self) -> None:
-        """Prepare nothing more."""
+        """Stop prefetching."""
         if self.ahead is not None:
             self.ahead.shutdown(cancel_futures=True)
 

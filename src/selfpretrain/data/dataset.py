@@ -1,8 +1,8 @@
 """Datasets of sequences in memory, and padded batches of them.
 
 A task describes its sequences (``SequenceSpec``) and loads a split (``SequenceDataset``). Training draws
-padded batches (``Batch``) in an order that is a pure function of seed and step, so that it can be interrupted
-anywhere and resumed exactly.
+padded batches (``Batch``) in an order that is a pure function of seed and step, so that training can be
+interrupted at any step and resumed exactly.
 """
 
 import hashlib
@@ -19,37 +19,35 @@ from ..errors import DataError
 from ..shapes import Inputs, PaddingMask
 
 FEW = 2
-"""Examples of a batch for which compiled code is not worth loading."""
+"""Batches of at most this many examples are gathered without Numba: loading compiled code would cost more."""
 
 UNPACKED = 4096
-"""Sequences that are unpacked together."""
+"""Sequences unpacked at a time."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A few examples, padded to one length.
+    """A batch of examples, padded to one length.
 
-    With several views, all first sequences come first, then all second ones: B = examples * views.
+    With several views per example, all first views come first, then all second ones: B = examples * views.
     """
 
     inputs: Inputs
     padding_mask: PaddingMask
-    targets: Tensor  # (examples,), int64 classes or float32 values; or (examples, ...) int16
+    targets: Tensor  # (examples,) int64 classes or float32 values; or (examples, ...) int16
     views: int = 1
-    weights: Tensor | None = None  # (examples,) what each counts in a loss over labels; None: all the same
-    lengths: Int[Tensor, "B"] | None = (
-        None  # in main memory, wherever the rest is; None: ask ``padding_mask``
-    )
+    weights: Tensor | None = None  # (examples,) weight in the loss; None: equal weights
+    lengths: Int[Tensor, "B"] | None = None  # always on the CPU; None: use ``padding_mask``
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on another device."""
+        """Return the same batch on another device. ``lengths`` stays on the CPU."""
         padding_mask = None if self.padding_mask is None else sent(self.padding_mask, device)
         inputs, targets = sent(self.inputs, device), sent(self.targets, device)
         weights = None if self.weights is None else sent(self.weights, device)
         return replace(self, inputs=inputs, padding_mask=padding_mask, targets=targets, weights=weights)
 
     def real(self) -> Bool[Tensor, "B L"]:
-        """Which positions are real, spelled out in main memory."""
+        """Return the padding mask (B, L) on the CPU, True at real positions, even if there is no padding."""
         if self.padding_mask is None:
             return torch.ones(self.inputs.shape[:2], dtype=torch.bool)
         if self.lengths is None:
@@ -57,7 +55,7 @@ class Batch:
         return torch.arange(self.inputs.shape[1]) < self.lengths[:, None]
 
     def part(self, rank: int, world: int) -> "Batch":
-        """Every ``world``-th example, from ``rank`` on; padding stays as it is in the whole."""
+        """Return every ``world``-th example, starting at ``rank``; padding stays that of the whole batch."""
         inputs = every(self.inputs, rank, world, self.views)
         padding_mask = (
             None if self.padding_mask is None else every(self.padding_mask, rank, world, self.views)
@@ -71,12 +69,12 @@ class Batch:
 
 
 def every(x: Tensor, rank: int, world: int, views: int) -> Tensor:
-    """Every ``world``-th of the examples whose views stand one after the other."""
+    """Return every ``world``-th example of a tensor whose views are stored one after the other."""
     return x.unflatten(0, (views, -1))[:, rank::world].flatten(0, 1)
 
 
 def sent(x: Tensor, device: torch.device | str) -> Tensor:
-    """A tensor on a device; what goes to a GPU goes from pinned memory, so that nobody waits for it."""
+    """Copy a tensor to a device. Copies to a GPU use pinned memory, so that they do not block."""
     if torch.device(device).type == "cuda" and x.device.type == "cpu" and not x.is_pinned():
         x = x.pin_memory()
     return x.to(device, non_blocking=True)
@@ -84,34 +82,34 @@ def sent(x: Tensor, device: torch.device | str) -> Tensor:
 
 @dataclass(frozen=True)
 class SequenceDataset:
-    """A split: all its sequences end to end in one tensor, where each starts, and the targets.
+    """One split: all sequences end to end in a flat tensor, their starts and lengths, and the targets.
 
-    The flat tensor may be a memory-mapped file; taking a subset or a batch copies only what is taken. Where
-    most values are zero it may be packed: bytes in which runs of zeros are shortened (``pack_rows``), and
-    ``starts`` counts these bytes.
+    The flat tensor may be a memory-mapped file: ``take`` shares it and ``batch`` copies only its examples.
+    Data that are mostly zeros may be packed as bytes with runs of zeros shortened (``pack_rows``); ``starts``
+    then counts these bytes.
     """
 
     flat: Tensor  # (T,) symbols or (T, C) values, or packed bytes
     starts: Int[Tensor, "views n"]
     lengths: Int[Tensor, "views n"]
-    targets: Tensor  # (n,), or (n, ...) where an example has several
+    targets: Tensor  # (n,), or (n, ...) if an example has several
     groups: Tensor | None = (
         None  # (n,) int64: examples of one group (patient, file, speaker) stay in one split
     )
     packed: bool = False
-    padded: int = 0  # the least length of a batch, for networks that must see one length only
-    weights: Tensor | None = None  # (n,) float32: what each counts in a loss over labels; None: all the same
+    padded: int = 0  # minimum padded length, for networks that need a fixed length; 0: none
+    weights: Tensor | None = None  # (n,) float32 weight in the loss; None: equal weights
 
     @classmethod
     def ragged(cls, sequences: Sequence[np.ndarray], targets: np.ndarray) -> "SequenceDataset":
-        """From a list of arrays, (length,) symbols or (length, channels) values."""
+        """Return a dataset of a list of arrays, (length,) symbols or (length, channels) values."""
         lengths = torch.tensor([len(s) for s in sequences], dtype=torch.int64)
         flat = torch.from_numpy(np.concatenate(sequences))
         return cls(flat, (lengths.cumsum(0) - lengths)[None], lengths[None], _targets(targets))
 
     @classmethod
     def even(cls, inputs: np.ndarray, targets: np.ndarray) -> "SequenceDataset":
-        """From one array of equally long sequences, (n, L) symbols or (n, L, C) values."""
+        """Return a dataset of equally long sequences in one array, (n, L) symbols or (n, L, C) values."""
         n, length = inputs.shape[:2]
         flat = torch.from_numpy(np.ascontiguousarray(inputs).reshape(n * length, *inputs.shape[2:]))
         starts = torch.arange(n, dtype=torch.int64) * length
@@ -127,26 +125,26 @@ class SequenceDataset:
 
     @cached_property
     def longest(self) -> Int[Tensor, "n"]:
-        """Length of the longest view of every example, or of what it is padded to: what decides its cost."""
+        """Length of the longest view of every example, at least ``padded``; it determines the cost."""
         return self.lengths.amax(0).clamp(min=self.padded)
 
     @property
     def labelled(self) -> Bool[Tensor, "n"]:
-        """Which examples have a target, or some of theirs."""
+        """True for examples with a target, or with at least one where an example has several."""
         if self.targets.is_floating_point():
             return self.targets.isfinite()
         return (self.targets >= 0).flatten(1).any(1) if self.targets.ndim > 1 else self.targets >= 0
 
     def clusters(self) -> Int[Tensor, "n"] | None:
-        """One number for examples that are no independent evidence; None if all are.
+        """Return a cluster number per example for clustered statistics, or None if all are independent.
 
-        Those of one group are not, else windows that share positions, directly or through others.
+        Clusters are the groups, if there are any; otherwise windows that overlap, directly or through others.
         """
         found = self.groups
         if found is None and self.views == 1 and not self.packed:
             order = self.starts[0].argsort(stable=True)
             ends = (self.starts[0] + self.lengths[0])[order].cummax(0).values
-            begins = self.starts[0][order][1:] >= ends[:-1]  # after all that came before
+            begins = self.starts[0][order][1:] >= ends[:-1]  # no overlap with any earlier window
             found = torch.zeros(len(self), dtype=torch.int64)
             found[order[1:]] = begins.cumsum(0)
         if found is None or len(torch.unique(found)) == len(self):
@@ -154,14 +152,15 @@ class SequenceDataset:
         return torch.unique(found, return_inverse=True)[1]
 
     def take(self, rows: Tensor) -> "SequenceDataset":
-        """The examples at ``rows``, sharing the flat tensor."""
+        """Return the examples at ``rows``, sharing the flat tensor."""
         groups, weights = (None if x is None else x[rows] for x in (self.groups, self.weights))
         starts, lengths, targets = self.starts[:, rows], self.lengths[:, rows], self.targets[rows]
         return replace(self, starts=starts, lengths=lengths, targets=targets, groups=groups, weights=weights)
 
     def batch(self, rows: Tensor) -> Batch:
-        """The examples at ``rows``, padded with zeros to the longest of them, or further to ``padded``."""
+        """Return the examples at ``rows``, zero-padded to the longest of them and at least to ``padded``."""
         starts, lengths = self.starts[:, rows].reshape(-1), self.lengths[:, rows].reshape(-1)
+        # `_gathered` checks bounds and raises; `_indexed` must not be given damaged starts or lengths.
         few = len(rows) <= FEW and not self.packed and self._inside(starts, lengths)
         gather = _indexed if few or self.flat.device.type != "cpu" else _gathered
         inputs = gather(self, starts, lengths, max(self.padded, int(lengths.max())))
@@ -178,7 +177,7 @@ class SequenceDataset:
         return least >= 0 and int((starts + lengths).max()) <= len(self.flat)
 
     def sequence(self, row: int, view: int = 0) -> np.ndarray:
-        """(length,) symbols or (length, C) values of one sequence, as they are stored."""
+        """Return (length,) symbols or (length, C) values of one sequence, as they are stored."""
         start, length = int(self.starts[view, row]), int(self.lengths[view, row])
         if not self.packed:
             return self.flat[start : start + length].cpu().numpy()
@@ -187,17 +186,17 @@ class SequenceDataset:
         return inputs[0].to(torch.uint8).numpy()
 
     def stacked(self, view: int = 0) -> Tensor:
-        """Return (n, L) symbols or (n, L, C) values of one view, as they are stored; they have one length."""
+        """Return (n, L) symbols or (n, L, C) values of one view, as stored; all have one length."""
         whole = self.unpacked("cpu") if self.packed else self
         return whole.flat[whole.starts[view][:, None] + torch.arange(int(self.lengths[view, 0]))]
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
-        """All examples once, shortest first, with the rows they come from; nothing is dropped."""
+        """Yield (rows, batch) over all examples once, shortest first. The last batch may be smaller."""
         for rows in self.longest.argsort(stable=True).split(size):
             yield rows, self.batch(rows)
 
     def resident(self, device: torch.device | str, share: float = 0.25) -> "SequenceDataset":
-        """The same split with its sequences on the device, if they take up only a share of its memory."""
+        """Return the split with its sequences on the device if they fit into ``share`` of its free memory."""
         if torch.device(device).type != "cuda":
             return self
         size = int(self.lengths.sum()) if self.packed else self.flat.numel() * self.flat.element_size()
@@ -206,7 +205,7 @@ class SequenceDataset:
         return self.unpacked(device) if self.packed else replace(self, flat=self.flat.to(device))
 
     def unpacked(self, device: torch.device | str) -> "SequenceDataset":
-        """The same split with a byte for every position, on a device."""
+        """Return the split on a device, unpacked to one byte per position."""
         lengths, starts = self.lengths.flatten(), self.starts.flatten()
         flat = torch.empty(int(lengths.sum()), 1, dtype=torch.uint8, device=device)
         ends = lengths.cumsum(0)
@@ -218,18 +217,18 @@ class SequenceDataset:
         return replace(self, flat=flat, starts=(ends - lengths).view_as(self.starts), packed=False)
 
     def digests(self) -> list[str]:
-        """One short hash per example of its sequences (not its target): who is who, whatever the split."""
+        """Return a short hash of each example's sequences (not its target), to find it in other splits."""
         return [_digest([self.sequence(row, v) for v in range(self.views)]) for row in range(len(self))]
 
 
 def generator(*key: int | str) -> torch.Generator:
-    """A random stream that depends on nothing but its key, e.g. ``generator(seed, "mask", step)``."""
+    """Return a random generator seeded by its key alone, e.g. ``generator(seed, "mask", step)``."""
     digest = hashlib.sha256(repr(key).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
 
 def as_targets(targets: np.ndarray) -> np.ndarray:
-    """(n,) classes or real numbers, or (n, ...) several classes each, in the type that is kept."""
+    """Convert targets to the stored dtype: int64 classes (n,), int16 (n, ...), or float32 real numbers."""
     several = np.int16 if targets.ndim > 1 else np.int64
     return targets.astype(np.float32 if targets.dtype.kind == "f" else several)
 
@@ -241,12 +240,12 @@ def _targets(targets: np.ndarray) -> Tensor:
 
 
 def _gathered(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
-    """The padded rows of a flat tensor in main memory.
+    """Return padded rows of a flat tensor in main memory, gathered by Numba.
 
     Raises:
-        DataError: if a row is not inside of the flat tensor, because the data are damaged.
+        DataError: if a row reaches beyond the flat tensor, because the data are damaged.
     """
-    from .rows import pad_rows, unpack_rows  # with Numba, whose import takes half a second
+    from .rows import pad_rows, unpack_rows  # imports Numba, which takes half a second
 
     flat = examples.flat.numpy()
     rows = flat if flat.ndim == 2 or examples.packed else flat[:, None]
@@ -263,7 +262,7 @@ def _gathered(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length
 
 
 def _indexed(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
-    """The padded rows of a flat tensor that lives on a device."""
+    """Return padded rows of a flat tensor by indexing, on the device of the tensor."""
     device = examples.flat.device
     position = torch.arange(length, device=device)
     padding_mask = position < sent(lengths, device)[:, None]

@@ -1,8 +1,9 @@
-"""Files from their official addresses: taken up again after a break, and checked before anything opens them.
+"""Download of files from their official addresses, resumable and verified.
 
-What has come so far lies beside its place as ``NAME.part``, and how the server knows it in
-``NAME.part.json``: it goes on from there unless the file at the address has changed meanwhile. A whole file
-has its SHA-256 in ``NAME.sha256``, as sha256sum writes it: where none is known in advance, the first counts.
+A partial download is kept next to its final path as ``NAME.part``, with the server's version of the file
+(ETag or date) in ``NAME.part.json``; it is resumed unless the file at the address has changed. A complete
+file has its SHA-256 in ``NAME.sha256``, in the format of sha256sum; if none is known in advance, the first
+one counts.
 """
 
 import hashlib
@@ -29,54 +30,54 @@ if TYPE_CHECKING:
     from requests import Response
 
 CHUNK = 1 << 16
-"""Bytes written at a time: at most so many are lost with a connection."""
+"""Bytes written at a time: the most that a lost connection costs."""
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds before each new attempt in a row that brought nothing; after as many of them the call ends."""
+"""Seconds before each retry without progress; after the last one the download fails."""
 PATIENCE = 60.0
-"""Seconds at most that a busy server may ask to be left alone."""
+"""Maximum seconds to wait when a busy server asks for a pause (Retry-After)."""
 TIMEOUT = (10.0, 30.0)
-"""Seconds to a connection, and without a byte, after which an attempt is given up."""
+"""Seconds to connect, and seconds without data, after which an attempt fails."""
 
 
 @dataclass(frozen=True)
 class Download:
-    """A file on the network, and how to know that it is the right one.
+    """A file to download, and how to verify it.
 
-    An archive is opened into ``into``. Where all it holds is one folder of that name, it becomes ``into``
-    itself: ``aclImdb_v1.tar.gz`` into "aclImdb" gives ``raw/aclImdb/train``. No two archives share ``into``.
+    An archive is extracted into ``into``. If it holds only one folder of that name, that folder becomes
+    ``into``: ``aclImdb_v1.tar.gz`` into "aclImdb" gives ``raw/aclImdb/train``. No two archives share it.
     """
 
     url: str
     into: str  # folder under ``raw`` in the data folder, e.g. "aclImdb"
-    size: int = 0  # bytes; 0: not known
+    size: int = 0  # bytes; 0: unknown
     sha256: str = ""
     md5: str = ""
-    unpack: bool = True  # whether it is an archive to be opened
+    unpack: bool = True  # whether to extract it as an archive
 
     @property
     def name(self) -> str:
-        """Of the file, without its folder."""
+        """File name, without its folder."""
         return unquote(urlsplit(self.url).path.rpartition("/")[2])
 
     @property
     def file(self) -> str:
-        """Where the file itself goes, under ``raw``: an archive beside the folder it is opened into."""
+        """Path of the downloaded file under ``raw``; an archive is next to its extracted folder."""
         return self.name if self.unpack else f"{self.into}/{self.name}"
 
     @property
     def outcome(self) -> str:
-        """What is there at the end, under ``raw``: the folder of an archive, or the file."""
+        """Path of the result under ``raw``: the folder of an archive, or the file."""
         return self.into if self.unpack else self.file
 
 
 def get(download: Download, wait: float = 1.0) -> Path:
-    """Bring a file, check it and, if it is an archive, open it; what is there already is left as it is.
+    """Download a file, verify it and, if it is an archive, extract it; do nothing if the result exists.
 
     Args:
-        wait: seconds after which a silent network counts as none.
+        wait: seconds to wait for the server to accept a connection.
 
     Raises:
-        DataError: if it cannot be had; the message says what to place where instead.
+        DataError: if the file is not available; the message says what to place where instead.
     """
     there = paths.find(download.outcome)
     if download.unpack and there:
@@ -92,13 +93,13 @@ def get(download: Download, wait: float = 1.0) -> Path:
 
 
 def fetch(download: Download, wait: float = 1.0, pauses: tuple[float, ...] = PAUSES) -> Path:
-    """The file itself, whole and checked.
+    """Download and verify a file, and return its path.
 
     Args:
-        pauses: seconds before each new attempt in a row that brought nothing.
+        pauses: seconds before each retry without progress.
 
     Raises:
-        DataError: if it cannot be had, or if a file of this name is not the one that is meant.
+        DataError: if the file is not available, or an existing file of this name is a different one.
     """
     file = paths.find(download.file) or paths.home("raw", download.file)
     if not file.exists():
@@ -112,7 +113,7 @@ def fetch(download: Download, wait: float = 1.0, pauses: tuple[float, ...] = PAU
 
 
 class _Again(Exception):
-    """An attempt failed in a way that the next one may not."""
+    """A failed attempt that may be repeated."""
 
     def __init__(self, said: str, pause: float = 0.0) -> None:
         super().__init__(said)
@@ -120,7 +121,7 @@ class _Again(Exception):
 
 
 class _Part:
-    """What has come so far of a file, and how the server knows this version of it."""
+    """A partial download, and the server's version of the file it belongs to."""
 
     def __init__(self, file: Path) -> None:
         self.file = file.with_name(f"{file.name}.part")
@@ -128,22 +129,22 @@ class _Part:
 
     @property
     def size(self) -> int:
-        """Bytes so far."""
+        """Bytes downloaded so far."""
         return self.file.stat().st_size if self.file.exists() else 0
 
     def clear(self) -> None:
-        """Forget what has come."""
+        """Delete the partial download."""
         self.file.unlink(missing_ok=True)
         self.note.unlink(missing_ok=True)
 
     def headers(self, download: Download) -> dict[str, str]:
-        """What asks for the rest only, provided that the file is still the same.
+        """Return HTTP headers that request only the rest, on condition that the file is unchanged.
 
-        Where the server gives no mark to know that by, a checksum must find out at the end.
+        Without an ETag or date to make that condition, only a checksum can detect a change, at the end.
         """
         try:
             url, mark = json.loads(self.note.read_text(encoding="utf-8"))
-        except (OSError, TypeError, ValueError):  # nothing has come yet, or the note was cut by a kill
+        except (OSError, TypeError, ValueError):  # no download yet, or a kill left half a note
             url, mark = "", ""
         if url != download.url or not (mark or download.sha256 or download.md5):
             self.clear()
@@ -152,14 +153,14 @@ class _Part:
         return {"Range": f"bytes={self.size}-"} | ({"If-Range": mark} if mark else {})
 
     def begin(self, download: Download, reply: "Response") -> None:
-        """Note how the server knows what comes now; a weak tag does not promise the same bytes."""
+        """Record the server's version of the file; ignore weak ETags, which do not promise equal bytes."""
         tag = reply.headers.get("ETag", "W/")
         mark = reply.headers.get("Last-Modified", "") if tag.startswith("W/") else tag
         self.note.write_text(json.dumps([download.url, mark]), encoding="utf-8")
 
 
 def _download(download: Download, file: Path, wait: float, pauses: tuple[float, ...]) -> None:
-    """Attempt after attempt, until all of the file is there and checked."""
+    """Repeat attempts until the file is complete and verified."""
     part = _Part(file)
     if problem := silence(download.url, wait):
         raise _by_hand(download, file, problem)
@@ -180,6 +181,7 @@ def _repeat(download: Download, part: _Part, file: Path, pauses: tuple[float, ..
             wrong = _wrong(download, part.file)
             if not wrong:
                 return
+            # A resumed download may mix two versions of the file: start over, but not after a fresh one.
             part.clear()
             if not before:
                 raise _by_hand(download, file, f"what {download.url} serves {wrong}")
@@ -192,7 +194,7 @@ def _repeat(download: Download, part: _Part, file: Path, pauses: tuple[float, ..
 
 
 def _attempt(download: Download, part: _Part, file: Path) -> None:
-    """One connection: the file, or the rest of it."""
+    """Download the file, or the rest of it, over one connection."""
     import requests
     import urllib3
 
@@ -200,7 +202,7 @@ def _attempt(download: Download, part: _Part, file: Path) -> None:
     headers |= part.headers(download)
     try:
         with requests.get(download.url, headers=headers, stream=True, timeout=TIMEOUT) as reply:
-            if reply.status_code == 416:  # nothing lies behind what is here: either it is all, or too much
+            if reply.status_code == 416:  # no bytes after ours: the file is complete, or ours is too long
                 if _total(reply) != part.size:
                     part.clear()
                     raise _Again("the rest of the file was refused")
@@ -214,7 +216,7 @@ def _attempt(download: Download, part: _Part, file: Path) -> None:
 
 
 def _refuse(download: Download, file: Path, reply: "Response") -> None:
-    """Stop where what comes cannot be the file."""
+    """Raise an error if the response cannot be the file."""
     if reply.status_code == 429 or reply.status_code >= 500:
         asked = reply.headers.get("Retry-After", "")
         pause = min(float(asked), PATIENCE) if asked.isdigit() else 0.0
@@ -230,7 +232,7 @@ def _refuse(download: Download, file: Path, reply: "Response") -> None:
 
 
 def _receive(download: Download, part: _Part, reply: "Response") -> None:
-    """Write what comes to the end of what is here, or over it where the server begins anew."""
+    """Append the response to the partial download, or overwrite it if the server starts from byte 0."""
     done = int(_ranges(reply)[0] or -1) if reply.status_code == 206 else 0
     if done not in (0, part.size):
         part.clear()
@@ -253,13 +255,13 @@ def _receive(download: Download, part: _Part, reply: "Response") -> None:
 
 
 def _ranges(reply: "Response") -> tuple[str | None, str | None]:
-    """First byte and size of the whole, of a header such as ``bytes 100-199/200`` or ``bytes */200``."""
+    """Return first byte and total size from a header such as ``bytes 100-199/200`` or ``bytes */200``."""
     found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", reply.headers.get("Content-Range", ""))
     return (found[1], found[2]) if found else (None, None)
 
 
 def _total(reply: "Response") -> int:
-    """Bytes of the whole file; 0 where the server does not say."""
+    """Return the size of the whole file in bytes; 0 if the server does not say."""
     if reply.status_code in (206, 416):
         total = _ranges(reply)[1] or ""
         return int(total) if total.isdigit() else 0
@@ -277,9 +279,9 @@ def _room(folder: Path, needed: int) -> None:
 
 
 def silence(url: str, wait: float) -> str:
-    """What keeps the server, or the proxy before it, from being reached; empty if nothing does.
+    """Return why the server, or the proxy in front of it, cannot be reached; "" if it can.
 
-    Asked in a thread: without a network, name servers and firewalls may keep silent for minutes.
+    Runs in a thread: without a network, DNS and firewalls may block for minutes.
     """
     from requests.utils import get_environ_proxies, select_proxy
     from urllib3.util import parse_url
@@ -304,7 +306,7 @@ def silence(url: str, wait: float) -> str:
 
 
 def _wrong(download: Download, file: Path) -> str:
-    """How a file differs from the one that is meant; empty if it does not."""
+    """Return how a file differs from the expected one; "" if it does not."""
     size = file.stat().st_size
     if download.size and size != download.size:
         return f"has {size:,} bytes, not {download.size:,}"
@@ -317,7 +319,7 @@ def _wrong(download: Download, file: Path) -> str:
 
 
 def _recorded(file: Path) -> str:
-    """The SHA-256 seen first."""
+    """Return the SHA-256 recorded at the first download, or ""."""
     beside = file.with_name(f"{file.name.removesuffix('.part')}.sha256")
     words = beside.read_text(encoding="utf-8").split() if beside.exists() else []
     return words[0] if words else ""
@@ -335,6 +337,6 @@ def _by_hand(download: Download, file: Path, problem: str) -> DataError:
 
 
 def _short(error: Exception) -> str:
-    """The innermost reason of a failed connection, without the objects it is wrapped in."""
+    """Return the innermost reason of a failed connection, without the objects that wrap it."""
     reason = str(error).rpartition(": ")[2].strip("()'\" ")
     return re.sub(r"\)+$", "", reason) or type(error).__name__

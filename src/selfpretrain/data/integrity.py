@@ -1,7 +1,7 @@
-"""Whether a prepared set is what was written: every file by its hash, every number by its bounds.
+"""Integrity checks of a prepared dataset: files by their hashes, values by their bounds.
 
-Hashes are compared when a set is first used and whenever a file has another size, time or inode than then,
-which is remembered in ``verified.json``. Bounds are looked at every time: compiled code relies on them.
+Hashes are verified when a dataset is first used, and again if the size, time or inode of a file differs
+from those recorded in ``verified.json``. Bounds are checked on every opening: compiled code relies on them.
 """
 
 import contextlib
@@ -22,22 +22,22 @@ from .spec import SPLITS, ClassSets, Reals, SequenceSpec, Tokens
 
 MEMORY = "verified.json"
 KINDS = {"starts": "i8", "lengths": "i8", "split": "i1", "groups": "i8"}
-"""How the columns of a set are stored; of targets their form says it."""
+"""dtypes of the columns; that of targets follows from the spec."""
 SAYS: dict[str, type] = {"form": dict, "sha256": dict, "about": dict, "dtype": str}
 SAYS |= {"channels": int, "packed": bool, "rows": int}
-"""What must stand in ``meta.json``."""
+"""Required keys of ``meta.json``, and their types."""
 ELSEWHERE = f"set {paths.VARIABLE} to another folder"
 Columns = Mapping[str, np.ndarray]
 BLOCK = 1 << 24
-"""Numbers that are looked at together."""
+"""Numbers checked at a time."""
 
 
 def read_meta(folder: Path, formats: tuple[int, ...] = (1,)) -> Json:
-    """What a set says about itself.
+    """Read and check ``meta.json``.
 
     Raises:
-        DamagedData: if that is not there, or not what was written.
-        DataError: if it cannot be read, or is of another version.
+        DamagedData: if it is missing, or not as it was written.
+        DataError: if it cannot be read, or has another format version.
     """
     path = folder / "meta.json"
     with paths.explained(path, "read"):
@@ -57,13 +57,13 @@ def read_meta(folder: Path, formats: tuple[int, ...] = (1,)) -> Json:
 
 
 def seal(meta: Mapping[str, Any]) -> str:
-    """Hash of all that a set says about itself."""
+    """Return the SHA-256 of ``meta.json`` without its seal."""
     said = {key: value for key, value in meta.items() if key != "seal"}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def contradiction(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
-    """What contradicts what in the arrays of a set, in words; empty if nothing does."""
+    """Return a description of the first inconsistency between the arrays of a dataset, or ""."""
     return _wrong_shape(form, meta, flat, columns) or next(_wrong_values(form, meta, flat, columns), "")
 
 
@@ -108,10 +108,10 @@ def _wrong_values(
 
 
 def changed_files(folder: Path, meta: Mapping[str, Any], again: bool = False) -> list[str]:
-    """Names of the files of a set that are not what they were when it was written.
+    """Return the names of files that differ from what was written.
 
     Args:
-        again: read all of them, also those that look as they did when they were last read.
+        again: hash all files, also those that look unchanged since they were last verified.
     """
     known, looks = {} if again else _remembered(folder), appearance(folder, meta)
     wrong = []
@@ -128,7 +128,7 @@ def changed_files(folder: Path, meta: Mapping[str, Any], again: bool = False) ->
 
 
 def appearance(folder: Path, meta: Mapping[str, Any]) -> dict[str, list[int | str]]:
-    """Size, time, inode and intended hash of every file that is there, by name."""
+    """Return size, time, inode and expected hash of every file that exists, by name."""
     looks: dict[str, list[int | str]] = {}
     for name, sha256 in meta["sha256"].items():
         with paths.explained(file_of(folder, name), "read"), contextlib.suppress(FileNotFoundError):
@@ -138,13 +138,13 @@ def appearance(folder: Path, meta: Mapping[str, Any]) -> dict[str, list[int | st
 
 
 def remember(folder: Path, looks: Mapping[str, list[int | str]]) -> None:
-    """Note how files look that are what was written; where that cannot be noted they are read again."""
+    """Record how verified files look. If that cannot be written, they are verified again next time."""
     with contextlib.suppress(OSError), replacing(folder / MEMORY) as temporary:
         temporary.write_text(json.dumps(looks))
 
 
 def tokens_fit(form: SequenceSpec, flat: np.ndarray, meta: Mapping[str, Any]) -> bool:
-    """Return whether every symbol is one of the vocabulary, or of what val and test hold beyond it."""
+    """Return whether every symbol is in the vocabulary, which val and test may extend (``symbols``)."""
     if meta["packed"] or not isinstance(form.signal, Tokens):
         return True
     symbols = max(form.signal.vocab, int(meta["about"].get("symbols", 0)))
@@ -153,26 +153,26 @@ def tokens_fit(form: SequenceSpec, flat: np.ndarray, meta: Mapping[str, Any]) ->
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """The file of a column, or of all sequences."""
+    """Return the file of a column, or of all sequences (``flat``)."""
     return folder / ("flat.bin" if name == "flat" else f"{name}.npy")
 
 
 def file_hash(file: Path) -> str:
-    """SHA-256 of a file.
+    """Return the SHA-256 of a file.
 
     Raises:
-        DataError: if it cannot be read.
+        DataError: if the file cannot be read.
     """
     with paths.explained(file, "read"), file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 USUAL = ("", "auto", "refuse", "raw", None, 0, False, True)
-"""Options of an import that need no saying; switches are said otherwise."""
+"""Default values of import options, left out of the printed command; switches are handled separately."""
 
 
 def way_back(folder: Path) -> str:
-    """What to do about a damaged set, in words; nothing has to be deleted for it."""
+    """Return how to repair a damaged dataset, as text for an error message; no step deletes anything."""
     about: Mapping[str, Any] = {}
     with contextlib.suppress(DataError):
         about = read_meta(folder)["about"]

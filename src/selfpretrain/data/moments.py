@@ -1,4 +1,4 @@
-"""What is measured on the training rows alone: of values centre, spread and range; symbols; real targets."""
+"""Statistics measured on the training split: mean, spread and range of values; vocabulary; real targets."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,20 +11,20 @@ from .dataset import SequenceDataset
 from .spec import Reals, SequenceSpec, Tokens, Values
 
 BLOCK = 1 << 20
-"""Positions that are looked at together."""
+"""Positions per block."""
 BYTES = 256
-"""Symbols of text, whose alphabet is known before any text is."""
+"""Vocabulary of text, which is known in advance: its bytes."""
 Spans = list[tuple[int, int, int]]
-"""Stretches of positions where a channel is nowhere known: first, last + 1, channel."""
+"""Stretches of positions where a channel is unknown: (first, last + 1, channel)."""
 
 
 def measured(form: SequenceSpec, train: SequenceDataset, unknown: Spans | None = None) -> SequenceSpec:
-    """Return the form as the training examples show it.
+    """Return the spec with its statistics measured on the training examples.
 
-    Length and names of classes stay: they say what there can be. So does the range of quantised values.
+    Length, class names and the range of quantised values are kept: they say what is possible.
 
     Args:
-        unknown: where values stand for what is not known; they are not counted.
+        unknown: where filled-in values replace unknown ones; they are not counted.
     """
     target = form.target
     if isinstance(target, Reals):
@@ -33,7 +33,7 @@ def measured(form: SequenceSpec, train: SequenceDataset, unknown: Spans | None =
 
 
 def scaled(target: Reals, targets: np.ndarray) -> Reals:
-    """Return a real target with centre and spread of these numbers, NaN where there is none."""
+    """Return the target spec with mean and standard deviation of these targets, without NaN (unlabelled)."""
     known = targets[np.isfinite(targets)].astype(np.float64)
     if not len(known):
         return replace(target, centre=0.0, spread=1.0)
@@ -42,14 +42,14 @@ def scaled(target: Reals, targets: np.ndarray) -> Reals:
 
 
 def readable(examples: SequenceDataset, form: SequenceSpec) -> SequenceDataset:
-    """Return examples in which a symbol beyond those of training counts as the greatest of them."""
+    """Return the examples with symbols beyond the vocabulary of training replaced by its greatest symbol."""
     if not isinstance(form.signal, Tokens) or int(examples.flat.max()) < form.signal.vocab:
         return examples
     return replace(examples, flat=examples.flat.clamp(max=form.signal.vocab - 1))
 
 
 def filled(flat: Tensor, unknown: Spans, signal: Values) -> Tensor:
-    """Return values (T, C) with the centre of the channel in every stretch where it is not known."""
+    """Return values (T, C) with unknown stretches set to the mean of their channel."""
     if not unknown:
         return flat
     flat = flat.clone()
@@ -82,7 +82,8 @@ def _signal(form: SequenceSpec, train: SequenceDataset, unknown: Spans) -> Token
 
 
 def _stretches(examples: SequenceDataset) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lengths of stretches of the flat tensor, and whether examples hold them."""
+    """Return the lengths of stretches of the flat tensor, and whether examples use them."""
+    # +1 where an example starts, -1 where it ends: the running sum counts examples at a position.
     edges = np.zeros(len(examples.flat) + 1, dtype=np.int64)
     np.add.at(edges, examples.starts.numpy().reshape(-1), 1)
     np.add.at(edges, (examples.starts + examples.lengths).numpy().reshape(-1), -1)
@@ -105,7 +106,7 @@ def _blocks(flat: np.ndarray, unknown: Spans) -> Iterator[np.ndarray]:
 def _chosen(
     block: np.ndarray, at: int, ends: np.ndarray, lengths: np.ndarray, train: np.ndarray
 ) -> np.ndarray:
-    """Return the positions of a block, which starts at ``at``, that belong to sequences of training."""
+    """Return the positions of a block, which starts at ``at``, that belong to training sequences."""
     rows = slice(np.searchsorted(ends, at, side="right"), np.searchsorted(ends, at + len(block)) + 1)
     last = ends[rows].clip(at, at + len(block))
     first = (ends[rows] - lengths[rows]).clip(at, at + len(block))
@@ -124,7 +125,7 @@ def highest(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray
 
 
 def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
-    """Range, centre and spread of the values of the training split; NaN is not counted."""
+    """Return the spec of the values: range, mean and standard deviation on the training split; skip NaN."""
     ends, at = lengths.cumsum(), 0
     shift = count = total = square = np.zeros(1)
     low, high = np.inf, -np.inf
@@ -133,7 +134,7 @@ def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray
         at += len(block)
         if not len(x):
             continue
-        if not count.any():  # deviations from any typical value keep more digits than values far from zero
+        if not count.any():  # shifted by a typical value: sums of values far from zero lose digits
             shift = np.nan_to_num(x[0])
         known = ~np.isnan(x)
         away = np.where(known, x - shift, 0)
@@ -145,7 +146,7 @@ def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray
     mean = total / np.maximum(count, 1)
     spread = np.sqrt(np.maximum(square / np.maximum(count, 1) - mean**2, 0))
     centre = mean + shift
-    spread[spread <= 1e-6 * abs(centre)] = 1.0  # a channel that never changes is not stretched
+    spread[spread <= 1e-6 * abs(centre)] = 1.0  # a constant channel is not scaled
     if low > high:
         raise DataError("no value is known; is it the right column?")
     return Values(

@@ -1,4 +1,4 @@
-"""Which sequences are equal, and which share most of their content, as overlapping windows do."""
+"""Duplicates and near-duplicates among sequences (overlapping windows, for example), by MinHash."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -9,23 +9,23 @@ from ..errors import DataError
 from ..system.jit import compiled
 
 RUN = 24
-"""Positions that are compared at a time."""
+"""Length of the runs of positions (shingles) that are compared."""
 SKETCHES = 4
-"""Numbers kept of every sequence: the smallest of its runs, in as many orders."""
+"""Numbers in the MinHash sketch of a sequence."""
 STEP = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number of scattered bits, by which hashes are multiplied before others are added."""
+"""An odd constant with scattered bits, by which hashes are multiplied before others are added."""
 HALF, LOOKS = 0.5, 20_000
-"""Share of runs in common from which on two sequences are similar; sequences that are looked at, about."""
+"""Minimum share of common runs of similar sequences; about how many sequences are compared."""
 
 Sequences = Callable[[int], np.ndarray]
-"""A sequence by its place."""
+"""Returns a sequence by its index."""
 
 
 def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) a number that equal sequences share; (n, 4) numbers most of which are shared by similar ones.
+    """Return (n,) hashes that equal sequences share, and (n, 4) sketches that similar ones mostly share.
 
-    Two sequences share each of the four with the probability that a run of 24 positions found in one of them
-    is found in both (min-wise hashing, Broder 1997). Sequences shorter than that share none.
+    Two sequences share each of the four numbers with the probability that a run of 24 positions found in one
+    of them is found in both (min-wise hashing, Broder 1997). Sequences shorter than 24 share none.
     """
     if int(lengths.sum()) != len(flat) or int(lengths.min(initial=0)) < 0:
         raise DataError(f"sequences of {int(lengths.sum()):,} positions in all, but there are {len(flat):,}")
@@ -36,10 +36,11 @@ def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def similar(held: np.ndarray, train: np.ndarray, held_at: Sequences, train_at: Sequences) -> np.ndarray:
-    """Places in ``held`` whose sequences have half of their runs in common with one in ``train``.
+    """Return the indices of ``held`` whose sequences share half of their runs with one in ``train``.
 
-    Sketches, (m, 4) each, propose pairs; a look at the sequences decides, for images on one background share
-    runs as well. Of more than 20,000 places every second, third ... is looked at, and speaks for the next.
+    Sketches, (m, 4) each, propose pairs; comparing the sequences decides, because images on one background
+    share runs as well. Of more than 20,000 candidates, only every second, third ... is compared, and its
+    result applies to the following ones, too.
     """
     pairs = _candidates(held, train)
     places, first = np.unique(pairs[:, 0], return_index=True)
@@ -52,17 +53,20 @@ def similar(held: np.ndarray, train: np.ndarray, held_at: Sequences, train_at: S
 
 
 def common(a: np.ndarray, b: np.ndarray) -> float:
-    """Share of the different runs of the sequence with fewer of them that occur in the other, in [0, 1]."""
+    """Return the share of distinct runs of one sequence that occur in the other, in [0, 1].
+
+    The share is that of the sequence with fewer distinct runs.
+    """
     first, second = _runs(a), _runs(b)
     return len(np.intersect1d(first, second, assume_unique=True)) / max(min(len(first), len(second)), 1)
 
 
 def _candidates(held: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """(pairs, 2) places in ``held`` and ``train`` that have at least two of their four numbers in common."""
+    """Return (pairs, 2) indices of ``held`` and ``train`` that share at least two of their four numbers."""
     found = [np.zeros((0, 2), dtype=np.int64)]
     for a, b in combinations(range(SKETCHES), 2):
         asked, known = (part[:, a] * STEP + part[:, b] for part in (held, train))
-        order = np.argsort(known)
+        order = np.argsort(known)  # join on equal pairs of numbers, by binary search
         place = np.searchsorted(known[order], asked).clip(max=len(known) - 1)
         hit = (known[order][place] == asked) & (held != 0).all(1) if len(known) else np.zeros(len(held), bool)
         found.append(np.stack([np.flatnonzero(hit), order[place[hit]]], axis=1))
@@ -70,7 +74,7 @@ def _candidates(held: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def _runs(sequence: np.ndarray) -> np.ndarray:
-    """Numbers of its different runs of 24 positions."""
+    """Return the hashes of the distinct runs of 24 positions of a sequence."""
     rows = np.ascontiguousarray(sequence).view(np.uint8).reshape(len(sequence), -1)
     symbols, run = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows) - RUN + 1, dtype=np.uint64)
     for column in rows.T:
@@ -92,6 +96,7 @@ def _mix(x: np.uint64) -> np.uint64:
 @compiled
 def _fingerprints(rows: np.ndarray, lengths: np.ndarray, whole: np.ndarray, sketch: np.ndarray) -> None:
     base = np.uint64(0x100000001B3)
+    # base ** RUN removes the position that leaves the rolling hash.
     leaving = np.uint64(1)
     for _ in range(RUN):
         leaving *= base

@@ -1,7 +1,7 @@
-"""Where data live: the folders named in SPT_DATA, of which the first is written to.
+"""Data folders: those named in SPT_DATA, the first of which is written to.
 
-Raw files (downloads, releases, whatever lies there already) are found in any of the folders, or in a
-subfolder ``raw`` of it; what is prepared from them, and what users import, is written to the first.
+Raw files (downloads, releases) are found in any of the folders or in its subfolder ``raw``. Prepared and
+imported datasets are written to the first folder.
 """
 
 import os
@@ -13,20 +13,20 @@ from ..errors import DataError
 from ..system import files
 
 VARIABLE = "SPT_DATA"
-"""The environment variable: one folder, or several, separated as in PATH."""
+"""Environment variable: one folder, or several separated as in PATH."""
 
 
 def folders() -> list[Path]:
-    """The data folders, whether they exist or not."""
+    """Return the data folders, existing or not; by default ``~/.local/share/selfpretrain``."""
     named = [Path(part).expanduser() for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     return [folder.absolute() for folder in named] or [_default()]
 
 
 def home(*parts: str) -> Path:
-    """The folder that is written to, or one inside it; its parent is made if it must be.
+    """Return a path in the data folder that is written to, and create its parent.
 
     Raises:
-        DataError: if it cannot be written.
+        DataError: if the folder cannot be written.
     """
     folder = folders()[0].joinpath(*parts)
     with explained(folder):
@@ -35,15 +35,15 @@ def home(*parts: str) -> Path:
 
 
 def explained(path: Path, doing: str = "write") -> AbstractContextManager[None]:
-    """What the operating system says of a data file or folder, as a ``DataError`` of one clear line."""
+    """Convert an OSError on a data file or folder into a one-line ``DataError``."""
     return files.explained(path, doing, f"set {VARIABLE} to a folder of yours", "", DataError)
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text file, whole or not at all.
+    """Write a text file atomically.
 
     Raises:
-        DataError: if it cannot be written.
+        DataError: if the file cannot be written.
     """
     with explained(path), files.replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -51,10 +51,10 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Keep other processes from making the same file or folder at the same time; who does is told.
+    """Lock a file or folder against other processes that would create it, too; report when waiting.
 
     Raises:
-        DataError: if that cannot be, in a folder that cannot be written to.
+        DataError: if the folder of the lock cannot be written.
     """
     with explained(place):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def find(*places: str) -> Path | None:
-    """The first of several files or folders that exists, e.g. ``find("imdb/train.parquet", "aclImdb")``."""
+    """Return the first path that exists in a data folder, e.g. ``find("imdb/train.parquet", "aclImdb")``."""
     for place in places:
         for folder in folders():
             for path in (folder / place, folder / "raw" / place):

@@ -1,7 +1,7 @@
-"""Rows of a batch, filled from a flat array, and rows packed into fewer bytes; compiled by Numba.
+"""Padding of rows from a flat array, and run-length packing of rows of zeros, compiled by Numba.
 
-A batch of 32 texts of 1,300 characters takes about 0.1 ms. Damaged starts, lengths and bytes end the work
-rather than let it read or write beyond an array.
+A batch of 32 texts of 1,300 characters takes about 0.1 ms. On damaged starts, lengths or bytes the functions
+stop instead of reading or writing out of bounds.
 """
 
 import numpy as np
@@ -11,10 +11,10 @@ from ..system.jit import compiled
 
 @compiled
 def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
-    """out[i, :lengths[i]] = flat[starts[i] :][:lengths[i]], of (T, C) and (n, L, C); the rest is left alone.
+    """Copy out[i, :lengths[i]] = flat[starts[i] :][:lengths[i]], (T, C) into (n, L, C); the rest stays.
 
     Returns:
-        The first row that is not inside of ``flat``, -1 if all are.
+        The first row that is out of bounds of ``flat``, or -1.
     """
     for i in range(len(starts)):
         fits = 0 <= lengths[i] <= min(out.shape[1], len(flat))
@@ -28,7 +28,7 @@ def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.
 
 @compiled
 def pack_rows(rows: np.ndarray, out: np.ndarray, ends: np.ndarray) -> int:
-    """Shorten runs of zeros: bytes other than 0 stay, a run of r zeros becomes 0 and then r in base 128.
+    """Pack rows by shortening runs of zeros: a run of r zeros becomes 0, then r in base 128.
 
     Args:
         rows: (n, L) uint8.
@@ -36,7 +36,7 @@ def pack_rows(rows: np.ndarray, out: np.ndarray, ends: np.ndarray) -> int:
         ends: (n,) int64, receives where each row ends in ``out``.
 
     Returns:
-        Bytes used in all.
+        The number of bytes used.
     """
     at = 0
     for i in range(rows.shape[0]):
@@ -66,7 +66,7 @@ def unpack_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: 
     """Undo ``pack_rows``: row i starts at byte starts[i] and has lengths[i] bytes; ``out`` (n, L, 1) is zero.
 
     Returns:
-        The first row that is not inside of ``flat``, -1 if all are.
+        The first row that is out of bounds of ``flat``, or -1.
     """
     for i in range(len(starts)):
         at, j = starts[i], 0

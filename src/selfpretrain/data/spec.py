@@ -1,7 +1,8 @@
-"""What sequences and targets look like: symbols or values; classes, sets of them, or real numbers.
+"""Formats of sequences and targets: tokens or values; classes, sets of classes, positions or real numbers.
 
-A kind of target is a spec of its own here, and an objective that ``answers`` it. It says how the targets of n
-examples are stored (``stored``, ``shape``), what a head must give (``outputs``), and what people call it.
+Each kind of target is a spec of its own, for which an objective exists (``answers``). It defines how the
+targets of n examples are stored (``stored``, ``shape``), how many outputs a head has (``outputs``), and how
+the target is described in text (``said``).
 """
 
 import itertools
@@ -19,7 +20,7 @@ SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
 @spec
 class Tokens:
-    """Sequences of symbols 0..vocab-1."""
+    """Sequences of tokens 0..vocab-1."""
 
     vocab: Count
 
@@ -32,14 +33,15 @@ class Values:
     """
 
     channels: Count = 1
-    levels: Count | None = None  # how many distinct values there are, evenly spaced, when they are quantised
-    low: float = 0.0  # smallest value; with ``high``, the range that levels divide
+    levels: Count | None = None  # number of evenly spaced quantisation levels; None: not quantised
+    low: float = 0.0  # smallest value; levels divide the range from ``low`` to ``high``
     high: float = 1.0
     centre: tuple[float, ...] = (0.0,)  # one per channel
     spread: tuple[float, ...] = (1.0,)
 
     def standardised(self, values: Float[Tensor, "B L C"]) -> Float[Tensor, "B L C"]:
-        """(value - centre) / spread, per channel; with plain numbers, which no device waits for."""
+        """Return (value - centre) / spread, per channel."""
+        # Python numbers, not tensors: copying a tensor of constants to a GPU would synchronise.
         if len(self.centre) == len(self.spread) == 1:
             return (values - self.centre[0]) / self.spread[0]
         each = zip(
@@ -48,7 +50,7 @@ class Values:
         return torch.stack([(x - centre) / spread for x, centre, spread in each], dim=-1)
 
     def level_of(self, values: Float[Tensor, "*shape"], levels: int) -> Int[Tensor, "*shape"]:
-        """The nearest of so many evenly spaced levels from ``low`` to ``high``, as a number from 0."""
+        """Return the index of the nearest of ``levels`` evenly spaced levels from ``low`` to ``high``."""
         level = (values - self.low) / (self.high - self.low) * (levels - 1)
         return level.round().long().clamp(0, levels - 1)
 
@@ -57,17 +59,17 @@ TargetName = Literal["classes", "reals", "sets", "positions"]
 
 
 class _Target:
-    """What targets share: unless a kind says otherwise, one number per example, and no score of guessing."""
+    """Defaults shared by all kinds of targets: one number per example, and no chance level."""
 
-    single: ClassVar[bool] = True  # whether an example's answer is one class or number
+    single: ClassVar[bool] = True  # whether an example has exactly one class or number
 
     @property
     def chance(self) -> float | None:
-        """What guessing scores, where that is known."""
+        """Score of guessing, or None if unknown."""
         return None
 
     def shape(self, rows: int, length: int) -> tuple[int, ...]:
-        """Of the targets of so many examples."""
+        """Return the shape of the targets of ``rows`` examples."""
         return (rows,)
 
 
@@ -82,28 +84,28 @@ class Reals(_Target):
 
     name: str = "value"
     centre: float = 0.0  # mean of the training targets
-    spread: Positive = 1.0  # their standard deviation
+    spread: Positive = 1.0  # standard deviation of the training targets
 
     @property
     def said(self) -> str:
-        """In words."""
+        """Short description, e.g. "real (value)"."""
         return f"real ({self.name})"
 
 
 @spec
 class _Named(_Target):
-    """What has to do with K classes."""
+    """A target over K named classes."""
 
     names: tuple[str, ...]
 
     @property
     def outputs(self) -> int:
-        """How many numbers a head must give per answer."""
+        """Outputs of the head per answer."""
         return len(self.names)
 
     @property
     def chance(self) -> float | None:
-        """One in K."""
+        """Score of guessing: 1 / K."""
         return 1 / len(self.names)
 
 
@@ -117,7 +119,7 @@ class Classes(_Named):
 
     @property
     def said(self) -> str:
-        """In words."""
+        """Short description, e.g. "10 classes"."""
         return f"{len(self.names)} classes"
 
 
@@ -130,26 +132,26 @@ class ClassSets(_Named):
     metric: ClassVar[str] = "micro F1"
     single: ClassVar[bool] = False
 
-    of: Literal["sets"] = "sets"  # tells it from classes where it is written down
+    of: Literal["sets"] = "sets"  # distinguishes it from ``Classes`` in saved specs
 
     @property
     def said(self) -> str:
-        """In words."""
+        """Short description, e.g. "any of 10 classes"."""
         return f"any of {len(self.names)} classes"
 
     @property
     def chance(self) -> None:
-        """It depends on how often each class is there."""
+        """None: it depends on how frequent each class is."""
         return None
 
     def shape(self, rows: int, length: int) -> tuple[int, ...]:
-        """Of the targets of so many examples."""
+        """Return the shape (rows, K) of the targets of ``rows`` examples."""
         return rows, len(self.names)
 
 
 @spec
 class PositionClasses(_Named):
-    """One of K classes at every position; -1 beyond the end of a sequence and where it is not known."""
+    """One of K classes at every position; -1 where unknown and beyond the end of a sequence."""
 
     kind: ClassVar[TargetName] = "positions"
     stored: ClassVar[str] = "i2"
@@ -160,11 +162,11 @@ class PositionClasses(_Named):
 
     @property
     def said(self) -> str:
-        """In words."""
+        """Short description, e.g. "one of 10 classes at every position"."""
         return f"one of {len(self.names)} classes at every position"
 
     def shape(self, rows: int, length: int) -> tuple[int, ...]:
-        """Of the targets of so many examples."""
+        """Return the shape (rows, length) of the targets of ``rows`` examples."""
         return rows, length
 
 
@@ -174,9 +176,9 @@ Target = Classes | Reals | ClassSets | PositionClasses
 
 @spec
 class SequenceSpec:
-    """What every example of a task looks like."""
+    """The format of a task's examples: signal, greatest length, target and views."""
 
     signal: Signal
     length: Count  # of the longest sequence
     target: Target
-    views: Count = 1  # sequences per example, e.g. 2 when two documents are compared
+    views: Count = 1  # sequences per example, e.g. 2 for pairs of documents

@@ -1,4 +1,4 @@
-"""Who goes where: stratified orders, label budgets and splits, the same on every machine."""
+"""Stratified splits, label budgets and cross-validation folds, identical on every machine."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,24 +11,24 @@ from .dataset import SequenceDataset
 from .spec import SPLITS
 
 SHARES = (0.70, 0.15, 0.15)
-"""Parts of train, val and test where a file does not say which example is in which split."""
+"""Shares of train, val and test if the data define no split."""
 SPLIT_NAMES = {"train": 0, "training": 0, "0": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "1": 1}
 SPLIT_NAMES |= {"test": 2, "testing": 2, "2": 2}
-"""What the splits are called in other people's files."""
+"""Common names of splits in datasets, and the number of the split."""
 LEFT_OUT = -1
 ENOUGH_GROUPS = 5
-"""Patients, speakers or files in val or test from which on a score says something about others."""
+"""Minimum number of groups (patients, speakers, files) in val or test for a score to generalise to others."""
 
 
 def stratified(classes: np.ndarray, seed: int) -> np.ndarray:
-    """An order of all rows in which every beginning has the classes in their proportions.
+    """Return an order of all rows in which every prefix has the classes in their proportions.
 
-    One row of every class comes first, so that no class is missing from a beginning of at least K rows.
+    One row of every class comes first, so that any prefix of at least K rows has all classes.
 
     Args:
         classes: (n,) whole numbers.
     """
-    random = np.random.RandomState(seed)  # the one stream of NumPy that is promised never to change
+    random = np.random.RandomState(seed)  # NumPy guarantees that this stream never changes
     rank, tie = np.empty(len(classes)), random.permutation(len(classes))
     for label in np.unique(classes):
         rows = random.permutation(np.flatnonzero(classes == label))
@@ -37,7 +37,7 @@ def stratified(classes: np.ndarray, seed: int) -> np.ndarray:
 
 
 def check_labels(labels: int | None, train: int, what: str) -> None:
-    """Refuse to label more than there is, before anything is loaded.
+    """Check a label budget before any data are loaded.
 
     Raises:
         SpecError: if the budget exceeds the training examples, which are called ``what``.
@@ -47,13 +47,13 @@ def check_labels(labels: int | None, train: int, what: str) -> None:
 
 
 def strata_of(targets: np.ndarray) -> np.ndarray:
-    """(n,) what examples are divided by: their class; none where that is no one class."""
+    """Return (n,) the strata of examples: their class, or 0 for all if the target is not one class."""
     one = targets.ndim == 1 and targets.dtype.kind != "f"
     return targets if one else np.zeros(len(targets), dtype=np.int64)
 
 
 def budget(examples: SequenceDataset, labels: int | None) -> SequenceDataset:
-    """The same examples, of which only ``labels`` keep their label: stratified, and nested in larger budgets.
+    """Return the examples with only ``labels`` of the labels kept: stratified, and nested in larger budgets.
 
     Raises:
         SpecError: if the budget exceeds the labelled examples, or leaves a class without any label.
@@ -73,10 +73,10 @@ def budget(examples: SequenceDataset, labels: int | None) -> SequenceDataset:
 
 
 def divide(classes: np.ndarray, groups: np.ndarray | None, seed: int, fewest: int = 1) -> np.ndarray:
-    """(n,) the split of every row, 0 1 2 for train val test: 70/15/15 by class, whole groups together.
+    """Return (n,) the split of every row, 0 1 2 for train val test: 70/15/15 by class, groups kept whole.
 
     Args:
-        fewest: groups that val and test get at least.
+        fewest: minimum number of groups in val and in test.
 
     Raises:
         DataError: if there are fewer than three groups.
@@ -89,7 +89,7 @@ def divide(classes: np.ndarray, groups: np.ndarray | None, seed: int, fewest: in
 
 
 def several(groups: np.ndarray) -> int:
-    """How many groups val and test should hold at least: a fifth of all, and ``ENOUGH_GROUPS`` at most."""
+    """Return the minimum number of groups for val and test: a fifth of all, at most ``ENOUGH_GROUPS``."""
     return int(np.clip(round(len(np.unique(groups)) / 5), 1, ENOUGH_GROUPS))
 
 
@@ -106,10 +106,10 @@ def _by_row(classes: np.ndarray, seed: int) -> np.ndarray:
 def _by_group(
     classes: np.ndarray, groups: np.ndarray, seed: int, shares: Sequence[float], fewest: Sequence[int]
 ) -> np.ndarray:
-    """(n,) which part every row is in: largest group first, each to where it hurts the balance least.
+    """Return (n,) the part of every row: largest groups first, each placed where the balance suffers least.
 
     Args:
-        shares, fewest: of every part, of all rows, and groups that it gets at least.
+        shares, fewest: per part: its share of all rows, and its minimum number of groups.
     """
     _, group = np.unique(groups, return_inverse=True)
     count = np.zeros((group.max() + 1, classes.max() + 1))
@@ -120,7 +120,9 @@ def _by_group(
     order = np.lexsort((random, -count.sum(1)))
     lacking = np.array(fewest)
     for left, chosen in zip(range(len(order), 0, -1), order, strict=True):
+        # Once the groups left only just cover the minimum of every part, parts below it come first.
         choices = np.flatnonzero(lacking > 0) if lacking.clip(0).sum() >= left else places
+        # Squared distance from the class counts that each part should have.
         cost = [np.square(held + count[chosen] * (places == c)[:, None] - wanted).sum() for c in choices]
         home[chosen] = choices[int(np.argmin(cost))]
         held[home[chosen]] += count[chosen]
@@ -131,12 +133,13 @@ def _by_group(
 def fold_splits(
     strata: np.ndarray, groups: np.ndarray, equal: np.ndarray, folds: int, fold: int
 ) -> np.ndarray:
-    """(n,) the split of every sequence where one of several folds, each of whole groups, is the test split.
+    """Return (n,) the split of every sequence in cross-validation, where fold ``fold`` is the test split.
 
-    Of the other groups some are val, about as many as without folds. Otherwise as ``assign_splits``.
+    Folds consist of whole groups. Of the other groups, val gets about the share it has without folds. Copies
+    are handled as in ``assign_splits``.
 
     Raises:
-        DataError: if there are fewer groups than folds, or a class would not be in train.
+        DataError: if there are fewer groups than folds, or train would lack a class.
     """
     labelled = np.isin(groups, groups[strata >= 0])
     classes, owner = np.where(strata < 0, strata.max() + 1, strata)[labelled], groups[labelled]
@@ -155,10 +158,10 @@ def fold_splits(
 
 
 def split_number(word: str) -> int:
-    """The number of a split, 0 1 2 for train val test, by any of its usual names.
+    """Return the number of a split, 0 1 2 for train val test, by any of its usual names.
 
     Raises:
-        DataError: if it is none of them.
+        DataError: if the name is unknown.
     """
     if word.lower() not in SPLIT_NAMES:
         raise DataError(f"there is no split {word!r}{nearest(word, SPLITS)}")
@@ -168,11 +171,11 @@ def split_number(word: str) -> int:
 def assign_splits(
     strata: np.ndarray, groups: np.ndarray | None, given: np.ndarray | None, equal: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[str]]:
-    """(n,) the split of every sequence, -1 if it is left out; and what people should know of it.
+    """Return (n,) the split of every sequence, -1 if it is left out, and notes for the user.
 
     A given split is kept; if it has no val, 15 % of train becomes val. Otherwise it is 70/15/15 by class.
-    Groups stay whole, equal sequences are in one split, and where that contradicts, a copy is left out.
-    Sequences without a label serve training.
+    Groups stay whole and equal sequences share a split; where the two conflict, copies are left out.
+    Sequences without a label are used for training.
 
     Args:
         strata: (n,) the class, 0 for real numbers; -1 if unlabelled.
@@ -213,7 +216,7 @@ def _divided(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray, s
     else:
         first_row, bound = np.unique(equal, return_index=True, return_inverse=True)[1:]
         first = np.full(len(first_row), -1)
-        np.maximum.at(first, bound, strata)  # an unlabelled copy goes where the labelled one goes
+        np.maximum.at(first, bound, strata)  # an unlabelled copy joins the split of the labelled one
         first = first[bound]
     labelled = np.zeros(bound.max(initial=0) + 1, dtype=bool)
     labelled[bound[strata >= 0]] = True
@@ -221,14 +224,14 @@ def _divided(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray, s
     if groups is not None:
         split[rows] = divide(first[rows], bound[rows], seed, several(bound[rows]))
         return split
-    ones = rows[np.unique(bound[rows], return_index=True)[1]]  # one of every kind of equal sequences
+    ones = rows[np.unique(bound[rows], return_index=True)[1]]  # one of each set of equal sequences
     home = np.zeros(len(labelled), dtype=np.int64)
     home[bound[ones]] = divide(first[ones], None, seed)
     return home[bound]
 
 
 def _earlier_copies(split: np.ndarray, equal: np.ndarray) -> np.ndarray:
-    """(n,) whether an equal sequence is in a later split."""
+    """Return (n,) whether an equal sequence is in a later split."""
     _, kind = np.unique(equal, return_inverse=True)
     latest = np.zeros(kind.max(initial=0) + 1, dtype=np.int64)
     np.maximum.at(latest, kind, split)
@@ -246,7 +249,7 @@ def _check_whole(groups: np.ndarray, split: np.ndarray) -> None:
 
 
 def check_splits(split: np.ndarray, targets: np.ndarray, names: tuple[str, ...]) -> list[str]:
-    """What is odd about the labels in each split.
+    """Check the labels of each split, and return notes on classes that are missing from val or test.
 
     Raises:
         DataError: if a split cannot be used.
@@ -274,7 +277,7 @@ def check_splits(split: np.ndarray, targets: np.ndarray, names: tuple[str, ...])
 def check_present(
     split: np.ndarray, present: np.ndarray, labelled: np.ndarray, names: tuple[str, ...]
 ) -> list[str]:
-    """What is odd about the labels in each split, where an example may have several.
+    """Check the labels of each split where an example may have several classes; see ``check_splits``.
 
     Args:
         present: (n, K) whether an example has a class.

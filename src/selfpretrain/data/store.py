@@ -1,18 +1,19 @@
-"""The one form in which sequences are kept on disk, and how it is written and opened.
+"""The on-disk format of datasets: reading and writing.
 
-A prepared set is a folder:
+A prepared dataset is a folder:
 
-meta.json      format, form of the examples, what they are and where they come from, hash of every file
+meta.json      format version, sequence spec, description and origin, SHA-256 of every file
 flat.bin       all sequences end to end, (T,) or (T, C); or packed bytes, see ``pack_rows``
 starts.npy     (views, n) where each sequence starts in flat.bin
-lengths.npy    (views, n) how many positions it has
-targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled; or (n, K) whether each class
-               belongs to it; or (n, L) the class of every position, -1 where it is not known
+lengths.npy    (views, n) length in positions
+targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled; or (n, K) whether the example
+               has each class; or (n, L) the class of every position, -1 where unknown
 split.npy      (n,) 0 train, 1 val, 2 test
 groups.npy     (n,) number of the patient, speaker, file ... that an example belongs to; optional
 
-Files are memory-mapped: a set opens at once whatever its size. It appears whole or not at all: it is written
-beside its place and renamed at the end. A producer that can go on from any row leaves a checkpoint.
+Files are memory-mapped, so that a dataset of any size opens at once. Datasets are written atomically: to a
+temporary folder next to the final one, which is renamed at the end. A writer that can resume from any row
+saves a checkpoint.
 """
 
 import hashlib
@@ -37,14 +38,14 @@ from .spec import SPLITS, SequenceSpec, Split, Values
 
 FORMAT = 1
 OLD = ".old"
-"""Ends the name of a set whose successor is about to take its place."""
+"""Suffix of a dataset that is about to be replaced."""
 COLUMNS = ("starts", "lengths", "targets", "split", "groups")
 FORM = TypeAdapter(SequenceSpec)
 
 
 @dataclass(frozen=True)
 class StoredDataset:
-    """An open set: its form, what is said about it, and its arrays."""
+    """An open dataset: its spec, metadata, arrays and split."""
 
     form: SequenceSpec
     meta: Mapping[str, Any]
@@ -52,11 +53,11 @@ class StoredDataset:
     split: np.ndarray  # (n,)
 
     def examples(self, split: Split) -> SequenceDataset:
-        """The examples of one split, in the order they were written."""
+        """Return the examples of one split, in the order they were written."""
         return self.whole.take(torch.from_numpy(np.flatnonzero(self.split == SPLITS.index(split))))
 
     def redivided(self, split: np.ndarray) -> "StoredDataset":
-        """Return the same examples in other splits, with all that is measured as their training rows show it.
+        """Return the same examples in other splits, with statistics measured again on the new training split.
 
         Args:
             split: (n,) 0, 1, 2; -1 where an example is left out.
@@ -71,14 +72,14 @@ class StoredDataset:
 
     @property
     def digest(self) -> str:
-        """Hash of the form and of all files: equal sets have equal ones, wherever they lie."""
+        """SHA-256 of the spec and of all files: equal datasets have equal digests in any folder."""
         content = json.dumps([self.meta["form"], self.meta["sha256"]], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
 
 @dataclass
 class DatasetWriter:
-    """Collects the examples of a set, on disk as they come, or in memory if there is no folder."""
+    """Writes a dataset example by example, to a folder or, if ``folder`` is None, to memory."""
 
     folder: Path | None
     packed: bool = False
@@ -86,13 +87,13 @@ class DatasetWriter:
     size: int = 0  # positions (or packed bytes) so far
     dtype: str = ""
     channels: int = 0  # 0: one symbol per position
-    symbols: tuple[str, ...] | None = None  # how each token is written, if not by its number
+    symbols: tuple[str, ...] | None = None  # text of each token; None: its number
     _parts: list[np.ndarray] = field(default_factory=list)
     _columns: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
     _file: BinaryIO | None = None
 
     def append(self, flat: np.ndarray) -> int:
-        """Put sequences at the end, (T,) or (T, C), or packed bytes; says where the first one starts."""
+        """Append sequences, (T,) or (T, C), or packed bytes, and return where the first one starts."""
         kind, channels = flat.dtype.str, 0 if flat.ndim == 1 else flat.shape[1]
         if not self.dtype:
             self.dtype, self.channels = kind, channels
@@ -116,7 +117,7 @@ class DatasetWriter:
         split: np.ndarray,
         groups: np.ndarray | None = None,
     ) -> None:
-        """Name examples among what has been appended.
+        """Define examples among the appended positions.
 
         Args:
             starts, lengths: (n,), or (views, n).
@@ -141,13 +142,13 @@ class DatasetWriter:
         split: np.ndarray,
         groups: np.ndarray | None = None,
     ) -> None:
-        """Append sequences, each an example of its own."""
+        """Append sequences, each as an example of its own."""
         lengths = np.array([len(s) for s in sequences], dtype=np.int64)
         start = self.append(np.concatenate(sequences))
         self.examples(start + lengths.cumsum() - lengths, lengths, targets, split, groups)
 
     def add_packed(self, rows: np.ndarray, targets: np.ndarray, split: np.ndarray) -> None:
-        """Append equally long rows (n, L) of bytes, most of them zero, in packed form."""
+        """Pack and append equally long rows (n, L) of bytes, most of them zero."""
         from .rows import pack_rows
 
         room, ends = np.empty(2 * rows.size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
@@ -157,7 +158,7 @@ class DatasetWriter:
         self.examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
 
     def blocks(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
-        """What has been appended so far, at most ``size`` positions at a time; nothing stays in memory."""
+        """Yield what has been appended so far in blocks of at most ``size`` positions."""
         if self._file is None:
             yield from self._parts
             return
@@ -167,7 +168,7 @@ class DatasetWriter:
                 yield block.reshape(-1, self.channels) if self.channels else block
 
     def flat(self) -> np.ndarray:
-        """(T,) or (T, C) what has been appended so far; on disk, where it is there."""
+        """Return (T,) or (T, C) what has been appended so far, memory-mapped if it is on disk."""
         if self._file is None:
             return np.concatenate(self._parts)
         self._file.flush()
@@ -175,7 +176,7 @@ class DatasetWriter:
         return flat.reshape(-1, self.channels) if self.channels else flat
 
     def rewrite(self, change: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Put what ``change`` makes of each block in its place: as many positions, perhaps another dtype."""
+        """Replace every block by ``change(block)``, of equal length; the dtype may change."""
         if self._file is None:
             self._parts = [change(part) for part in self._parts]
             self.dtype = self._parts[0].dtype.str
@@ -191,7 +192,7 @@ class DatasetWriter:
         self._file = flat.open("ab")
 
     def checkpoint(self) -> None:
-        """Make what is here survive a kill; ``writing(..., resume=True)`` goes on from here."""
+        """Save the state, from which ``writing(..., resume=True)`` continues after a kill."""
         if self.folder is None:
             return
         if self._file is not None:
@@ -203,7 +204,7 @@ class DatasetWriter:
         os.replace(self.folder / "state.part.npz", self.folder / "state.npz")
 
     def finish(self, form: SequenceSpec, about: Mapping[str, Any] | None = None) -> StoredDataset:
-        """Close the set: all columns, the form, and hashes."""
+        """Write all columns, the spec and the hashes, and return the finished dataset."""
         columns = {name: self._column(name) for name in COLUMNS if self._columns[name]}
         meta = {"format": FORMAT, "form": FORM.dump_python(form, mode="json"), "about": dict(about or {})}
         meta |= {"dtype": self.dtype, "channels": self.channels, "packed": self.packed, "rows": self.rows}
@@ -225,7 +226,7 @@ class DatasetWriter:
         return open_dataset(self.folder)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close ``flat.bin``."""
         if self._file is not None:
             self._file.close()
 
@@ -233,14 +234,14 @@ class DatasetWriter:
         return np.concatenate(self._columns[name], axis=1 if name in ("starts", "lengths") else 0)
 
     def _restore(self) -> None:
-        """Take up the last checkpoint of a folder, if there is one; what came after it is cut off."""
+        """Restore the last checkpoint of the folder, if any, and truncate what was written after it."""
         if self.folder is None or not (self.folder / "state.npz").is_file():
             return
         try:
             with np.load(self.folder / "state.npz", allow_pickle=False) as state:
                 kept = {name: state[name] for name in state.files}
             self.rows, self.size, self.channels = (int(kept[key]) for key in ("rows", "size", "channels"))
-        except Exception:  # NumPy has many for a damaged file; what is begun again loses nothing
+        except Exception:  # NumPy raises many kinds of errors for a damaged file; starting over is safe
             (self.folder / "flat.bin").unlink(missing_ok=True)
             return
         self.dtype = str(kept["dtype"])
@@ -251,12 +252,12 @@ class DatasetWriter:
 
 @contextmanager
 def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator[DatasetWriter]:
-    """A writer whose set appears at ``place`` if all goes well, and not at all otherwise.
+    """Yield a writer whose dataset appears at ``place`` on success, and not at all on failure.
 
-    One process writes at a time; others wait, and find the set finished.
+    One process writes at a time; others wait, then find the finished dataset.
 
     Args:
-        resume: take up the checkpoint an earlier, interrupted call left.
+        resume: continue from the checkpoint of an earlier, interrupted call.
 
     Raises:
         DataError: if the disk is full or the folder cannot be written.
@@ -281,8 +282,9 @@ def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator
 
 
 def _swap(part: Path, place: Path) -> None:
-    """Put a new set in the place of an old one; whenever that ends, one of the two is there."""
+    """Replace an old dataset by a new one; at any time, one of the two is complete on disk."""
     old = place.with_name(f"{place.name}{OLD}")
+    # Flush to disk before renaming: a crash must not leave a renamed folder with empty files.
     for file in [*part.iterdir(), part]:
         settle(file)
     if place.exists():
@@ -294,14 +296,14 @@ def _swap(part: Path, place: Path) -> None:
 
 
 def open_dataset(folder: Path, again: bool = False) -> StoredDataset:
-    """Open a prepared set; of its sequences nothing is read that was found to be right before.
+    """Open a prepared dataset; files that were verified before and look unchanged are not hashed again.
 
     Args:
-        again: read and check everything all the same.
+        again: hash and check all files in any case.
 
     Raises:
-        DamagedData: if the folder holds no set, or a damaged one.
-        DataError: if it cannot be read, or is of another version.
+        DamagedData: if the folder holds no dataset, or a damaged one.
+        DataError: if the dataset cannot be read, or has another format version.
     """
     try:
         meta = integrity.read_meta(folder, (FORMAT,))
@@ -329,7 +331,7 @@ def _arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[SequenceSpec, np.nda
         return FORM.validate_python(meta["form"]), flat, columns
     except DamagedData:
         raise
-    except Exception as error:  # NumPy has many for a header that is not one, and an OSError for each limit
+    except Exception as error:  # NumPy raises many kinds of errors for a broken header
         with paths.explained(folder, "read"):
             if isinstance(error, OSError) and error.errno:
                 raise
@@ -337,10 +339,10 @@ def _arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[SequenceSpec, np.nda
 
 
 def stored_datasets(name: str = "") -> list[Path]:
-    """Folders of all sets that are called so, imported ones and those of a task whatever its settings.
+    """Return the folders of imported datasets and of prepared ones (with any settings) called ``name``.
 
     Args:
-        name: of a task or of imported data; empty: all sets there are.
+        name: of a task or of imported data; empty: all datasets.
     """
     patterns = (f"own/{name or '*'}/meta.json", f"prepared/{name or '*'}-*/meta.json")
     found = [meta.parent for folder in paths.folders() for p in patterns for meta in sorted(folder.glob(p))]

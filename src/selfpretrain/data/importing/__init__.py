@@ -1,1 +1,1 @@
-"""From somebody's files to a prepared set of sequences."""
+"""Import of labelled sequences from files, arrays and the Hugging Face hub."""

@@ -1,14 +1,14 @@
-"""NumPy arrays: rows of equal length, padded rows with lengths, or sequences end to end with offsets.
+"""Import of NumPy arrays: equal or padded rows, or flat sequences with offsets.
 
 x        (n, L) integers: tokens; (n, L) or (n, L, C) floats: values; or flat, (T,) or (T, C), with offsets
 y        (n,) classes or real numbers; -1 among integers, "" and NaN: unlabelled; with target="sets" (n, K)
          0 and 1; with target="positions" (n, L) the class of every position
-lengths  (n,) how many positions of each row are real; optional
+lengths  (n,) length of each row without padding; optional
 offsets  (n + 1,) where sequences start in a flat x; optional
 split    (n,) "train", "val", "test" or 0, 1, 2; optional
 groups   (n,) patient, machine, speaker ...; optional
 
-An ``.npy`` file is ``x`` alone; the others lie beside it, ``waves.y.npy`` beside ``waves.npy`` and so on.
+An ``.npy`` file holds ``x`` only; the other arrays are files next to it: ``waves.y.npy`` for ``waves.npy``.
 """
 
 import zipfile
@@ -28,16 +28,16 @@ from .source import Part, Signal, Source, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 ROLES = {"y": "label", "groups": "group", "split": "split"}
-"""What is said of every sequence."""
+"""Arrays that describe whole sequences, and their roles."""
 SMALL, RATIO = 1 << 28, 200
-"""Bytes that a compressed file may become; beyond that, for each of its own. More is a bomb, or zeros."""
+"""Maximum unpacked size in bytes, and per packed byte beyond that: more is a zip bomb, or all zeros."""
 AT_ONCE = 1 << 22
-"""Numbers that are handed on at a time."""
+"""Numbers per part."""
 
 
 @dataclass
 class ArraySource(Source):
-    """Checked arrays."""
+    """A reader of arrays that have been checked."""
 
     flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C)
     starts: np.ndarray = field(kw_only=True)
@@ -45,7 +45,7 @@ class ArraySource(Source):
     columns: dict[str, pa.Array] = field(kw_only=True)  # by role
 
     def parts(self) -> Iterator[Part]:
-        """The rows, some at a time."""
+        """Yield the sequences, in parts."""
         size = self.lengths * (1 if self.flat.ndim == 1 else self.flat.shape[1])
         first, ends = 0, size.cumsum()
         while first < len(size):
@@ -63,7 +63,7 @@ class ArraySource(Source):
 
 
 def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> ArraySource:
-    """Check arrays and find out how they are to be read.
+    """Check arrays, infer their kind, and return a reader.
 
     Raises:
         DataError: if they contradict each other; the message says what to change.
@@ -102,7 +102,7 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of a file by name; ``x`` of a ``.npy`` stays on disk until it is used.
+    """Read all arrays of a file by name; ``x`` of a ``.npy`` is memory-mapped.
 
     Raises:
         DataError: if the file is damaged, holds Python objects, or lacks ``x`` or ``y``.
@@ -125,7 +125,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def join_arrays(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """``x``, and ``offsets`` if it is a list of arrays (length,) or (length, channels).
+    """Return ``x``, with ``offsets`` if it is a list of arrays (length,) or (length, channels).
 
     Raises:
         DataError: if the arrays of a list differ in kind or channels.
@@ -140,15 +140,15 @@ def join_arrays(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def plain(values: Any) -> np.ndarray:
-    """Return an array of numbers or of words, in which a label that is None or NaN is a missing one.
+    """Convert labels to an array of numbers or strings, with missing ones (None, NaN) in place.
 
-    A whole number that is missing is -1, or NaN where there are negative ones, a real one NaN, a word "".
-    Things of several kinds stay as they are.
+    A missing integer is -1, or NaN if there are negative integers; a missing float NaN; a missing string "".
+    Objects of mixed types are returned unchanged.
     """
     array = np.asarray(values)
     if array.dtype.kind not in "OU" or array.ndim != 1:
         return array
-    things = np.asarray(values, dtype=object)  # of words with NaN, an array of words would have made "nan"
+    things = np.asarray(values, dtype=object)  # a string array would turn NaN into "nan"
     missing = np.array([each is None or (isinstance(each, float) and np.isnan(each)) for each in things])
     if things.shape != array.shape or not missing.any():
         return array
@@ -229,7 +229,7 @@ def _whole(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _words(name: str, array: np.ndarray, n: int, changed: dict[str, str]) -> pa.Array:
-    """One word per sequence; -1 among the integers of y is unlabelled."""
+    """Return one string per sequence; -1 among integer labels is null (unlabelled)."""
     if array.shape != (n,):
         raise DataError(f"`{name}` has shape {array.shape}, but there are {n} sequences")
     if array.dtype.kind not in "biufUS":
@@ -247,7 +247,7 @@ def _words(name: str, array: np.ndarray, n: int, changed: dict[str, str]) -> pa.
 def _several(
     y: np.ndarray, starts: np.ndarray, lengths: np.ndarray, options: ImportOptions, changed: dict[str, str]
 ) -> pa.Array:
-    """Lists of labels, of a table (n, K) of 0 and 1, or of (n, L) classes of positions; -1 is unknown."""
+    """Return lists of labels from (n, K) 0 and 1, or (n, L) classes of positions; -1 is unknown."""
     if y.ndim > 2 or len(y) != len(starts) or y.dtype.kind not in "biufUS":
         raise DataError(f"`y` is {y.dtype} {y.shape}, but there are {len(starts)} sequences")
     if options.target == "sets":

@@ -1,4 +1,4 @@
-"""Parts of somebody's data to one prepared set: checked, stored as small as may be, divided into splits."""
+"""Builds a prepared dataset from parts: checks values, chooses the smallest dtype, assigns splits."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -19,12 +19,12 @@ from .source import Part, Source
 
 MOST_TOKENS = 1 << 24
 SUSPICIOUS = 0.02
-"""Share of val and test sequences similar to one of train from which on people are told."""
+"""Maximum share of val and test sequences with a near-duplicate in train; above it, the user is warned."""
 
 
 @dataclass
 class SetBuilder:
-    """What has been taken in so far; the sequences themselves are with the writer."""
+    """State of an import: everything except the sequences, which the writer has."""
 
     out: DatasetWriter
     source: Source
@@ -71,7 +71,7 @@ class SetBuilder:
         self.out.append(flat)
 
     def _sound(self, part: Part) -> Part:
-        """Without missing values, empty sequences and positions beyond the greatest length."""
+        """Handle missing values, drop empty sequences, and truncate to the maximum length."""
         before = len(part.lengths)
         kept_as_is = part.flat.dtype in (np.uint8, np.int16) and self.options.missing != "mask"
         if self.source.kind == "values" and not kept_as_is:
@@ -93,14 +93,14 @@ class SetBuilder:
         return part
 
     def _stored(self, part: Part) -> np.ndarray:
-        """The sequences in the dtype that is written."""
+        """Return the sequences in the dtype in which they are written."""
         flat = part.flat
         if self.source.kind == "tokens" and flat.dtype != np.uint8:
             wrong = ~((flat >= 0) & (flat < MOST_TOKENS) & (flat % 1 == 0))
             if wrong.any():
                 self._refuse(part, wrong, "no token: tokens are whole numbers from 0; use --kind values")
             flat = flat.astype(np.int32)
-        self.low = min(self.low, float(np.fmin.reduce(flat, axis=None)))  # these pass over NaN
+        self.low = min(self.low, float(np.fmin.reduce(flat, axis=None)))  # fmin and fmax ignore NaN
         self.high = max(self.high, float(np.fmax.reduce(flat, axis=None)))
         self.is_whole = self.is_whole and bool((np.rint(flat) == flat).all())
         if self.out.dtype and flat.dtype.str != self.out.dtype:
@@ -120,7 +120,7 @@ class SetBuilder:
         raise DataError(f"{part.where(row)}: {self.source.spot(place, 0)} is {part.flat[position]}, {why}")
 
     def _numbered(self, part: Part, role: str, number: Callable[[str], int]) -> np.ndarray:
-        """The number of what every sequence's cell names."""
+        """Return (n,) the number of each sequence's group or split."""
         column = part.columns[role]
         if column.null_count:
             row = int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False)))
@@ -137,10 +137,10 @@ class SetBuilder:
         self._columns.setdefault(name, []).append(values)
 
     def finish(self, about: dict[str, object]) -> StoredDataset:
-        """Divide, measure and close the set; what people should know of it is in its ``about``.
+        """Assign splits, measure statistics and close the dataset; notes for the user are in its ``about``.
 
         Raises:
-            DataError: if labels and splits cannot be used.
+            DataError: if labels or splits cannot be used.
         """
         if not self._columns:
             raise DataError("there is no sequence to import")
@@ -157,6 +157,7 @@ class SetBuilder:
         notes += self._resembling(columns["sketch"], lengths, split, groups)
         signal = self._signal(lengths, split == 0)
         starts, lengths, rows = self._windows(lengths, np.flatnonzero(kept))
+        # Windows of one sequence overlap or resemble each other: they are no independent examples.
         if self.options.window and groups is None:
             groups = np.arange(len(kept))
         self.out.examples(
@@ -181,7 +182,7 @@ class SetBuilder:
         return self.out.finish(SequenceSpec(signal, int(lengths.max()), told.target(split)), about | facts)
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Start, length and sequence of every example: a sequence, or one of its windows."""
+        """Return start, length and sequence of every example: a whole sequence, or one of its windows."""
         starts, size = lengths.cumsum() - lengths, self.options.window
         if not size:
             return starts[rows], lengths[rows], rows
@@ -220,7 +221,7 @@ class SetBuilder:
         ]
 
     def _signal(self, lengths: np.ndarray, train: np.ndarray) -> Signal:
-        """What positions hold, as measured on the training split; stored smaller where that loses nothing."""
+        """Return the signal measured on the training split; store data in a smaller dtype if lossless."""
         if self.source.kind == "tokens":
             if self.high < BYTES and np.dtype(self.out.dtype) != np.uint8:
                 self.out.rewrite(lambda block: block.astype(np.uint8))
@@ -237,13 +238,14 @@ class SetBuilder:
             small = np.dtype(np.uint8 if 0 <= self.low <= self.high < 256 else np.int16)
             self.out.rewrite(lambda block: block.astype(small))
         elif np.dtype(self.out.dtype) == np.float32:
+            # NaN is left only where a channel of a sequence is missing throughout; the mean replaces it.
             self.unknown = spans_without_value(self.out.flat())
             centre = np.array(values.centre, dtype=np.float32)
             self.out.rewrite(lambda block: np.where(np.isnan(block), centre, block))
 
 
 def _few_groups(split: np.ndarray, groups: np.ndarray | None) -> list[str]:
-    """A score on one patient says how well that patient is known."""
+    """Return a note if a split has few groups: a score on one patient says little about others."""
     if groups is None:
         return []
     counts = [len(np.unique(groups[split == number])) for number in range(len(SPLITS))]
@@ -255,7 +257,7 @@ def _few_groups(split: np.ndarray, groups: np.ndarray | None) -> list[str]:
 
 
 def _rounded(flat: np.ndarray) -> int:
-    """How many whole numbers float32 does not hold, such as counts and times beyond 16,777,216."""
+    """Count whole numbers that float32 cannot represent, such as counts and times beyond 16,777,216."""
     if flat.dtype.itemsize < 4 or flat.dtype == np.float32 or not flat.size:
         return 0
     large = flat[(np.abs(flat) > EXACT) & np.isfinite(flat)]

@@ -1,4 +1,4 @@
-"""Tables with one row per sequence: which columns hold what, and what their cells say."""
+"""Wide tables, one row per sequence: finds the sequence and label columns and parses their cells."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,30 +17,30 @@ from .several_labels import listed, marked
 from .source import MISSING, Part, Source, chosen, is_list, words
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
-"""Columns that are taken for the label when nobody says which it is."""
+"""Column names that are taken for the label by default."""
 NUMBERING = ("", "id", "index", "idx", "unnamed: 0", "row")
-"""Columns that only number the rows."""
+"""Names of columns that only number the rows."""
 GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine", "site", "recording", "movie")
-"""Columns whose names suggest that rows belong together."""
+"""Column names that suggest groups."""
 NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
-"""How numbers are written."""
+"""Regular expression of a number."""
 Where = Callable[[int], str]
 Ragged = tuple[np.ndarray, np.ndarray]
-"""Sequences end to end, and how long each is."""
+"""Flat array of sequences end to end, and their lengths."""
 
 
 @dataclass
 class TableSource(Source):
-    """A table with one row per sequence."""
+    """A reader of a table with one row per sequence."""
 
     table: TableFile = field(kw_only=True)
     options: ImportOptions = field(kw_only=True)
     sequence: list[str] = field(default_factory=list)
-    form: str = ""  # how the sequence columns are to be read: text, lists, written or wide
-    labels: list[str] = field(default_factory=list)  # columns; several where each says 0 or 1 of one label
+    form: str = ""  # storage of sequences: text, lists, written (numbers in a cell) or wide
+    labels: list[str] = field(default_factory=list)  # columns; several if each is 0/1 for one label
 
     def parts(self) -> Iterator[Part]:
-        """The rows of the table."""
+        """Yield the rows of the table, in parts."""
         options, first = self.options, 0
         names = self.table.names(options.label)
         others = {role: column for role, column in options.roles.items() if role != "label"}
@@ -56,7 +56,7 @@ class TableSource(Source):
             first += len(lengths)
 
     def _labels(self, piece: Piece, where: Where) -> pa.Array:
-        """(n,) words, or lists of them."""
+        """Return (n,) strings, or lists of strings."""
         if len(self.labels) > 1:
             table = [read_numbers(piece[column], where, column) for column in self.labels]
             return marked(np.stack(table, axis=1).astype(np.float64), self.labels, where)
@@ -64,16 +64,16 @@ class TableSource(Source):
         return listed(array, self.changed) if is_list(array.type) else words(array, self.changed)
 
     def spot(self, position: int, channel: int) -> str:
-        """The column of a wide table; column and position elsewhere."""
+        """Return how messages name a position: the column of a wide table, else column and position."""
         if self.form == "wide":
             return f"column {self.sequence[position]!r}"
         return f"column {self.sequence[min(channel, len(self.sequence) - 1)]!r}, position {position}"
 
     def sequences(self, piece: Piece, where: Where) -> Ragged:
-        """The sequences of some rows.
+        """Return the sequences of some rows.
 
         Raises:
-            DataError: naming the first cell that holds none.
+            DataError: naming the first cell that does not hold a sequence.
         """
         arrays = [piece[column] for column in self.sequence]
         if self.form == "wide":
@@ -86,10 +86,10 @@ class TableSource(Source):
 
 
 def table_source(table: TableFile, options: ImportOptions) -> TableSource:
-    """Find out how the sequences of a table are to be read.
+    """Infer how the sequences of a table are stored, and return a reader.
 
     Raises:
-        DataError: if that is not clear; the message says which flag makes it clear.
+        DataError: if that is ambiguous; the message says which flag resolves it.
     """
     options = with_label(table, options)
     labels = label_columns(table, options)
@@ -123,16 +123,16 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
 
 
 def facts_of(table: TableFile, sequence: str, options: ImportOptions) -> dict[str, str]:
-    """What was found in a table, for people."""
+    """Return what was found in a table, as names and descriptions."""
     facts = {"file": f"{table.path.name} ({table.manner})", "sequence": sequence, "label": options.label}
     return facts | {"group": options.group or "none", "split": options.split or "made"}
 
 
 def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
-    """The same with the label column filled in, and all columns checked.
+    """Return the options with the label column filled in, after checking that all columns exist.
 
     Raises:
-        DataError: if a column is not there, or no label is to be found.
+        DataError: if a column does not exist, or no label column is found.
     """
     if table.divided and not options.split:
         options = replace(options, split="split")
@@ -144,17 +144,17 @@ def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
         return options
     found = [c for c in table.columns if c.lower() in LABELS]
     if not options.header and "c1" in table.columns:
-        found = ["c1"]  # as the UCR archive has it
+        found = ["c1"]  # the format of the UCR archive
     if len(found) != 1:
         raise DataError(f"which column holds the labels? Give --label; columns: {offered(table.columns)}")
     return replace(options, label=found[0])
 
 
 def label_columns(table: TableFile, options: ImportOptions) -> list[str]:
-    """The column of the labels; of sets several, where each tells of one label.
+    """Return the label column; for sets possibly several, each a 0/1 indicator of one label.
 
     Raises:
-        DataError: if one is not there.
+        DataError: if one does not exist.
     """
     if options.target == "sets":
         return matching(options.label, table.columns)
@@ -162,10 +162,10 @@ def label_columns(table: TableFile, options: ImportOptions) -> list[str]:
 
 
 def matching(pattern: str, columns: Sequence[str]) -> list[str]:
-    """Columns named in a comma-separated list, whose items may hold ``*``; in the order of the table.
+    """Return the columns named in a comma-separated list with optional ``*``, in the order of the table.
 
     Raises:
-        DataError: if one is not there.
+        DataError: if one does not exist.
     """
     if pattern in columns:
         return [pattern]
@@ -179,7 +179,7 @@ def matching(pattern: str, columns: Sequence[str]) -> list[str]:
 
 
 def _form(sample: Piece, options: ImportOptions, asked: list[str]) -> tuple[str, list[str]]:
-    """How sequences are held, and in which columns."""
+    """Return how sequences are stored (text, lists, written or wide), and the columns that hold them."""
     named = bool(options.sequence)
     columns = {name: [c for c in asked if test(sample[c])] for name, test in _TESTS.items()}
     if named and options.kind == "text":
@@ -195,12 +195,12 @@ def _form(sample: Piece, options: ImportOptions, asked: list[str]) -> tuple[str,
     numeric = [c for c in columns["numbers"] if named or c.lower() not in NUMBERING]
     longest = max(columns["text"], key=lambda c: _size(sample[c]), default="")
     if longest and (named or len(numeric) < max(_size(sample[longest]), 2)):
-        return "text", [longest]  # rather than numbers beside it, which are fewer than its letters
+        return "text", [longest]  # text wins over fewer numeric columns than it has letters
     return "wide", numeric if len(numeric) > 1 else []
 
 
 def _is_numeric(array: pa.Array) -> bool:
-    """Whether cells hold numbers, or mostly numbers: then a word among them is a mistake to be named."""
+    """Return whether most cells are numbers; a word among them is then reported as an error."""
     if not is_text(array.type):
         return is_number(array.type)
     known = words(array).drop_null()
@@ -209,7 +209,7 @@ def _is_numeric(array: pa.Array) -> bool:
 
 
 def _is_written(array: pa.Array) -> bool:
-    """Whether every cell looks like two numbers or more."""
+    """Return whether every cell looks like two or more numbers."""
     if not is_text(array.type):
         return False
     known = words(array).drop_null()
@@ -228,7 +228,7 @@ _TESTS = {
 def _kind(
     sample: Piece, form: str, sequence: list[str], options: ImportOptions
 ) -> Literal["tokens", "values"]:
-    """Tokens or values: whole numbers from 0 in one column are tokens, other numbers values."""
+    """Return "tokens" for whole numbers from 0 in one column and for text, else "values"."""
     if form == "text":
         return "tokens"
     if options.kind == "text":
@@ -245,7 +245,7 @@ def _kind(
 
 
 def kind_of(flat: np.ndarray) -> Literal["tokens", "values"]:
-    """What numbers are if nobody says it: integers from 0, in no channels, are tokens."""
+    """Return the default kind of an array: non-negative integers without channels are tokens."""
     return "tokens" if flat.ndim == 1 and flat.dtype.kind in "bui" and bool((flat >= 0).all()) else "values"
 
 
@@ -258,7 +258,7 @@ def _size(array: pa.Array) -> float:
 
 
 def _ids(labels: pa.Array, count: int, where: Where) -> pa.Array:
-    """Numbers of named classes; -1 is unlabelled."""
+    """Return label numbers, checked against the number of class names; negative ones are null."""
     try:
         numbers = labels.cast(pa.int64())
     except pa.ArrowInvalid as error:
@@ -289,22 +289,22 @@ _row_of_first = partial(_row, 0)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether cells hold words, of whatever storage."""
+    """Return whether cells hold strings, of any Arrow string type."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether cells hold raw bytes."""
+    """Return whether cells hold raw bytes."""
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether cells hold numbers."""
+    """Return whether cells hold numbers or booleans."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 def read_text(array: pa.Array) -> Ragged:
-    """Texts as their UTF-8 bytes; an empty cell has no sequence."""
+    """Return texts as UTF-8 bytes; an empty cell has length 0."""
     array = array.cast(pa.large_binary()).fill_null(b"")
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
     held = array.buffers()[2]
@@ -313,7 +313,7 @@ def read_text(array: pa.Array) -> Ragged:
 
 
 def read_lists(array: pa.Array, where: Where, column: str) -> Ragged:
-    """Lists of numbers (T,), or of equally long lists of numbers (T, C); unknown numbers are NaN."""
+    """Parse lists of numbers (T,), or of equally long lists of numbers (T, C); missing numbers are NaN."""
     inner = array.type.value_type
     array = array.cast(pa.large_list(inner))
     lengths = pc.list_value_length(array).fill_null(0).to_numpy()
@@ -328,17 +328,17 @@ def read_lists(array: pa.Array, where: Where, column: str) -> Ragged:
 
 
 def read_written(array: pa.Array, where: Where, column: str) -> Ragged:
-    """Numbers written in a cell, such as "[1, 2.5, 3]" or "1 2 3"."""
+    """Parse numbers written in a cell, such as "[1, 2.5, 3]" or "1 2 3"."""
     bare = pc.utf8_trim_whitespace(pc.replace_substring_regex(array, r"[\[\](),;\s]+", " "))
     split = pc.utf8_split_whitespace(pc.if_else(pc.equal(bare, ""), None, bare))
     return read_lists(split, where, column)
 
 
 def read_numbers(array: pa.Array, where: Where, column: str) -> np.ndarray:
-    """Numbers, of which those that are missing are NaN.
+    """Parse numbers; missing ones are NaN.
 
     Raises:
-        DataError: naming the first cell that holds something else.
+        DataError: naming the first cell that is not a number.
     """
     if is_text(array.type):
         text = pc.utf8_trim_whitespace(array)
@@ -355,14 +355,18 @@ def read_numbers(array: pa.Array, where: Where, column: str) -> np.ndarray:
 
 
 def read_wide(arrays: Sequence[pa.Array], where: Where, columns: Sequence[str]) -> Ragged:
-    """One column per position."""
+    """Parse a table with one column per position."""
     pairs = zip(arrays, columns, strict=True)
     rows = np.stack([read_numbers(array, where, column) for array, column in pairs], axis=1)
     return rows.reshape(-1), np.full(len(rows), len(columns))
 
 
 def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]) -> Ragged:
-    """Several columns of lists as channels (T, C) of one sequence."""
+    """Stack several columns of lists as channels (T, C) of one sequence.
+
+    Raises:
+        DataError: if the columns of a row differ in length.
+    """
     lengths = parts[0][1]
     for (_, others), column in zip(parts, columns, strict=True):
         wrong = np.flatnonzero(lengths != others)

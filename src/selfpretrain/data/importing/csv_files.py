@@ -1,4 +1,4 @@
-"""Tables in text files, CSV, TSV and ARFF, read a piece at a time; what any table in a file can do."""
+"""CSV, TSV and ARFF files, read in blocks; and ``TableFile``, the interface of all tables."""
 
 import abc
 import codecs
@@ -19,48 +19,48 @@ from ...errors import DataError
 from .source import lines, readable
 
 PIECE = 4 << 20
-"""Bytes that are read at a time; a row of a CSV file must not be longer."""
+"""Bytes read at a time; also the maximum length of a row."""
 Piece = dict[str, pa.Array]
 
 
 @dataclass(frozen=True)
 class TableFile(abc.ABC):
-    """Columns of a file."""
+    """A file with named columns."""
 
     path: Path
 
     @property
     @abc.abstractmethod
     def columns(self) -> list[str]:
-        """Their names."""
+        """Names of the columns."""
 
     @abc.abstractmethod
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """All rows of some columns, a few at a time."""
+        """Yield all rows of the given columns, a few at a time."""
 
     @property
     def rows(self) -> int:
-        """How many there are; 0: not known."""
+        """Number of rows; 0 if unknown."""
         return 0
 
     @property
     def divided(self) -> bool:
-        """Whether its column ``split`` comes from how the files are laid out."""
+        """Whether a column ``split`` is derived from the names of files or folders."""
         return False
 
     @property
     def manner(self) -> str:
-        """How the file is read, for people."""
+        """How the file is read, shown to the user."""
         return self.path.suffix[1:]
 
     def names(self, column: str) -> list[str]:
-        """What numbers in a column stand for, where the file says it."""
+        """Return class names by label number, if the file has them."""
         return []
 
 
 @dataclass(frozen=True)
 class CsvTable(TableFile):
-    """Text with a separator; every cell is a string, so that a wrong one can be named."""
+    """A text file with a separator; cells are read as strings, so that errors can quote them."""
 
     encoding: str = ""
     header: bool = True
@@ -82,13 +82,13 @@ class CsvTable(TableFile):
 
     @property
     def manner(self) -> str:
-        """The separator and the encoding."""
+        """Separator and encoding."""
         separator = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}[self._separator]
         return f"{separator}, {self._code}"
 
     @cached_property
     def columns(self) -> list[str]:
-        """The first row."""
+        """The cells of the first row, or c1, c2, ... without a header."""
         with named(self.path), self._text() as file:
             rows = reader(self._pieces_of(file), delimiter=self._separator)
             names = next((row for row in rows if row), [])
@@ -105,11 +105,11 @@ class CsvTable(TableFile):
         return names
 
     def _pieces_of(self, file: TextIO) -> Iterator[str]:
-        """Lines, or of long ones pieces: a header is no longer than a row may be."""
+        """Yield lines, in pieces of at most ``PIECE`` characters."""
         return iter(lambda: file.readline(PIECE), "")
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """Cells as strings."""
+        """Yield rows, with all cells as strings."""
         types = {name: pa.large_string() for name in columns}
         options = csv.ConvertOptions(
             column_types=types, include_columns=list(columns), strings_can_be_null=False
@@ -135,13 +135,13 @@ class CsvTable(TableFile):
 
 @dataclass(frozen=True)
 class ArffTable(CsvTable):
-    """A file of Weka: @attribute lines that name the columns, then rows after @data."""
+    """An ARFF file of Weka: @attribute lines name the columns, rows follow @data."""
 
     _quote: ClassVar[str] = "'"
 
     @property
     def manner(self) -> str:
-        """As the format is called."""
+        """Name of the format."""
         return "ARFF"
 
     @property
@@ -150,7 +150,7 @@ class ArffTable(CsvTable):
 
     @cached_property
     def _head(self) -> tuple[list[str], int]:
-        """Names of the columns, and how many lines come before the first row."""
+        """Names of the columns, and the number of lines before the first row."""
         names: list[str] = []
         with named(self.path), self._text() as file:
             for number, line in lines(file, self.path.name):
@@ -169,7 +169,7 @@ class ArffTable(CsvTable):
 
     @cached_property
     def columns(self) -> list[str]:
-        """The attributes."""
+        """Names of the attributes."""
         return self._head[0]
 
     def _read_options(self) -> csv.ReadOptions:
@@ -192,12 +192,12 @@ def _encoding(path: Path) -> str:
 
 
 def named(path: Path) -> AbstractContextManager[None]:
-    """What is wrong with a file, as one line that names it."""
+    """Convert errors of Arrow into one-line errors that name the file."""
     return readable(path.name, _plain)
 
 
 def _plain(complaint: str) -> str:
-    """Arrow's words in ours; it counts the header as row 1."""
+    """Rewrite an error message of Arrow, which counts the header as row 1."""
     row = re.search(r"Row #(\d+)", complaint)
     where = f", row {int(row[1]) - 1}: " if row else ": "
     if "invalid UTF8" in complaint:

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, through the library ``datasets`` (extra ``hf``)."""
+"""Datasets of the Hugging Face hub, through the library ``datasets`` (extra ``hf``)."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,60 +15,60 @@ from .csv_files import Piece, TableFile
 from .table_files import ROWS, class_names
 
 PATIENCE = 3.0
-"""Seconds to wait for the hub before only what has been downloaded earlier is looked at."""
+"""Seconds to wait for the hub before falling back to the local cache."""
 
 
 @dataclass(frozen=True)
 class HubTable(TableFile):
-    """All splits of a data set; the split is a column."""
+    """All splits of a dataset, with the split as a column."""
 
-    splits: dict[str, Any]  # by name, of datasets.Dataset
+    splits: dict[str, Any]  # datasets.Dataset by name
 
     @property
     def columns(self) -> list[str]:
-        """Those of the first split, and ``split``."""
+        """Columns of the first split, and ``split``."""
         return [*next(iter(self.splits.values())).column_names, "split"]
 
     @property
     def divided(self) -> bool:
-        """By its splits."""
+        """True: the column ``split`` names the splits of the dataset."""
         return True
 
     @property
     def rows(self) -> int:
-        """Of all splits."""
+        """Number of rows in all splits."""
         return sum(len(part) for part in self.splits.values())
 
     @property
     def manner(self) -> str:
-        """The splits there are."""
+        """The names of the splits."""
         return f"Hugging Face, {', '.join(self.splits)}"
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """One split after the other."""
+        """Yield the rows of one split after the other."""
         for name, part in self.splits.items():
             for found in part.with_format("arrow").iter(ROWS):
                 own = {c: found[c].combine_chunks() for c in columns if c != "split"}
                 yield own | {"split": pa.repeat(name, len(found))}
 
     def names(self, column: str) -> list[str]:
-        """Names of classes."""
+        """Return class names, from the features of the first split."""
         return class_names(next(iter(self.splits.values())).features.arrow_schema, column)
 
 
 def hub_table(name: str) -> HubTable:
-    """The data set ``owner/name``, from the hub or from what has been downloaded earlier.
+    """Load the dataset ``owner/name`` from the hub or the local cache.
 
     Raises:
-        DataError: if it cannot be had; offline, that is said within seconds.
+        DataError: if it is not available; offline, this takes seconds.
     """
     online = _reachable()
-    if not online:  # the library reads it when it is imported, and tries for half a minute otherwise
+    if not online:  # read when the library is imported; without it, requests time out after 30 s
         os.environ["HF_HUB_OFFLINE"] = "1"
     datasets = _library()
     try:
         found = datasets.load_dataset(name)
-    except Exception as error:  # the library has many, and wraps those of others
+    except Exception as error:  # the library raises many kinds of errors
         why = (
             "not downloaded yet, and the hub cannot be reached"
             if not online

@@ -1,4 +1,4 @@
-"""Somebody's own labelled sequences: from whatever they are in to a prepared set with a name."""
+"""Import of user data: file, folder, arrays or hub to a prepared dataset with a name."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,21 +26,21 @@ from .source import Part, Source, is_list, readable
 from .table_files import SUFFIXES, open_table
 
 FOLDER = "own"
-"""Where imported data lie in a data folder."""
+"""Subfolder of a data folder that holds imported datasets."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 HUB = "hf:"
 
 
 @dataclass(frozen=True)
 class ImportPlan:
-    """Data that have been looked at, and how they will be read."""
+    """Data that have been inspected, and how they will be read."""
 
     origin: str
     source: Source
     options: ImportOptions
 
     def parts(self) -> Iterator[Part]:
-        """All sequences, from the first; whatever is wrong with their files is one line."""
+        """Yield all sequences; any error of a reader becomes a one-line ``DataError``."""
         parts = self.source.parts()
         while True:
             with readable(self.origin):
@@ -50,10 +50,10 @@ class ImportPlan:
             yield part
 
     def facts(self) -> dict[str, str]:
-        """What was found, of which the first sequences have been read.
+        """Return what was found, from the first sequences, as names and descriptions.
 
         Raises:
-            DataError: if these cannot be used.
+            DataError: if the first sequences cannot be used.
         """
         first = next(self.parts(), None)
         if first is None:
@@ -65,14 +65,14 @@ class ImportPlan:
             found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"
         found["lengths"] = f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
         found["labels"] = offered(sorted(labels), 40)
-        return self.source.facts | found | self.source.facts  # what a source says of all counts
+        return self.source.facts | found | self.source.facts  # those of the source win, in first place
 
 
 def plan_import(origin: str, options: ImportOptions | None = None) -> ImportPlan:
-    """Look at a file, a folder, or ``hf:owner/name``; little is read.
+    """Inspect a file, a folder, or ``hf:owner/name``, and return how to read it; reads only a sample.
 
     Raises:
-        DataError: if it is not clear how it is to be read; the message says which flag makes it clear.
+        DataError: if the format is ambiguous; the message says which flag resolves it.
     """
     with readable(origin):
         return _plan(origin, options or ImportOptions())
@@ -105,29 +105,29 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
 
 @dataclass
 class OfficialSplit(Source):
-    """Data of which other files than those to train on hold the test sequences."""
+    """A source whose test sequences are in files of their own."""
 
     train: Source = field(kw_only=True)
     test: Source = field(kw_only=True)
 
     def parts(self) -> Iterator[Part]:
-        """Those to train on, then those to test on."""
+        """Yield the training sequences, then the test sequences."""
         for source, split in ((self.train, "train"), (self.test, "test")):
             for part in source.parts():
                 told = pa.array([split] * len(part.lengths), pa.large_string())
                 yield replace(part, columns=part.columns | {"split": told})
 
     def notes(self) -> list[str]:
-        """Of both."""
+        """Return the notes on both sources."""
         return [*self.train.notes(), *self.test.notes()]
 
     def spot(self, position: int, channel: int) -> str:
-        """As in the first."""
+        """Return how messages name a position, as the source of train does."""
         return self.train.spot(position, channel)
 
 
 def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
-    """Data whose test sequences have a file of their own, e.g. NAME_TRAIN and NAME_TEST."""
+    """Plan an import whose test sequences are in a file of their own, e.g. NAME_TRAIN and NAME_TEST."""
     if options.split:
         raise DataError("--test says which sequences are for testing; leave --split out")
     train, test = (plan_import(each, replace(options, test="")) for each in (origin, options.test))
@@ -145,11 +145,11 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
 def import_data(
     origin: str | Path | ImportPlan, name: str = "", options: ImportOptions | None = None
 ) -> StoredDataset:
-    """Read everything, and keep it under a name; a set of that name is replaced.
+    """Read everything and store it under a name, replacing any dataset of that name.
 
     Args:
-        origin: a file, a folder, ``hf:owner/name``, or what ``plan_import`` has made of it.
-        name: small letters, digits, - and _; by default made from the name of the file.
+        origin: a file, a folder, ``hf:owner/name``, or the result of ``plan_import``.
+        name: small letters, digits, - and _; by default derived from the file name.
 
     Raises:
         DataError: if something cannot be used; nothing is written then.
@@ -163,7 +163,7 @@ def import_data(
 
 
 def take_in(plan: ImportPlan) -> StoredDataset:
-    """Read everything into memory; nothing is kept on disk.
+    """Read everything into memory, without writing to disk.
 
     Raises:
         DataError: if something cannot be used.
@@ -190,15 +190,15 @@ def import_arrays(
     split: Any = None,
     options: ImportOptions | None = None,
 ) -> StoredDataset:
-    """Keep arrays under a name, by which every command knows them.
+    """Store arrays under a name that every command accepts as a task.
 
     Args:
         name: small letters, digits, - and _.
         x: (n, L) or (n, L, C) array, or a list of n arrays (length,) or (length, C); integers are tokens,
             floats values.
-        y: n classes or real numbers; None, NaN, "" or, among whole numbers, -1 where there is no label.
-        lengths: n numbers of real positions, where rows of ``x`` are padded.
-        groups: n names or numbers of what must stay in one split.
+        y: n classes or real numbers; None, NaN, "" or, among whole numbers, -1 for unlabelled sequences.
+        lengths: n lengths without padding, if rows of ``x`` are padded.
+        groups: n names or numbers of groups that must stay in one split.
         split: n times "train", "val" or "test".
 
     Raises:
@@ -217,10 +217,10 @@ def import_arrays(
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that commands could not use.
+    """Check that a name can be used in commands.
 
     Raises:
-        DataError: saying what is wrong with it.
+        DataError: if it cannot, with the reason.
     """
     if not NAME.fullmatch(name):
         raise DataError(f"{name!r} is no name for data; use small letters, digits, - and _")
@@ -229,17 +229,17 @@ def check_name(name: str) -> None:
 
 
 def suggested_name(origin: str) -> str:
-    """A name for the data made from the name of their file."""
+    """Return a dataset name derived from the file name."""
     stem = Path(origin.removeprefix(HUB)).expanduser().resolve().stem
     return re.sub(r"[^a-z0-9_]+", "-", stem.lower()).strip("-_") or "data"
 
 
 def known() -> dict[str, Path]:
-    """Folders of own data in all data folders, by name."""
+    """Return the folders of imported datasets in all data folders, by name."""
     found: dict[str, Path] = {}
     for folder in paths.folders():
         for meta in sorted((folder / FOLDER).glob("*/meta.json"), key=lambda meta: OLD in meta.parent.name):
-            name = meta.parent.name.removesuffix(OLD)  # of a set whose successor never took its place
+            name = meta.parent.name.removesuffix(OLD)  # left by an interrupted replacement
             if NAME.fullmatch(name):
                 found.setdefault(name, meta.parent)
     return found

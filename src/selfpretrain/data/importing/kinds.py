@@ -1,12 +1,15 @@
-"""What sequences, labels and recordings can hold; `spt --help` needs no more of an import than this."""
+"""Choices of import options: kinds of sequences, targets, audio features and missing values.
+
+They are in a file of their own so that `spt --help` need not import the rest.
+"""
 
 from typing import Literal
 
 Kind = Literal["auto", "text", "tokens", "values"]
-"""What sequences hold."""
+"""Kinds of sequences: UTF-8 text, tokens, or real values."""
 TargetKind = Literal["auto", "classes", "reals", "sets", "positions"]
-"""What is to be predicted: one class, a number, any of several classes, or a class at every position."""
+"""What is predicted: one class, a number, a set of classes, or a class at every position."""
 AudioFeatures = Literal["raw", "mel", "mfcc"]
 """Samples, energies of 64 mel bands every 10 ms, or 20 cepstral coefficients of these."""
 MissingPolicy = Literal["refuse", "drop", "cut", "fill", "mask"]
-"""What to do about values that are not known."""
+"""Policies for missing values; see ``fill_missing``."""

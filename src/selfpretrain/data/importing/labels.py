@@ -1,4 +1,4 @@
-"""Labels as they come, in words, to numbers of classes or to real numbers; no two words become one class."""
+"""Label encoding: strings to classes or real numbers. Distinct strings are never merged into one class."""
 
 import re
 import unicodedata
@@ -18,28 +18,28 @@ from .kinds import TargetKind
 from .source import Part, is_list
 
 MOST_KINDS, MOST_CLASSES = 100, 10_000
-"""Whole numbers of more kinds than the first are amounts; of more classes than the second nobody learns."""
+"""More distinct whole numbers than the first are real numbers; more classes than the second are an error."""
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
-"""How a number may be written."""
+"""Number formats that are accepted."""
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]{1,4})?")
-"""How programs write numbers; 01 and +1 are names unless somebody says that they are numbers."""
+"""Number formats that programs write; 01 and +1 are names unless ``target`` is "reals"."""
 LARGEST = float(np.finfo(np.float32).max)
 EXACT = 1 << 24
-"""Whole numbers up to this are all kept as float32."""
+"""Whole numbers up to this one are exact in float32."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """All labels that were read, and what is to be predicted."""
+    """The labels of all sequences, encoded."""
 
     targets: np.ndarray  # (n,) classes or real numbers, or (n, K) sets, or (T,) the classes of all positions
-    names: tuple[str, ...]  # of classes; none: they are real numbers
+    names: tuple[str, ...]  # of classes; empty for real numbers
     lengths: np.ndarray  # (n,) of the sequences
     kind: TargetName
 
     @cached_property
     def present(self) -> np.ndarray:
-        """(n, K) whether a sequence has a class, anywhere."""
+        """(n, K) whether a class occurs in a sequence, at any position."""
         if self.kind == "sets":
             return self.targets > 0
         found = np.zeros((len(self.lengths), len(self.names)), dtype=bool)
@@ -49,7 +49,7 @@ class Told:
 
     @property
     def strata(self) -> np.ndarray:
-        """(n,) what sequences are divided by: their class, if they have one; -1 where they are unlabelled."""
+        """(n,) stratum for splitting: the class if there is exactly one, else 0; -1 if unlabelled."""
         if self.kind == "classes":
             return self.targets
         if self.kind == "reals":
@@ -59,7 +59,7 @@ class Told:
         return np.where(self.present.any(1), 0, -1)
 
     def checked(self, split: np.ndarray, kept: np.ndarray) -> list[str]:
-        """What is odd about the labels in each split, of the sequences that are ``kept`` (n,).
+        """Check the labels of each split, for the sequences ``kept`` (n,), and return notes for the user.
 
         Raises:
             DataError: if a split cannot be used.
@@ -69,11 +69,11 @@ class Told:
         return check_present(split[kept], self.present[kept], self.strata[kept] >= 0, self.names)
 
     def targets_of(self, starts: np.ndarray, lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Those of examples: whole sequences, or stretches of them.
+        """Return the targets of examples: whole sequences, or windows of them.
 
         Args:
-            starts, lengths: where they lie among all positions.
-            rows: the sequence that each is of.
+            starts, lengths: positions of the examples in the flat array.
+            rows: the sequence that each example is from.
         """
         if self.kind != "positions":
             return self.targets[rows]
@@ -83,7 +83,7 @@ class Told:
         return found
 
     def target(self, split: np.ndarray) -> Target:
-        """What is to be predicted; real numbers as measured on the training split."""
+        """Return the target spec; real numbers are standardised by the training split."""
         if self.kind != "reals":
             return {"classes": Classes, "sets": ClassSets, "positions": PositionClasses}[self.kind](
                 self.names
@@ -94,23 +94,23 @@ class Told:
 
 @dataclass
 class Labels:
-    """The labels of all sequences so far.
+    """Collects and encodes one label per sequence.
 
-    If nobody says what they are, words are classes, and so are whole numbers of at most 100 kinds; other
-    numbers are real numbers. Every word is a class of its own: "1", "01", "1.0" and "1e0" are four.
+    With ``target="auto"``, words are classes, and so are whole numbers of at most 100 kinds; other numbers
+    are real numbers. Every distinct string is a class of its own: "1", "01", "1.0" and "1e0" are four.
     """
 
     target: TargetKind = "auto"
     column: str = "label"
-    notes: list[str] = field(default_factory=list)  # what people should know of how labels were read
+    notes: list[str] = field(default_factory=list)  # notes for the user on how labels were read
     _known: dict[str, int] = field(default_factory=dict)
     _numbers: list[np.ndarray] = field(default_factory=list)  # codes of the known words, or real numbers
     _real: bool = False
-    _odd: str = ""  # where the first word that is no number stands
-    _rounded: dict[str, None] = field(default_factory=dict)  # whole numbers that float32 does not hold
+    _odd: str = ""  # message on the first word that is not a number
+    _rounded: dict[str, None] = field(default_factory=dict)  # whole numbers that float32 cannot represent
 
     def take(self, labels: pa.Array, where: Callable[[int], str]) -> None:
-        """Take down the labels of one part, null where there is none.
+        """Add the labels of one part; null is unlabelled.
 
         Raises:
             DataError: if there are too many classes, or words among real numbers.
@@ -134,6 +134,7 @@ class Labels:
             return
         codes = [self._known.setdefault(kind, len(self._known)) for kind in kinds]
         self._numbers.append(np.array([*codes, -1], dtype=np.int64)[index])
+        # Only now can it be known that there are too many kinds to be classes.
         if self.target == "reals" or (len(self._known) > MOST_KINDS and self._look_real()):
             self._become_real()
         elif len(self._known) > MOST_CLASSES:
@@ -142,10 +143,10 @@ class Labels:
             )
 
     def finish(self) -> tuple[np.ndarray, tuple[str, ...]]:
-        """(n,) real numbers and no names; or classes, -1 where unlabelled, and their names in order.
+        """Return (n,) classes, -1 if unlabelled, and their sorted names; or (n,) real numbers and no names.
 
         Raises:
-            DataError: if there is nothing to tell apart.
+            DataError: if there are fewer than two classes.
         """
         if not self._real and self._look_real():
             self._become_real()
@@ -161,26 +162,27 @@ class Labels:
             found = f"only class {order[0]!r}" if order else "no label"
             raise DataError(f"{self.column} holds {found}; there must be two classes or more to tell apart")
         self.notes += _alike(order, _value, "equal as numbers") + _alike(order, _look, "written almost alike")
+        # Code -1 (unlabelled) indexes the last entry, which is -1 again.
         rank = np.empty(len(order) + 1, dtype=np.int64)
         rank[[self._known[name] for name in order]] = np.arange(len(order))
         rank[-1] = -1
         return rank[np.concatenate(self._numbers)], tuple(order)
 
     def paired(self, part: Part) -> Part:
-        """A part as it is: there is one label for each of its sequences."""
+        """Return the part unchanged: each sequence has one label."""
         return part
 
     def add(self, part: Part) -> None:
-        """Take down the labels of one part; see ``take``."""
+        """Add the labels of one part; see ``take``."""
         self.take(part.columns["label"], part.where)
 
     def told(self, lengths: np.ndarray) -> Told:
-        """All of them; see ``finish``."""
+        """Return all labels; see ``finish``."""
         targets, names = self.finish()
         return Told(targets, names, lengths, "classes" if names else "reals")
 
     def _look_real(self) -> bool:
-        """Whether labels are numbers, but for a few, that can be no classes."""
+        """Return whether most labels are numbers that cannot be classes."""
         values = [float(word) for word in self._known if PLAIN.fullmatch(word)]
         many = len(self._known) > MOST_KINDS
         if self.target != "auto" or 2 * len(values) <= len(self._known):
@@ -200,14 +202,14 @@ class Labels:
             raise DataError(f"{self._odd}; correct it, empty it, or use --target classes")
 
     def _number(self, word: str) -> float | None:
-        """What a word is as a real number, None if it is none that float32 can hold."""
+        """Return a word as a real number, or None if it is not a number that float32 can hold."""
         written = (NUMBER if self.target == "reals" else PLAIN).fullmatch(word)
         value = float(word) if written else np.inf
         return value if abs(value) <= LARGEST else None
 
 
 def _is_rounded(word: str) -> bool:
-    """Whether a whole number is another one as float32."""
+    """Return whether float32 would change this whole number."""
     if len(word) < 8 or not PLAIN.fullmatch(word) or abs(float(word)) < EXACT:
         return False
     with np.errstate(over="ignore"):
@@ -216,7 +218,7 @@ def _is_rounded(word: str) -> bool:
 
 
 def _alike(names: Iterable[str], what: Callable[[str], Hashable], said: str) -> list[str]:
-    """A note on classes that are the same in some respect, of which people may have meant one."""
+    """Return a note on classes that agree in some respect, so that one class may have been meant."""
     groups = defaultdict(list)
     for name in names:
         groups[what(name)].append(name)
@@ -233,5 +235,5 @@ def _value(name: str) -> Decimal | None:
 
 
 def _look(name: str) -> str:
-    """A name without what is easily overlooked: case, spaces within, and how accents are coded."""
+    """Return a name without differences that are easily overlooked: case, inner spaces, Unicode form."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())

@@ -1,4 +1,4 @@
-"""Long tables: one row per position, with columns that say of which sequence, when, and what was measured."""
+"""Long tables: one row per position, with columns for sequence id, time and measured values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,21 +17,21 @@ from .several_labels import lists_of
 from .source import Part, Signal, Source, chosen, whole, words
 
 AT_ONCE = 1 << 20
-"""Positions that are handed on at a time."""
+"""Positions per part."""
 
 
 @dataclass
 class LongSource(Source):
-    """A long table, sorted in memory: the columns that are needed must fit there."""
+    """A reader of a long table, sorted in memory: the columns that are used must fit there."""
 
     rows: pa.Table = field(kw_only=True)  # sorted by id, then time
     options: ImportOptions = field(kw_only=True)
-    flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C) of the sorted rows
+    flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C), in the order of the sorted rows
     starts: np.ndarray = field(kw_only=True)  # (n,) where sequences start
     values: list[str] = field(default_factory=list)
 
     def parts(self) -> Iterator[Part]:
-        """The sequences, in the order of their ids."""
+        """Yield the sequences, in the order of their ids."""
         ends = np.append(self.starts[1:], len(self.flat))
         ids = self.rows["id"].take(pa.array(self.starts)).to_pylist()
         each = ("label",) if self.options.target == "positions" else ()
@@ -49,11 +49,11 @@ class LongSource(Source):
             first = last
 
     def spot(self, position: int, channel: int) -> str:
-        """The column and the position."""
+        """Return column and position."""
         return f"column {self.values[min(channel, len(self.values) - 1)]!r}, position {position}"
 
     def _every(self, role: str, sequences: slice) -> pa.Array:
-        """What is said of every position of some sequences, as lists."""
+        """Return lists with a value for every position, for some sequences."""
         ends = np.append(self.starts[1:], len(self.flat))[sequences]
         first = int(self.starts[sequences][0])
         return lists_of(
@@ -61,7 +61,7 @@ class LongSource(Source):
         )
 
     def _constant(self, role: str, sequences: slice, names: list[str]) -> pa.Array:
-        """What is said of every sequence, once; empty cells do not count.
+        """Return one value for each of some sequences, ignoring empty cells.
 
         Raises:
             DataError: if the rows of one sequence contradict each other.
@@ -71,6 +71,7 @@ class LongSource(Source):
         cells = whole(self.rows[role].slice(first, last - first).dictionary_encode())
         code = cells.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         starts = self.starts[sequences] - first
+        # All non-empty cells of a sequence are equal if their greatest and lowest codes are.
         highest = np.maximum.reduceat(code, starts)
         lowest = np.minimum.reduceat(np.where(code < 0, len(cells.dictionary), code), starts)
         torn = np.flatnonzero((highest >= 0) & (highest != lowest))
@@ -110,7 +111,7 @@ def long_source(table: TableFile, options: ImportOptions) -> LongSource:
 
 
 def _read(table: TableFile, options: ImportOptions, values: list[str], changed: dict[str, str]) -> pa.Table:
-    """The columns that are needed, under the names of their roles."""
+    """Return the columns that are needed, named by their roles."""
     used = [options.id, options.time, *values, *options.roles.values()]
     pieces, done = [], 0
     for piece in table.pieces(list(dict.fromkeys(used))):
@@ -129,11 +130,11 @@ def _read(table: TableFile, options: ImportOptions, values: list[str], changed: 
 
 
 def _times(array: pa.Array, column: str) -> pa.Array:
-    """Numbers if they are numbers, dates if they are dates."""
+    """Parse times as integers, floats or timestamps."""
     if not is_text(array.type):
         return _complete(array, column)
     known = _complete(words(array), column)
-    for kind in (pa.int64(), pa.float64(), pa.timestamp("ns")):  # in which order no digit is lost
+    for kind in (pa.int64(), pa.float64(), pa.timestamp("ns")):  # in this order no digit is lost
         try:
             return known.cast(kind)
         except pa.ArrowInvalid:
@@ -156,7 +157,7 @@ def _equal_to_next(array: pa.ChunkedArray) -> np.ndarray:
 def _flat(
     arrays: list[pa.Array], columns: list[str], order: np.ndarray, options: ImportOptions
 ) -> tuple[np.ndarray, Signal, int]:
-    """Values of all channels, or the numbers of named events."""
+    """Return values of all channels, or the numbers of named events; with their kind and vocabulary."""
 
     def where(i: int) -> str:
         return f"row {order[i] + 1}"
@@ -172,7 +173,7 @@ def _flat(
 
 
 def _events(array: pa.Array, column: str) -> tuple[np.ndarray, Signal, int]:
-    """Names of events, numbered in the order of the alphabet."""
+    """Return event names as numbers in alphabetical order."""
     names = words(array)
     if names.null_count:
         raise DataError(f"column {column!r} has {names.null_count:,} empty cells; every event needs a name")

@@ -1,4 +1,4 @@
-"""A folder of recordings or texts: one file is one sequence, its folder is its class."""
+"""Folders of recordings or texts: a file is a sequence, its folder the class."""
 
 import re
 import warnings
@@ -17,22 +17,22 @@ from .source import Part, Signal, Source, readable, words
 
 SOUNDS, TEXTS = (".wav", ".flac", ".ogg"), (".txt",)
 AT_ONCE = 16
-"""Files that are handed on at a time."""
+"""Files per part."""
 
 
 @dataclass
 class MediaSource(Source):
-    """Files of one kind under a folder."""
+    """A reader of files of one kind in a folder."""
 
     folder: Path = field(kw_only=True)
     files: list[Path] = field(kw_only=True)
-    named: dict[str, list[str | None]] = field(kw_only=True)  # label, group, split: one word per file
+    named: dict[str, list[str | None]] = field(kw_only=True)  # by role, one string per file
     options: ImportOptions = field(kw_only=True)
-    rate: int = 0  # samples per second of the files so far
-    dtype: str = ""  # of their samples
+    rate: int = 0  # sample rate of the files so far, in Hz
+    dtype: str = ""  # of samples
 
     def parts(self) -> Iterator[Part]:
-        """The files, in the order of their names."""
+        """Yield the files, in the order of their names."""
         self.rate, bad = 0, 0
         for at in range(0, len(self.files), AT_ONCE):
             some = range(at, min(at + AT_ONCE, len(self.files)))
@@ -77,10 +77,12 @@ class MediaSource(Source):
         return sequence
 
     def opened(self, file: Path) -> tuple[int, np.ndarray]:
-        """What is taken of a file, after its samples per second where all files must have the same, else 0.
+        """Read a file, and return its sample rate and its sequence.
+
+        The rate is 0 if files may differ in it: texts, resampled recordings and features.
 
         Raises:
-            DataError: if it cannot be read.
+            DataError: if the file cannot be read.
         """
         name = str(file.relative_to(self.folder))
         with readable(name):
@@ -95,13 +97,13 @@ class MediaSource(Source):
 
 
 def media_source(folder: Path, options: ImportOptions) -> MediaSource:
-    """Which files there are, and what their names say.
+    """List the files of a folder, and take labels, groups and splits from their paths.
 
     The class of ``folder/yes/1.wav`` is "yes"; in ``folder/train/yes/1.wav`` the first folder is the split. A
-    pattern for label, group or split is a regular expression whose first parenthesis is searched in the path.
+    pattern for label, group or split is a regular expression searched in the path; its first group counts.
 
     Raises:
-        DataError: if no label is to be found.
+        DataError: if there is no label.
     """
     files = media_in(folder)
     names = [f.relative_to(folder).as_posix() for f in files]
@@ -134,7 +136,7 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
 
 
 def media_in(folder: Path) -> list[Path]:
-    """The recordings under a folder or, where there are none, the texts.
+    """Return the recordings in a folder or, if there are none, the texts.
 
     Raises:
         DataError: if there is neither.
@@ -156,25 +158,23 @@ def _found(role: str, pattern: str, name: str) -> str:
 
 
 def _sound(file: Path) -> tuple[int, np.ndarray]:
-    """Samples per second, and (length, channels): bytes, 16-bit integers or floats in [-1, 1]."""
+    """Return the sample rate, and (length, channels): bytes, 16-bit integers or floats in [-1, 1]."""
     if file.suffix.lower() == ".wav":
         from scipy.io import wavfile
 
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", wavfile.WavFileWarning
-            )  # chunks besides the samples are no matter
+            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # unknown chunks do not matter
             rate, samples = wavfile.read(file)
     else:
         samples, rate = _reader()(file, dtype="int16")
-    if samples.dtype == np.int32:  # 24 and 32 bits: more than training reads
+    if samples.dtype == np.int32:  # 24 or 32 bits, more than training uses
         samples = (samples / 2**31).astype(np.float32)
     samples = samples if samples.dtype in (np.uint8, np.int16) else samples.astype(np.float32)
     return rate, samples[:, None] if samples.ndim == 1 else samples
 
 
 def _as_asked(rate: int, samples: np.ndarray, options: ImportOptions) -> np.ndarray:
-    """(length, channels) at the rate that is wanted, or (frames, features) of the mean of all channels."""
+    """Return (length, channels) at ``options.rate``, or (frames, features) of the mean of all channels."""
     scale = {np.dtype(np.uint8): 128.0, np.dtype(np.int16): 32768.0}.get(samples.dtype, 1.0)
     x = (samples.astype(np.float32) - 128 * (samples.dtype == np.uint8)) / np.float32(scale)
     if options.rate and options.rate != rate:

@@ -1,4 +1,4 @@
-"""Values that are not known: refused, left out, cut off, filled in, or marked."""
+"""Missing values: refused, dropped, cut off, interpolated, or marked by a mask channel."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,16 +13,16 @@ CHOICES = "--missing drop leaves the row out, cut ends it there, fill interpolat
 
 
 def fill_missing(part: Part, policy: MissingPolicy, spot: Callable[[int, int], str]) -> Part:
-    """The same values (T, C) as float32, without NaN but where a whole channel of a row is unknown.
+    """Return the values (T, C) as float32 without NaN, except where a channel of a row is missing throughout.
 
-    refuse  is the default: an error names the place
-    drop    rows with a missing value are left out
-    cut     a row ends where only missing values follow; elsewhere they are refused
-    fill    from the neighbours, linearly; before the first and after the last known value, that value
-    mask    fill, and one channel more per channel: 1 where the value was known
+    refuse  is the default: an error names the position
+    drop    leaves out rows with a missing value
+    cut     ends a row where only missing values follow; missing values before that are refused
+    fill    interpolates linearly; before the first and after the last known value, repeats that value
+    mask    fills, and adds one channel per channel: 1 where the value was known
 
     Raises:
-        DataError: naming the first row and place of a missing value, and the choices.
+        DataError: naming the first row and position of a missing value, and the choices.
     """
     with np.errstate(over="ignore"):
         flat = part.flat.astype(np.float32)

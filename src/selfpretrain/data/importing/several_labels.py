@@ -1,4 +1,4 @@
-"""Labels of which a sequence has several: a set of them, or one at every position."""
+"""Multi-label targets: a set of labels per sequence, or a label at every position."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,27 +13,27 @@ from .labels import Labels, Told
 from .source import Part, is_list, words
 
 SEPARATORS = r"\s*[;|,]\s*"
-"""What stands between the labels of a set in one cell."""
+"""Separators of the labels of a set in one cell."""
 BETWEEN = r"[;|,\s]+"
-"""The same between labels of positions; where there is none of it, every letter is a label."""
+"""Separators of labels of positions; without any, every character is a label."""
 
 
 def lists_of(values: pa.Array, lengths: np.ndarray, known: np.ndarray | None = None) -> pa.Array:
-    """(n,) lists of so many of the values, end to end; null where nothing is known."""
+    """Return (n,) lists of the given lengths, cut from values end to end; null where not ``known``."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     mask = None if known is None else pa.array(~known)
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values, mask=mask)
 
 
 def listed(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
-    """Lists of numbers or words as lists of words."""
+    """Convert lists of numbers or strings to lists of strings."""
     array = array.cast(pa.large_list(array.type.value_type))
     lengths = pc.list_value_length(array).fill_null(0).to_numpy()
     return lists_of(words(array.flatten(), changed), lengths, array.is_valid().to_numpy(zero_copy_only=False))
 
 
 def marked(table: np.ndarray, names: Sequence[str], where: Callable[[int], str]) -> pa.Array:
-    """(n,) lists of the names whose columns hold 1, in a table (n, K) of 0 and 1; null where one is NaN.
+    """Return (n,) lists of the names whose columns are 1, from a table (n, K) of 0 and 1; null where NaN.
 
     Raises:
         DataError: naming the first row that holds something else.
@@ -52,10 +52,10 @@ def marked(table: np.ndarray, names: Sequence[str], where: Callable[[int], str])
 
 @dataclass
 class SeveralLabels:
-    """The labels of all sequences so far.
+    """Collects and encodes several labels per sequence.
 
-    In a cell of text they are separated by ``;``, ``|`` or ``,``, those of positions also by spaces, or by
-    nothing where each is a letter. An empty cell is unlabelled; an empty list is the empty set.
+    In a text cell, labels are separated by ``;``, ``|`` or ``,``; labels of positions also by spaces, or by
+    nothing if each is one character. An empty cell is unlabelled; an empty list is the empty set.
     """
 
     target: Literal["sets", "positions"]
@@ -68,14 +68,14 @@ class SeveralLabels:
 
     @property
     def notes(self) -> list[str]:
-        """What people should know of how labels were read."""
+        """Notes for the user on how labels were read."""
         return self.one.notes
 
     def paired(self, part: Part) -> Part:
-        """The same with lists of labels; at positions there is one for each.
+        """Return the part with lists of labels, for positions one per position.
 
         Raises:
-            DataError: naming the first sequence that has more or fewer.
+            DataError: naming the first sequence with more or fewer.
         """
         labels = self._apart(part.columns["label"])
         counts = pc.list_value_length(labels).fill_null(-1).to_numpy()
@@ -87,7 +87,7 @@ class SeveralLabels:
         return Part(part.flat, part.lengths, part.columns | {"label": labels}, part.where)
 
     def add(self, part: Part) -> None:
-        """Take down the labels of one part, as ``paired`` leaves them, but for positions that were cut."""
+        """Add the labels of one part returned by ``paired``; labels of truncated positions are dropped."""
         labels = part.columns["label"]
         if self.target == "positions":
             labels = _shortened(labels, part.lengths)
@@ -97,10 +97,10 @@ class SeveralLabels:
         self._lengths.append(counts)
 
     def told(self, lengths: np.ndarray) -> Told:
-        """All of them, of sequences of such lengths (n,).
+        """Return all labels, for sequences of the given lengths (n,).
 
         Raises:
-            DataError: if there is nothing to tell apart.
+            DataError: if there are fewer than two classes.
         """
         codes, names = self.one.finish()
         counts = np.concatenate(self._lengths)
@@ -133,7 +133,7 @@ def _split(labels: pa.Array, pattern: str) -> pa.Array:
 
 
 def _shortened(labels: pa.Array, lengths: np.ndarray) -> pa.Array:
-    """Of every list so many of the first."""
+    """Truncate every list to the given length."""
     counts = pc.list_value_length(labels).fill_null(0).to_numpy()
     if not (counts > lengths).any():
         return labels

@@ -1,4 +1,4 @@
-"""What somebody's own data are to an import: how they are to be read, and the parts in which they come."""
+"""Readers of user data: the base class ``Source``, and the parts of a dataset that it yields."""
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
@@ -15,29 +15,29 @@ from ...errors import DataError, SelfPretrainError, nearest, offered
 from .. import paths
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
-"""Words that say that a label or a number is not known."""
+"""Text that means a missing label or number."""
 
 LONGEST_LINE = 1 << 26
-"""Letters in a line beyond which a text has no lines."""
+"""Maximum length of a line in characters; a longer one is an error."""
 MOST_CHANGES = 1000
-"""Words of which it is noted how they were changed; more are only changed."""
+"""Maximum number of changed labels or names that are recorded."""
 
 Signal = Literal["tokens", "values"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some sequences, end to end, and what is said about each."""
+    """Some sequences, end to end, with labels, groups and splits."""
 
-    flat: np.ndarray  # (T,) symbols or (T, C) values, in which NaN is not known
-    lengths: np.ndarray  # (n,); 0: there is no sequence
+    flat: np.ndarray  # (T,) symbols or (T, C) values; NaN is missing
+    lengths: np.ndarray  # (n,); 0: empty
     columns: dict[
         str, pa.Array
-    ]  # (n,) strings by role: label, where null is unlabelled; perhaps group, split
-    where: Callable[[int], str]  # what to call a sequence in a message, e.g. "row 17"
+    ]  # (n,) strings by role: label (null: unlabelled), and optionally group, split
+    where: Callable[[int], str]  # how messages name a sequence, e.g. "row 17"
 
     def take(self, keep: np.ndarray) -> "Part":
-        """The sequences for which ``keep`` (n,) holds."""
+        """Return the sequences for which ``keep`` (n,) is true."""
         rows, mask = np.flatnonzero(keep), pa.array(keep)
         return Part(
             self.flat[np.repeat(keep, self.lengths)],
@@ -49,21 +49,21 @@ class Part:
 
 @dataclass
 class Source(abc.ABC):
-    """Data in some format, of which it is known how they are to be read."""
+    """A reader for one input format, configured and ready to iterate."""
 
     kind: Signal = "tokens"
-    vocab: int = 0  # 0: one more than the greatest symbol
-    total: int = 0  # sequences in all; 0: not known
-    facts: dict[str, str] = field(default_factory=dict)  # what was found, for people
-    hints: list[str] = field(default_factory=list)  # what people should think about
-    changed: dict[str, str] = field(default_factory=dict)  # labels and names as they were, and as they are
+    vocab: int = 0  # 0: the greatest symbol + 1
+    total: int = 0  # number of sequences; 0: unknown
+    facts: dict[str, str] = field(default_factory=dict)  # what was found, shown to the user
+    hints: list[str] = field(default_factory=list)  # warnings for the user
+    changed: dict[str, str] = field(default_factory=dict)  # labels and names, before and after trimming
 
     @abc.abstractmethod
     def parts(self) -> Iterator[Part]:
-        """All sequences, from the first."""
+        """Yield all sequences, from the first, in parts. May be called more than once."""
 
     def notes(self) -> list[str]:
-        """How labels and names were changed while they were read."""
+        """Return notes on labels and names that were changed while reading."""
         trimmed = [(before, after) for before, after in self.changed.items() if after]
         missing = [before.strip() for before, after in self.changed.items() if not after and before.strip()]
         notes = []
@@ -75,17 +75,17 @@ class Source(abc.ABC):
         return notes
 
     def spot(self, position: int, channel: int) -> str:
-        """What to call a place in a sequence in a message."""
+        """Return how messages name a position of a sequence."""
         return f"position {position}"
 
 
 @contextmanager
 def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".format) -> Iterator[None]:
-    """Whatever is wrong with somebody's file, as one line: its readers have an error for everything.
+    """Convert any exception raised while reading a file into a one-line ``DataError``.
 
     Args:
         name: of the file.
-        explain: from the words of a reader to what follows the name.
+        explain: returns what follows the name, given the text of the exception.
 
     Raises:
         DataError: instead of any other error.
@@ -111,10 +111,10 @@ def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".fo
 
 
 def lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:
-    """The lines of a text with their numbers from 1.
+    """Yield the lines of a text file with their numbers, from 1.
 
     Raises:
-        DataError: if one is longer than any that is meant to be one.
+        DataError: if a line is longer than ``LONGEST_LINE``.
     """
     for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), ""), 1):
         if len(line) == LONGEST_LINE:
@@ -123,10 +123,10 @@ def lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:
 
 
 def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
-    """Labels or names as strings without spaces around them; missing ones are null.
+    """Return labels or names as strings without surrounding spaces; missing ones are null.
 
     Args:
-        changed: takes down what was changed, as it was and as it is; "" where it counts as missing.
+        changed: records changed strings, from before to after; "" if it counts as missing.
     """
     try:
         text = _digits(array) if pa.types.is_floating(array.type) else array.cast(pa.large_string())
@@ -142,12 +142,12 @@ def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether cells hold lists, of whatever storage."""
+    """Return whether cells hold lists, of any Arrow list type."""
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def _digits(array: pa.Array) -> pa.Array:
-    """The numbers of a column as words: whole ones by their digits, "1" rather than "1.0" or "1e15"."""
+    """Return numbers as strings; whole ones by their digits, "1" rather than "1.0" or "1e15"."""
     values = array.cast(pa.float64())
     whole = pc.fill_null(pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**53)), False)
     digits = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.large_string())
@@ -155,15 +155,15 @@ def _digits(array: pa.Array) -> pa.Array:
 
 
 def whole(array: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """One array, whatever pieces it comes in."""
+    """Return one contiguous array."""
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def chosen(column: str, columns: Sequence[str]) -> str:
-    """The column of that name.
+    """Return the column, after checking that it exists.
 
     Raises:
-        DataError: if there is none; the message offers the nearest.
+        DataError: if it does not; the message suggests the nearest.
     """
     if column not in columns:
         raise DataError(f"there is no column {column!r}{nearest(column, columns)}")

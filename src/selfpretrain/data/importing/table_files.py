@@ -1,4 +1,4 @@
-"""Tables in files, read a piece at a time: CSV, TSV, JSON lines, Parquet, Arrow, or a folder of them."""
+"""Tables in files, read in blocks: CSV, TSV, JSON lines, Parquet, Arrow, or a folder of them."""
 
 import json
 import re
@@ -18,21 +18,21 @@ from .csv_files import PIECE, ArffTable, CsvTable, Piece, TableFile, named
 from .source import chosen, lines
 
 ROWS = 1024
-"""Rows that are read at a time where their size is not known before."""
+"""Rows read at a time if their size is unknown."""
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
 
 
 @dataclass(frozen=True)
 class JsonLinesTable(TableFile):
-    """One JSON object per line."""
+    """A file with one JSON object per line."""
 
     @cached_property
     def columns(self) -> list[str]:
-        """Keys of the first objects."""
+        """Keys of the first 100 objects."""
         return list(dict.fromkeys(key for row in islice(self._lines(), 100) for key in row))
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """Columns in whatever type Arrow finds for them; a missing key is null."""
+        """Yield rows, with types inferred by Arrow; a missing key is null."""
         lines, at = self._lines(), 0
         while rows := list(islice(lines, ROWS)):
             yield {name: _column([row.get(name) for row in rows], name, at) for name in columns}
@@ -68,11 +68,11 @@ class ParquetTable(TableFile):
 
     @property
     def rows(self) -> int:
-        """As the file says."""
+        """Number of rows, from the metadata."""
         return self._file.metadata.num_rows
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """As many rows at a time as make up about 4 MB."""
+        """Yield rows in blocks of about 4 MB."""
         meta = self._file.metadata
         size = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
         rows = max(min(PIECE * self.rows // max(size, 1), 1 << 16), 1)
@@ -81,7 +81,7 @@ class ParquetTable(TableFile):
                 yield dict(zip(batch.schema.names, batch.columns, strict=True))
 
     def names(self, column: str) -> list[str]:
-        """Names of classes, as the Hugging Face library leaves them in the schema."""
+        """Return class names, from the Hugging Face metadata in the schema."""
         return class_names(self._file.schema_arrow, column)
 
 
@@ -108,51 +108,51 @@ class ArrowTable(TableFile):
         return self._schema.names
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """The batches of the file, in pieces."""
+        """Yield the record batches of the file, in smaller pieces."""
         with named(self.path), self._reader() as reader:
             streamed = isinstance(reader, pa.RecordBatchStreamReader)
             batches = reader if streamed else map(reader.get_batch, range(reader.num_record_batches))
             for batch in batches:
-                batch.validate(full=True)  # nothing else looks whether offsets lie inside of the file
+                batch.validate(full=True)  # Arrow does not check by itself that offsets are within the file
                 step = max(min(PIECE * len(batch) // max(batch.nbytes, 1), 1 << 16), 1)
                 for at in range(0, len(batch), step):
                     yield {name: batch.column(name).slice(at, step) for name in columns}
 
     def names(self, column: str) -> list[str]:
-        """Names of classes, as the Hugging Face library leaves them in the schema."""
+        """Return class names, from the Hugging Face metadata in the schema."""
         return class_names(self._schema, column)
 
 
 @dataclass(frozen=True)
 class TableFolder(TableFile):
-    """Files with the same columns; where their names or folders are those of splits, that is a column."""
+    """Files with equal columns; a column ``split`` is added if file or folder names are those of splits."""
 
     members: tuple[TableFile, ...] = ()
     splits: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
-        """Those of the first file, and ``split``."""
+        """Columns of the first file, and ``split`` if derived from names."""
         return [*self.members[0].columns, *(["split"] if self.divided else [])]
 
     @property
     def divided(self) -> bool:
-        """Whether all files tell of a split."""
+        """Whether the names of all files indicate a split."""
         return all(self.splits) and "split" not in self.members[0].columns
 
     @property
     def rows(self) -> int:
-        """Of all files, if all know."""
+        """Number of rows in all files; 0 if unknown."""
         counts = [member.rows for member in self.members]
         return sum(counts) if all(counts) else 0
 
     @property
     def manner(self) -> str:
-        """How many files."""
+        """Number of files, and how they are read."""
         return f"{len(self.members)} files, {self.members[0].manner}"
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """One file after the other."""
+        """Yield the rows of one file after the other."""
         for member, split in zip(self.members, self.splits, strict=True):
             own = [chosen(name, member.columns) for name in columns if name != "split" or not self.divided]
             for piece in member.pieces(own):
@@ -160,15 +160,15 @@ class TableFolder(TableFile):
                 yield piece | ({"split": pa.repeat(split, rows)} if self.divided else {})
 
     def names(self, column: str) -> list[str]:
-        """Those of the first file."""
+        """Return the class names of the first file."""
         return self.members[0].names(column)
 
 
 def open_table(path: Path, encoding: str = "", header: bool = True) -> TableFile:
-    """The table in a file, or the tables in a folder.
+    """Open the table in a file, or the tables in a folder.
 
     Raises:
-        DataError: if no table can be read there.
+        DataError: if there is no table.
     """
     if path.is_dir():
         files = sorted(f for f in path.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
@@ -196,7 +196,7 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> TableFile
 
 
 def class_names(schema: pa.Schema, column: str) -> list[str]:
-    """Names of the classes that numbers in a column stand for."""
+    """Return the class names of a column from the Hugging Face metadata in a schema, or []."""
     inside: Any = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     for key in ("info", "features", column, "names"):
         inside = inside.get(key, {}) if isinstance(inside, dict) else {}
@@ -204,7 +204,7 @@ def class_names(schema: pa.Schema, column: str) -> list[str]:
 
 
 def _told_split(file: Path, folder: Path) -> str:
-    """The split that a file name such as train-00000-of-00002.parquet or a folder tells of."""
+    """Return the split in a file name (train-00000-of-00002.parquet) or folder name, or ""."""
     parts = [*file.relative_to(folder).parts[:-1], re.split(r"[^a-zA-Z]", file.name)[0]]
     return next((part.lower() for part in parts if part.lower() in SPLIT_NAMES), "")
 

@@ -1,6 +1,6 @@
-"""Time series files of the UEA and TSER archives (.ts): a header of @ lines, then one case per line.
+"""Time series files (.ts) of the UEA and TSER archives: a header of @ lines, then one case per line.
 
-A case is ``channel:channel:...:label``; the values of a channel are separated by commas, ``?`` is not known.
+A case is ``channel:channel:...:label``; the values of a channel are separated by commas, ``?`` is missing.
 
 Source: the format of sktime and of timeseriesclassification.com.
 """
@@ -20,17 +20,17 @@ from .options import ImportOptions
 from .source import MISSING, Part, Source, lines, words
 
 AT_ONCE = 256
-"""Cases that are handed on at a time."""
+"""Cases per part."""
 
 
 @dataclass
 class TsSource(Source):
-    """One file, or the files of train and test."""
+    """A reader of one file, or of a train and a test file."""
 
-    files: list[tuple[Path, str]] = field(kw_only=True)  # with the split each holds, if there are several
+    files: list[tuple[Path, str]] = field(kw_only=True)  # path and split; "" for a single file
 
     def parts(self) -> Iterator[Part]:
-        """The cases of all files."""
+        """Yield the cases of all files."""
         for path, split in self.files:
             cases = _cases(path)
             while some := list(islice(cases, AT_ONCE)):
@@ -42,15 +42,15 @@ class TsSource(Source):
                 yield Part(np.concatenate(series), lengths, columns, partial(_line, path.name, numbers))
 
     def spot(self, position: int, channel: int) -> str:
-        """Dimension and position."""
+        """Return dimension and position."""
         return f"dimension {channel}, position {position}"
 
 
 def series_source(path: Path, options: ImportOptions) -> TsSource:
-    """The cases of a file, or of the files ..._TRAIN.ts and ..._TEST.ts in a folder.
+    """Return a reader of a file, or of the files ..._TRAIN.ts and ..._TEST.ts in a folder.
 
     Raises:
-        DataError: if a file's header says that it cannot be used.
+        DataError: if the header of a file says that it cannot be used.
     """
     files = [(path, "")] if path.is_file() else _pair(path)
     for file, _ in files:
@@ -68,7 +68,7 @@ def series_source(path: Path, options: ImportOptions) -> TsSource:
 
 
 def target_kind(path: Path) -> TargetKind:
-    """Whether a file says that its labels are "classes" or "reals"."""
+    """Return "classes" or "reals", according to the header of the file."""
     file = path if path.is_file() else _pair(path)[0][0]
     return "reals" if _header(file)[0].get("targetlabel", "false") != "false" else "classes"
 
@@ -88,7 +88,7 @@ def _pair(folder: Path) -> list[tuple[Path, str]]:
 
 
 def _header(path: Path) -> tuple[dict[str, str], int]:
-    """What the @ lines say, in small letters, and the number of the @data line."""
+    """Return the fields of the @ lines in lower case, and the number of the @data line."""
     fields: dict[str, str] = {}
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in lines(file, path.name):
@@ -101,7 +101,7 @@ def _header(path: Path) -> tuple[dict[str, str], int]:
 
 
 def _cases(path: Path) -> Iterator[tuple[int, np.ndarray, str]]:
-    """Line number, series (length, C) and label of each case."""
+    """Yield line number, series (length, C) and label of each case."""
     start, channels = _header(path)[1], 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in lines(file, path.name):
