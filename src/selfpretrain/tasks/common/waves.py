@@ -8,7 +8,7 @@ SHORTEST, LONGEST = 24, 48
 def waves(number: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
     """Return sequences (length, 2) float32 and their labels, "sine" or "square".
 
-    The second channel is the first one delayed by a quarter of a period; the noise has standard deviation 0.33.
+    The second channel is the first one delayed by a quarter of a period. Noise has standard deviation 0.33.
     """
     random = np.random.RandomState(seed)
     shapes = np.resize(np.array(["sine", "square"]), number)
