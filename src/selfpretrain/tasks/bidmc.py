@@ -32,7 +32,7 @@ from .common.stored import Prepared
 ARCHIVE = "bidmc-ppg-and-respiration-dataset-1.0.0"
 PLACES = (f"{ARCHIVE}/bidmc_csv", "bidmc/bidmc_csv", "bidmc_csv", "bidmc/bidmc.parquet")
 SMALL = Cut(length=64, stride=16, number=8, rate=8)
-"""Windows of the made-up recordings."""
+"""Windows of the synthetic recordings."""
 
 
 @spec
@@ -81,6 +81,7 @@ class Bidmc(Prepared):
         targets, groups = np.concatenate(y), np.unique(patients, return_inverse=True)[1]
         known = np.isfinite(targets)
         split = self._split(groups, known)
+        # With split=paper a patient is in several splits, so patients cannot be groups.
         kept = groups[known] if self.split == "patient" else None
         lengths = np.full(known.sum(), cut.length)
         out.examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept)

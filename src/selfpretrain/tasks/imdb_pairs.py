@@ -1,4 +1,4 @@
-"""Are these two reviews about the same movie: pairs of IMDb reviews, a stand-in for paper retrieval.
+"""Are these two reviews about the same movie: pairs of IMDb reviews, a substitute for paper retrieval.
 
 Positive pairs are two different reviews of one movie. Negative pairs reuse the same second reviews, permuted
 among pairs of the same two sentiments, so neither one review alone nor the two sentiments predict the label.
@@ -116,6 +116,7 @@ def _of_one_movie(movies: np.ndarray, wanted: int, random: np.random.RandomState
         movies[order], return_index=True, return_inverse=True, return_counts=True
     )
     one = random.permutation(np.repeat(np.flatnonzero(count[group] > 1), 10))[: 2 * wanted]
+    # The partner is a random other review of the movie: 1..size-1 places further on, cyclically.
     size, begin = count[group[one]], first[group[one]]
     other = begin + (one - begin + 1 + random.randint(2**31, size=len(one)) % (size - 1)) % size
     lower, upper = np.minimum(one, other), np.maximum(one, other)

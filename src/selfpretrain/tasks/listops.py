@@ -208,6 +208,7 @@ def kept_share(task: ListOps) -> float:
 
 
 def _operator(nodes: np.ndarray, max_args: int) -> np.ndarray:
+    # Products of power series by FFT, truncated to max_length; the padding prevents wrap-around.
     size = 2 * len(nodes)
     factor, power, total = np.fft.rfft(nodes, size), nodes, np.zeros_like(nodes)
     for _ in range(max_args - 1):

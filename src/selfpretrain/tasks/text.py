@@ -58,6 +58,7 @@ class Text(Prepared):
         seen = [text for text, out_of_sight in zip(train.texts, held, strict=True) if not out_of_sight]
         alphabet = tokenizer.alphabet(seen, self.unit, self.length, LEAST)
         longest = 1
+        # With selection="test", the test reviews are written once and listed as val and as test.
         for part, splits in ((train, (held.astype(int),)), (test, (1, 2) if published else (2,))):
             starts, lengths = alphabet.append(out, part.texts)
             for split in splits:

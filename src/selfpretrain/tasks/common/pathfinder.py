@@ -124,6 +124,7 @@ class Generated(Images):
         self.settings = pathfinder.Settings(task.side, DASHES[task.difficulty], task.quirks)
         sizes = (task.train, task.val, task.test)
         self.split = np.repeat([0, 1, 2], sizes)
+        # Each split has its own range of indices, so its images do not depend on the other sizes.
         rows = [(number << 40) + np.arange(size) for number, size in enumerate(sizes)]
         self.seeds = pathfinder.seeds(task.seed, np.concatenate(rows))
 

@@ -110,6 +110,7 @@ def _equal(texts: list[str]) -> np.ndarray:
     """Return (n,) hashes that are equal for texts of the same letters, ignoring case and punctuation."""
     letters = (re.sub(r"[\W_]+", "", text.lower()).encode() for text in texts)
     digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in letters)
+    # 63 bits, so that the hashes fit into int64.
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
 

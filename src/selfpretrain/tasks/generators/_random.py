@@ -8,7 +8,7 @@ from ...system.jit import compiled
 
 
 def scramble(x: Any) -> Any:
-    """Apply the output function of SplitMix64 (Steele, Lea, Flood 2014), a bijection of uint64, per element."""
+    """Return SplitMix64's output function (Steele, Lea, Flood 2014) of uint64 of any shape, a bijection."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -14,6 +14,7 @@ def room(number: int) -> np.ndarray:
 def add(seen: np.ndarray, digest: np.uint64) -> bool:
     """Add a nonzero hash to the set; return False if it was already there."""
     last = np.uint64(len(seen) - 1)
+    # The lowest bit is always 1, which keeps hashes nonzero, and is no use for the slot.
     at = (digest >> np.uint64(1)) & last
     while seen[at] != 0:
         if seen[at] == digest:

@@ -62,7 +62,7 @@ class Tables(NamedTuple):
     masks: np.ndarray  # (A, s, s) what a dash occupies, margin included; it starts in the centre
     reach: np.ndarray  # (A, s, s) maximum of the mask within the margin
     seats: np.ndarray  # (360, most, 2) pixels that must be free for a first dash, from its start
-    cores: np.ndarray  # (A, most, 3) pixels of the core, and the least mask value of another dash that collides
+    cores: np.ndarray  # (A, most, 3) pixels of the core, and the least mask value that collides
     ink: np.ndarray  # (A, most, 3) pixels of a dash, brightest first: row and column from its start, light
     markers: np.ndarray  # (m, m, m, m) the marker at every pixel of a small image
 

@@ -61,6 +61,8 @@ def _tree(
     digest, one = np.uint64(0), np.uint64(1)
     while True:
         state = state + np.uint64(0x9E3779B97F4A7C15)
+        # One draw per node. Bits 62-63: operator (1/4) or digit; bits 60-61: which operator;
+        # bits 0-31: the number of arguments, or the digit.
         bits = scramble_one(state)
         if top == 0 or (top + 1 < deepest and bits >> np.uint64(62) == 0):
             missing = 2 + np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(widest - 1)) >> np.uint64(32))

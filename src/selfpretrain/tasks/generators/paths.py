@@ -137,6 +137,7 @@ def _curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) -> bo
         for way in range(4):
             y, x = _beside(r, c, way)
             weight[way] = 0
+            # One drawn neighbour, which is the current cell: otherwise the curve would touch itself.
             if not canvas.closed[y, x] and _touching(canvas.curve, y, x) == 1 and not canvas.curve[y, x]:
                 weight[way] = STRAIGHT if way == before else TURN
             total += weight[way]
@@ -191,6 +192,7 @@ def _paired(
             labels[0], labels[1] = 1 - label, label
             lot.number[at] = last
             return 2
+    # Choices 0-1 are the ends of one curve, 2-5 of both: draw the class first, each with probability 1/2.
     a, b, label, at = _ends(canvas, below(state, 2) if below(state, 2) else 2 + below(state, 4))
     full = lot.number[at] == WAITING or (lot.number[at] > 0 and lot.label[at] != label)
     if not full and _seen.add(seen, _digest(canvas, a, b)):

@@ -275,6 +275,7 @@ def copying(train: SequenceDataset, test: SequenceDataset) -> dict[str, float]:
 def nearest_overlapping(train: SequenceDataset, test: SequenceDataset) -> np.ndarray:
     """Return the (n,) index of the overlapping training example nearest to each test example, -1 if none."""
     none = np.full(len(test), -1)
+    # Windows can overlap only if both splits are views of the same stored array.
     if train.packed or train.views > 1 or train.flat.data_ptr() != test.flat.data_ptr():
         return none
     order = train.starts[0].argsort(stable=True).numpy()

@@ -164,6 +164,7 @@ def _windows(splits: Splits) -> Finding:
     train = splits["train"]
     start = train.starts.numpy().ravel()
     order = np.argsort(start, kind="stable")
+    # end[i]: the last end of all training sequences that start no later than sequence i.
     start, end = start[order], np.maximum.accumulate((start + train.lengths.numpy().ravel())[order])
     found = 0
     for examples in (splits["val"], splits["test"]):
@@ -228,6 +229,7 @@ def _alike(splits: Splits, profiles: Profiles) -> Finding:
     for split in ("val", "test"):
         sketches = profiles[split].sketch, profiles["train"].sketch
         places = similar(*sketches, partial(_at, splits[split]), train)
+        # The views of an example count once.
         found += len(np.unique(places % max(len(splits[split]), 1)))
     return _share(
         "similar sequences", found, splits, "share half of their runs with a training example", ALIKE

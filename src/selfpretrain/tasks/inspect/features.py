@@ -114,6 +114,7 @@ def runs_in(rows: list[np.ndarray], vocab: int) -> Runs:
         if vocab**n >= 2**63:
             break
         code = code[:-1] * vocab + line[n - 1 :]
+        # The sequences are concatenated: drop n-grams that cross from one into the next.
         inside = owner[: len(code)] == owner[n - 1 :]
         found.append((code[inside], owner[: len(code)][inside]))
     return found
@@ -126,6 +127,7 @@ def frequent_runs(views: list[Runs]) -> list[np.ndarray]:
         for runs in zip(*views, strict=True)
     ]
     counts = np.concatenate([count for _, count in found])
+    # N-grams tied at the cutoff are all dropped, since nothing ranks one above another.
     least = np.sort(counts)[-FEATURES] + 1 if len(counts) > FEATURES else 0
     return [code[count >= least] for code, count in found]
 

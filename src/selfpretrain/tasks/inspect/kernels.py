@@ -33,6 +33,7 @@ def answers_above(splits: Mapping[Split, SequenceDataset]) -> dict[Split, np.nda
     total = sum(int(examples.lengths.sum()) for examples in splits.values())
     dilations = [2**power for power in range(12) if (WIDTH - 1) * 2**power < longest]
     places = list(combinations(range(WIDTH), TWOS))
+    # If not all dilations fit into the limit, keep the largest: they cover the longest range.
     dilations = dilations[-max(1, int(WORK / max(1, total * len(places)))) :]
     if not dilations or total * len(places) > WORK:
         return None
