@@ -34,7 +34,7 @@ ATTEMPTS = 100_000_000
 AT_ONCE = 10_000_000
 """Below this many training symbols, the expressions are generated even for a dry run."""
 BLOCK = 32_000_000
-"""Size of the output buffer, in symbols."""
+"""Symbols in one block of the output buffer."""
 
 
 @spec
@@ -53,7 +53,7 @@ class ListOps(Task):
     places = lra.places("listops-1000/basic_train.tsv")
 
     min_length: Annotated[int, Field(ge=1)] = 500  # expressions are longer than this many symbols
-    max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # and shorter than this many
+    max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # expressions are shorter than this many symbols
     max_depth: Annotated[int, Field(ge=2, le=100)] = 10  # levels of a tree, root and digits included
     max_args: Annotated[int, Field(ge=2, le=100)] = 10  # arguments of an operator
     train: Count = 96_000  # training expressions; a smaller number gives a subset

@@ -17,7 +17,7 @@ class PathX(pathfinder.PathfinderTask):
 
     @property
     def side(self) -> int:
-        """128 pixels."""
+        """Pixels per side: 128."""
         return 128
 
 

@@ -16,7 +16,7 @@ class PathX256(pathfinder.PathfinderTask):
 
     @property
     def side(self) -> int:
-        """256 pixels."""
+        """Pixels per side: 256."""
         return 256
 
 

@@ -54,7 +54,7 @@ class Retrieval(Prepared):
         pairs = {split: self._pairs(split, texts) for split in SPLITS}
         known = list(texts)[
             : int(pairs["train"][1].max()) + 1
-        ]  # texts are numbered as they come, train first
+        ]  # texts are numbered in order of appearance, train first
         alphabet = tokenizer.alphabet(known, "characters", self.length)
         starts, lengths = alphabet.append(out, list(texts))
         for number, split in enumerate(SPLITS):

@@ -150,7 +150,7 @@ class Released(Images):
         self.split = np.repeat([0, 1, 2], [len(part) for part in parts])
 
     def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Decode these files."""
+        """Read and decode the images of these rows."""
         which = self.order[rows]
         with ThreadPoolExecutor(usable_cores()) as pool:
             images = list(pool.map(self._decode, (self.files[i] for i in which)))
@@ -180,7 +180,7 @@ class MadeUp(Images):
         self.split = np.repeat([0, 1, 2], [80, 40, 40])
 
     def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Draw these images."""
+        """Draw the images of these rows."""
         images = np.zeros((len(rows), self.side, self.side), dtype=np.uint8)
         for image, row in zip(images, rows, strict=True):
             random = np.random.RandomState(row)

@@ -36,7 +36,7 @@ class Shuffled(Task):
         return f"{name_of(self.task)}-in-blocks-of-{self.block}"
 
     @property
-    def card(self) -> object:  # type: ignore[override]  # the card of the task inside
+    def card(self) -> object:  # type: ignore[override]  # a property here: the card of the wrapped task
         """Card of the wrapped task."""
         return self.task.card
 
