@@ -53,7 +53,7 @@ class ListOps(Task):
     places = lra.places("listops-1000/basic_train.tsv")
 
     min_length: Annotated[int, Field(ge=1)] = 500  # expressions are longer than this many symbols
-    max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # expressions are shorter than this many symbols
+    max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # expressions are shorter than this
     max_depth: Annotated[int, Field(ge=2, le=100)] = 10  # levels of a tree, root and digits included
     max_args: Annotated[int, Field(ge=2, le=100)] = 10  # arguments of an operator
     train: Count = 96_000  # training expressions; a smaller number gives a subset

@@ -1,6 +1,6 @@
 """Which digit is said: the Free Spoken Digit Dataset, six speakers at 8 kHz, raw or as MFCC.
 
-Smaller and easier than Speech Commands. Where a study uses it as a substitute, it says so by name.
+Smaller and easier than Speech Commands; a result on it must not be reported under that name.
 """
 
 import re
