@@ -1,4 +1,4 @@
-"""What a task must tell."""
+"""Base class of tasks: sequence spec, train, val and test datasets, and the task card."""
 
 import abc
 from collections.abc import Callable, Mapping
@@ -18,89 +18,89 @@ from ..registry import name_of, resolve
 
 @dataclass(frozen=True)
 class Card:
-    """What to know of a task before its numbers are believed; every text is one or two plain sentences."""
+    """Provenance and known pitfalls of a task's data; each field is one or two plain sentences."""
 
-    source: str  # who made the data, paper or site
+    source: str  # authors, and paper or site
     licence: str
     counts: str = ""  # examples in train, val and test
-    baselines: str = ""  # what simple rules score
-    leaks: str = ""  # what the usual protocol gets wrong, and what is done here
-    get: str = ""  # how to come by the data, where no download or generator brings them
+    baselines: str = ""  # scores of simple methods
+    leaks: str = ""  # data leakage in the usual protocol, and what is done here instead
+    get: str = ""  # how to obtain the data where there is no download and no generator
 
 
 class Task(abc.ABC):
-    """A spec that says what its sequences are and hands out its three splits.
+    """A prediction problem: the spec of its sequences and their train, val and test splits.
 
-    The first line of a task's docstring says what it asks, its card where the data come from. Selection of
-    any kind uses ``val``; ``test`` is read once, after the last stage.
+    The first line of a task's docstring states the question; its card states the source of the data. Model
+    selection of any kind uses ``val``; ``test`` is read once, after the last stage.
     """
 
     card: ClassVar[Card]
-    downloads: ClassVar[tuple[Download, ...]] = ()  # what `spt data get` brings
-    places: ClassVar[tuple[str, ...]] = ()  # files or folders it can be prepared from, any one of them
-    small: ClassVar[tuple[str, ...]] = ()  # settings that suit it at the small scale, as `-s` takes them
-    denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # how it is pretrained unless asked otherwise
-    masking: ClassVar[float | None] = None  # share of positions to hide; None: what suits its signal
+    downloads: ClassVar[tuple[Download, ...]] = ()  # files that `spt data get` downloads
+    places: ClassVar[tuple[str, ...]] = ()  # raw files or folders; any one of them is enough
+    small: ClassVar[tuple[str, ...]] = ()  # hyperparameters at the small scale, in the syntax of `-s`
+    denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # default pretraining objective
+    masking: ClassVar[float | None] = None  # mask ratio; None: the default of its signal
 
     @property
     @abc.abstractmethod
     def form(self) -> SequenceSpec:
-        """What every example looks like; needs no more of the data than it must."""
+        """Spec of a sequence: signal, maximum length and target; reads no more data than necessary."""
 
     @abc.abstractmethod
     def load(self, split: Split) -> SequenceDataset:
-        """The examples of one split, always the same ones in the same order."""
+        """Return the examples of one split, always the same ones in the same order."""
 
     def folded(self, folds: int) -> "Task":
-        """The same task, divided by its groups into folds each of which is the test split once.
+        """Return the task with grouped cross-validation: each fold is the test split once.
 
         Raises:
-            SpecError: if it has no groups that it could be divided by.
+            SpecError: if the examples have no groups.
         """
         raise SpecError(f"{name_of(self)} cannot be divided into folds: only imported data with groups can")
 
     def parts(self) -> tuple["Task", ...]:
-        """Its folds, of which each is the test split once; of a task without folds, itself."""
+        """Return the folds, each of which is the test split once; a task without folds returns itself."""
         return (self,)
 
     def tiny(self) -> "Task":
-        """The same task with little data, for smoke runs and tests; available offline."""
+        """Return the task with little data that is available offline, for smoke runs and tests."""
         return self
 
     def version(self) -> str:
-        """What the data are, where the fields of the spec do not say it all (e.g. the hash of a file)."""
+        """Return what identifies the data beyond the fields of the task, e.g. the hash of a file."""
         return ""
 
     @property
     def origin(self) -> "Task":
-        """The task whose files it is made of."""
+        """The task whose files this one is derived from; by default itself."""
         return self
 
     def symbols(self) -> tuple[str, ...] | None:
-        """How each token is written, e.g. ``("[MIN ", "3 ", ...)``, to be joined; None: by its number."""
+        """Return the text of each token, e.g. ``("[MIN ", "3 ", ...)``; None: tokens are shown as numbers."""
         return None
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
-        """Simple cues worth knowing, by name: a function from examples to one integer each.
+        """Return simple cues by name: functions from n examples to n integers.
 
-        The baseline built on a cue answers every example with the commonest training class of its integer,
-        e.g. "root operator" of a ListOps expression, which alone reaches 36 %.
+        The baseline of a cue predicts, for each integer, its most frequent class in training. Example: the
+        "root operator" of a ListOps expression alone reaches 36 %.
         """
         return {}
 
     def pixels(self, sequence: np.ndarray) -> np.ndarray | None:
-        """(side^2, 1) brightness in [0, 1] of the image that a sequence of symbols stands for; None: none."""
+        """Return (side^2, 1) brightness in [0, 1] of the image that tokens encode; None if not an image."""
         return None
 
     def statistics(self, examples: SequenceDataset) -> np.ndarray | None:
-        """(n, K) numbers that a person would measure in every example, for gradient boosting; None: none."""
+        """Return (n, K) hand-made features of the examples, for gradient boosting; None if there are none."""
         return None
 
 
 def load_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
-    """A task by its name, e.g. ``load_task("digits", {"train": 500})``; also one of the user's own data sets.
+    """Return a task, or an imported dataset, by name, e.g. ``load_task("digits", {"train": 500})``.
 
     Raises:
-        UnknownName: if there is no such task or setting; the message offers the nearest.
+        UnknownName: if there is no such task or setting; the message suggests similar names.
     """
     return cast(Task, amended(resolve("tasks", name), settings or {}))

@@ -1,12 +1,12 @@
 """What is the heart rate, the breathing rate or the oxygen saturation: 32 seconds of two signals at 125 Hz.
 
 Patients in intensive care: the photoplethysmogram of a finger and an electrocardiogram. 53 recordings of
-eight minutes, of 46 patients, are cut into windows that start every three seconds: neighbours share nine
-tenths.
+eight minutes, from 46 patients, are cut into windows that start every three seconds, so neighbouring windows
+share nine tenths of their samples.
 
-The usual protocol (``split="paper"``) shuffles these windows into training and test. Then nearly every test
-window overlaps one that was trained on, and copying that one's answer is as good as the best network that was
-published. By default whole patients are held out instead: scores are much lower, and mean something.
+The usual protocol (``split="paper"``) shuffles these windows into train and test. Then nearly every test
+window overlaps a training window, and copying that window's target is as good as the best published network.
+By default whole patients are held out instead: scores are much lower, but measure generalisation.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from .common.stored import Prepared
 ARCHIVE = "bidmc-ppg-and-respiration-dataset-1.0.0"
 PLACES = (f"{ARCHIVE}/bidmc_csv", "bidmc/bidmc_csv", "bidmc_csv", "bidmc/bidmc.parquet")
 SMALL = Cut(length=64, stride=16, number=8, rate=8)
-"""Windows of the made-up recordings."""
+"""Windows of the synthetic recordings."""
 
 
 @spec
@@ -58,10 +58,10 @@ class Bidmc(Prepared):
 
     target: Literal["HR", "RR", "SpO2"] = "HR"
     split: Literal["patient", "paper"] = "patient"  # paper: windows shuffled 70/15/15, which leaks
-    split_seed: Seed = 0  # another choice of patients (or windows)
+    split_seed: Seed = 0  # seed of the choice of patients (or windows)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """Two channels; windows of a recording share its samples."""
+        """Write two channels; the windows of a recording share its stored samples."""
         if self.made_up:
             return self._recorded(out, recordings.invent(SMALL), SMALL)
         path = need(self, *PLACES, f"BIDMC32{self.target}_TRAIN.ts")
@@ -81,13 +81,17 @@ class Bidmc(Prepared):
         targets, groups = np.concatenate(y), np.unique(patients, return_inverse=True)[1]
         known = np.isfinite(targets)
         split = self._split(groups, known)
+        # With split=paper a patient is in several splits, so patients cannot be groups.
         kept = groups[known] if self.split == "patient" else None
         lengths = np.full(known.sum(), cut.length)
         out.examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept)
         return self._form(moments, cut.length, targets, split == 0)
 
     def _split(self, patients: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """(n,) the split of every window, -1 where the target is missing; patients do not move with it."""
+        """Return the (n,) split of every window, -1 where the target is missing.
+
+        The split of a patient does not depend on which targets are missing.
+        """
         if self.split == "patient":
             return np.where(known, divide(np.zeros(len(known), int), patients, self.split_seed), -1)
         split = np.full(len(known), -1)

@@ -1,7 +1,7 @@
 """Which digit is it: real handwriting, 8x8 pixels of 17 grey levels, read row by row.
 
-Simple methods are strong here (one nearest neighbour answers about 98 % rightly): print them beside a
-network. The images come with scikit-learn.
+Simple methods are strong here (one nearest neighbour reaches about 98 %): report them next to a network. The
+images come with scikit-learn.
 """
 
 import functools
@@ -18,7 +18,7 @@ from ..errors import DataError, SpecError
 from .base import Card, Task
 
 POOL, VAL = 1000, 300
-"""Images to train on, images to select by; the remaining 497 are the test split."""
+"""Images in train and val; the remaining 497 are the test split."""
 
 
 @spec
@@ -30,9 +30,9 @@ class Digits(Task):
         licence="CC BY 4.0",
     )
 
-    train: Count = 1000  # how many of the 1,000 training images to use; fewer are a part of more
-    labels: Count | None = None  # how many of them keep their label, stratified and nested; None: all
-    split_seed: Seed = 0  # another division of the 1,797 images into train, val and test
+    train: Count = 1000  # training images, at most 1,000; a smaller number gives a subset
+    labels: Count | None = None  # training images that keep their label, stratified and nested; None: all
+    split_seed: Seed = 0  # seed of the split into train, val and test
 
     def __post_init__(self) -> None:
         if self.train > POOL:
@@ -41,20 +41,20 @@ class Digits(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """64 grey values 0..16, centred on the training images."""
+        """64 grey values 0..16, with the mean and standard deviation of the training images."""
         x = _images()[0][self._rows("train")].astype(np.float64)
         signal = Values(1, levels=17, low=0.0, high=16.0, centre=(float(x.mean()),), spread=(float(x.std()),))
         return SequenceSpec(signal, 64, Classes(tuple("0123456789")))
 
     def load(self, split: Split) -> SequenceDataset:
-        """The images of a split as (64, 1) grey values."""
+        """Return the images of a split as (64, 1) grey values."""
         images, digits = _images()
         rows = self._rows(split)
         examples = SequenceDataset.even(images[rows], digits[rows])
         return budget(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Digits":
-        """At most 200 training images, all labelled."""
+        """Return the task with at most 200 training images, all labelled."""
         return Digits(train=min(self.train, 200), split_seed=self.split_seed)
 
     def _rows(self, split: Split) -> np.ndarray:
@@ -64,7 +64,7 @@ class Digits(Task):
 
 @functools.lru_cache(maxsize=1)
 def _images() -> tuple[np.ndarray, np.ndarray]:
-    package = find_spec("sklearn")  # its file is read without it: importing it takes a second
+    package = find_spec("sklearn")  # found, not imported: importing scikit-learn takes a second
     if package is None or package.origin is None:
         raise DataError("the images come with scikit-learn, which is not installed; pip install scikit-learn")
     table = np.loadtxt(Path(package.origin).with_name("datasets") / "data" / "digits.csv.gz", delimiter=",")

@@ -30,7 +30,7 @@ NAMES = (
     "ankle boot",
 )
 DEBIAN = "/usr/share/datasets/fashion-mnist"
-"""Where the package dataset-fashion-mnist of Debian puts the files."""
+"""Folder of the files in Debian's package dataset-fashion-mnist."""
 
 
 def _download(name: str, size: int, md5: str) -> Download:
@@ -40,7 +40,7 @@ def _download(name: str, size: int, md5: str) -> Download:
 
 @spec
 class FashionMnist(Prepared):
-    """Which garment is in the picture? Lossless images in place of CIFAR-10's."""
+    """Which garment is in the picture? A lossless alternative to CIFAR-10."""
 
     card = Card(
         source="Xiao, Rasul and Vollgraf (2017), Fashion-MNIST; Zalando",
@@ -59,10 +59,10 @@ class FashionMnist(Prepared):
     )
     places = ("fashion-mnist", DEBIAN)
 
-    split_seed: Seed = 0  # another choice of the 5,000 validation images
+    split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """One grey channel of 256 levels."""
+        """Write the images as one grey channel of 256 levels."""
         if self.made_up:
             return images.write(out, images.invent(1), NAMES, self.split_seed, val=20)
         return images.write(out, _blocks(need(self, *self.places)), NAMES, self.split_seed)
@@ -79,7 +79,7 @@ def _blocks(folder: Path) -> Iterator[images.ImageBlock]:
 
 
 def _idx(file: Path) -> np.ndarray:
-    """The array of bytes in a file of the IDX format: 0 0 8, number of axes, their sizes, values."""
+    """Return the uint8 array in a file of the IDX format: 0 0 8, number of axes, their sizes, values."""
     try:
         data = gzip.decompress(file.read_bytes())
         shape = tuple(int(n) for n in np.frombuffer(data, ">i4", count=data[3], offset=4))

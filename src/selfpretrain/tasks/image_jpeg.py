@@ -1,7 +1,7 @@
 """Which object is in the picture, after JPEG: the images of CIFAR-10 from a lossy copy, 1,024 pixels.
 
-Not CIFAR-10, and never to be printed as it: JPEG keeps blocks of 8x8 pixels as few frequencies, so a hidden
-pixel can partly be told from the others of its block, which changes what self-pretraining learns.
+This is not CIFAR-10 and must not be reported as such: JPEG stores blocks of 8x8 pixels as few frequencies,
+so a masked pixel can partly be inferred from the rest of its block, which changes what pretraining learns.
 """
 
 from collections.abc import Iterator
@@ -34,10 +34,10 @@ class ImageJpeg(Prepared):
     places = ("cifar10_jpeg",)
 
     colour: Literal["grey", "rgb"] = "grey"
-    split_seed: Seed = 0  # another choice of the 5,000 validation images
+    split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """One or three channels of 256 levels."""
+        """Write the images as one or three channels of 256 levels."""
         if self.made_up:
             blocks = images.invent(1 if self.colour == "grey" else 3)
             return images.write(out, blocks, cifar.NAMES, self.split_seed, val=20)

@@ -1,7 +1,7 @@
-"""What is in a small grey picture of four shades, two by two pixels to a symbol: 64 positions at most.
+"""What is in a small grey picture of four shades, read as patches of 2x2 pixels: 64 positions at most.
 
-Pictures of another task are halved until they are 16 pixels wide at most (means of two by two), and a pixel
-keeps which quarter of the training pixels it belongs to. A symbol is four shades, a patch of two by two.
+Images of another task are halved (means of 2x2 pixels) until they are at most 16 pixels wide, and pixels are
+quantised to the quartiles of the training pixels. A token is a patch of 2x2 pixels of four shades.
 """
 
 import functools
@@ -22,7 +22,7 @@ SHADES, WIDEST = 4, 16
 
 @spec
 class ImagePatches(Task):
-    """What is in the picture, of which little more than its shapes is left?"""
+    """What is in the picture, reduced to little more than its shapes?"""
 
     card = Card(
         source="image-jpeg or fashion-mnist, made smaller and coarser here",
@@ -41,32 +41,32 @@ class ImagePatches(Task):
     )
 
     source: Literal["image-jpeg", "fashion-mnist"] = "image-jpeg"
-    train: Count = 20_000  # training images; fewer are a part of more
+    train: Count = 20_000  # training images; a smaller number gives a subset
     val: Count = 2_000  # validation images
     test: Count = 4_000  # test images
-    labels: Count | None = None  # how many training images keep their label, nested; None: all
-    made_up: bool = False  # a handful of made-up images: for tests and smoke runs
+    labels: Count | None = None  # training images that keep their label, nested; None: all
+    made_up: bool = False  # use a few synthetic images, for tests and smoke runs
 
     def __post_init__(self) -> None:
         check_labels(self.labels, self.train, "images")
 
     @property
     def origin(self) -> Prepared:
-        """The task that the pictures are from."""
+        """The task that the images are taken from."""
         return cast(Prepared, find("tasks", self.source)(made_up=self.made_up))
 
     @property
     def form(self) -> SequenceSpec:
-        """Patches, row by row."""
+        """One token per patch, row by row."""
         form = self.origin.form
         side = _width(form.length) // 2
         return SequenceSpec(Tokens(SHADES**4), side**2, cast(Classes, form.target))
 
     def load(self, split: Split) -> SequenceDataset:
-        """The images of a split as symbols of patches.
+        """Return the images of a split as sequences of patch tokens.
 
         Raises:
-            DataError: if the source's files are not here; the message says what to place where.
+            DataError: if the files of the source are missing; the message says what to place where.
         """
         images, labels = _images(self.origin, split)
         wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
@@ -76,15 +76,15 @@ class ImagePatches(Task):
         return budget(examples, self.labels) if split == "train" else examples
 
     def version(self) -> str:
-        """That of the source."""
+        """Return the version of the source."""
         return self.origin.version()
 
     def tiny(self) -> "ImagePatches":
-        """The made-up handful."""
+        """Return the task with a few synthetic images."""
         return ImagePatches(self.source, made_up=True)
 
     def pixels(self, sequence: np.ndarray) -> np.ndarray:
-        """(side^2, 1) brightness of the image that a sequence of patches stands for."""
+        """Return the (side^2, 1) brightness in [0, 1] of the image that patch tokens encode."""
         side = round(len(sequence) ** 0.5)
         four = sequence[:, None] // SHADES ** np.arange(4) % SHADES / (SHADES - 1)
         return four.reshape(side, side, 2, 2).swapaxes(1, 2).reshape(-1, 1)
@@ -99,7 +99,7 @@ def _width(length: int) -> int:
 
 @functools.lru_cache(maxsize=6)
 def _images(task: Prepared, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """(n, side, side) halved pictures, and their labels."""
+    """Return the (n, side, side) downsampled images and their (n,) labels."""
     examples = task.load(split)
     side, width = round(task.form.length**0.5), _width(task.form.length)
     rows, times = examples.stacked().numpy(), side // width
@@ -113,7 +113,7 @@ def _quartiles(task: Prepared) -> np.ndarray:
 
 
 def _patches(shades: np.ndarray) -> np.ndarray:
-    """(n, side, side) shades to (n, side^2 / 4) symbols."""
+    """Return (n, side^2 / 4) patch tokens from (n, side, side) shades."""
     n, side, _ = shades.shape
     four = shades.reshape(n, side // 2, 2, side // 2, 2).swapaxes(2, 3).reshape(n, -1, 4)
     return (four * SHADES ** np.arange(4)).sum(-1).astype(np.uint8)

@@ -1,8 +1,8 @@
-"""Are these two reviews about the same movie: pairs of IMDb reviews, a stand-in for paper retrieval.
+"""Are these two reviews about the same movie: pairs of IMDb reviews, a substitute for paper retrieval.
 
-Two different reviews of one movie, or the same second reviews dealt out anew among pairs of the same two
-sentiments: neither one review alone nor the two sentiments tell which. No movie feeds two splits. This is not
-Long Range Arena's Retrieval; its numbers stand beside no number of that task.
+Positive pairs are two different reviews of one movie. Negative pairs reuse the same second reviews, permuted
+among pairs of the same two sentiments, so neither one review alone nor the two sentiments predict the label.
+No movie is in two splits. This is not Long Range Arena's Retrieval, and scores are not comparable with it.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from .common import text_imdb, tokenizer
 from .common.stored import Prepared
 
 SHARE = 0.10
-"""Part of the training reviews whose movies are held out for validation."""
+"""Share of the training reviews whose movies are held out for validation."""
 LEAST = 15
-"""Times a character must occur in the training reviews to be known."""
+"""Occurrences in the training reviews that a character needs to enter the vocabulary."""
 MADE_UP = 80
-"""Pairs of made-up reviews, at most."""
+"""Maximum number of pairs of synthetic reviews per split."""
 
 
 @spec
@@ -44,15 +44,15 @@ class ImdbPairs(Prepared):
     downloads = (text_imdb.RELEASE,)
     places = text_imdb.PLACES
 
-    source: Literal["drawn", "files"] = "drawn"  # pairs drawn here, or a list of pairs of your own
-    length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a review that are read
-    train: Count = 60_000  # training pairs that are drawn, at most
+    source: Literal["drawn", "files"] = "drawn"  # files: read your own lists of pairs
+    length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a review; longer ones are truncated
+    train: Count = 60_000  # training pairs, at most
     val: Count = 6_000  # validation pairs
     test: Count = 12_000  # test pairs
-    seed: Seed = 0  # other pairs, and other movies for validation
+    seed: Seed = 0  # seed of the pairs and of the choice of validation movies
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """Every review once, and the pairs of all splits."""
+        """Write every review once, and the pairs of all splits."""
         parts = {part: text_imdb.reviews(self, part) for part in ("train", "test")}
         if not all(reviews.by_movie for reviews in parts.values()):
             raise DataError("these files of IMDb reviews do not name the movies; use aclImdb of the release")
@@ -67,7 +67,7 @@ class ImdbPairs(Prepared):
         return SequenceSpec(Tokens(alphabet.vocab), longest, Classes(("different", "same")), views=2)
 
     def _pairs(self, split: Split, parts: Mapping[str, text_imdb.Reviews]) -> tuple[np.ndarray, np.ndarray]:
-        """(2, n) rows of reviews and (n,) labels."""
+        """Return the (2, n) rows of reviews and the (n,) labels of a split."""
         train, test = parts["train"], parts["test"]
         reviews = test if split == "test" else train
         if self.source == "files" and not self.made_up:
@@ -99,7 +99,7 @@ def _listed(split: Split, reviews: int) -> tuple[np.ndarray, np.ndarray]:
 def _drawn(
     reviews: text_imdb.Reviews, rows: np.ndarray, wanted: int, random: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(2, n) pairs in random order, those of one movie all different, and (n,) labels, half of them ones."""
+    """Return (2, n) pairs in random order and (n,) labels, half of them 1; positive pairs are distinct."""
     same = rows[_of_one_movie(reviews.groups[rows], wanted // 2, random)]
     if not same.size:
         raise DataError("no movie has two reviews, so there is nothing to pair")
@@ -110,12 +110,13 @@ def _drawn(
 
 
 def _of_one_movie(movies: np.ndarray, wanted: int, random: np.random.RandomState) -> np.ndarray:
-    """(2, n) different pairs of places in ``movies`` that hold the same movie."""
+    """Return (2, n) distinct pairs of indices into ``movies`` with the same movie."""
     order = np.argsort(movies, kind="stable")
     _, first, group, count = np.unique(
         movies[order], return_index=True, return_inverse=True, return_counts=True
     )
     one = random.permutation(np.repeat(np.flatnonzero(count[group] > 1), 10))[: 2 * wanted]
+    # The partner is a random other review of the movie: 1..size-1 places further on, cyclically.
     size, begin = count[group[one]], first[group[one]]
     other = begin + (one - begin + 1 + random.randint(2**31, size=len(one)) % (size - 1)) % size
     lower, upper = np.minimum(one, other), np.maximum(one, other)
@@ -125,10 +126,10 @@ def _of_one_movie(movies: np.ndarray, wanted: int, random: np.random.RandomState
 
 
 def _dealt_anew(same: np.ndarray, reviews: text_imdb.Reviews, random: np.random.RandomState) -> np.ndarray:
-    """(2, n) the same first and the same second reviews, paired across movies.
+    """Return (2, n) negative pairs: the first and second reviews of ``same``, re-paired across movies.
 
-    Among pairs of the same two sentiments, in an order by movie, every second review moves on by the size of
-    the largest movie: so no movie meets itself, as long as none has more than half of the pairs.
+    Among pairs of the same two sentiments, sorted by movie, the second reviews are rotated by the size of the
+    largest movie. So no movie is paired with itself, as long as none has more than half of the pairs.
     """
     out = same.copy()
     tone = 2 * reviews.labels[same[0]] + reviews.labels[same[1]]

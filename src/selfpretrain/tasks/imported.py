@@ -24,14 +24,14 @@ from .base import Card, Task
 from .common import waves
 
 HELD = 4
-"""Of so many training examples of a part, one is taken from val, and one from test."""
+"""With ``rows``, val and test each keep one example per this many training examples."""
 
 
 @spec
 class Imported(Task):
     """Your own labelled sequences, by the name they were imported under.
 
-    Without a name, a small made-up example: noisy waves of two shapes, two channels, unequal lengths.
+    Without a name, a small synthetic example: noisy waves of two shapes, two channels, unequal lengths.
     """
 
     card = Card(
@@ -39,20 +39,20 @@ class Imported(Task):
     )
 
     name: str = ""
-    labels: Count | None = None  # how many training examples keep their label, nested; None: all
-    rows: Count | None = None  # how many training examples are used, a stratified part; None: all
-    longest: Count | None = None  # sequences are cut to so many positions; None: they are not
+    labels: Count | None = None  # training examples that keep their label, nested; None: all
+    rows: Count | None = None  # training examples to use, a stratified subset; None: all
+    longest: Count | None = None  # truncate sequences to this many positions; None: no truncation
 
     @property
     def form(self) -> SequenceSpec:
-        """As measured on the training split; real targets on the labels that are kept."""
+        """Spec measured on the training split; real targets are scaled by the labels that are kept."""
         form = self.data().form
         if self.labels and isinstance(form.target, Reals):
             form = replace(form, target=_kept_scale(self, self.data().digest))
         return replace(form, length=min(form.length, self.longest or form.length))
 
     def load(self, split: Split) -> SequenceDataset:
-        """The examples of one split, in the order of their file.
+        """Return the examples of one split, in the order of their file.
 
         Raises:
             DataError: if there are no such data.
@@ -68,28 +68,28 @@ class Imported(Task):
         return budget(examples, self.labels)
 
     def divided(self, split: Split) -> SequenceDataset:
-        """All examples of a split."""
+        """Return all examples of a split, ignoring ``labels``, ``rows`` and ``longest``."""
         return self.data().examples(split)
 
     def folded(self, folds: int) -> "Fold":
-        """The same data in folds by group."""
+        """Return the same data in folds by group."""
         if self.data().whole.groups is None:
             raise SpecError(f"{self.name} has no groups; import it again with --group COLUMN")
         return Fold(self.name, self.labels, self.rows, self.longest, folds)
 
     def tiny(self) -> "Imported":
-        """A stratified part, and of long sequences the beginning; or the made-up example."""
+        """Return a stratified subset with truncated sequences, or the synthetic example."""
         return replace(self, rows=200, longest=512) if self.name else self
 
     def version(self) -> str:
-        """Return the hash of the imported set, with the scale of real targets where labels are left out."""
+        """Return the hash of the imported set; with a label budget, also the scale of real targets."""
         digest, target = self.data().digest, self.form.target
         if self.labels and isinstance(target, Reals):
             return f"{digest} {target.centre} {target.spread}"
         return digest
 
     def data(self) -> StoredDataset:
-        """The imported set.
+        """Return the imported set.
 
         Raises:
             DataError: if there is none of that name.
@@ -97,7 +97,7 @@ class Imported(Task):
         return _open(*self._file()) if self.name else _made_up()
 
     def _file(self) -> tuple[Path, int]:
-        """Where the imported set is, and when it was made."""
+        """Return the folder of the imported set and its modification time in ns."""
         places = known()
         if self.name not in places:
             others = nearest(self.name, places) if places else ""
@@ -108,21 +108,20 @@ class Imported(Task):
 
 @spec
 class Fold(Imported):
-    """Imported data of which one of several folds, each of whole groups, is the test split.
+    """Imported data with one of several folds, each of whole groups, as the test split.
 
-    Where they were divided before does not count: all that is measured is measured on the fold's own
-    training rows.
+    The original split is ignored: all statistics are measured on the training rows of this fold.
     """
 
     folds: Annotated[int, Field(ge=3)] = 5
     fold: Annotated[int, Field(ge=0)] = 0
 
     def data(self) -> StoredDataset:
-        """Return the imported set as this fold divides it; its digest is that of the fold."""
+        """Return the imported set split by this fold; its digest is that of the fold."""
         return _folded(*self._file(), self.folds, self.fold)
 
     def parts(self) -> tuple["Fold", ...]:
-        """All folds."""
+        """Return all folds."""
         return tuple(replace(self, fold=fold) for fold in range(self.folds))
 
 
@@ -134,7 +133,7 @@ def _folded(place: Path, stamp: int, folds: int, fold: int) -> StoredDataset:
 
 @functools.lru_cache(maxsize=4)
 def _divisible(place: Path, stamp: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return of every example its stratum, its group, and a number that equal sequences share."""
+    """Return (n,) strata, (n,) groups, and (n,) ids that are equal for equal sequences."""
     whole = _open(place, stamp).whole
     equal = np.unique(whole.digests(), return_inverse=True)[1]
     strata = np.where(whole.labelled.numpy(), strata_of(whole.targets.numpy()), -1)
@@ -144,7 +143,7 @@ def _divisible(place: Path, stamp: int) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 @functools.lru_cache(maxsize=16)
 def _kept_scale(task: Imported, digest: str) -> Reals:
-    """Return the scale of the real targets that a budget of labels leaves."""
+    """Return the scale of the real targets within the label budget."""
     target = task.data().form.target
     assert isinstance(target, Reals)
     return scaled(target, task.load("train").targets.numpy())
@@ -168,7 +167,7 @@ def _made_up() -> StoredDataset:
 
 
 def _some(examples: SequenceDataset, count: int) -> SequenceDataset:
-    """A stratified part of the labelled examples, in their order."""
+    """Return a stratified subset of the labelled examples, in their original order."""
     rows = examples.labelled.nonzero()[:, 0].numpy()
     targets = examples.targets[torch.from_numpy(rows)].numpy()
     strata = strata_of(targets)

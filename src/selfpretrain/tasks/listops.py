@@ -2,9 +2,9 @@
 
 An expression is a random tree: below the deepest level a node is an operator with probability 1/4, else a
 digit; an operator is MIN, MAX, MED (median, rounded down) or SM (sum modulo 10) of 2..max_args arguments.
-Trees of unwanted length are thrown away, all are distinct. The rules are those of Tay et al. (2021), Long
-Range Arena, google-research/long-range-arena lra_benchmarks/data/listops.py; the expressions are others
-than in the files released there, which ``source="lra"`` reads.
+Trees whose length is out of range are discarded, and all are distinct. The rules are those of Tay et al.
+(2021), Long Range Arena, google-research/long-range-arena lra_benchmarks/data/listops.py; the expressions
+differ from those in the released files, which ``source="lra"`` reads.
 """
 
 import functools
@@ -30,11 +30,11 @@ from .common.raw import need
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
 ATTEMPTS = 100_000_000
-"""Expressions drawn at most, kept or not: some minutes."""
+"""Upper limit of expressions drawn, discarded ones included: some minutes."""
 AT_ONCE = 10_000_000
-"""Symbols that are generated in no time."""
+"""Below this many training symbols, the expressions are generated even for a dry run."""
 BLOCK = 32_000_000
-"""Symbols for which memory is set aside at a time."""
+"""Symbols in one block of the output buffer."""
 
 
 @spec
@@ -53,15 +53,15 @@ class ListOps(Task):
     places = lra.places("listops-1000/basic_train.tsv")
 
     min_length: Annotated[int, Field(ge=1)] = 500  # expressions are longer than this many symbols
-    max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # and shorter than this many
+    max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # expressions are shorter than this
     max_depth: Annotated[int, Field(ge=2, le=100)] = 10  # levels of a tree, root and digits included
     max_args: Annotated[int, Field(ge=2, le=100)] = 10  # arguments of an operator
-    train: Count = 96_000  # training expressions; fewer are a part of more
+    train: Count = 96_000  # training expressions; a smaller number gives a subset
     val: Count = 2_000  # validation expressions
     test: Count = 2_000  # test expressions
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # of the generator: other seeds, other expressions
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # seed of the generator
     source: Literal["generated", "lra"] = (
-        "generated"  # lra: the files of Long Range Arena's release, as they are
+        "generated"  # lra: the released files of Long Range Arena, unchanged
     )
 
     def __post_init__(self) -> None:
@@ -79,11 +79,11 @@ class ListOps(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """15 symbols: ten digits, four operators with their opening bracket, and the closing bracket."""
+        """15 tokens: ten digits, four operators with their opening bracket, and the closing bracket."""
         return SequenceSpec(Tokens(vocab=len(SYMBOLS)), self.max_length - 1, Classes(tuple("0123456789")))
 
     def load(self, split: Split) -> SequenceDataset:
-        """The expressions of one split.
+        """Return the expressions of one split.
 
         Raises:
             SpecError: if too few distinct expressions have a length in range, or they take too long to find.
@@ -99,11 +99,11 @@ class ListOps(Task):
         return whole.take(torch.arange(first, first + number))
 
     def tiny(self) -> "ListOps":
-        """100 short expressions, 40 for each of the other splits."""
+        """Return the task with 100 short training expressions, and 40 in each of val and test."""
         return ListOps(10, 40, max_depth=4, max_args=5, train=100, val=40, test=40, seed=self.seed)
 
     def version(self) -> str:
-        """Hashes of the release's files; what is generated depends on the fields alone."""
+        """Return the hashes of the released files; generated data depend on the fields alone."""
         from .common import listops_release
 
         if self.source == "generated" or (not self._at_hand and outline(self)):
@@ -111,16 +111,16 @@ class ListOps(Task):
         return " ".join(listops_release.digest(self._file(split)) for split in SPLITS)
 
     def symbols(self) -> tuple[str, ...]:
-        """As in the expressions, each with a space after it."""
+        """Return the symbols as in the expressions, each followed by a space."""
         return tuple(f"{symbol} " for symbol in SYMBOLS)
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
-        """The root operator: small numbers come from MIN, large ones from MAX."""
+        """Return the root operator as a cue: MIN gives small values, MAX large ones."""
         return {"root operator": _root}
 
     @property
     def _at_hand(self) -> bool:
-        """Whether the expressions are there, or can be in no time."""
+        """Whether the expressions exist, or are few enough to be generated at once (``AT_ONCE``)."""
         if self.source == "lra":
             return all(paths.find(*lra.places(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
         return self.train * self.max_length < AT_ONCE
@@ -143,7 +143,7 @@ def _root(examples: SequenceDataset) -> Tensor:
 
 
 def _longest(depth: int, args: int, stop: int) -> int:
-    """Length of the largest tree, or of one that has at least ``stop`` symbols."""
+    """Return the length of the longest possible tree, or of a tree with at least ``stop`` symbols."""
     length = 1
     for _ in range(depth - 1):
         length = 2 + args * length
@@ -154,7 +154,7 @@ def _longest(depth: int, args: int, stop: int) -> int:
 
 @functools.lru_cache(maxsize=2)
 def _whole(task: ListOps) -> SequenceDataset:
-    """Test, val and train in this order, so that the first two do not depend on the size of the last."""
+    """Generate test, val and train in this order, so that the size of train does not change test and val."""
     from .generators import _seen
     from .generators import listops as trees
 
@@ -182,7 +182,7 @@ def _whole(task: ListOps) -> SequenceDataset:
 
 
 def _limit(task: ListOps, wanted: int) -> int:
-    """Attempts after which the search is hopeless: twenty times what it takes if no expression repeats."""
+    """Return the number of attempts to give up after: 20 times the expected number without duplicates."""
     share = kept_share(task)
     if wanted > share * ATTEMPTS:
         raise SpecError(
@@ -194,7 +194,7 @@ def _limit(task: ListOps, wanted: int) -> int:
 
 
 def kept_share(task: ListOps) -> float:
-    """Probability that a random tree whose root is an operator has a length in range, in [0, 1].
+    """Return the probability that a random tree whose root is an operator has a length in range, in [0, 1].
 
     With f[d] the distribution of lengths below depth d, a power series in z cut at max_length,
     f[1] = z and f[d+1] = 3/4 z + 1/4 z^2 mean of f[d]^k over k = 2..max_args.
@@ -208,6 +208,7 @@ def kept_share(task: ListOps) -> float:
 
 
 def _operator(nodes: np.ndarray, max_args: int) -> np.ndarray:
+    # Products of power series by FFT, truncated to max_length; the padding prevents wrap-around.
     size = 2 * len(nodes)
     factor, power, total = np.fft.rfft(nodes, size), nodes, np.zeros_like(nodes)
     for _ in range(max_args - 1):

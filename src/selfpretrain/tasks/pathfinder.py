@@ -1,4 +1,4 @@
-"""Do both markers lie on the same contour: Pathfinder, 32x32 or 64x64 pixels, read row by row."""
+"""Are both markers on the same contour: Pathfinder, 32x32 or 64x64 pixels, read row by row."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from .common import lra, pathfinder
 
 @spec
 class Pathfinder(pathfinder.PathfinderTask):
-    """Do both markers lie on the same dashed contour? Images of 32 by 32 (or 64 by 64) pixels."""
+    """Are both markers on the same dashed contour? Images of 32 by 32 (or 64 by 64) pixels."""
 
     card = pathfinder.card(
         baselines="commonest class 50 %, distance between the markers 54 %",
@@ -17,11 +17,11 @@ class Pathfinder(pathfinder.PathfinderTask):
     )
     places = lra.places(f"pathfinder32/{pathfinder.FOLDERS['hard']}")
 
-    resolution: Literal[32, 64] = 32  # pixels a side
+    resolution: Literal[32, 64] = 32  # pixels per side
 
     @property
     def side(self) -> int:
-        """As asked for."""
+        """Pixels per side: ``resolution``."""
         return self.resolution
 
 

@@ -1,8 +1,8 @@
 """Are both marked ends those of one curve: two winding curves among short ones, on a small grid of cells.
 
 The question of Pathfinder (Linsley et al. 2018) on 16 to 4,096 positions, 16 by default. No image occurs
-twice, and for every image of one class there is one of the other whose marked ends are as many rows and
-columns apart, so that their distance tells nothing.
+twice, and every image of one class is matched with one of the other class whose marked ends are equally many
+rows and columns apart, so the distance of the ends does not predict the label.
 """
 
 import functools
@@ -24,9 +24,9 @@ from .base import Card, Task
 from .generators._curves import CurveRules
 
 CELLS = ".#O"
-"""How a cell is written: empty, of a curve, a marked end."""
+"""Characters of a cell: empty, part of a curve, marked end."""
 BLOCK, FEWEST = 20_000, 200
-"""Layouts drawn between two looks at how many images they gave, and the fewest images worth going on for."""
+"""Layouts drawn per block, and the fewest images per block below which generation gives up."""
 
 
 @spec
@@ -53,18 +53,18 @@ class Paths(Task):
         "s4d.scratch.budget.steps=2500",
     )
 
-    size: Annotated[int, Field(ge=8, le=64)] = 8  # cells a side
-    patch: Literal[1, 2] = 2  # cells a side of a position: one cell of 3 kinds, or 2 by 2 of them
-    shortest: Annotated[int, Field(ge=2)] | None = None  # cells of a curve; None: as many as size
-    longest: Annotated[int, Field(ge=2)] | None = None  # cells of a curve; None: five quarters of size
-    distractors: Annotated[int, Field(ge=0)] | None = None  # short curves; None: a sixth of size
-    short: Count | None = None  # cells of a short curve; None: a quarter of size
+    size: Annotated[int, Field(ge=8, le=64)] = 8  # cells per side
+    patch: Literal[1, 2] = 2  # cells per side of a token: one cell of 3 kinds, or 2 by 2 of them
+    shortest: Annotated[int, Field(ge=2)] | None = None  # minimum cells of a curve; None: size
+    longest: Annotated[int, Field(ge=2)] | None = None  # maximum cells of a curve; None: size * 5 / 4
+    distractors: Annotated[int, Field(ge=0)] | None = None  # short curves; None: size / 6
+    short: Count | None = None  # cells of a short curve; None: size / 4
     gap: Annotated[int, Field(ge=1, le=8)] = 1  # free cells between curves, diagonals counted
-    train: Count = 60_000  # training images; fewer are a part of more
+    train: Count = 60_000  # training images; a smaller number gives a subset
     val: Count = 2_000  # validation images
     test: Count = 4_000  # test images
-    labels: Count | None = None  # how many training images keep their label, nested; None: all
-    seed: Seed = 0  # other seeds, other images
+    labels: Count | None = None  # training images that keep their label, nested; None: all
+    seed: Seed = 0  # seed of the generator
 
     def __post_init__(self) -> None:
         if self.size % self.patch:
@@ -80,7 +80,7 @@ class Paths(Task):
 
     @property
     def rules(self) -> CurveRules:
-        """What the generator is told, with what follows from the size resolved."""
+        """Parameters of the generator; None is replaced by the default for the size."""
         usual = (self.size, 5 * self.size // 4, self.size // 6, self.size // 4)
         asked = (self.shortest, self.longest, self.distractors, self.short)
         told = (given if mine is None else mine for mine, given in zip(asked, usual, strict=True))
@@ -89,17 +89,17 @@ class Paths(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """Cells or patches, row by row."""
+        """One token per cell or patch, row by row."""
         symbols = len(CELLS) ** self.patch**2
         return SequenceSpec(
             Tokens(symbols), (self.size // self.patch) ** 2, Classes(("two curves", "one curve"))
         )
 
     def load(self, split: Split) -> SequenceDataset:
-        """The images of one split.
+        """Return the images of one split.
 
         Raises:
-            SpecError: if there is hardly any room for such curves, or there are too few different images.
+            SpecError: if such curves hardly fit into the grid, or there are too few distinct images.
         """
         cells, labels = _whole(_unlabelled(self))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
@@ -108,29 +108,29 @@ class Paths(Task):
         return budget(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Paths":
-        """160 images of 8 by 8 cells, 40 for each of the other splits."""
+        """Return the task with 160 training images of 8 by 8 cells, and 40 in each of val and test."""
         return Paths(size=8, train=160, val=40, test=40, seed=self.seed)
 
     def symbols(self) -> tuple[str, ...]:
-        """A cell, or the upper and the lower row of a patch."""
+        """Return each token as its cell, or as the upper and lower row of its patch."""
         if self.patch == 1:
             return tuple(CELLS)
         cells = np.arange(len(CELLS) ** 4)[:, None] // len(CELLS) ** np.arange(4) % len(CELLS)
         return tuple(f"{a}{b}/{c}{d} " for a, b, c, d in np.array(list(CELLS))[cells])
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
-        """How many rows and columns the marked ends are apart, and the place of the first of them."""
+        """Return two cues: rows and columns between the marked ends, and the position of the first end."""
         return {
             "distance of the ends": lambda examples: _apart(self._ends(examples), self.size),
             "place of an end": lambda examples: self._ends(examples)[:, 0],
         }
 
     def pixels(self, sequence: np.ndarray) -> np.ndarray:
-        """A pixel per cell: curves are grey, their marked ends white."""
+        """Return one pixel per cell: curves are grey, marked ends white."""
         return cells_of(sequence[None], self.size, self.patch).reshape(-1, 1) / 2
 
     def statistics(self, examples: SequenceDataset) -> np.ndarray:
-        """Where the ends are, how far apart, and how much is drawn around them and in each row and column."""
+        """Return positions and distance of the ends, and drawn cells near them and per row and column."""
         size, image, ends = self.size, self._cells(examples) > 0, self._ends(examples).numpy()
         places = np.stack([ends // size, ends % size], axis=-1)  # (n, ends, 2)
         picture = image.reshape(-1, size, size)
@@ -139,24 +139,24 @@ class Paths(Task):
         return np.concatenate([places.reshape(-1, 4), apart, *near, picture.sum(1), picture.sum(2)], axis=1)
 
     def _cells(self, examples: SequenceDataset) -> np.ndarray:
-        """(n, size^2) what every cell holds."""
+        """Return the (n, size^2) cells: 0 empty, 1 curve, 2 marked end."""
         whole = examples.flat.numpy().reshape(-1, self.form.length)
         return cells_of(whole[(examples.starts[0] // self.form.length).numpy()], self.size, self.patch)
 
     def _ends(self, examples: SequenceDataset) -> Tensor:
-        """(n, 2) the numbers of the marked cells, row by row."""
+        """Return the (n, 2) indices of the marked cells, counted row by row."""
         return torch.from_numpy(np.nonzero(self._cells(examples) == 2)[1].reshape(-1, 2))
 
 
 def patches(cells: np.ndarray, size: int, patch: int) -> np.ndarray:
-    """(n, positions) from (n, size^2) cells: each position a number with the digits of its cells, base 3."""
+    """Return (n, positions) tokens from (n, size^2) cells: the cells of a patch are the digits in base 3."""
     side = size // patch
     parts = cells.reshape(-1, side, patch, side, patch).swapaxes(2, 3).reshape(-1, side**2, patch**2)
     return (parts * len(CELLS) ** np.arange(patch**2)).sum(-1, dtype=np.uint8)
 
 
 def cells_of(positions: np.ndarray, size: int, patch: int) -> np.ndarray:
-    """(n, size^2) cells from (n, positions)."""
+    """Return (n, size^2) cells from (n, positions) tokens; the inverse of ``patches``."""
     side = size // patch
     parts = positions[:, :, None] // len(CELLS) ** np.arange(patch**2) % len(CELLS)
     return parts.reshape(-1, side, side, patch, patch).swapaxes(2, 3).reshape(-1, size**2)
@@ -168,7 +168,7 @@ def _apart(ends: Tensor, size: int) -> Tensor:
 
 
 def _around(picture: np.ndarray, places: np.ndarray, reach: int) -> np.ndarray:
-    """(n, ends) how much is drawn in a square of 2 reach + 1 cells a side around every place."""
+    """Return (n, ends) counts of drawn cells in the square of 2 reach + 1 cells per side around every end."""
     sums = np.pad(picture, ((0, 0), (reach + 1, reach), (reach + 1, reach))).cumsum(1).cumsum(2)
     (top, left), row = np.moveaxis(places, -1, 0), np.arange(len(picture))[:, None]
     low, right = top + 2 * reach + 1, left + 2 * reach + 1
@@ -176,13 +176,13 @@ def _around(picture: np.ndarray, places: np.ndarray, reach: int) -> np.ndarray:
 
 
 def _unlabelled(task: Paths) -> Paths:
-    """The task whose images these are, whatever is made of them."""
+    """Return the task that determines the images: labels and patches do not change what is generated."""
     return replace(task, labels=None, patch=1)
 
 
 @functools.lru_cache(maxsize=2)
 def _whole(task: Paths) -> tuple[np.ndarray, np.ndarray]:
-    """Test, val and train in this order, so that the first two do not depend on the size of the last."""
+    """Generate test, val and train in this order, so that the size of train does not change test and val."""
     from .generators.paths import PathImages
 
     rules, wanted = task.rules, task.test + task.val + task.train

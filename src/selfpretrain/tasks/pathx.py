@@ -1,4 +1,4 @@
-"""Do both markers lie on the same contour: PathX, 128x128 pixels, 16,384 positions read row by row."""
+"""Are both markers on the same contour: PathX, 128x128 pixels, 16,384 positions read row by row."""
 
 from ..config import spec
 from .common import lra, pathfinder
@@ -6,7 +6,7 @@ from .common import lra, pathfinder
 
 @spec
 class PathX(pathfinder.PathfinderTask):
-    """Do both markers lie on the same dashed contour? Images of 128 by 128 pixels."""
+    """Are both markers on the same dashed contour? Images of 128 by 128 pixels."""
 
     card = pathfinder.card(
         baselines="commonest class 50 %, distance between the markers 54 %",
@@ -17,7 +17,7 @@ class PathX(pathfinder.PathfinderTask):
 
     @property
     def side(self) -> int:
-        """128 pixels."""
+        """Pixels per side: 128."""
         return 128
 
 

@@ -1,4 +1,4 @@
-"""Do both markers lie on the same contour: PathX-256, 256x256 pixels, 65,536 positions read row by row."""
+"""Are both markers on the same contour: PathX-256, 256x256 pixels, 65,536 positions read row by row."""
 
 from ..config import spec
 from .common import lra, pathfinder
@@ -6,7 +6,7 @@ from .common import lra, pathfinder
 
 @spec
 class PathX256(pathfinder.PathfinderTask):
-    """Do both markers lie on the same dashed contour? Images of 256 by 256 pixels."""
+    """Are both markers on the same dashed contour? Images of 256 by 256 pixels."""
 
     card = pathfinder.card(
         baselines="commonest class 50 %, distance between the markers 61 %: read accuracies against that",
@@ -16,7 +16,7 @@ class PathX256(pathfinder.PathfinderTask):
 
     @property
     def side(self) -> int:
-        """256 pixels."""
+        """Pixels per side: 256."""
         return 256
 
 

@@ -1,7 +1,7 @@
 """Is one paper related to the other: pairs of ACL Anthology texts, Long Range Arena's Retrieval.
 
 The two texts of a pair are its two views, read character by character. A text that occurs in many pairs is
-kept once.
+stored once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,15 +46,15 @@ class Retrieval(Prepared):
     downloads = (lra.RELEASE,)
     places = lra.places(FILES["train"])
 
-    length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a text that are read, from its start
+    length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a text; longer ones are truncated
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """The pairs in the order of the files; characters are known if a training text has them."""
+        """Write the pairs in the order of the files; the vocabulary is built from the training texts."""
         texts: dict[str, int] = {}
         pairs = {split: self._pairs(split, texts) for split in SPLITS}
         known = list(texts)[
             : int(pairs["train"][1].max()) + 1
-        ]  # texts are numbered as they come, train first
+        ]  # texts are numbered in order of appearance, train first
         alphabet = tokenizer.alphabet(known, "characters", self.length)
         starts, lengths = alphabet.append(out, list(texts))
         for number, split in enumerate(SPLITS):
@@ -65,7 +65,7 @@ class Retrieval(Prepared):
         )
 
     def _pairs(self, split: Split, texts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-        """(n,) labels and (2, n) numbers of texts, which are added to ``texts`` where they are new."""
+        """Return (n,) labels and (2, n) indices of texts; new texts are added to ``texts``."""
         file = None if self.made_up else need(self, *lra.places(FILES[split]))
         labels, which = [], []
         for label, first, second in _read(_lines(file) if file else made_up(split), file, self.length):
@@ -77,7 +77,7 @@ class Retrieval(Prepared):
 
 
 def made_up(split: Split) -> list[bytes]:
-    """A few dozen lines as in the release: papers of one topic are related."""
+    """Return a few dozen synthetic lines in the format of the release: papers of one topic are related."""
     random, lines = np.random.RandomState(SPLITS.index(split)), []
     for i in range({"train": 120}.get(split, 40)):
         one = random.randint(len(TOPICS))
@@ -98,7 +98,7 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 
 def _read(lines: Iterable[bytes], file: Path | None, length: int) -> Iterator[tuple[int, str, str]]:
-    """Label and beginnings of both texts; fields are separated by tabs, quotation marks mean nothing."""
+    """Yield the label and the first ``length`` characters of both texts; tab-separated, without quoting."""
     for number, line in enumerate(lines, start=1):
         fields = line.rstrip(b"\r\n").split(b"\t")
         if len(fields) != FIELDS or fields[0] not in (b"0", b"0.0", b"1", b"1.0"):
@@ -106,7 +106,7 @@ def _read(lines: Iterable[bytes], file: Path | None, length: int) -> Iterator[tu
                 f"line {number} of {file} is not a label 0.0 or 1.0, two names and two texts, separated by "
                 f"tabs; unpack the release again"
             )
-        # a character takes four bytes at most; one cut in half lies behind what is kept
+        # UTF-8 needs at most four bytes per character, so a split character is always beyond the kept ones
         one, other = (text[: 4 * length].decode("utf-8", "replace")[:length] for text in fields[3:])
         yield int(float(fields[0])), one, other
 

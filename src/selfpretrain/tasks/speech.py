@@ -1,7 +1,7 @@
-"""Which word is said: Speech Commands, recordings of up to a second at 16 kHz, raw or as MFCC.
+"""Which word is said: Speech Commands, recordings of up to one second at 16 kHz, raw or as MFCC.
 
-Recordings keep their true length, and what is missing to a second is masked; the usual code fills it with
-zeros. One mean and one spread serve the whole recording (every coefficient of MFCC has its own).
+Recordings keep their true length, and padding up to a second is masked; the usual code pads with zeros
+instead. Raw samples are standardised with one mean and standard deviation; each MFCC has its own.
 """
 
 import wave
@@ -30,7 +30,7 @@ ALL = (
     *("sheila", "tree", "up", "visual", "yes", "backward", "bird", "dog", "eight", "follow", "four", "happy"),
     *("learn", "nine", "off", "one", "seven", "six", "stop", "three", "two", "wow", "zero"),
 )
-"""The words in the order in which the usual code numbers them."""
+"""The words in the class order of the usual code."""
 
 
 @spec
@@ -58,12 +58,12 @@ class Speech(Prepared):
 
     words: Literal[35, 10] = 35
     features: recording_sets.Features = "raw"
-    rate: Literal[16_000, 8_000] = 16_000  # samples per second; 8,000: resampled, to half the length
-    split: Literal["official", "papers"] = "official"  # papers: 70/15/15 of all that last exactly a second
-    split_seed: Seed = 0  # another division with split=papers
+    rate: Literal[16_000, 8_000] = 16_000  # samples per second; 8,000: resampled to half the length
+    split: Literal["official", "papers"] = "official"  # papers: 70/15/15 of recordings of exactly 1 s
+    split_seed: Seed = 0  # seed of the random split with split=papers
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """Samples of 16 bits, or 20 coefficients for every 100 of them."""
+        """Write 16-bit samples, or 20 coefficients (MFCC) for every 100 samples."""
         names = ALL if self.words == 35 else TEN
         if self.made_up:
             clips = recording_sets.invent(self.words, self.rate)

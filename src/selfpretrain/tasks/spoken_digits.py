@@ -1,6 +1,6 @@
 """Which digit is said: the Free Spoken Digit Dataset, six speakers at 8 kHz, raw or as MFCC.
 
-Small and easy beside Speech Commands, in whose place it never stands under that name.
+Smaller and easier than Speech Commands; a result on it must not be reported under that name.
 """
 
 import re
@@ -25,13 +25,13 @@ from .common.stored import Prepared
 RATE = 8_000
 NAMES = tuple("0123456789")
 HELD = 5
-"""Takes 0-4 of every digit and speaker are the official test part; 5-9 are held out to select by."""
+"""Takes 0-4 of every digit and speaker are the official test part; 5-9 are the validation split."""
 ARCHIVE = "free-spoken-digit-dataset-1.0.10"
 
 
 @dataclass(frozen=True)
 class Take:
-    """One recording."""
+    """One recording: the digit, its speaker and the number of the take."""
 
     digit: int
     speaker: str
@@ -62,12 +62,12 @@ class SpokenDigits(Prepared):
     places = (f"{ARCHIVE}/recordings", "fsdd/recordings", "fsdd/fsdd.parquet")
 
     features: recording_sets.Features = "raw"
-    longest: Count = 8000  # samples; longer recordings (0.7 %) are cut there
-    split: Literal["takes", "speakers"] = "takes"  # speakers: four are trained on, one each in val and test
-    split_seed: Seed = 0  # another choice of speakers
+    longest: Count = 8000  # maximum length in samples; longer recordings (0.7 %) are truncated
+    split: Literal["takes", "speakers"] = "takes"  # speakers: four in train, one each in val and test
+    split_seed: Seed = 0  # seed of the choice of speakers
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """Samples of 16 bits, or 20 coefficients for every 100 of them."""
+        """Write 16-bit samples, or 20 coefficients (MFCC) for every 100 samples."""
         clips = recording_sets.invent(10, RATE) if self.made_up else self._clips()
         if self.split == "takes":
             clips = replace(clips, speakers=None)
@@ -103,7 +103,7 @@ def _parquet(file: Path) -> Iterator[Take]:
 
 
 def _folder(folder: Path) -> Iterator[Take]:
-    """Files named ``digit_speaker_take.wav``."""
+    """Yield the recordings of a folder of files named ``digit_speaker_take.wav``."""
     files = {file: re.fullmatch(r"(\d)_(\w+)_(\d+)", file.stem) for file in folder.glob("*.wav")}
     if not files or not all(files.values()):
         raise DataError(f"{folder} must hold files such as 7_jackson_32.wav, and no others; get it again")

@@ -1,9 +1,9 @@
 """Which package of Python's standard library is this text from: 64 bytes of source code, eight packages.
 
-The text is a snapshot that ships with this package (``_stdlib.npz``), so results do not depend on the Python
-that runs them. No source file feeds two splits, no window occurs twice, all classes are equally frequent, and
-every run of white space counts as one space. Simple methods are strong here: print the n-gram baseline
-beside a network.
+The text is a snapshot that ships with this package (``_stdlib.npz``), so results do not depend on the version
+of Python. No source file is in two splits, no window occurs twice, all classes are equally frequent, and
+every run of white space is one space. Simple methods are strong here: report the n-gram baseline next to a
+network.
 """
 
 import functools
@@ -39,21 +39,21 @@ class Stdlib(Task):
         "scratch.budget.steps=800",
     )
 
-    train: Annotated[int, Field(ge=8, le=6000)] = 2000  # training windows; fewer are a part of more
+    train: Annotated[int, Field(ge=8, le=6000)] = 2000  # training windows; a smaller number gives a subset
     val: Annotated[int, Field(ge=8, le=1000)] = 1000  # validation windows
     test: Annotated[int, Field(ge=8, le=2000)] = 2000  # test windows
-    labels: Count | None = None  # how many training windows keep their label, balanced and nested; None: all
+    labels: Count | None = None  # training windows that keep their label, balanced and nested; None: all
 
     def __post_init__(self) -> None:
         check_labels(self.labels, self.train, "windows")
 
     @property
     def form(self) -> SequenceSpec:
-        """64 ASCII codes."""
+        """64 ASCII codes and eight classes."""
         return SequenceSpec(Tokens(vocab=128), 64, Classes(_packages()))
 
     def load(self, split: Split) -> SequenceDataset:
-        """The windows of a split, classes in turn; the group of a window is the file it was cut from."""
+        """Return the windows of a split, with classes in turn; the group of a window is its source file."""
         arrays, wanted = _snapshot(), {"train": self.train, "val": self.val, "test": self.test}[split]
         rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:wanted]
         examples = SequenceDataset.even(arrays["text"][rows], arrays["label"][rows])
@@ -61,11 +61,11 @@ class Stdlib(Task):
         return budget(examples, self.labels) if split == "train" else examples
 
     def symbols(self) -> tuple[str, ...]:
-        """The letters of ASCII."""
+        """Return the 128 ASCII characters."""
         return tuple(map(chr, range(128)))
 
     def tiny(self) -> "Stdlib":
-        """160 training windows, 80 for each of the others."""
+        """Return the task with 160 training windows, and 80 in each of val and test."""
         return Stdlib(train=min(self.train, 160), val=min(self.val, 80), test=min(self.test, 80))
 
 

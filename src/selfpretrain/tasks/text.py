@@ -1,10 +1,9 @@
 """Is this film review positive: IMDb read character by character, Long Range Arena's Text.
 
-The beginning of a review, as it was written (case, ``<br />``), without a symbol for its end. Of the
-official training part, a tenth is held out for validation, by movie; the official test part is the test
-split. With ``selection="test"`` nothing is held out and the test part is the validation split too, as in
-the published code: scores are then those of the best epoch on test, and say how much that inflates them, no
-more.
+The first ``length`` characters of a review as written (case, ``<br />``), without an end-of-sequence token. A
+tenth of the official training part is held out for validation, by movie; the official test part is the test
+split. With ``selection="test"`` nothing is held out and the test part is also the validation split, as in the
+published code: scores are then those of the best epoch on test. Use them only to measure that inflation.
 """
 
 from typing import Annotated, Literal
@@ -20,9 +19,9 @@ from .common import text_imdb, tokenizer
 from .common.stored import Prepared
 
 SHARE = 0.10
-"""Part of the training reviews that is held out for validation."""
+"""Share of the training reviews held out for validation."""
 LEAST = 15
-"""Times a character must occur in the training split to be known."""
+"""Occurrences in the training split that a character needs to enter the vocabulary."""
 
 
 @spec
@@ -43,15 +42,15 @@ class Text(Prepared):
     downloads = (text_imdb.RELEASE,)
     places = text_imdb.PLACES
 
-    unit: tokenizer.Unit = "characters"  # what a position holds; bytes: of UTF-8, all 256 known
+    unit: tokenizer.Unit = "characters"  # kind of token: Unicode characters, or the 256 bytes of UTF-8
     length: Annotated[int, Field(ge=1, le=2**20)] = (
-        4096  # positions of a review that are read, from its start
+        4096  # maximum sequence length; longer reviews are truncated at the end
     )
-    split_seed: Seed = 0  # another choice of movies for validation
-    selection: Literal["held-out", "test"] = "held-out"  # test: as published, by the test reviews; inflated
+    split_seed: Seed = 0  # seed of the choice of validation movies
+    selection: Literal["held-out", "test"] = "held-out"  # test: select on test, as published; inflated
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """The reviews in their official order; groups are movies."""
+        """Write the reviews in their official order; groups are movies."""
         train = text_imdb.reviews(self, "train")
         test = text_imdb.reviews(self, "test")
         published = self.selection == "test"
@@ -59,6 +58,7 @@ class Text(Prepared):
         seen = [text for text, out_of_sight in zip(train.texts, held, strict=True) if not out_of_sight]
         alphabet = tokenizer.alphabet(seen, self.unit, self.length, LEAST)
         longest = 1
+        # With selection="test", the test reviews are written once and listed as val and as test.
         for part, splits in ((train, (held.astype(int),)), (test, (1, 2) if published else (2,))):
             starts, lengths = alphabet.append(out, part.texts)
             for split in splits:

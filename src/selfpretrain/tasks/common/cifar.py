@@ -1,4 +1,4 @@
-"""CIFAR-10 as it is published: six pickled batches, or Parquet files of encoded images."""
+"""Read CIFAR-10 as published: six pickled batches, or Parquet files of encoded images."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,16 +33,16 @@ PLACES = (BATCHES, "uoft-cs/cifar10", "cifar10")
 
 @spec
 class Cifar(Prepared):
-    """Which object is in the picture? What the tasks on these images share."""
+    """Which object is in the picture? Base class of the tasks on CIFAR-10."""
 
     downloads = DOWNLOADS
     places = PLACES
     grey: ClassVar[bool] = False
 
-    split_seed: Seed = 0  # another choice of the 5,000 validation images
+    split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """One grey channel, or three, of 256 levels."""
+        """Write the images as one grey or three colour channels of 256 levels."""
         if self.made_up:
             return images.write(out, images.invent(1 if self.grey else 3), NAMES, self.split_seed, val=20)
         found = blocks(self)
@@ -51,10 +51,10 @@ class Cifar(Prepared):
 
 
 def blocks(task: Task) -> Iterator[ImageBlock]:
-    """All images in their order, from the authors' folder or from the Parquet files of uoft-cs/cifar10.
+    """Yield all images in order, from the authors' folder or from the Parquet files of uoft-cs/cifar10.
 
     Raises:
-        DataError: if neither is to be found, or the files are damaged.
+        DataError: if neither exists, or the files are damaged.
     """
     folder = need(task, *PLACES)
     if folder.name != BATCHES:
@@ -65,13 +65,13 @@ def blocks(task: Task) -> Iterator[ImageBlock]:
 
 
 def parquet(folder: Path, column: str, size: int = 1000) -> Iterator[ImageBlock]:
-    """Images from ``train*.parquet`` and ``test*.parquet`` in a folder or below it, ``size`` at a time.
+    """Yield images from ``train*.parquet`` and ``test*.parquet`` in or below a folder, ``size`` at a time.
 
     Args:
-        column: the one with the encoded images: bytes, or records with a field ``bytes``.
+        column: column of the encoded images: bytes, or records with a field ``bytes``.
 
     Raises:
-        DataError: if there are no such files, or they hold something else.
+        DataError: if there are no such files, or they do not hold images and labels.
     """
     import pyarrow as pa
     from pyarrow import parquet as pq

@@ -1,8 +1,8 @@
-"""The papers' data as far as a plan needs them: what sequences look like, and how many there are.
+"""Stubs of the papers' datasets, for dry runs: spec and number of examples, without the data.
 
-Typed from the papers and the releases that they name. ``stubbed_data()`` puts them in place of data that are
-not prepared, so that the cost of an experiment is known before anything is downloaded, generated or written.
-Every sequence has the greatest length, so real texts cost less.
+The numbers are from the papers and their releases. ``stubbed_data()`` replaces data that are not prepared, so
+that the cost of an experiment can be estimated before anything is downloaded, generated or written. Every
+sequence has the maximum length, so real texts cost less.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from ..base import Task
 
 @dataclass(frozen=True)
 class DatasetStub:
-    """Form and number of examples of a task; no hash, and no symbols."""
+    """Sequence spec and number of examples of a task, without a hash and without symbols."""
 
     digest: ClassVar[str] = ""
     meta: ClassVar[Mapping[str, None]] = {"symbols": None}
@@ -33,7 +33,7 @@ class DatasetStub:
     test: int
 
     def examples(self, split: Split) -> SequenceDataset:
-        """A split whose examples are all one sequence of zeros."""
+        """Return a split whose examples all share one sequence of zeros."""
         number = {"train": self.train, "val": self.val, "test": self.test}[split]
         signal = self.form.signal
         shape = (self.form.length, signal.channels) if isinstance(signal, Values) else (self.form.length,)
@@ -74,7 +74,7 @@ _wanted: ContextVar[bool] = ContextVar("outlined", default=False)
 
 @contextmanager
 def stubbed_data() -> Iterator[None]:
-    """Let the papers' tasks be told from outlines where their data are not prepared."""
+    """Replace data that are not prepared by the stubs in ``PAPERS`` within this context."""
     before = _wanted.set(True)
     try:
         yield
@@ -83,10 +83,10 @@ def stubbed_data() -> Iterator[None]:
 
 
 def outline(task: Task) -> DatasetStub | None:
-    """What stands for a task whose data are not prepared, if they are not to be now.
+    """Return the stub of a task within ``stubbed_data()``, else None.
 
     Raises:
-        DataError: if they are not to be, and no paper tells what they look like.
+        DataError: if a stub is wanted and ``PAPERS`` has none for this task.
     """
     if not _wanted.get():
         return None

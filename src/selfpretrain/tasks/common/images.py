@@ -1,4 +1,4 @@
-"""Images as sequences of pixels, row by row: what the image tasks share."""
+"""Write images as sequences of pixels, row by row; shared by the image tasks."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,12 @@ from ...system.events import progress
 from .moments import Moments
 
 VAL = 5000
-"""Training images that are held out to select by."""
+"""Training images held out for validation."""
 
 
 @dataclass(frozen=True)
 class ImageBlock:
-    """Some images of the training or of the test part."""
+    """A block of images of the official training or test part."""
 
     pixels: np.ndarray  # (n, height, width, C) uint8
     labels: np.ndarray  # (n,)
@@ -32,10 +32,10 @@ def write(
     seed: int,
     val: int | None = None,
 ) -> SequenceSpec:
-    """Write images in their order as sequences of bytes, and hold out some of the training part.
+    """Write images in order as sequences of bytes, and hold out validation images from the training part.
 
     Args:
-        val: how many are held out, equally many of every class; None: ``VAL``.
+        val: number of validation images, equally many of every class; None: ``VAL``.
     """
     moments, labels, test, starts = Moments(), [], [], []
     for block in blocks:
@@ -55,7 +55,7 @@ def write(
 
 
 def grey(pixels: np.ndarray) -> np.ndarray:
-    """(..., 3) red, green, blue to (..., 1) luma, as Pillow's mode "L": round(0.299 R + 0.587 G + 0.114 B).
+    """Convert (..., 3) RGB to (..., 1) luma, as Pillow's mode "L": round(0.299 R + 0.587 G + 0.114 B).
 
     Source: ITU-R BT.601; weights in units of 1 / 65536.
     """
@@ -64,7 +64,7 @@ def grey(pixels: np.ndarray) -> np.ndarray:
 
 
 def decode(files: list[bytes]) -> np.ndarray:
-    """(n, height, width, 3) from the bytes of image files of one size."""
+    """Return (n, height, width, 3) pixels from the bytes of image files of one size."""
     from PIL import Image
 
     opened = (Image.open(io.BytesIO(file), formats=("JPEG", "PNG")) for file in files)
@@ -72,7 +72,7 @@ def decode(files: list[bytes]) -> np.ndarray:
 
 
 def invent(channels: int, classes: int = 10, side: int = 8) -> Iterator[ImageBlock]:
-    """A handful of made-up images: one pattern per class, and noise; 12 per class to train on, 4 to test."""
+    """Yield synthetic images, one pattern per class plus noise: per class, 12 for training and 4 for test."""
     random = np.random.RandomState(0)
     patterns = random.randint(0, 128, (classes, side, side, channels))
     for test, each in ((False, 12), (True, 4)):

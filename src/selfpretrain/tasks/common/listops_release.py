@@ -1,7 +1,6 @@
-"""ListOps in the files of Long Range Arena: expressions in binary parentheses, a tab, and the value.
+"""Read the ListOps files of Long Range Arena: expressions in binary parentheses, a tab, and the value.
 
-The parentheses say nothing that the operators do not say, and are left out, as is usual:
-``( ( ( [MAX 4 ) 3 ) ] )`` is ``[MAX 4 3 ]``.
+The parentheses are redundant and are dropped, as is usual: ``( ( ( [MAX 4 ) 3 ) ] )`` is ``[MAX 4 3 ]``.
 """
 
 import functools
@@ -19,7 +18,7 @@ NUMBERS = np.full(256, UNKNOWN, dtype=np.uint8)
 NUMBERS[ord("0") : ord("9") + 1] = np.arange(10)
 NUMBERS[ord("]")] = 14
 THIRD = np.full(256, UNKNOWN, dtype=np.uint8)
-"""The token of an operator by its third character, in [MIN [MAX [MED [SM."""
+"""Token of an operator by its third character, in [MIN [MAX [MED [SM."""
 THIRD[[ord(letter) for letter in "IAEM"]] = range(10, 14)
 OPEN = ord("[")
 STARTS = NUMBERS != UNKNOWN
@@ -27,7 +26,7 @@ STARTS[OPEN] = True
 
 
 def tokens(expression: bytes) -> np.ndarray:
-    """(length,) tokens of an expression, 255 where an operator is not known."""
+    """Return the (length,) tokens of an expression, 255 for unknown operators."""
     letters = np.frombuffer(expression, dtype=np.uint8)
     at = np.flatnonzero(STARTS[letters])
     first, third = letters[at], letters[np.minimum(at + 2, len(letters) - 1)]
@@ -35,16 +34,16 @@ def tokens(expression: bytes) -> np.ndarray:
 
 
 def read(file: Path) -> SequenceDataset:
-    """All expressions of a file; remembered as long as the file does not change.
+    """Return all expressions of a file; cached until the file changes.
 
     Raises:
-        DataError: naming the first line that is not an expression and a value.
+        DataError: if a line is not an expression and a value; the message names the first such line.
     """
     return _read(file, file.stat().st_mtime_ns)
 
 
 def digest(file: Path) -> str:
-    """SHA-256 of a file; remembered as long as the file does not change."""
+    """Return the SHA-256 of a file; cached until the file changes."""
     return _digest(file, file.stat().st_mtime_ns)
 
 
@@ -52,7 +51,7 @@ def digest(file: Path) -> str:
 def _read(file: Path, stamp: int) -> SequenceDataset:
     sequences, values, done, size = [], [], 0, file.stat().st_size
     with file.open("rb") as lines:
-        next(lines, None)  # Source, Target
+        next(lines, None)  # header: Source, Target
         for number, line in enumerate(lines, start=2):
             source, _, target = line.rstrip().partition(b"\t")
             sequence = tokens(source)

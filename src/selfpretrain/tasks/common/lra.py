@@ -1,4 +1,4 @@
-"""The files of Long Range Arena's release: where they come from, and where they lie once unpacked."""
+"""The files of Long Range Arena's release: download address, and paths once unpacked."""
 
 from ...data.download import Download
 
@@ -7,8 +7,8 @@ RELEASE = Download("https://storage.googleapis.com/long-range-arena/lra_release.
 
 
 def places(name: str) -> tuple[str, ...]:
-    """Where a file or folder of the release may be, e.g. ``places("listops-1000/basic_train.tsv")``.
+    """Return the possible paths of a file or folder, e.g. ``places("listops-1000/basic_train.tsv")``.
 
-    The archive holds a folder in a folder of one name, and people unpack it in more ways than one.
+    The archive holds a folder within a folder of the same name, so the path depends on how it was unpacked.
     """
     return f"lra_release/lra_release/{name}", f"lra_release/{name}", name

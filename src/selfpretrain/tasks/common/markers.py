@@ -1,23 +1,23 @@
-"""Where the two markers of a Pathfinder image are, told from its pixels; compiled by Numba."""
+"""Find the two markers of a Pathfinder image in its pixels; compiled by Numba."""
 
 import numpy as np
 
 from ...system.jit import compiled
 
 BRIGHT = 200
-"""Markers are at least as bright as this everywhere but at their edge."""
+"""Minimum brightness of a marker everywhere except at its edge."""
 
 
 @compiled
 def find(images: np.ndarray, half: int, out: np.ndarray) -> None:
-    """The middle of the brightest square, and of the brightest one that does not overlap it.
+    """Find the centre of the brightest square, and of the brightest one that does not overlap it.
 
     Dashes may be as bright as markers, but are too thin to fill a square.
 
     Args:
         images: (n, side, side) uint8.
-        half: squares have 2 half + 1 pixels a side, which fit into a marker.
-        out: (n, 2, 2) receives rows and columns; -9 where there is no square.
+        half: squares have 2 half + 1 pixels per side, so that they fit into a marker.
+        out: (n, 2, 2) receives rows and columns; -9 if no square is bright enough.
     """
     side = images.shape[1]
     for i in range(len(images)):

@@ -1,4 +1,4 @@
-"""Centre and spread of the training split, for data that are written before it is known who trains."""
+"""Mean and standard deviation of the training split, for data written before the split is known."""
 
 from dataclasses import dataclass, field
 
@@ -9,12 +9,12 @@ from ...data.spec import Values
 
 @dataclass
 class Moments:
-    """Sums and extremes of each sequence, from which those of any set of sequences follow."""
+    """Sums and extremes of each sequence, from which the moments of any subset follow."""
 
     _rows: list[np.ndarray] = field(default_factory=list)  # (n, 5, C): count, sum, squares, least, greatest
 
     def add(self, block: np.ndarray) -> None:
-        """Take in equally long sequences (n, L, C)."""
+        """Add equally long sequences (n, L, C)."""
         count = np.full((len(block), block.shape[2]), block.shape[1])
         squares = np.einsum("nlc,nlc->nc", block, block, dtype=np.float64)
         parts = [count, block.sum(1, dtype=np.float64), squares, block.min(1), block.max(1)]
@@ -23,11 +23,11 @@ class Moments:
     def values(
         self, train: np.ndarray, levels: int | None = None, span: tuple[float, float] | None = None
     ) -> Values:
-        """The signal: mean and standard deviation of every channel over the training sequences.
+        """Return the signal: mean and standard deviation of every channel over the training sequences.
 
         Args:
-            train: (n,) which of the sequences taken in, in that order, are trained on.
-            span: smallest and largest value, where they are known beforehand; else they are measured, too.
+            train: (n,) mask of the training sequences, in the order in which they were added.
+            span: smallest and largest value if known beforehand; None: measure them on train, too.
         """
         rows = np.concatenate(self._rows)[train]
         count, total, squares = rows[:, :3].sum(0)

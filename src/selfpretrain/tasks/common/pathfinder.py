@@ -1,6 +1,7 @@
-"""The Pathfinder family: do both markers lie on the same one of two dashed contours?
+"""Base class of Pathfinder, PathX and PathX-256: are both markers on the same one of two dashed contours?
 
-Images are generated here or read from Long Range Arena's release, and kept packed: most pixels are black.
+Images are generated here or read from Long Range Arena's release, and stored compressed, as most pixels are
+black.
 """
 
 import abc
@@ -30,56 +31,56 @@ from .stored import Prepared
 
 CLASSES = ("separate", "connected")
 DASHES = {"hard": 14, "intermediate": 9, "easy": 6}
-"""Dashes of a contour at each difficulty."""
+"""Dashes per contour at each difficulty."""
 FOLDERS = {"hard": "curv_contour_length_14", "intermediate": "curv_contour_length_9", "easy": "curv_baseline"}
-"""The release's name for each difficulty."""
+"""Folder of each difficulty in the release."""
 EMPTY = "curv_baseline/imgs/0/sample_172.png"
-"""A file of the release (32 pixels, easy) that is known to be empty; it is left out."""
+"""A file of the release (32 pixels, easy) that is known to be empty; it is skipped."""
 CHUNK = 2000
 """Images between two checkpoints: 400 MB of memory at 256 pixels."""
 MEASURED = 1000
-"""Training images, the first ones, on which centre and spread are measured."""
+"""Number of training images, the first ones, on which mean and standard deviation are measured."""
 SQUARES = {16: 1, 32: 1, 64: 1, 128: 2, 256: 3}
-"""Half the side of a square that fits into a marker, by resolution."""
+"""Half the side of the square that is searched for in a marker, by resolution: 2 half + 1 pixels."""
 BINS = 32
-"""Distances between markers that are told apart, up to the side of an image."""
+"""Bins of the distance between markers, up to the side of an image."""
 
 
 class Images(abc.ABC):
-    """Images in the order in which they are written."""
+    """A source of images, in the order in which they are written."""
 
-    side: int  # pixels a side
+    side: int  # pixels per side
     split: np.ndarray  # (n,) 0 train, 1 val, 2 test
 
     @abc.abstractmethod
     def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(n, side, side) uint8 and (n,) labels."""
+        """Return (n, side, side) uint8 pixels and (n,) labels, 1 for connected."""
 
 
 @spec
 class PathfinderTask(Prepared):
-    """Do both markers lie on the same contour? The fields of all resolutions."""
+    """Are both markers on the same contour? Base class of all resolutions."""
 
     downloads = (lra.RELEASE,)
     packed = True
     resumes = True
     edition = 2
 
-    source: Literal["generated", "lra"] = "generated"  # lra: the files of Long Range Arena's release
-    difficulty: Literal["hard", "intermediate", "easy"] = "hard"  # contours of 14, 9 or 6 dashes
-    quirks: Literal["lra", "none"] = "lra"  # generated: the oddities of the original program, or none of them
-    train: Count = 160_000  # training images, at most; fewer are a part of more
+    source: Literal["generated", "lra"] = "generated"  # lra: the released files of Long Range Arena
+    difficulty: Literal["hard", "intermediate", "easy"] = "hard"  # 14, 9 or 6 dashes per contour
+    quirks: Literal["lra", "none"] = "lra"  # generated only: keep the quirks of the original program or not
+    train: Count = 160_000  # training images, at most; a smaller number gives a subset
     val: Count = 20_000  # validation images
     test: Count = 20_000  # test images
-    seed: Seed = 0  # other images; with the release's files, another random division of them
+    seed: Seed = 0  # seed of the generator; with source=lra, of the random split
 
     @property
     @abc.abstractmethod
     def side(self) -> int:
-        """Pixels a side of the real images."""
+        """Pixels per side of the real images; synthetic ones have 16."""
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """Train, val, test; goes on where an interrupted call left its last checkpoint."""
+        """Write train, val and test; an interrupted call resumes from its last checkpoint."""
         images = self._images()
         signal, n = _measured(images), len(images.split)
         for start in range(out.rows, n, CHUNK):
@@ -91,7 +92,7 @@ class PathfinderTask(Prepared):
         return SequenceSpec(signal, images.side**2, Classes(CLASSES))
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
-        """How far apart the markers are: two ends of one contour lie at other distances than those of two."""
+        """Return the marker distance as a cue: its distribution differs between connected and separate."""
         return {"marker distance": marker_distance}
 
     def _images(self) -> Images:
@@ -101,7 +102,7 @@ class PathfinderTask(Prepared):
 
 
 def card(baselines: str, leaks: str) -> Card:
-    """What is alike in the cards of all resolutions."""
+    """Return a card with the fields that all resolutions share."""
     return Card(
         source="rules of Linsley et al. (2018) with the parameters of Long Range Arena (Tay et al. 2021), "
         "generated here or read from its release",
@@ -114,7 +115,7 @@ def card(baselines: str, leaks: str) -> Card:
 
 
 class Generated(Images):
-    """Images of the generator; every split has a stream of its own, so that fewer are a part of more."""
+    """Generated images; every split has its own random stream, so a smaller split is a subset."""
 
     def __init__(self, task: PathfinderTask) -> None:
         from ..generators import pathfinder
@@ -123,11 +124,12 @@ class Generated(Images):
         self.settings = pathfinder.Settings(task.side, DASHES[task.difficulty], task.quirks)
         sizes = (task.train, task.val, task.test)
         self.split = np.repeat([0, 1, 2], sizes)
+        # Each split has its own range of indices, so its images do not depend on the other sizes.
         rows = [(number << 40) + np.arange(size) for number, size in enumerate(sizes)]
         self.seeds = pathfinder.seeds(task.seed, np.concatenate(rows))
 
     def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Draw these images with all cores."""
+        """Generate these images on all cores."""
         from ..generators import pathfinder
 
         images, labels, _ = pathfinder.images(self.seeds[rows], self.settings, threads=usable_cores())
@@ -135,7 +137,7 @@ class Generated(Images):
 
 
 class Released(Images):
-    """Files of the release, divided 80/10/10 at random."""
+    """Files of the release, with a random 80/10/10 split."""
 
     def __init__(self, task: PathfinderTask) -> None:
         name = f"pathfinder{task.side}/{FOLDERS[task.difficulty]}"
@@ -148,7 +150,7 @@ class Released(Images):
         self.split = np.repeat([0, 1, 2], [len(part) for part in parts])
 
     def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Decode these files."""
+        """Read and decode the images of these rows."""
         which = self.order[rows]
         with ThreadPoolExecutor(usable_cores()) as pool:
             images = list(pool.map(self._decode, (self.files[i] for i in which)))
@@ -170,7 +172,7 @@ class Released(Images):
 
 
 class MadeUp(Images):
-    """Small images of two straight dashed lines: 80 to train on, 40 for each of the other splits."""
+    """Small synthetic images of two straight dashed lines: 80 in train, 40 in each of val and test."""
 
     side = 16
 
@@ -178,7 +180,7 @@ class MadeUp(Images):
         self.split = np.repeat([0, 1, 2], [80, 40, 40])
 
     def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Draw these images."""
+        """Draw the images of these rows."""
         images = np.zeros((len(rows), self.side, self.side), dtype=np.uint8)
         for image, row in zip(images, rows, strict=True):
             random = np.random.RandomState(row)
@@ -192,7 +194,7 @@ class MadeUp(Images):
 
 
 def marker_distance(examples: SequenceDataset) -> Tensor:
-    """(n,) distance between the markers of each image in 32nds of its side, found in the pixels."""
+    """Return the (n,) distance between the markers of each image in 32nds of its side, from the pixels."""
     from . import markers
 
     side = math.isqrt(int(examples.lengths[0, 0]))
@@ -205,7 +207,7 @@ def marker_distance(examples: SequenceDataset) -> Tensor:
 
 
 def _measured(images: Images) -> Values:
-    """The signal, by the first training images: drawn anew when an interrupted call goes on."""
+    """Return the signal measured on the first training images, which are read again on resuming."""
     pixels, _ = images.read(np.flatnonzero(images.split == 0)[:MEASURED])
     moments = Moments()
     moments.add(pixels.reshape(len(pixels), -1, 1))
@@ -213,7 +215,7 @@ def _measured(images: Images) -> Values:
 
 
 def _listed(folder: Path) -> tuple[list[str], np.ndarray]:
-    """Names and labels of all images that the metadata name, in the order of their numbers."""
+    """Return names and labels of all images in the metadata, in the order of the numbered tables."""
     tables = sorted((folder / "metadata").glob("*.npy"), key=lambda file: int(file.stem))
     if not tables:
         raise DataError(f"{folder / 'metadata'} holds no tables; unpack the release again")
@@ -227,7 +229,7 @@ def _listed(folder: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _metadata(table: Path) -> list[Any]:
-    """One list of words per image; the tables are texts, or arrays of strings as NumPy saves them."""
+    """Return one list of words per image; a table is a text file or a saved NumPy array of strings."""
     try:
         if table.read_bytes()[:6] == b"\x93NUMPY":
             lines = np.load(table, allow_pickle=False).tolist()

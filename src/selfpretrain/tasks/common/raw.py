@@ -1,4 +1,4 @@
-"""Raw files of a task, or one line on how to come by them."""
+"""Find the raw files of a task, or raise an error that says how to obtain them."""
 
 from pathlib import Path
 
@@ -9,10 +9,10 @@ from ..base import Task
 
 
 def need(task: Task, *places: str) -> Path:
-    """The first of several files or folders, by their names in the data folders, that exists.
+    """Return the first of several files or folders, named relative to the data folders, that exists.
 
     Raises:
-        DataError: if none does; the message says what to place where, or which command brings it.
+        DataError: if none exists; the message says what to place where, or which command downloads it.
     """
     found = paths.find(*places)
     if found is None:

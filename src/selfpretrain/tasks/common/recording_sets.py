@@ -1,4 +1,4 @@
-"""Recordings as sequences: reading WAV files, cepstral coefficients, and writing either of them."""
+"""Read WAV files, compute MFCC, and write recordings as sequences of samples or coefficients."""
 
 import wave
 from collections.abc import Iterable
@@ -19,19 +19,19 @@ from .moments import Moments
 Features = Literal["raw", "mfcc"]
 
 WINDOW, HOP = 200, 100
-"""Samples in a window, and from one to the next."""
+"""Window length and hop length of MFCC, in samples."""
 LOUDEST = 32768
-"""Of a 16-bit sample."""
+"""Full scale of 16-bit samples."""
 
 
 @dataclass(frozen=True)
 class Clips:
-    """Recordings of 16-bit samples, and what is known of them."""
+    """Recordings of 16-bit samples with their labels, splits and speakers."""
 
     samples: Iterable[np.ndarray]  # (length,) int16 each, n of them
     labels: np.ndarray  # (n,)
     split: np.ndarray  # (n,) 0, 1, 2
-    speakers: np.ndarray | None = None  # (n,) names, where nobody speaks in two splits
+    speakers: np.ndarray | None = None  # (n,) names; None: speakers may be in several splits
 
 
 def write(
@@ -53,10 +53,10 @@ def write(
 
 
 def read(path: Path, rate: int) -> Int16[np.ndarray, "length"]:
-    """The samples of a WAV file: 16-bit PCM, one channel.
+    """Return the samples of a WAV file: 16-bit PCM, one channel.
 
     Raises:
-        DataError: if it is something else, empty, or at another rate.
+        DataError: if the format or the sample rate is different, or the file is empty.
     """
     try:
         with wave.open(str(path)) as file:
@@ -73,17 +73,17 @@ def read(path: Path, rate: int) -> Int16[np.ndarray, "length"]:
 
 
 def mfcc(samples: Int16[np.ndarray, "length"], rate: int) -> Float[np.ndarray, "frames 20"]:
-    """Mel-frequency cepstral coefficients: DCT(log(|FFT(hann * x)|^2 @ bands + 1e-6)).
+    """Return the mel-frequency cepstral coefficients: DCT(log(|FFT(hann * x)|^2 @ bands + 1e-6)).
 
-    Windows of 200 samples every 100, centred, the ends mirrored; 64 triangles on the HTK mel scale; samples
-    in [-1, 1); the orthonormal DCT-II. One second at 16 kHz gives 161 frames.
+    Centred windows of 200 samples every 100, with reflection padding; 64 triangular filters on the HTK mel
+    scale; samples in [-1, 1); orthonormal DCT-II. One second at 16 kHz gives 161 frames.
     Source: as in Gu et al. (2022), appendix D, and Amos et al. (2024); settings of torchaudio's MFCC.
     """
     return audio.cepstra(audio.mel(samples / LOUDEST, rate, WINDOW, HOP))
 
 
 def invent(classes: int, rate: int) -> Clips:
-    """Made-up recordings, a pitch per class in noise: of each, 8 to train on and 2 for both other splits."""
+    """Return synthetic recordings, one pitch per class in noise: 8 in train, 2 in val, 2 in test each."""
     random = np.random.RandomState(0)
     split = np.tile(np.repeat([0, 1, 2], [8, 2, 2]), classes)
     labels = np.repeat(np.arange(classes), 12)

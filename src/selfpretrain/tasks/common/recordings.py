@@ -1,4 +1,4 @@
-"""The recordings of BIDMC as they are published, and the windows the regression archive cut from them."""
+"""Read the recordings of BIDMC as published, and the windows that the regression archive cut from them."""
 
 import re
 from collections.abc import Iterator
@@ -11,21 +11,21 @@ from jaxtyping import Float32, Float64
 from ...errors import DataError
 
 COLUMNS = {"HR": ("hr", "HR"), "RR": ("rr", "RESP"), "SpO2": ("spo2", "SpO2")}
-"""What each target is called in the Parquet file, and in PhysioNet's CSV files."""
+"""Column of each target in the Parquet file and in PhysioNet's CSV files."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Some minutes of one patient."""
+    """A recording of some minutes from one patient."""
 
     patient: str
     signals: Float32[np.ndarray, "T 2"]  # photoplethysmogram and lead II of the electrocardiogram
-    numbers: Float64[np.ndarray, "seconds"]  # the target once a second, NaN where it is missing
+    numbers: Float64[np.ndarray, "seconds"]  # the target once per second, NaN if missing
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Where windows start, and how many there are of a recording."""
+    """Length, stride and number of the windows of a recording."""
 
     length: int = 4000  # samples: 32 seconds
     stride: int = 375
@@ -33,25 +33,25 @@ class Cut:
     rate: int = 125  # samples per second
 
     def starts(self) -> np.ndarray:
-        """(number,) first sample of every window."""
+        """Return the (number,) first sample of every window."""
         return self.stride * np.arange(self.number)
 
     def windows(self, recording: Recording) -> Float32[np.ndarray, "number length 2"]:
-        """The samples of every window, without copying them."""
+        """Return the samples of every window, as a view without a copy."""
         views = np.lib.stride_tricks.sliding_window_view(recording.signals, self.length, axis=0)
         return views[self.starts()].transpose(0, 2, 1)
 
     def means(self, recording: Recording) -> Float64[np.ndarray, "number"]:
-        """The mean of the target over the seconds of every window, NaN if one of them is missing."""
+        """Return the mean of the target over the seconds of every window, NaN if any second is missing."""
         views = np.lib.stride_tricks.sliding_window_view(recording.numbers, self.length // self.rate)
         return views[self.starts() // self.rate].mean(1)
 
 
 def parquet(file: Path, target: str) -> Iterator[Recording]:
-    """All recordings from one Parquet file, a row each: mimic_id, pleth, ecg_ii, and lists of the targets.
+    """Yield all recordings of a Parquet file, one per row: mimic_id, pleth, ecg_ii, and lists of the targets.
 
     Raises:
-        DataError: if it holds something else.
+        DataError: if the file does not have these columns.
     """
     import pyarrow as pa
     from pyarrow import parquet as pq
@@ -68,7 +68,7 @@ def parquet(file: Path, target: str) -> Iterator[Recording]:
 
 
 def physionet(folder: Path, target: str) -> Iterator[Recording]:
-    """All recordings from PhysioNet's folder ``bidmc_csv``, in the order of their numbers.
+    """Yield all recordings of PhysioNet's folder ``bidmc_csv``, in the order of their numbers.
 
     Raises:
         DataError: if a file is missing or damaged.
@@ -84,7 +84,7 @@ def physionet(folder: Path, target: str) -> Iterator[Recording]:
 
 
 def _csv(file: Path, names: tuple[str, ...]) -> Float64[np.ndarray, "T C"]:
-    """Columns of a file by name; an empty field is NaN."""
+    """Return columns of a CSV file by name; an empty field is NaN."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -109,7 +109,7 @@ def _patient(file: Path) -> str:
 
 
 def archive(file: Path) -> Iterator[tuple[np.ndarray, float]]:
-    """Windows (4000, 2) and targets of a file of the regression archive: channels and target between colons.
+    """Yield windows (4000, 2) and targets of a file of the regression archive, fields separated by colons.
 
     Raises:
         DataError: if the file is missing, or a line cannot be read.
@@ -139,7 +139,7 @@ def _window(line: str, where: str) -> tuple[np.ndarray, float]:
 
 
 def invent(cut: Cut, patients: int = 10) -> Iterator[Recording]:
-    """Made-up recordings, one per patient: the heart rate, which rises, is the frequency of a wave."""
+    """Yield synthetic recordings, one per patient: the rising heart rate is the frequency of a sine wave."""
     random = np.random.RandomState(0)
     seconds = (cut.starts()[-1] + cut.length) // cut.rate
     for patient in range(patients):

@@ -1,7 +1,7 @@
-"""A task whose sequences are cut into blocks that stand in another order, the same for all of them.
+"""A wrapper that permutes blocks of positions of another task, with the same permutation for all sequences.
 
-Blocks of one position destroy all locality, large ones only that between blocks; what there is to know
-stays the same. For the question whether self-pretraining finds more than nearness.
+Blocks of one position destroy all locality, larger blocks only that between blocks; no information is lost.
+The task tests whether self-pretraining learns more than locality.
 """
 
 from dataclasses import replace
@@ -20,10 +20,10 @@ from ..base import Task
 
 @spec
 class Shuffled(Task):
-    """Another task with its blocks of positions in an order drawn once.
+    """Another task with its blocks of positions permuted.
 
     Raises:
-        SpecError: if its sequences differ in length, or do not divide into blocks.
+        SpecError: if sequences differ in length, or the length is not a multiple of ``block``.
     """
 
     task: Task
@@ -32,43 +32,43 @@ class Shuffled(Task):
 
     @property
     def name(self) -> str:
-        """E.g. digits-in-blocks-of-8."""
+        """Name of the task, e.g. digits-in-blocks-of-8."""
         return f"{name_of(self.task)}-in-blocks-of-{self.block}"
 
     @property
-    def card(self) -> object:  # type: ignore[override]  # the card of the task inside
-        """Where the data come from."""
+    def card(self) -> object:  # type: ignore[override]  # a property here: the card of the wrapped task
+        """Card of the wrapped task."""
         return self.task.card
 
     @property
     def small(self) -> tuple[str, ...]:  # type: ignore[override]  # like the two below
-        """What suits the task inside suits it in any order."""
+        """Small-scale hyperparameters of the wrapped task."""
         return self.task.small
 
     @property
     def denoising(self) -> Literal["masked", "causal"]:  # type: ignore[override]
-        """How the task inside is pretrained."""
+        """Pretraining objective of the wrapped task."""
         return self.task.denoising
 
     @property
     def masking(self) -> float | None:  # type: ignore[override]
-        """The share that the task inside hides."""
+        """Mask ratio of the wrapped task."""
         return self.task.masking
 
     @property
     def form(self) -> SequenceSpec:
-        """That of the task inside."""
+        """Sequence spec of the wrapped task."""
         return self.task.form
 
     def load(self, split: Split) -> SequenceDataset:
-        """The examples of a split, every one in the new order."""
+        """Return the examples of a split, each in the permuted order."""
         data, length = self.task.load(split), self.task.form.length
         if self.task.form.views > 1 or bool((data.lengths != length).any()) or length % self.block:
             raise SpecError(
                 f"{name_of(self.task)} cannot be shuffled: that needs sequences of one length, {length}, "
                 f"that divides by block={self.block}"
             )
-        if not data.starts.any():  # an outline: all examples are one
+        if not data.starts.any():  # a dataset stub: all examples share one sequence of zeros
             return data
         blocks = torch.arange(length).unflatten(0, (-1, self.block))
         order = blocks[torch.randperm(len(blocks), generator=torch.Generator().manual_seed(self.seed))]
@@ -76,9 +76,9 @@ class Shuffled(Task):
         return replace(even, groups=data.groups)
 
     def tiny(self) -> "Shuffled":
-        """The same of the task's tiny form."""
+        """Return the same permutation of the wrapped task's tiny version."""
         return replace(self, task=self.task.tiny())
 
     def version(self) -> str:
-        """That of the task inside."""
+        """Return the version of the wrapped task."""
         return self.task.version()

@@ -1,4 +1,4 @@
-"""Tasks whose examples are read or generated once, and from then on opened as a prepared set."""
+"""Tasks whose examples are read or generated once, stored on disk, and opened from there afterwards."""
 
 import abc
 import dataclasses
@@ -24,18 +24,18 @@ from .dataset_stub import DatasetStub, outline
 
 @spec
 class Prepared(Task):
-    """A task that writes its examples once; its own fields say which examples."""
+    """A task that writes its examples to disk once per combination of its fields."""
 
-    made_up: bool = False  # a handful of made-up examples instead of the real ones: for tests and smoke runs
-    labels: Count | None = None  # how many training examples keep their label, nested; None: all
+    made_up: bool = False  # use a few synthetic examples, for tests and smoke runs
+    labels: Count | None = None  # training examples that keep their label, nested; None: all
 
-    packed: ClassVar[bool] = False  # bytes, most of them zero, are kept shortened
-    resumes: ClassVar[bool] = False  # ``write`` goes on from ``out.rows`` and leaves checkpoints
-    edition: ClassVar[int] = 1  # goes up when ``write`` gives other examples than before
+    packed: ClassVar[bool] = False  # store bytes, most of them zero, compressed
+    resumes: ClassVar[bool] = False  # ``write`` resumes from ``out.rows`` and writes checkpoints
+    edition: ClassVar[int] = 1  # version of ``write``; increase it when the examples change
 
     @abc.abstractmethod
     def write(self, out: DatasetWriter) -> SequenceSpec:
-        """Read, generate or (``made_up``) invent all examples of all splits, and write them.
+        """Read or generate all examples of all splits (synthetic ones with ``made_up``), and write them.
 
         Raises:
             DataError: if the raw files are missing or damaged; the message says what to place where.
@@ -43,42 +43,42 @@ class Prepared(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """As written with the examples; real targets as measured on the labels that are kept."""
+        """Spec stored with the examples; real targets are scaled by the labels that are kept."""
         form = self.data().form
         if self.labels and isinstance(form.target, Reals):
             return dataclasses.replace(form, target=_kept_scale(self, self.data().digest))
         return form
 
     def load(self, split: Split) -> SequenceDataset:
-        """The examples of one split, as they were written; of the training labels, as many as asked for."""
+        """Return the stored examples of one split; training keeps at most ``labels`` labels."""
         examples = self.data().examples(split)
         return budget(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Prepared":
-        """The made-up handful."""
+        """Return the task with a few synthetic examples."""
         return dataclasses.replace(self, made_up=True)
 
     def version(self) -> str:
-        """Return the hash of the prepared set, with the scale of real targets where labels are left out."""
+        """Return the hash of the prepared set; with a label budget, also the scale of real targets."""
         digest, target = self.data().digest, self.form.target
         if self.labels and isinstance(target, Reals):
             return f"{digest} {target.centre} {target.spread}"
         return digest
 
     def symbols(self) -> tuple[str, ...] | None:
-        """As written with the examples."""
+        """Return the text of each token as stored with the examples; None if there is none."""
         symbols = self.data().meta["symbols"]
         return None if symbols is None else tuple(symbols)
 
     def data(self) -> StoredDataset | DatasetStub:
-        """The prepared set, which is written now if it is not there, or outlined if it is not to be."""
+        """Return the prepared set, written first if it does not exist; in a dry run, a stub instead."""
         if not self.made_up and not self.place.exists() and (told := outline(self)):
             return told
         return _data(dataclasses.replace(self, labels=None), str(self.place))
 
     @property
     def place(self) -> Path:
-        """Where the prepared set lies, or will lie."""
+        """Folder of the prepared set, which may not exist yet."""
         said = json.dumps(
             [dataclasses.asdict(dataclasses.replace(self, labels=None)), self.edition], default=str
         )
@@ -88,7 +88,7 @@ class Prepared(Task):
 
 @functools.lru_cache(maxsize=16)
 def _kept_scale(task: Prepared, digest: str) -> Reals:
-    """Return the scale of the real targets that a budget of labels leaves."""
+    """Return the scale of the real targets within the label budget."""
     target = task.data().form.target
     assert isinstance(target, Reals)
     return scaled(target, task.load("train").targets.numpy())
@@ -103,7 +103,7 @@ def _data(task: Prepared, place: str) -> StoredDataset:
     if there := _opened(folder):
         return there
     with paths.locked(folder):
-        if there := _opened(folder):  # another process was quicker
+        if there := _opened(folder):  # another process has written it meanwhile
             return there
         with writing(folder, task.packed, task.resumes) as out:
             out.finish(task.write(out), {"task": name_of(task)})
@@ -111,7 +111,7 @@ def _data(task: Prepared, place: str) -> StoredDataset:
 
 
 def _opened(folder: Path) -> StoredDataset | None:
-    """The set that is there; none if it is damaged, for it can be made again."""
+    """Return the stored set; None if it is missing or damaged, since it can be written again."""
     if not folder.exists():
         return None
     try:

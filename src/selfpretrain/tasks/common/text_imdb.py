@@ -1,8 +1,8 @@
-"""The 50,000 labelled IMDb reviews of Maas et al. (2011), wherever they lie; negative ones first.
+"""Read the 50,000 labelled IMDb reviews of Maas et al. (2011), negative ones first.
 
-Found as a table (``imdb/train.parquet`` and ``imdb/test.parquet``, or the Parquet files of
-``stanfordnlp/imdb``) or as the folder ``aclImdb`` of the release. The release and a table with a column
-``movie`` tell which movie a review is about.
+They are read from a table (``imdb/train.parquet`` and ``imdb/test.parquet``, or the Parquet files of
+``stanfordnlp/imdb``) or from the folder ``aclImdb`` of the release. Only the release and a table with a
+column ``movie`` identify the movie of a review.
 """
 
 import hashlib
@@ -46,15 +46,15 @@ class Reviews:
 
     texts: list[str]
     labels: np.ndarray  # (n,) 0 negative, 1 positive
-    groups: np.ndarray  # (n,) the movie, or what tells equal texts apart from others
+    groups: np.ndarray  # (n,) id of the movie, or else an id shared by equal texts
     by_movie: bool
 
 
 def reviews(task: Prepared, part: Part) -> Reviews:
-    """All reviews of one part; a handful of made-up ones where the task is made up.
+    """Return all reviews of one part; a few synthetic ones if ``task.made_up``.
 
     Raises:
-        DataError: if there are none, or not as they should be.
+        DataError: if the files are missing or damaged.
     """
     if task.made_up:
         return _made_up(part)
@@ -64,10 +64,10 @@ def reviews(task: Prepared, part: Part) -> Reviews:
 
 
 def columns(file: Path, *names: str) -> pa.Table:
-    """A Parquet file, which must have these columns.
+    """Return a Parquet table that must have these columns.
 
     Raises:
-        DataError: if it has not, or cannot be read.
+        DataError: if a column is missing, or the file cannot be read.
     """
     try:
         table = parquet.read_table(file)
@@ -107,14 +107,15 @@ def _release(folder: Path) -> Reviews:
 
 
 def _equal(texts: list[str]) -> np.ndarray:
-    """(n,) numbers that are equal for texts of the same letters, whatever their case and punctuation."""
+    """Return (n,) hashes that are equal for texts of the same letters, ignoring case and punctuation."""
     letters = (re.sub(r"[\W_]+", "", text.lower()).encode() for text in texts)
     digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in letters)
+    # 63 bits, so that the hashes fit into int64.
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
 
 def _made_up(part: Part) -> Reviews:
-    """48 or 12 movies with six reviews each, half of them good."""
+    """Return synthetic reviews: 48 movies (train) or 12 (test) with six reviews each, half positive."""
     first, last = (0, 48) if part == "train" else (48, 60)
     random, movies = np.random.RandomState(first), np.repeat(np.arange(first, last), 6)
     labels = np.tile([0, 1], len(movies) // 2)

@@ -1,7 +1,6 @@
-"""Texts as sequences of numbers: which characters are known, and what is written of a text.
+"""Character and byte tokenizer: its vocabulary, and texts written as sequences of tokens.
 
-A text is cut to its beginning. No symbol marks its end: which positions are real is said apart from what
-stands there.
+Texts are truncated at the end. There is no end-of-sequence token: lengths are stored with the sequences.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +13,10 @@ from ...data.store import DatasetWriter
 from ...system.events import progress
 
 Unit = Literal["characters", "bytes"]
-"""What a position holds: a Unicode character, or a byte of UTF-8."""
+"""Kind of token: a Unicode character, or a byte of UTF-8."""
 
 POINTS = 0x110000
-"""Unicode code points."""
+"""Number of Unicode code points."""
 CHUNK = 4096
 """Texts encoded at a time."""
 FILLING = ("the", "a", "of", "and", "to", "it", "was", "in", "this", "that", "with", "for", "on", "as", "but")
@@ -25,26 +24,26 @@ FILLING = ("the", "a", "of", "and", "to", "it", "was", "in", "this", "that", "wi
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """The number of every character, 0 for those that are not known; a byte is its own number."""
+    """A map from characters to tokens, 0 for unknown characters; a byte is its own token."""
 
     unit: Unit
-    length: int  # characters or bytes of a text that are read
-    numbers: np.ndarray  # (code points or byte values,) in the smallest dtype that holds them
+    length: int  # maximum tokens of a text; longer ones are truncated
+    numbers: np.ndarray  # (code points or byte values,) token ids, uint8 where they fit
 
     @property
     def vocab(self) -> int:
-        """How many numbers there are."""
+        """Vocabulary size."""
         return int(self.numbers.max()) + 1
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """How each number is written; the unknown character as U+FFFD, a byte as Latin-1 has it."""
+        """Text of each token; U+FFFD for the unknown character, Latin-1 for bytes."""
         if self.unit == "bytes":
             return tuple(map(chr, range(256)))
         return "\ufffd", *map(chr, np.flatnonzero(self.numbers).tolist())
 
     def append(self, out: DatasetWriter, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Put texts at the end of a set; (n,) where each of them starts, and (n,) how long it is."""
+        """Append texts to a dataset; return their (n,) starts and (n,) lengths."""
         out.symbols = self.symbols
         starts, lengths, done = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
         for points, sizes in _chunks(texts, self.unit, self.length):
@@ -56,14 +55,14 @@ class Tokenizer:
 
 
 def alphabet(texts: Sequence[str], unit: Unit, length: int, least: int = 1) -> Tokenizer:
-    """Characters that occur at least ``least`` times in the beginnings of texts, in Unicode's order."""
+    """Build a tokenizer of the characters with ``least`` occurrences in truncated texts, in Unicode order."""
     if unit == "bytes":
         return Tokenizer(unit, length, np.arange(256, dtype=np.uint8))
     counts = np.zeros(POINTS, dtype=np.int64)
     for points, _ in _chunks(texts, unit, length):
         some = np.bincount(points)
         counts[: len(some)] += some
-    counts[0] = 0  # stands for an empty text
+    counts[0] = 0  # placeholder of an empty text, always unknown
     known = np.flatnonzero(counts >= least)
     numbers = np.zeros(POINTS, dtype=np.uint8 if len(known) < 256 else np.int32)
     numbers[known] = np.arange(1, len(known) + 1)
@@ -71,7 +70,7 @@ def alphabet(texts: Sequence[str], unit: Unit, length: int, least: int = 1) -> T
 
 
 def held_out(classes: np.ndarray, groups: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """(n,) which rows to hold out: whole groups in random order, while no class exceeds its share."""
+    """Return an (n,) mask of held-out rows: whole groups in random order, at most ``share`` of each class."""
     _, group = np.unique(groups, return_inverse=True)
     count = np.zeros((group.max() + 1, classes.max() + 1))
     np.add.at(count, (group, classes), 1)
@@ -84,7 +83,7 @@ def held_out(classes: np.ndarray, groups: np.ndarray, share: float, seed: int) -
 
 
 def invent(random: np.random.RandomState, words: Sequence[str], number: int = 12) -> str:
-    """A text of that many words: every third one of ``words``, the others without a meaning."""
+    """Return a synthetic text: every third word is from ``words``, the others are filler words."""
     said = [
         words[random.randint(len(words))] if i % 3 == 0 else random.choice(FILLING) for i in range(number)
     ]
@@ -92,7 +91,7 @@ def invent(random: np.random.RandomState, words: Sequence[str], number: int = 12
 
 
 def _chunks(texts: Sequence[str], unit: Unit, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(T,) code points or bytes of some texts end to end, and (n,) how many each of them has.
+    """Yield concatenated code points or bytes (T,) of a chunk of n texts, and their lengths (n,).
 
     An empty text counts as one unknown character: a sequence has at least one position.
     """

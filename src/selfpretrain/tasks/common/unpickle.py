@@ -1,7 +1,7 @@
-"""The batches of CIFAR-10, which its authors publish as pickles, without running what a pickle may hold.
+"""Read the pickled batches of CIFAR-10 without executing code from the pickle.
 
-This is the one place that reads pickles. Only arrays of bytes, lists and strings are built, by code that
-stands here; a pickle that names anything else is refused.
+This is the only module that reads pickles. It builds arrays of bytes, lists and strings only, with the code
+below; a pickle that names anything else raises an error.
 """
 
 import pickle
@@ -14,12 +14,12 @@ from ...errors import DataError
 
 
 class _Array:
-    """Stands for an array of bytes while it is being read."""
+    """Placeholder for ``numpy.ndarray`` of uint8 during unpickling."""
 
     values: np.ndarray
 
     def __init__(self, *_: Any) -> None:
-        """What an empty array is made from does not matter."""
+        """Ignore the arguments, which describe an empty array."""
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, dtype, fortran, data = state
@@ -29,13 +29,13 @@ class _Array:
 
 
 class _Dtype:
-    """Stands for the dtype of an array."""
+    """Placeholder for ``numpy.dtype`` during unpickling."""
 
     def __init__(self, code: Any, *_: Any) -> None:
         self.code = code
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Byte order and alignment mean nothing for single bytes."""
+        """Ignore byte order and alignment, which do not apply to single bytes."""
 
 
 def _encode(text: str, _: str) -> bytes:
@@ -43,27 +43,27 @@ def _encode(text: str, _: str) -> bytes:
 
 
 KNOWN: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _Array,  # where NumPy's function that makes an empty array
-    ("numpy._core.multiarray", "_reconstruct"): _Array,  # has lived
+    ("numpy.core.multiarray", "_reconstruct"): _Array,  # NumPy's function for an empty array
+    ("numpy._core.multiarray", "_reconstruct"): _Array,  # and its path since NumPy 2
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Dtype,
     ("_codecs", "encode"): _encode,
 }
-"""The names in a pickled array of bytes, and what is made instead."""
+"""Names in a pickled array of bytes, and the safe replacement of each."""
 
 
 class _Reader(pickle.Unpickler):
-    """Knows these names and no others."""
+    """An unpickler that resolves the names in ``KNOWN`` only."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Our own stand-in for a name."""
+        """Return the safe replacement of a name."""
         if (module, name) not in KNOWN:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
         return KNOWN[module, name]
 
 
 def read_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels (n, 32, 32, 3) and labels (n,) of one of the six files of CIFAR-10.
+    """Return pixels (n, 32, 32, 3) and labels (n,) of one of the six files of CIFAR-10.
 
     Raises:
         DataError: if the file is damaged, or a pickle of something else.

@@ -1,4 +1,4 @@
-"""A small example of one's own data: noisy waves of two shapes, two channels, unequal lengths."""
+"""Synthetic example of imported data: noisy waves of two shapes, two channels, unequal lengths."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ SHORTEST, LONGEST = 24, 48
 
 
 def waves(number: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Sequences (length, 2) float32, and which are "sine" and which are "square".
+    """Return sequences (length, 2) float32 and their labels, "sine" or "square".
 
-    The second channel is the first a quarter of a period later; both carry noise of a third of the amplitude.
+    The second channel is the first one delayed by a quarter of a period. Noise has standard deviation 0.33.
     """
     random = np.random.RandomState(seed)
     shapes = np.resize(np.array(["sine", "square"]), number)

@@ -1,1 +1,1 @@
-"""Generators of synthetic examples: NumPy and Numba, no torch."""
+"""Generators of synthetic examples, in NumPy and Numba without torch."""

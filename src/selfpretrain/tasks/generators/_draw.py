@@ -1,7 +1,7 @@
-"""Dashes and disks on small canvases: drawn at twice the size, reduced with Lanczos' filter to 8 bits.
+"""Draw dashes and disks on small canvases, at twice the size and reduced to 8 bits with a Lanczos filter.
 
-Pixel for pixel what Pillow's ``ImageDraw.line`` and ``Image.resize`` give, so that a set of images does not
-depend on the version of a drawing library.
+The pixels equal those of Pillow's ``ImageDraw.line`` and ``Image.resize``; reimplemented so that the images
+do not depend on the version of a drawing library.
 """
 
 import math
@@ -9,13 +9,13 @@ import math
 import numpy as np
 
 FINE = 2
-"""Drawn pixels per final pixel and axis."""
+"""Supersampling: drawn pixels per final pixel and axis."""
 
 
 def line(size: int, end: tuple[int, int], width: int) -> np.ndarray:
-    """A line from the centre of a (size, size) canvas to a pixel ``width`` wide, ends included; bool.
+    """Return a (size, size) bool canvas with a line from its centre to ``end``, both included.
 
-    A thin line is Bresenham's; a wide one is a rectangle with corners on whole pixels, filled row by row.
+    For width 1 it is Bresenham's line; a wider one is a rectangle with integer corners, filled row by row.
     """
     out, centre = np.zeros((size, size), dtype=bool), size // 2
     rise, run = end[0] - centre, end[1] - centre
@@ -38,14 +38,14 @@ def line(size: int, end: tuple[int, int], width: int) -> np.ndarray:
 
 
 def disk(radius: float | int) -> list[tuple[int, int]]:
-    """All (dy, dx) with dy^2 + dx^2 <= radius^2."""
+    """Return all (dy, dx) with dy^2 + dx^2 <= radius^2."""
     most = math.floor(radius)
     span = range(-most, most + 1)
     return [(dy, dx) for dy in span for dx in span if dy * dy + dx * dx <= radius * radius]
 
 
 def dilate(images: np.ndarray, radius: int) -> np.ndarray:
-    """Greatest value within ``radius`` of every pixel of (n, h, w) images; outside counts for nothing."""
+    """Return the maximum within ``radius`` of every pixel of (n, h, w) images, padded with zeros."""
     height, width = images.shape[1:]
     padded = np.pad(images, ((0, 0), (radius, radius), (radius, radius)))
     out = np.zeros_like(images)
@@ -55,10 +55,10 @@ def dilate(images: np.ndarray, radius: int) -> np.ndarray:
 
 
 def reduce(images: np.ndarray, size: int) -> np.ndarray:
-    """(n, s, s) images of zeros and ones at (n, size, size) uint8, 255 where there was one.
+    """Resize (n, s, s) images of zeros and ones to (n, size, size) uint8, where 1 becomes 255.
 
-    The filter is sinc(x) sinc(x / 3) for |x| < 3 in units of a final pixel, cut and normalised at the border,
-    in steps of 2^-22; each of the two passes rounds to 8 bits.
+    The filter is sinc(x) sinc(x / 3) for |x| < 3 in units of a final pixel, truncated and normalised at the
+    border, in steps of 2^-22; each of the two passes rounds to 8 bits.
     """
     scale = images.shape[1] / size
     centre = (np.arange(size)[:, None] + 0.5) * scale
@@ -76,10 +76,10 @@ def _to_bytes(sums: np.ndarray) -> np.ndarray:
 
 
 def _away(x: float | int) -> int:
-    """The nearest whole number, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     return math.floor(abs(x) + 0.5) * (1 if x > 0 else -1)
 
 
 def _toward(x: float | int) -> int:
-    """The nearest whole number, halves toward zero."""
+    """Round to the nearest integer, halves toward zero."""
     return math.ceil(abs(x) - 0.5) * (1 if x > 0 else -1)

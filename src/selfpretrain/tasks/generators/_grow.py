@@ -1,7 +1,7 @@
-"""Two contours and distractors that keep clear of each other, grown dash by dash; compiled by Numba.
+"""Grow two contours and distractors that do not touch, dash by dash; compiled by Numba.
 
-What earlier dashes take is looked up dash by dash, among the few that are close. So a pair of contours that
-fails, as almost all do, leaves nothing to undo. Only where a distractor may start, a map is needed.
+Collisions are checked against the few earlier dashes that are close, not on a map. So a pair of contours that
+fails, as almost all do, needs no clean-up. Only the starts of distractors need a map of blocked pixels.
 """
 
 import math
@@ -29,39 +29,39 @@ from ._tables import (
 )
 
 Y, X, DIRECTION, NEXT_Y, NEXT_X, TOP, BOTTOM, LEFT, RIGHT = range(9)
-"""A dash of the trail: its start, its direction, the pivot of the next dash, the box that it may affect."""
+"""Columns of the trail: start and direction of a dash, pivot of the next dash, box that it may affect."""
 TRIES = 3
-"""Places tried for a dash before its contour is given up."""
+"""Positions tried for a dash before its contour fails."""
 RETRIES = 5
-"""Times a distractor is begun before it is left out."""
+"""Times a distractor is started before it is omitted."""
 LEAST = 1e-4 * 255 * 2**16
-"""Sum of chances below which there is no place."""
+"""Sum of weights below which a dash cannot be placed."""
 GLANCES = 64
-"""Random pixels tried for a distractor before all are looked through."""
+"""Random pixels tried for the start of a distractor before all are enumerated."""
 
 
 class Facts(NamedTuple):
-    """What is known of n images with contours of l dashes."""
+    """Labels and geometry of n images with contours of l dashes."""
 
-    labels: np.ndarray  # (n,) int8, 1 where both markers are on one contour
+    labels: np.ndarray  # (n,) int8, 1 if both markers are on the same contour
     margins: np.ndarray  # (n,) int8, half the gap between two dashes, in pixels
-    tries: np.ndarray  # (n,) int64, pairs of contours begun until one could be finished
-    distractors: np.ndarray  # (n,) int8, how many found room
+    tries: np.ndarray  # (n,) int64, pairs of contours started until one was complete
+    distractors: np.ndarray  # (n,) int8, distractors that were placed
     dashes: np.ndarray  # (n, most, 3) int16: row, column, direction; of contours 1 and 2 in turn, then others
     marked: np.ndarray  # (n, 2) int8, the dashes with a marker: 0 or 1, and 2l-2 or 2l-1
 
 
 class Field(NamedTuple):
-    """What changes while contours grow."""
+    """Buffers that change while contours grow; reused for all images."""
 
-    state: np.ndarray  # (1,) of the random numbers
+    state: np.ndarray  # (1,) of the random number generator
     trail: np.ndarray  # (dashes, 9) in the order of ``Facts.dashes``
-    sums: np.ndarray  # (R,) running sum of the chances of the pixels where the next dash may be
+    sums: np.ndarray  # (R,) cumulative weights of the pixels where the next dash may start
     blocked: np.ndarray  # (size, size) pixels that are not free
 
 
 def field(tables: Tables) -> Field:
-    """An empty one."""
+    """Allocate the buffers for an image."""
     return Field(
         state=np.zeros(1, dtype=np.uint64),
         trail=np.zeros((most(tables), 9), dtype=np.int64),
@@ -71,13 +71,13 @@ def field(tables: Tables) -> Field:
 
 
 def most(tables: Tables) -> int:
-    """Dashes of an image at most."""
+    """Return the maximum number of dashes of an image."""
     return 2 * tables.length + tables.distractors * tables.short
 
 
 @compiled
 def grow(seeds: np.ndarray, choice: tuple[int, int], tables: Tables, field: Field, facts: Facts) -> None:
-    """Find the facts of the images whose margin is that of ``tables``, number choice[0] of choice[1]."""
+    """Fill in the facts of the images with the margin of ``tables``: number choice[0] of choice[1]."""
     for i in range(len(seeds)):
         field.state[0] = seeds[i]
         label = below(field.state, 2)
@@ -96,10 +96,10 @@ def grow(seeds: np.ndarray, choice: tuple[int, int], tables: Tables, field: Fiel
 
 @compiled
 def _pair(tables: Tables, field: Field) -> int:
-    """Grow both contours, a dash of each in turn, as often as it takes; the number of tries.
+    """Grow both contours, one dash of each in turn, until a pair is complete; return the number of tries.
 
-    Contour 2 starts at a certain distance from the start of contour 1, on any side of it. Contour 1 starts so
-    far inside that neither first dash can leave the image.
+    Contour 2 starts at a fixed distance from the start of contour 1, in a random direction. Contour 1 starts
+    so far inside that neither first dash can leave the image.
     """
     state, trail, boxes, steps, tries = field.state, field.trail, tables.boxes, tables.steps, 0
     while True:
@@ -119,7 +119,7 @@ def _pair(tables: Tables, field: Field) -> int:
 
 @compiled
 def _parted(tables: Tables, trail: np.ndarray) -> bool:
-    """Whether both contours end so far apart that a marker is on one of them."""
+    """Return whether both contours end so far apart that a marker is clearly on one of them."""
     one, other = 2 * tables.length - 2, 2 * tables.length - 1
     down, right = abs(trail[one, Y] - trail[other, Y]), abs(trail[one, X] - trail[other, X])
     return max(down, right) >= tables.least
@@ -127,10 +127,10 @@ def _parted(tables: Tables, trail: np.ndarray) -> bool:
 
 @compiled
 def _distract(tables: Tables, field: Field) -> int:
-    """Grow distractors after a pair of contours; the number of those that found room.
+    """Grow distractors after a pair of contours; return the number of those that were placed.
 
-    The last dash of contour 1 is no obstacle to them: the published generator forgets it. That it stops when
-    less than 1 % of the pixels are free makes no difference, so crowded it never is.
+    The last dash of contour 1 is no obstacle to them: the published generator omits it. That generator also
+    stops when less than 1 % of the pixels are free; this never happens, so it is not implemented.
     """
     placed, number, forgotten = 0, 2 * tables.length, 2 * tables.length - 2
     inside = slice(tables.padding, tables.size - tables.padding)
@@ -151,7 +151,7 @@ def _distract(tables: Tables, field: Field) -> int:
 
 @compiled
 def _begin(tables: Tables, field: Field, at: int) -> bool:
-    """Start a distractor at any angle, at any pixel that is free for it; False if there is none."""
+    """Start a distractor at a random angle on a random free pixel; return False if there is none."""
     for _ in range(TRIES):
         angle = below(field.state, ANGLES)
         y, x = _free(field.state, field.blocked, tables.seats, tables.boxes, angle)
@@ -167,7 +167,7 @@ def _begin(tables: Tables, field: Field, at: int) -> bool:
 def _start(
     trail: np.ndarray, boxes: np.ndarray, steps: np.ndarray, at: int, dash: tuple[int, int, int]
 ) -> tuple[int, int]:
-    """Write a first dash to the trail; least and greatest row or column of its end and of its pivot."""
+    """Write a first dash to the trail; return the minimum and maximum coordinate of its end and its pivot."""
     y, x, angle = dash
     end_y, end_x = math.ceil(y + steps[angle, HEAD]), math.ceil(x + steps[angle, HEAD + 1])
     pivot_y, pivot_x = math.ceil(end_y + steps[angle, BACK]), math.ceil(end_x + steps[angle, BACK + 1])
@@ -179,7 +179,7 @@ def _start(
 def _write(
     trail: np.ndarray, boxes: np.ndarray, steps: np.ndarray, at: int, dash: tuple[int, int, int, int, int]
 ) -> None:
-    """Write any dash, given with its pivot, to the trail."""
+    """Write a dash, given with its pivot, to the trail."""
     y, x, direction, pivot_y, pivot_x = dash
     trail[at, Y], trail[at, X], trail[at, DIRECTION] = y, x, direction
     trail[at, NEXT_Y] = math.ceil(pivot_y + steps[direction, AHEAD])
@@ -192,7 +192,7 @@ def _write(
 def _free(
     state: np.ndarray, blocked: np.ndarray, seats: np.ndarray, boxes: np.ndarray, angle: int
 ) -> tuple[int, int]:
-    """Any free pixel, each with the same chance, or (-1, -1); all are counted if a few glances find none."""
+    """Return a uniformly random free pixel, or (-1, -1); enumerate all only if random draws find none."""
     top, bottom, left, right = boxes[OTHERS, angle]
     high, wide = bottom - top + 1, right - left + 1
     if high < 1 or wide < 1:
@@ -212,7 +212,7 @@ def _free(
 
 @compiled
 def _seated(blocked: np.ndarray, seats: np.ndarray, angle: int, y: int, x: int) -> bool:
-    """Whether all pixels of a seat are free."""
+    """Return whether all pixels that a first dash at (y, x) needs are free."""
     i, number = 0, seats.shape[1]
     while i < number and not blocked[y + seats[angle, i, 0], x + seats[angle, i, 1]]:
         i += 1
@@ -221,10 +221,10 @@ def _seated(blocked: np.ndarray, seats: np.ndarray, angle: int, y: int, x: int) 
 
 @compiled
 def _extend(tables: Tables, field: Field, first: int, stop: int, stride: int) -> bool:
-    """Put dashes first..stop-1, each after the one ``stride`` before it; False if one finds no place.
+    """Place dashes first..stop-1, each after the one ``stride`` before it; return False if one does not fit.
 
-    It is put at a pixel drawn from those around its pivot, with chance weight * (255 - taken near it), such
-    that it crosses none of the dashes before the last one of its contour.
+    The start of a dash is drawn from the pixels around its pivot with probability proportional to
+    weight * (255 - occupied near it); it must not cross any dash before the last one of its contour.
     """
     state, trail, sums, steps = field.state, field.trail, field.sums, tables.steps
     turns, boxes, masks, reach, cores = tables.turns, tables.boxes, tables.masks, tables.reach, tables.cores
@@ -249,7 +249,7 @@ def _extend(tables: Tables, field: Field, first: int, stop: int, stride: int) ->
 def _weigh(
     trail: np.ndarray, turns: np.ndarray, boxes: np.ndarray, reach: np.ndarray, sums: np.ndarray, old: int
 ) -> int:
-    """Running sums of the chances of the pixels after dash ``old``; the last one."""
+    """Write the cumulative weights of the pixels after dash ``old`` to ``sums``; return the total."""
     before, pivot_y, pivot_x = trail[old, DIRECTION], trail[old, NEXT_Y], trail[old, NEXT_X]
     top, bottom = pivot_y + boxes[WINDOW, before, 0], pivot_y + boxes[WINDOW, before, 1]
     left, right = pivot_x + boxes[WINDOW, before, 2], pivot_x + boxes[WINDOW, before, 3]
@@ -273,7 +273,7 @@ def _weigh(
 def _shade(
     sums: np.ndarray, reach: np.ndarray, turns: np.ndarray, which: tuple[int, int], down: int, right: int
 ) -> None:
-    """Raise ``sums`` to what a dash takes near the pixels around a pivot that is down and right of it."""
+    """Raise ``sums`` to what a dash occupies near each pixel around a pivot ``down`` and ``right`` of it."""
     rows = reach.shape[1]
     for i in range(len(sums)):
         row, column = rows // 2 + down + turns[which[1], i, 0], rows // 2 + right + turns[which[1], i, 1]
@@ -289,7 +289,7 @@ def _within(boxes: np.ndarray, which: int, direction: int, y: int, x: int) -> bo
 
 @compiled
 def _pick(sums: np.ndarray, chosen: int) -> int:
-    """The first place where the running sum exceeds ``chosen``."""
+    """Return the first index at which the cumulative sum exceeds ``chosen``."""
     at = 0
     while sums[at] <= chosen:
         at += 1
@@ -305,7 +305,7 @@ def _crosses(
     old: int,
     dash: tuple[int, int, int],
 ) -> bool:
-    """Whether the core of a dash would hit the border or the mask of one before ``old``."""
+    """Return whether the core of a dash hits the border, or the mask of a dash before ``old``."""
     y, x, direction = dash
     if not _within(boxes, FITS, direction, y, x):
         return True
@@ -322,7 +322,7 @@ def _crosses(
 
 @compiled
 def _overlap(masks: np.ndarray, cores: np.ndarray, which: tuple[int, int], down: int, right: int) -> bool:
-    """Whether the core of a dash hits the mask of another one, if it starts down and right of that."""
+    """Return whether the core of a dash that starts ``down`` and ``right`` of another hits its mask."""
     rows = masks.shape[1]
     for i in range(cores.shape[1]):
         row, column = rows // 2 + down + cores[which[1], i, 0], rows // 2 + right + cores[which[1], i, 1]
@@ -333,7 +333,7 @@ def _overlap(masks: np.ndarray, cores: np.ndarray, which: tuple[int, int], down:
 
 @compiled
 def _block(tables: Tables, field: Field, at: int) -> None:
-    """Enter what a dash of the trail takes into the map."""
+    """Mark the pixels that a dash of the trail occupies as blocked."""
     direction, rows = field.trail[at, DIRECTION], tables.masks.shape[1]
     top, left = field.trail[at, Y] - rows // 2, field.trail[at, X] - rows // 2
     for y in range(max(top, 0), min(top + rows, tables.size)):

@@ -1,4 +1,4 @@
-"""Images of what has grown; compiled by Numba."""
+"""Render Pathfinder images from their dashes; compiled by Numba."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ from ._tables import Tables
 
 @compiled
 def paint(tables: Tables, facts: Facts, images: np.ndarray) -> None:
-    """Draw those of the black images whose margin is that of ``tables``; the brightest pixel gets 255.
+    """Draw into the black images with the margin of ``tables``; the brightest pixel becomes 255.
 
-    The published generator keeps dashes as 32-bit numbers, which decides how halves are rounded.
+    The published generator stores dashes as float32, which decides how halves are rounded.
     """
     ink, contrast, contours = tables.ink, tables.contrast, 2 * tables.length
     for i in range(len(images)):
@@ -49,7 +49,7 @@ def _mark(image: np.ndarray, markers: np.ndarray, centre: tuple[int, int], scale
 
 @compiled
 def _alike(at: int, size: int, small: int) -> int:
-    """Where in a small image a marker looks as it does at ``at`` in one of this size."""
+    """Return the coordinate in a small image where a marker looks the same as at ``at`` in this size."""
     middle = small // 2
     if at < middle:
         return at

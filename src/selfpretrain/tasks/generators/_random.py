@@ -1,4 +1,4 @@
-"""SplitMix64 as a counter: every draw is a pure function of a seed and the number of draws before it."""
+"""Counter-based random numbers (SplitMix64): each draw is a pure function of the seed and its index."""
 
 from typing import Any
 
@@ -8,25 +8,25 @@ from ...system.jit import compiled
 
 
 def scramble(x: Any) -> Any:
-    """The output function of SplitMix64 (Steele, Lea, Flood 2014), a bijection of 64 bits, of any shape."""
+    """Return SplitMix64's output function (Steele, Lea, Flood 2014) of uint64 of any shape, a bijection."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 scramble_one = compiled(scramble)
-"""The same for one number, in compiled code."""
+"""``scramble`` for one number, in compiled code."""
 
 
 @compiled
 def bits(state: np.ndarray) -> np.uint64:
-    """64 random bits; ``state`` (1,) uint64 moves on."""
+    """Return 64 random bits and advance ``state`` (1,) uint64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     return scramble_one(state[0])
 
 
 @compiled
 def below(state: np.ndarray, n: int) -> int:
-    """A random whole number in 0..n-1, for n up to 2^31."""
+    """Return a random integer in 0..n-1, for n up to 2^31."""
     drawn: Any = np.int64(((bits(state) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
     return drawn

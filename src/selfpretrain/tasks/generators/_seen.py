@@ -1,4 +1,4 @@
-"""A set of 64-bit hashes in one array: what has been drawn before; compiled by Numba."""
+"""A hash set of 64-bit hashes in one array, to discard duplicates; compiled by Numba."""
 
 import numpy as np
 
@@ -6,14 +6,15 @@ from ...system.jit import compiled
 
 
 def room(number: int) -> np.ndarray:
-    """An empty set that stays at most half full with so many hashes."""
+    """Allocate an empty set that is at most half full with ``number`` hashes."""
     return np.zeros(1 << (2 * number).bit_length(), dtype=np.uint64)
 
 
 @compiled
 def add(seen: np.ndarray, digest: np.uint64) -> bool:
-    """Put a hash, not zero, into the set; False if it was there."""
+    """Add a nonzero hash to the set; return False if it was already there."""
     last = np.uint64(len(seen) - 1)
+    # The lowest bit is always 1, which keeps hashes nonzero, and is no use for the slot.
     at = (digest >> np.uint64(1)) & last
     while seen[at] != 0:
         if seen[at] == digest:

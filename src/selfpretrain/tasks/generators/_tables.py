@@ -1,4 +1,4 @@
-"""All that can be known before the first image: every dash at every angle, and what may follow it."""
+"""Precomputed tables of the Pathfinder generator: every dash at every angle, and what may follow it."""
 
 import math
 from dataclasses import dataclass
@@ -12,39 +12,40 @@ from ._draw import FINE
 ANGLES = 360
 """Directions of first dashes, -180..179 degrees."""
 CROSSED, FREE = 459, 76
-"""Two masks may not add up to 1.8 of 255 anywhere; a pixel is free up to 0.3 of 255."""
+"""Two masks must not sum to 1.8 times 255 at any pixel; a pixel is free up to 0.3 times 255."""
 HEAD, BACK, AHEAD, APART = 0, 2, 4, 6
-"""Steps: from a first dash to its end, from there to its pivot, from any pivot to the next one, and from the
-start of contour 1 to that of contour 2. The pivot of a dash is the middle of the gap before it."""
+"""Columns of ``steps``: from a first dash to its end, from there to its pivot, from any pivot to the next
+one, and from the start of contour 1 to that of contour 2. The pivot of a dash is the middle of the gap before
+it."""
 ONE_END = 1
-"""Pixels, down or right, within which the ends of both contours are one to whoever looks."""
+"""Pixels, down or right, within which the ends of both contours cannot be distinguished."""
 NEAR, CORE, WINDOW, INSIDE, FIRST, OTHERS, FITS = range(7)
-"""Boxes: what a dash may affect and what it crosses others with, from its start; the pixels where the next
-dash may be, from its pivot; and in the image, the pixels far enough from the border, those where contour 1
-and where distractors may start, and those where a later dash fits."""
+"""Rows of ``boxes``. From the start of a dash: the area that it may affect, and its core. From its pivot: the
+pixels where the next dash may start. In the image: the pixels far enough from the border, those where contour
+1 and where distractors may start, and those where a later dash fits."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What the images of one resolution are like; lengths in pixels."""
+    """Parameters of the images of one resolution; lengths in pixels."""
 
     size: int  # of the image
-    margins: tuple[int, ...]  # half the gap between two dashes; one is drawn per image
+    margins: tuple[int, ...]  # half the gap between two dashes; one of them is drawn per image
     padding: int  # blocked frame
     dash: int  # length of a dash
     thickness: float
     marker: float  # radius
     apart: int  # distance between the first dashes of both contours
-    continuity: float  # the larger, the straighter
+    continuity: float  # larger values give straighter contours
     distractors: int  # dashes of all distractors together
     contrast: tuple[float, float, float]  # contours, distractors, markers
 
 
 class Tables(NamedTuple):
-    """The rules at one margin, for contours of one length: A directions, R dashes that may follow one.
+    """Precomputed arrays for one margin and contour length: A directions, R dashes that may follow one.
 
-    A direction below 360 is that of a first dash, from its start. A later dash starts at its far end, at a
-    pixel of the ring around its pivot; its direction stands for that pixel.
+    Directions below 360 are those of first dashes, from their start. A later dash starts at its far end, at a
+    pixel of the ring around its pivot; its direction is the index of that pixel.
     """
 
     size: int
@@ -53,25 +54,25 @@ class Tables(NamedTuple):
     length: int  # dashes of a contour
     short: int  # dashes of a distractor
     distractors: int
-    least: int  # pixels, down or right, between the ends of both contours
+    least: int  # minimum pixels, down or right, between the ends of both contours
     contrast: tuple[float, float, float]
     steps: np.ndarray  # (A, 8) down and right: see HEAD, BACK, AHEAD, APART
-    turns: np.ndarray  # (A, R, 4) what may follow: row and column from its pivot, its direction, weight
+    turns: np.ndarray  # (A, R, 4) next dashes: row and column from the pivot, direction, weight
     boxes: np.ndarray  # (7, A, 4) first and last row and column: see NEAR to FITS
-    masks: np.ndarray  # (A, s, s) what a dash occupies, its margin included; it starts in the middle
-    reach: np.ndarray  # (A, s, s) the greatest of that within the margin
-    seats: np.ndarray  # (360, most, 2) pixels that a first dash wants to be free, from its start
-    cores: np.ndarray  # (A, most, 3) pixels that a dash crosses another one with, and from how much mask on
+    masks: np.ndarray  # (A, s, s) what a dash occupies, margin included; it starts in the centre
+    reach: np.ndarray  # (A, s, s) maximum of the mask within the margin
+    seats: np.ndarray  # (360, most, 2) pixels that must be free for a first dash, from its start
+    cores: np.ndarray  # (A, most, 3) pixels of the core, and the least mask value that collides
     ink: np.ndarray  # (A, most, 3) pixels of a dash, brightest first: row and column from its start, light
-    markers: np.ndarray  # (m, m, m, m) the marker at every place of a small image
+    markers: np.ndarray  # (m, m, m, m) the marker at every pixel of a small image
 
 
 def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
-    """Everything for contours of ``length`` dashes.
+    """Compute the tables for contours of ``length`` dashes.
 
     Args:
         quirks: start dashes as the published generator does, see ``_seats`` and ``_room``, and let contours
-            end where they like, even on the same pixel.
+            end anywhere, even on the same pixel.
     """
     reach, ring = rules.dash + margin, _ring(rules.dash + margin)
     first = [_radians(degrees) for degrees in range(-180, 180)]
@@ -119,12 +120,12 @@ def _opposite(angle: float) -> float:
 
 
 def _steps(length: int, angles: list[float]) -> np.ndarray:
-    """(n, 2) steps down and right; not rounded, since the sum with a place is rounded up, not the step."""
+    """Return (n, 2) steps down and right; not rounded, since the sum of position and step is rounded up."""
     return np.array([(length * math.sin(a), length * math.cos(a)) for a in angles])
 
 
 def _all_steps(rules: Rules, margin: int, first: list[float], later: list[float]) -> np.ndarray:
-    """(A, 8) with zeros where a direction does not need a step."""
+    """Return the (A, 8) steps; zero where a direction does not need one."""
     steps = np.zeros((len(first) + len(later), 8))
     steps[:ANGLES, HEAD : HEAD + 2] = _steps(rules.dash, first)
     steps[:ANGLES, BACK : BACK + 2] = _steps(rules.dash + margin, [_opposite(a) for a in first])
@@ -134,13 +135,13 @@ def _all_steps(rules: Rules, margin: int, first: list[float], later: list[float]
 
 
 def _ring(radius: int) -> np.ndarray:
-    """(R, 2) distinct pixels hit by a circle around a pixel's upper left corner, walked in steps of one."""
+    """Return the (R, 2) distinct pixels of a circle around a pixel's upper left corner, in steps of one."""
     angles = [_radians(1) * at for at in np.arange(0, 360, 360 / (2 * radius * math.pi)).tolist()]
     return np.unique(np.floor(_steps(radius, angles)).astype(np.int64), axis=0)
 
 
 def _dash(rules: Rules, margin: int, angle: float) -> np.ndarray:
-    """A dash from the centre of its canvas, in fine pixels."""
+    """Draw a dash from the centre of its canvas, in supersampled pixels."""
     centre = (rules.dash + math.ceil(rules.thickness) + margin) * FINE
     (down, right), width = _steps(rules.dash * FINE, [angle])[0], round(rules.thickness * FINE)
     end = math.ceil(centre + down), math.ceil(centre + right)
@@ -148,9 +149,9 @@ def _dash(rules: Rules, margin: int, angle: float) -> np.ndarray:
 
 
 def _seats(solid: np.ndarray, most: int, quirks: bool) -> np.ndarray:
-    """Which pixels must be free for a first dash: those that its mask fills.
+    """Return the pixels that must be free for a first dash: those that its mask fills.
 
-    The published generator looks one pixel too far down and right, and no further than ``most``.
+    The published generator checks them shifted by one pixel down and right, and no further than ``most``.
     """
     if not quirks:
         return solid
@@ -161,11 +162,11 @@ def _seats(solid: np.ndarray, most: int, quirks: bool) -> np.ndarray:
 
 
 def _room(pixels: np.ndarray, size: int, border: int, quirks: bool) -> np.ndarray:
-    """(n, 4) first and last row and column from which certain pixels keep off a border.
+    """Return the (n, 4) first and last row and column at which all given pixels stay inside a border.
 
-    The published generator gives up where, at some place of the image, a seat lies outside as a whole: its
-    dilation (OpenCV's) then returns the least number there is. So all directions fail but those whose seat
-    has a pixel in each of the four quadrants.
+    The published generator fails if, at some position in the image, a seat is completely outside: its
+    dilation (OpenCV's) then returns the smallest number of the type. So only directions whose seat has a
+    pixel in each of the four quadrants succeed.
     """
     last, centre, out = size - 1 - border, pixels.shape[1] // 2, np.empty((len(pixels), 4), dtype=np.int64)
     for i, some in enumerate(pixels):
@@ -177,7 +178,7 @@ def _room(pixels: np.ndarray, size: int, border: int, quirks: bool) -> np.ndarra
 
 
 def _turns(angles: list[float], ring: np.ndarray, continuity: float) -> np.ndarray:
-    """What may follow each direction, (A, R, 4) row, column, direction and weight in 2^-16, zeros last.
+    """Return what may follow each direction: (A, R, 4) row, column, direction, weight in 2^-16, zeros last.
 
     w = cos(min(continuity |turn|, pi / 2))^2
     """
@@ -190,7 +191,7 @@ def _turns(angles: list[float], ring: np.ndarray, continuity: float) -> np.ndarr
 
 
 def _box(images: np.ndarray) -> np.ndarray:
-    """(n, 4) first and last row and column, from the middle, of what is not zero, and a pixel more."""
+    """Return the (n, 4) bounding boxes of nonzero pixels, relative to the centre and one pixel larger."""
     centre, out = images.shape[1] // 2, np.empty((len(images), 4), dtype=np.int64)
     for i, image in enumerate(images):
         down, right = (at - centre for at in np.nonzero(image))
@@ -199,13 +200,13 @@ def _box(images: np.ndarray) -> np.ndarray:
 
 
 def _inside(rules: Rules, margin: int, number: int) -> np.ndarray:
-    """(n, 4), the same for all directions."""
+    """Return (n, 4) boxes of the pixels far enough from the border, the same for all directions."""
     first = rules.padding + margin
     return np.tile([first, rules.size - 1 - first] * 2, (number, 1))
 
 
 def _window(turns: np.ndarray) -> np.ndarray:
-    """(A, 4) first and last row and column, from the pivot, of it and the pixels that may be drawn."""
+    """Return the (A, 4) bounding boxes, relative to the pivot, of the pivot and the next possible starts."""
     out = np.empty((len(turns), 4), dtype=np.int64)
     for i, pixels in enumerate(turns):
         some = np.concatenate([[(0, 0)], pixels[pixels[:, 3] > 0, :2]])
@@ -214,9 +215,9 @@ def _window(turns: np.ndarray) -> np.ndarray:
 
 
 def _pixels(images: np.ndarray, blank: int = 0) -> np.ndarray:
-    """(n, most, 3) row, column and value of the pixels that are not zero, greatest first.
+    """Return (n, most, 3) row, column and value of the nonzero pixels, largest value first.
 
-    Shorter lists are filled with their last pixel, of value ``blank``.
+    Shorter lists are padded with their last pixel, of value ``blank``.
     """
     flat, centre = images.reshape(len(images), -1).astype(np.int64), images.shape[1] // 2
     count = (flat > 0).sum(1, keepdims=True)
@@ -228,9 +229,9 @@ def _pixels(images: np.ndarray, blank: int = 0) -> np.ndarray:
 
 
 def _markers(rules: Rules) -> np.ndarray:
-    """(m, m, m, m) the marker at every pixel of an image so small that only its middle is like any other.
+    """Return (m, m, m, m): the marker at every pixel of the smallest image that has an interior pixel.
 
-    Near the border, Lanczos' filter is cut.
+    Near the border, the Lanczos filter is truncated, so the marker looks different there.
     """
     m = 2 * (math.ceil(rules.marker) + 6) + 1
     fine = np.arange(FINE * m)

@@ -1,9 +1,9 @@
-"""Random ListOps trees, streamed as tokens and evaluated on the way; compiled by Numba, one core.
+"""Generate random ListOps trees as tokens and evaluate them in one pass; compiled by Numba, one core.
 
-A tree is written in pre-order while it is drawn. A stack holds, for every open operator, what is needed for
-its value (a histogram of the ten possible arguments, their number and sum) and how many arguments are
-missing. The least final length is always known, so a tree that must become too long is given up at once.
-Attempt number a draws from its own random stream, a pure function of seed and a.
+A tree is written in pre-order while it is drawn. A stack holds, for every open operator, what its value needs
+(a histogram of the ten possible arguments, their number and sum) and the number of missing arguments. A lower
+bound of the final length is always known, so a tree that must become too long is discarded at once. Attempt
+number a draws from its own random stream, a pure function of seed and a.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def grow(
     """Write distinct trees until ``lengths`` is full or the attempts are used up.
 
     Args:
-        attempts: the first one, and one more than the last.
+        attempts: first attempt, and the last one plus 1.
         shape: min_length and max_length (both exclusive), max_depth, max_args.
         flat: room for ``len(lengths) * max_length`` tokens.
         seen: hash set of trees, with room for all.
@@ -55,12 +55,14 @@ def grow(
 def _tree(
     state: np.uint64, longest: int, widest: int, out: np.ndarray, stack: np.ndarray, histogram: np.ndarray
 ) -> tuple[int, Any, Any]:
-    """Length (0: given up), value and hash of one tree, written to ``out``; its root is an operator."""
+    """Write one tree whose root is an operator to ``out``; return its length (0: discarded), value, hash."""
     deepest, top, at = len(stack) - 1, 0, 0
     least: Any = 1
     digest, one = np.uint64(0), np.uint64(1)
     while True:
         state = state + np.uint64(0x9E3779B97F4A7C15)
+        # One draw per node. Bits 62-63: operator (1/4) or digit; bits 60-61: which operator;
+        # bits 0-31: the number of arguments, or the digit.
         bits = scramble_one(state)
         if top == 0 or (top + 1 < deepest and bits >> np.uint64(62) == 0):
             missing = 2 + np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(widest - 1)) >> np.uint64(32))
@@ -93,7 +95,7 @@ def _tree(
 
 @compiled
 def _value(operator: np.ndarray, histogram: np.ndarray) -> int:
-    """Value of a complete operator: least, greatest, median rounded down, or sum modulo ten."""
+    """Return the value of a complete operator: minimum, maximum, median rounded down, or sum modulo ten."""
     if operator[0] == SM:
         return operator[3] % 10
     count = operator[2]
@@ -106,7 +108,7 @@ def _value(operator: np.ndarray, histogram: np.ndarray) -> int:
 
 @compiled
 def _nth(histogram: np.ndarray, n: int) -> int:
-    """The n-th smallest argument, from 0."""
+    """Return the n-th smallest argument, counted from 0."""
     passed = 0
     for digit in range(10):
         passed += histogram[digit]

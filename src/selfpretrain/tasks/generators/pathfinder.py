@@ -1,9 +1,9 @@
-"""Pathfinder: are both markers on one of two dashed contours that wind among short distractors?
+"""Generate Pathfinder images: are both markers on the same one of two dashed contours among distractors?
 
 The rules are those of Linsley et al. (2018), Learning long-range spatial dependencies with horizontal gated
 recurrent units, drewlinsley/pathfinder snakes.py and snakes2.py, with the parameters that Long Range Arena
-(Tay et al. 2021) names in google-research/long-range-arena lra_benchmarks/data/pathfinder.py; the images are
-others than in the files released there. An image depends on its seed and the settings only.
+(Tay et al. 2021) names in google-research/long-range-arena lra_benchmarks/data/pathfinder.py; the images
+differ from those in the released files. An image depends on its seed and the settings only.
 """
 
 import functools
@@ -24,31 +24,31 @@ RULES = {  # size, margins, padding, dash, thickness, marker, apart, continuity,
     128: Rules(128, (2, 3), 1, 5, 1.5, 3.0, 20, 1.8, 35, (0.9, 0.9, 1.0)),
     256: Rules(256, (3,), 22, 5, 2.0, 5.0, 27, 1.8, 30, (1.0, 1.0, 1.0)),
 }
-"""By resolution."""
+"""Parameters by resolution, in pixels."""
 LENGTHS = (6, 9, 14)
-"""Dashes of a contour: easy, intermediate and hard in Long Range Arena."""
+"""Dashes per contour: easy, intermediate and hard in Long Range Arena."""
 QUIRKS = ("lra", "none")
 BLOCK = 32
-"""Images that one thread makes at a time."""
+"""Images per thread and call."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the images are like.
+    """Resolution, contour length and quirks of the images.
 
-    With quirks "none", first dashes take all angles and need exactly the room that they fill, distractors are
-    as bright as contours, and contours end more than a pixel apart. With "lra" it is as in the published
-    generator, see ``_tables``: at 32 pixels, contour 1 and distractors start towards the upper left only,
-    distractors are brighter, and both contours end on the same pixel in 0.4 % of the images, within one of it
-    in 2 %, where nothing shows which of them a marker is on.
+    With quirks "none", first dashes take all angles and need exactly the pixels that they fill, distractors
+    are as bright as contours, and contours end more than a pixel apart. With "lra", images are as in the
+    published generator, see ``_tables``: at 32 pixels, contour 1 and distractors start towards the upper left
+    only, distractors are brighter, and both contours end on the same pixel in 0.4 % of the images, or within
+    one pixel in 2 %, so that the contour of a marker is ambiguous.
 
     Raises:
         SpecError: if there is no such resolution, length or choice of quirks.
     """
 
     resolution: int = 32  # 32, 64, 128 or 256 pixels high and wide
-    length: int = 14  # dashes of a contour: 6, 9 or 14
-    quirks: str = "lra"  # or "none"
+    length: int = 14  # dashes per contour: 6, 9 or 14
+    quirks: str = "lra"  # "lra" or "none"
 
     def __post_init__(self) -> None:
         known = {"resolution": tuple(RULES), "length": LENGTHS, "quirks": QUIRKS}
@@ -59,15 +59,15 @@ class Settings:
 
 
 def seeds(seed: int, rows: np.ndarray) -> np.ndarray:
-    """(n,) uint64, the seeds of some images of a set: a function of its seed and their place in it."""
+    """Return the (n,) uint64 seeds of images: a function of the dataset's seed and the image's index."""
     return scramble(scramble(np.array([seed], dtype=np.uint64)) ^ rows.astype(np.uint64))
 
 
 def images(seeds: np.ndarray, settings: Settings, threads: int = 1) -> tuple[np.ndarray, np.ndarray, Facts]:
-    """One image per seed, whatever the others and the number of threads.
+    """Generate one image per seed, independent of the other seeds and of the number of threads.
 
     Returns:
-        (n, size, size) uint8 images, (n,) int8 labels, 1 for connected, and what is known of them.
+        (n, size, size) uint8 images, (n,) int8 labels, 1 for connected, and the facts of the images.
     """
     margins, n = _tables(settings), len(seeds)
     out = np.zeros((n, settings.resolution, settings.resolution), dtype=np.uint8)
@@ -94,7 +94,7 @@ def images(seeds: np.ndarray, settings: Settings, threads: int = 1) -> tuple[np.
 
 @functools.lru_cache(maxsize=16)
 def _tables(settings: Settings) -> tuple[Tables, ...]:
-    """One per margin."""
+    """Return the tables for every margin."""
     rules, quirks = RULES[settings.resolution], settings.quirks == "lra"
     if not quirks:
         contour, _, marker = rules.contrast

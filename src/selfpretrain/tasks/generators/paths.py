@@ -1,11 +1,11 @@
-"""Images of two curves among short ones, two ends marked: are both ends of one curve?
+"""Generate images of two curves among short ones with two marked ends: are both ends of one curve?
 
-A curve is a chain of cells, each beside the one before, that never touches itself; other curves keep their
-distance. It grows from a random cell, straight on with weight 3/2 against 1 for either turn. Every layout
-offers six pairs of ends, two of one curve and four of both. Images are given out in pairs, one of each class,
-whose marked ends are equally many rows and columns apart; what finds no partner is thrown away, so that the
-distance of the ends tells nothing. All images are distinct. Layout number a draws from its own random stream,
-a pure function of seed and a; compiled by Numba, one core.
+A curve is a chain of adjacent cells that never touches itself; other curves keep their distance. It grows
+from a random cell, with weight 3/2 for straight on against 1 for either turn. Every layout has six pairs of
+ends, two of one curve and four of both curves. Images are produced in pairs, one of each class, whose marked
+ends are equally many rows and columns apart; unmatched images are discarded, so that the distance of the ends
+does not predict the label. All images are distinct. Layout number a draws from its own random stream, a pure
+function of seed and a; compiled by Numba, one core.
 """
 
 from typing import NamedTuple
@@ -18,37 +18,37 @@ from ._curves import CurveRules
 from ._random import below, scramble_one
 
 EMPTY, CURVE, END = range(3)
-"""What a cell holds; an end is a marked one."""
+"""Values of a cell; END is a marked end."""
 TRIES = 50
-"""Starts of a curve before a layout is given up."""
+"""Starts of a curve before a layout is discarded."""
 WAITING = 4
-"""Images that wait for a partner at a time, of each displacement."""
+"""Maximum images that wait for a partner, per displacement of their ends."""
 STRAIGHT, TURN = 3, 2
-"""How likely a curve goes on in a direction, in proportion."""
+"""Relative probabilities of the next direction of a curve."""
 
 
 class CurveCanvas(NamedTuple):
-    """A layout while it is drawn; the border is a cell wide."""
+    """Buffers of a layout while it is drawn, with a border of one cell."""
 
-    curve: np.ndarray  # (size + 2, size + 2) uint8, 1 where a curve is
-    closed: np.ndarray  # the same, 1 where no other curve may be
-    cells: np.ndarray  # (room, 2) the curve that is growing
-    ends: np.ndarray  # (2, 2, 2) first and last cell of both curves
+    curve: np.ndarray  # (size + 2, size + 2) uint8, 1 on a curve
+    closed: np.ndarray  # (size + 2, size + 2) uint8, 1 where no other curve is allowed
+    cells: np.ndarray  # (room, 2) cells of the current curve
+    ends: np.ndarray  # (2, 2, 2) coordinates of the first and last cell of both curves
 
 
 class WaitingImages(NamedTuple):
-    """Images that wait for one of the other class with the same displacement."""
+    """Images that wait for a partner of the other class with the same displacement of ends."""
 
     images: np.ndarray  # (size^2, WAITING, size^2) uint8
-    number: np.ndarray  # (size^2,) how many wait
-    label: np.ndarray  # (size^2,) their class: never both
+    number: np.ndarray  # (size^2,) number of waiting images
+    label: np.ndarray  # (size^2,) class of the waiting images, the same for all
 
 
 class PathImages:
-    """Images one after another, always the same ones for a seed and rules.
+    """A deterministic stream of images for a seed and rules.
 
     Args:
-        number: images asked for in all.
+        number: total number of images that will be requested.
     """
 
     def __init__(self, seed: int, rules: CurveRules, number: int) -> None:
@@ -63,10 +63,10 @@ class PathImages:
         self.seen = _seen.room(number + area * WAITING)
 
     def fill(self, images: np.ndarray, labels: np.ndarray, attempts: int) -> int:
-        """Draw (n, size^2) cells and (n,) labels, 1 for one curve, from so many layouts at most.
+        """Fill (n, size^2) cells and (n,) labels, 1 for one curve, from at most ``attempts`` layouts.
 
         Returns:
-            How many images were drawn.
+            Number of images drawn.
         """
         span = self.attempt, self.attempt + attempts
         out = (images, labels)
@@ -84,7 +84,7 @@ def _fill(
     seen: np.ndarray,
     out: tuple[np.ndarray, np.ndarray],
 ) -> tuple[int, int]:
-    """Number of images drawn, always even, and the next attempt."""
+    """Return the number of images drawn, always even, and the next attempt."""
     images, labels = out
     state, found, attempt = np.empty(1, dtype=np.uint64), 0, attempts[0]
     while found + 1 < len(labels) and attempt < attempts[1]:
@@ -97,7 +97,7 @@ def _fill(
 
 @compiled
 def _layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> bool:
-    """Draw two curves and the distractors; False if one found no room."""
+    """Draw two curves and the distractors; return False if one does not fit."""
     size = rules.size
     canvas.curve[:] = 0
     canvas.closed[:] = 1
@@ -123,7 +123,7 @@ def _layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> bool:
 
 @compiled
 def _curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) -> bool:
-    """Draw one curve; if it runs into a dead end, nothing is left of it."""
+    """Draw one curve; if it reaches a dead end, erase it and return False."""
     r, c, before = 1 + below(state, size), 1 + below(state, size), -1
     if canvas.closed[r, c]:
         return False
@@ -137,6 +137,7 @@ def _curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) -> bo
         for way in range(4):
             y, x = _beside(r, c, way)
             weight[way] = 0
+            # One drawn neighbour, which is the current cell: otherwise the curve would touch itself.
             if not canvas.closed[y, x] and _touching(canvas.curve, y, x) == 1 and not canvas.curve[y, x]:
                 weight[way] = STRAIGHT if way == before else TURN
             total += weight[way]
@@ -154,7 +155,7 @@ def _curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) -> bo
 
 @compiled
 def _beside(r: int, c: int, way: int) -> tuple[int, int]:
-    """The next cell down, right, up or left."""
+    """Return the adjacent cell: down (0), right (1), up (2) or left (3)."""
     if way % 2:
         return r, c + 2 - way
     return r + 1 - way, c
@@ -162,7 +163,7 @@ def _beside(r: int, c: int, way: int) -> tuple[int, int]:
 
 @compiled
 def _touching(curve: np.ndarray, r: int, c: int) -> int:
-    """How many of the four cells beside this one are drawn."""
+    """Return how many of the four adjacent cells are drawn."""
     return curve[r - 1, c] + curve[r + 1, c] + curve[r, c - 1] + curve[r, c + 1]
 
 
@@ -175,9 +176,10 @@ def _paired(
     seen: np.ndarray,
     out: tuple[np.ndarray, np.ndarray],
 ) -> int:
-    """Give out the layout, with the first pair of ends that one waits for, and the one that waits: 2, or 0.
+    """Write this layout and its waiting partner; return the number of images written, 2 or 0.
 
-    If none waits, the layout itself waits, with ends of either class equally often.
+    The ends are the first pair for which a partner waits. If there is none, this layout waits, with ends of
+    either class equally often.
     """
     images, labels = out
     first = below(state, 6)
@@ -190,6 +192,7 @@ def _paired(
             labels[0], labels[1] = 1 - label, label
             lot.number[at] = last
             return 2
+    # Choices 0-1 are the ends of one curve, 2-5 of both: draw the class first, each with probability 1/2.
     a, b, label, at = _ends(canvas, below(state, 2) if below(state, 2) else 2 + below(state, 4))
     full = lot.number[at] == WAITING or (lot.number[at] > 0 and lot.label[at] != label)
     if not full and _seen.add(seen, _digest(canvas, a, b)):
@@ -201,7 +204,7 @@ def _paired(
 
 @compiled
 def _ends(canvas: CurveCanvas, choice: int) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Two ends, whether they are of one curve, and how many rows and columns lie between, as one number."""
+    """Return two ends, 1 if they are of one curve, and their displacement: rows * size + columns."""
     if choice < 2:
         a, b, label = canvas.ends[choice, 0], canvas.ends[choice, 1], 1
     else:
@@ -221,7 +224,7 @@ def _paint(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray, image: np.ndarray)
 
 @compiled
 def _digest(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray) -> np.uint64:
-    """A hash, not zero, of the layout with these ends marked."""
+    """Return a nonzero hash of the layout with these ends marked."""
     side = len(canvas.curve)
     digest = scramble_one(np.uint64(min(a[0] * side + a[1], b[0] * side + b[1])))
     digest = scramble_one(digest ^ np.uint64(max(a[0] * side + a[1], b[0] * side + b[1])))
@@ -229,6 +232,6 @@ def _digest(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray) -> np.uint64:
         row = np.uint64(1)
         for c in range(1, side - 1):
             row = row << np.uint64(1) | np.uint64(canvas.curve[r, c])
-        # A row of 64 cells pushes the leading one out, which is harmless: all rows have one length.
+        # A row of 64 cells shifts the leading 1 out, which is harmless: all rows have the same length.
         digest = scramble_one(digest ^ row) + np.uint64(r)
     return digest | np.uint64(1)

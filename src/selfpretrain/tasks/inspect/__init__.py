@@ -1,1 +1,1 @@
-"""Looking at a task's data: baselines, checks, profile, preview."""
+"""Inspect a task's data: baselines, checks, profile, preview."""

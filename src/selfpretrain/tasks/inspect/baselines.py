@@ -1,8 +1,8 @@
-"""Simple methods worth knowing before a network is believed, and their scores on a task's test split.
+"""Simple baselines to compare networks with, and their scores on a task's test split.
 
-They are fitted on labelled training examples, chosen on val from a grid of settings and scored on test, in
-one thread and always with the same result: accuracy in [0, 1] for classes, micro F1 for sets of classes, R2
-for real numbers.
+They are fitted on labelled training examples, their hyperparameters are selected on val from a grid, and they
+are scored on test: accuracy in [0, 1] for classes, micro F1 for sets of classes, R2 for real numbers. They
+run in one thread and are deterministic.
 """
 
 import warnings
@@ -23,25 +23,25 @@ from . import features, kernels
 from .features import Matrix, Splits
 
 QUICK, PLACES = 60_000, 20_000
-"""Examples to fit on, at most, for methods that take seconds; most places times symbols of an example."""
+"""Maximum examples to fit fast methods on; maximum positions times symbols of a one-hot encoded example."""
 POSITIONS = 50_000
-"""Positions to fit on, at most."""
+"""Maximum positions to fit on, for classes of positions."""
 LOGISTIC = (0.01, 0.1, 1.0, 10.0)
-"""Inverse regularisation strengths that are tried with values."""
+"""Grid of inverse regularisation strengths of logistic regression on values."""
 LOGISTIC_RUNS = (1.0, 10.0, 100.0)
-"""The same with runs of tokens, whose weights are small."""
+"""The same on n-grams of tokens, whose TF-IDF weights are small."""
 LOGISTIC_SEVERAL = (0.01, 1.0, 100.0)
-"""The same where an example has several answers."""
+"""The same where an example has several labels."""
 RIDGE = (0.1, 1.0, 10.0, 100.0, 1000.0)
-"""Regularisation strengths of ridge regression that are tried."""
+"""Grid of regularisation strengths of ridge regression."""
 BOOSTED = (100, 300)
-"""Numbers of boosted trees that are tried."""
+"""Grid of numbers of boosted trees."""
 TREES = 50_000
-"""Examples times classes up to which trees are boosted on statistics of values."""
+"""Maximum examples times classes for gradient boosting on statistics of values."""
 COMMONEST, MEAN = "commonest class", "mean"
 COPY = "copy of an overlapping training example"
 GUESSES = (COMMONEST, MEAN, COPY)
-"""Methods that learn nothing from the content of sequences."""
+"""Methods that do not learn from the content of sequences."""
 KERNELS = "ridge regression on kernels (MiniRocket)"
 
 Features = Mapping[Split, Matrix]
@@ -53,17 +53,17 @@ Predict = Callable[[Matrix], np.ndarray]
 def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     """Return the scores of simple methods on all labelled test examples, by name of the method.
 
-    Classes: the commonest class; logistic regression on runs of 1-4 tokens weighted by TF-IDF, or on
-    standardised values; ridge regression on how often fixed kernels answer to values; the nearest neighbour,
-    where sequences are equally long; one entry for each shortcut of the task. On ``QUICK`` examples:
-    logistic regression on which symbol is at which place, in short sequences of equal length; gradient
-    boosting on the task's statistics, or on those of values up to ``TREES``. Reals: the mean, and ridge
-    regression on the same features. Where test examples share positions with training examples, as
-    overlapping windows of a recording do: the answer of the nearest. Sets of classes, and classes of
-    positions: the commonest answer, and logistic regression.
+    Classes: the most frequent class; logistic regression on TF-IDF weighted 1-4-grams of tokens, or on
+    standardised values; ridge regression on MiniRocket features of values; the nearest neighbour, if
+    sequences are equally long; one entry for each shortcut of the task. On ``QUICK`` examples: logistic
+    regression on one-hot encoded tokens, for short sequences of equal length; gradient boosting on the task's
+    statistics, or on those of values up to ``TREES``. Reals: the mean, and ridge regression on the same
+    features. Where test examples share positions with training examples, as overlapping windows of a
+    recording do: the label of the nearest one. Sets of classes, and classes of positions: the most frequent
+    label, and logistic regression.
 
     Args:
-        limit: examples to fit on, and examples to tune on, at most, for all but quick methods.
+        limit: maximum examples to fit on, and to select on, for all but the fast methods.
 
     Raises:
         DataError: if a split has no labelled example.
@@ -71,7 +71,7 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fit cut short by its iteration limit is still a baseline
+        warnings.simplefilter("ignore")  # a fit stopped by its iteration limit is still a baseline
         splits = {split: labelled_examples(task, split, limit) for split in SPLITS}
         if not task.form.target.single:
             return _scores_of_several(task, splits)
@@ -84,7 +84,7 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
 
 
 def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
-    """Return labelled examples of a split, always the same random ones where there are more than ``limit``.
+    """Return labelled examples of a split; beyond ``limit``, a fixed random subset (of test, always all).
 
     Raises:
         DataError: if there are none.
@@ -99,25 +99,25 @@ def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
 
 
 def fit_grid(models: Sequence[Any], x: Features, y: Labels, metric: Metric) -> float:
-    """Fit a grid of models on train, choose one on val, and return its score on test."""
+    """Fit a grid of models on train, select one on val, and return its score on test."""
     return choose([model.fit(x["train"], y["train"]).predict for model in models], x, y, metric)
 
 
 def choose(fitted: Sequence[Predict], x: Features, y: Labels, metric: Metric) -> float:
-    """Return the test score of what predicts val best, the first of equals."""
+    """Return the test score of the fitted model with the best val score; ties go to the first."""
     best = max(fitted, key=lambda predict: metric(y["val"], predict(x["val"])))
     return metric(y["test"], best(x["test"]))
 
 
 def logistic_regressions(strengths: Sequence[float]) -> list[Any]:
-    """Return a grid over inverse regularisation strengths."""
+    """Return one logistic regression per inverse regularisation strength."""
     from sklearn.linear_model import LogisticRegression
 
     return [LogisticRegression(C=strength, max_iter=100) for strength in strengths]
 
 
 def boosted_trees(x: Features, y: Labels) -> float:
-    """Return the score of gradient boosting; the grid over numbers of trees is one fit, cut at each."""
+    """Return the score of gradient boosting; one fit serves the whole grid over numbers of trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(max_iter=max(BOOSTED), random_state=0).fit(x["train"], y["train"])
@@ -125,27 +125,27 @@ def boosted_trees(x: Features, y: Labels) -> float:
 
 
 def _first_trees(model: Any, trees: int, x: Matrix) -> np.ndarray:
-    """Predict with so many trees, or with all where boosting ended before."""
+    """Predict with the first ``trees`` trees, or with all if boosting stopped earlier."""
     stages: list[np.ndarray] = list(islice(model.staged_predict(x), trees))
     return stages[-1]
 
 
 def accuracy(y_true: np.ndarray, y_pred: np.ndarray) -> float:
-    """Return the share of answers that are right."""
+    """Return the share of correct predictions, in [0, 1]."""
     from sklearn.metrics import accuracy_score
 
     return float(accuracy_score(y_true, y_pred))
 
 
 def r2(y_true: np.ndarray, y_pred: np.ndarray) -> float:
-    """Return the share of variance that is explained; NaN where all true values are equal."""
+    """Return the share of explained variance, at most 1; NaN if all true values are equal."""
     from sklearn.metrics import r2_score
 
     return float(r2_score(y_true.astype(np.float64), y_pred)) if np.ptp(y_true) > 0 else float("nan")
 
 
 def micro_f1(y_true: np.ndarray, y_pred: np.ndarray) -> float:
-    """Return F1 over all pairs of an example and a class; 1 where no class is there or predicted."""
+    """Return F1 over all pairs of an example and a class; 1 if there are no true and no predicted classes."""
     from sklearn.metrics import f1_score
 
     return float(f1_score(y_true.ravel(), y_pred.ravel(), zero_division=1.0))
@@ -184,7 +184,7 @@ def _scores_of_classes(task: Task, splits: Splits) -> dict[str, float]:
 
 
 def _quick_scores(task: Task, splits: Splits) -> dict[str, float]:
-    """Return the scores of methods that may see many examples."""
+    """Return the scores of methods that are fast enough for many examples."""
     y = _labels(splits)
     number = len(np.unique(y["train"]))
     if number < 2:
@@ -207,7 +207,7 @@ def _quick_scores(task: Task, splits: Splits) -> dict[str, float]:
 
 
 def _scores_of_several(task: Task, splits: Splits) -> dict[str, float]:
-    """Return the scores of the commonest answer and of logistic regression on at most ``POSITIONS`` rows."""
+    """Return the scores of the most frequent label and of logistic regression on up to ``POSITIONS`` rows."""
     from sklearn.multiclass import OneVsRestClassifier
 
     grid = logistic_regressions(LOGISTIC_SEVERAL)
@@ -234,7 +234,7 @@ def _labels(splits: Splits) -> dict[Split, np.ndarray]:
 
 
 def _kernel_answers(task: Task, splits: Splits) -> dict[Split, np.ndarray] | None:
-    """Return the standardised answers of kernels; None for tokens, and where it would take too long."""
+    """Return standardised MiniRocket features; None for tokens, and if they would take too long."""
     answers = None if isinstance(task.form.signal, Tokens) else kernels.answers_above(splits)
     return None if answers is None else features.standardised(answers)
 
@@ -244,13 +244,13 @@ def _commonest(train: np.ndarray, number: int) -> np.ndarray:
 
 
 def _commonest_set(train: np.ndarray, number: int) -> np.ndarray:
-    """Return the classes that half of the examples have, or else the commonest."""
+    """Return the classes that at least half of the examples have, or else the most frequent one."""
     shares = train.mean(0)
     return np.tile((shares >= min(0.5, shares.max())).astype(np.int64), (number, 1))
 
 
 def _shortcut(cue: Callable[[SequenceDataset], Tensor], splits: Splits, y: Labels) -> float:
-    """Return the accuracy of answering with the commonest training class of the cue."""
+    """Return the accuracy of predicting the most frequent training class of each value of the cue."""
     train = cue(splits["train"]).numpy()
     test = cue(splits["test"]).numpy()
     answers = _commonest(y["train"], len(test))
@@ -260,7 +260,7 @@ def _shortcut(cue: Callable[[SequenceDataset], Tensor], splits: Splits, y: Label
 
 
 def copying(train: SequenceDataset, test: SequenceDataset) -> dict[str, float]:
-    """Return the score of copying the label of the nearest example, where test overlaps with training."""
+    """Return the score of copying the label of the nearest overlapping training example; empty if none."""
     train = train.take(train.labelled.nonzero()[:, 0])
     nearest = nearest_overlapping(train, test)
     if not (nearest >= 0).any():
@@ -273,8 +273,9 @@ def copying(train: SequenceDataset, test: SequenceDataset) -> dict[str, float]:
 
 
 def nearest_overlapping(train: SequenceDataset, test: SequenceDataset) -> np.ndarray:
-    """Return (n,) the training example that starts nearest to each test example, -1 if none overlaps."""
+    """Return the (n,) index of the overlapping training example nearest to each test example, -1 if none."""
     none = np.full(len(test), -1)
+    # Windows can overlap only if both splits are views of the same stored array.
     if train.packed or train.views > 1 or train.flat.data_ptr() != test.flat.data_ptr():
         return none
     order = train.starts[0].argsort(stable=True).numpy()

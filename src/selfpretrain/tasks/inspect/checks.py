@@ -1,10 +1,10 @@
-"""What is wrong with a task's data, or worth knowing: the findings of ``spt data check``.
+"""Data quality checks of ``spt data check``: leakage, duplicates, labels, classes, groups and values.
 
 Equal examples are found exactly. Sequences that share most of their content, as overlapping windows do, are
-found by min-wise hashing of runs of 24 positions (``near_duplicates``). Values that were changed a little,
-as by another compression, are found by the correlation of summaries: 32 means of each of at most 20,000
-sequences of a split. Everything is read once: seconds for 50,000 texts, minutes for 200,000 images of 256 x
-256. What was paraphrased, or both shifted and changed, is not found.
+found by min-wise hashing of runs of 24 positions (``near_duplicates``). Slightly changed values, as after
+another compression, are found by the correlation of summaries: 32 means of each of at most 20,000 sequences
+of a split. The data are read once: seconds for 50,000 texts, minutes for 200,000 images of 256 x 256.
+Paraphrases, and sequences both shifted and changed, are not found.
 """
 
 from collections.abc import Iterator
@@ -35,22 +35,22 @@ Splits = dict[Split, SequenceDataset]
 Profiles = dict[Split, Profile]
 
 COPIES, LIKENESS = 0.01, 0.02
-"""Shares of val and test that may be equal, or similar, to training examples: official splits have some."""
+"""Tolerated shares of val and test equal, or similar, to training examples: official splits have some."""
 ALIKE = 0.10
-"""The same of sequences that share half of their runs: of few symbols, some do by chance."""
+"""The same for sequences that share half of their runs: with few symbols, this happens by chance."""
 ENOUGH = 0.95
-"""Score of a simple method from which on no network was better by more than its interval."""
+"""Score of a simple method above which no network was better by more than its confidence interval."""
 FEW_LABELS = 100
-"""Labelled sequences below which a network's score may vary much with its seed."""
+"""Labelled sequences below which a network's score may vary strongly with the seed."""
 FEW = 10
-"""Labelled training examples below which a class is called rare."""
+"""Labelled training examples below which a class is reported as rare."""
 SAME = 0.999
-"""Correlation of two summaries from which on their sequences are called near copies."""
+"""Correlation of two summaries above which their sequences are reported as near copies."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at, and how it is."""
+    """The result of one check: its subject, its severity, and the text that is printed."""
 
     what: str
     level: Level
@@ -58,11 +58,11 @@ class Finding:
 
 
 def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
-    """Look at everything, and last at what simple methods score.
+    """Yield the findings of all checks, the scores of simple methods last.
 
     Args:
-        compare: whether to score simple methods, which takes longest.
-        limit: examples these are fitted on, at most.
+        compare: score simple methods, which takes longest.
+        limit: maximum examples to fit simple methods on.
     """
     try:
         form, splits = task.form, {split: task.load(split) for split in SPLITS}
@@ -160,10 +160,11 @@ def _groups(splits: Splits) -> Finding:
 
 
 def _windows(splits: Splits) -> Finding:
-    """Held-out sequences, from s to t, that share stored positions with one of train: s < t' and s' < t."""
+    """Report held-out sequences [s, t) that share stored positions with one of train: s < t' and s' < t."""
     train = splits["train"]
     start = train.starts.numpy().ravel()
     order = np.argsort(start, kind="stable")
+    # end[i]: the last end of all training sequences that start no later than sequence i.
     start, end = start[order], np.maximum.accumulate((start + train.lengths.numpy().ravel())[order])
     found = 0
     for examples in (splits["val"], splits["test"]):
@@ -223,11 +224,12 @@ def _copies(form: SequenceSpec, splits: Splits, profiles: Profiles) -> Iterator[
 
 
 def _alike(splits: Splits, profiles: Profiles) -> Finding:
-    """Sequences with half of their runs in one of train."""
+    """Report val and test sequences that share half of their runs with a training sequence."""
     found, train = 0, partial(_at, splits["train"])
     for split in ("val", "test"):
         sketches = profiles[split].sketch, profiles["train"].sketch
         places = similar(*sketches, partial(_at, splits[split]), train)
+        # The views of an example count once.
         found += len(np.unique(places % max(len(splits[split]), 1)))
     return _share(
         "similar sequences", found, splits, "share half of their runs with a training example", ALIKE
@@ -235,7 +237,7 @@ def _alike(splits: Splits, profiles: Profiles) -> Finding:
 
 
 def _at(examples: SequenceDataset, place: int) -> np.ndarray:
-    """A sequence by its place in a profile: all first views, then all second ones."""
+    """Return a sequence by its index in a profile: all first views, then all second ones."""
     view, row = divmod(place, len(examples))
     return examples.sequence(row, view)
 
@@ -273,10 +275,10 @@ def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
 
 
 def advice(labelled: int, unlabelled: int, method: str, score: float) -> str:
-    """Whether to try self-pretraining, in one sentence with its reason.
+    """Recommend in one sentence whether to try self-pretraining, with the reason.
 
     Args:
-        labelled: training sequences with a label; the others are ``unlabelled``.
+        labelled: number of training sequences with a label; the others are ``unlabelled``.
         method: the best of the simple methods; its ``score`` on test is an accuracy, or R2.
     """
     if score >= ENOUGH:
@@ -292,7 +294,7 @@ def advice(labelled: int, unlabelled: int, method: str, score: float) -> str:
 
 
 def _share(what: str, count: int, splits: Splits, text: str, most: float) -> Finding:
-    """How many held-out examples have something that none of them should have."""
+    """Report the number of val and test examples with a fault: "wrong" if their share exceeds ``most``."""
     held = len(splits["val"]) + len(splits["test"])
     if not count:
         return Finding(what, "fine", f"none of {held:,} in val and test {text}")

@@ -1,4 +1,4 @@
-"""Descriptions of sequences for simple methods: runs of tokens, symbols at places, values, statistics."""
+"""Features of sequences for simple baselines: n-grams, one-hot tokens, values, summary statistics."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,23 +10,23 @@ from ...data.dataset import SequenceDataset
 from ...data.spec import SequenceSpec, Split, Tokens
 
 GRAMS = 4
-"""Tokens in the longest run that is counted."""
+"""Length of the longest n-gram."""
 FEATURES = 200_000
-"""Different runs that are counted at most, the commonest ones."""
+"""Maximum number of n-gram features; the most frequent ones are kept."""
 PIXELS = 4096
-"""Values of the largest example that is used whole; longer ones are summarised."""
+"""Maximum values per example to use all of them; longer examples are summarised."""
 AROUND = 4
-"""Neighbours on either side that describe a position."""
+"""Context: neighbours on either side of a position."""
 
 Matrix = Any
-"""(n, features) numbers, dense or sparse."""
+"""(n, features) matrix, dense or sparse."""
 Splits = Mapping[Split, SequenceDataset]
 Runs = list[tuple[np.ndarray, np.ndarray]]
-"""For each length of run, shortest first: the numbers of all runs, and the sequences that they are in."""
+"""For n = 1, 2, ...: the codes of all n-grams, and the index of the sequence that contains each."""
 
 
 def of_sequences(form: SequenceSpec, splits: Splits) -> tuple[str, dict[Split, Matrix]]:
-    """Describe whole examples: return the name of the description, and its numbers for every split."""
+    """Return the name of the features that suit the signal, and the features of every split."""
     if isinstance(form.signal, Tokens):
         return f"1-{GRAMS}-grams", grams(splits, form.signal.vocab)
     lengths = torch.cat([examples.lengths.flatten() for examples in splits.values()])
@@ -37,7 +37,7 @@ def of_sequences(form: SequenceSpec, splits: Splits) -> tuple[str, dict[Split, M
 
 
 def standardised(x: Mapping[Split, np.ndarray]) -> dict[Split, np.ndarray]:
-    """Shift and scale every column to mean 0 and standard deviation 1 in training."""
+    """Shift and scale every column to mean 0 and standard deviation 1 on train."""
     centre, spread = x["train"].mean(0), x["train"].std(0)
     spread[spread < 1e-9] = 1.0
     return {split: (part - centre) / spread for split, part in x.items()}
@@ -64,12 +64,12 @@ def _each_view(examples: SequenceDataset, to_dict: Callable[[np.ndarray], np.nda
 
 
 def sequences(examples: SequenceDataset, view: int) -> list[np.ndarray]:
-    """Return one view of all examples."""
+    """Return one view of all examples, as a list of arrays."""
     return [examples.sequence(row, view) for row in range(len(examples))]
 
 
 def symbols_at_places(examples: SequenceDataset, vocab: int) -> Matrix:
-    """Return (n, places * symbols) ones where a symbol is at a place, for equally long sequences."""
+    """Return the one-hot encoding (n, positions * symbols) of equally long sequences, view after view."""
     from scipy import sparse
 
     parts = []
@@ -83,7 +83,7 @@ def symbols_at_places(examples: SequenceDataset, vocab: int) -> Matrix:
 
 
 def grams(splits: Splits, vocab: int) -> dict[Split, Matrix]:
-    """Count runs of 1-4 tokens, weighted by TF-IDF; two views are joined by product and difference."""
+    """Return TF-IDF weighted 1-4-grams; two views are joined by product and absolute difference."""
     from scipy import sparse
     from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -98,14 +98,14 @@ def grams(splits: Splits, vocab: int) -> dict[Split, Matrix]:
 
 
 def joined(first: Matrix, second: Matrix) -> Matrix:
-    """Return product and absolute difference of two views side by side."""
+    """Return product and absolute difference of two views, concatenated."""
     from scipy import sparse
 
     return sparse.hstack([first.multiply(second), abs(first - second)]).tocsr()
 
 
 def runs_in(rows: list[np.ndarray], vocab: int) -> Runs:
-    """Number all runs of tokens; lengths whose numbers would not fit into 63 bits are left out."""
+    """Return the codes of all n-grams; an n whose codes do not fit into 63 bits is skipped."""
     line = np.concatenate(rows).astype(np.int64)
     owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     code = line
@@ -114,24 +114,26 @@ def runs_in(rows: list[np.ndarray], vocab: int) -> Runs:
         if vocab**n >= 2**63:
             break
         code = code[:-1] * vocab + line[n - 1 :]
+        # The sequences are concatenated: drop n-grams that cross from one into the next.
         inside = owner[: len(code)] == owner[n - 1 :]
         found.append((code[inside], owner[: len(code)][inside]))
     return found
 
 
 def frequent_runs(views: list[Runs]) -> list[np.ndarray]:
-    """Return the rising numbers of the ``FEATURES`` commonest runs, for each length of run."""
+    """Return the sorted codes of the ``FEATURES`` most frequent n-grams, for each n."""
     found = [
         np.unique(np.concatenate([code for code, _ in runs]), return_counts=True)
         for runs in zip(*views, strict=True)
     ]
     counts = np.concatenate([count for _, count in found])
+    # N-grams tied at the cutoff are all dropped, since nothing ranks one above another.
     least = np.sort(counts)[-FEATURES] + 1 if len(counts) > FEATURES else 0
     return [code[count >= least] for code, count in found]
 
 
 def run_counts(rows: list[np.ndarray], vocab: int, known: list[np.ndarray], chunk: int = 2000) -> Matrix:
-    """Return (n, runs) how often each known run occurs in each sequence."""
+    """Return the (n, n-grams) counts of each known n-gram in each sequence."""
     from scipy import sparse
 
     parts = []
@@ -148,9 +150,9 @@ def run_counts(rows: list[np.ndarray], vocab: int, known: list[np.ndarray], chun
 
 
 def of_positions(form: SequenceSpec, examples: SequenceDataset) -> tuple[Matrix, np.ndarray]:
-    """Return (T, features) labelled positions with their neighbours, and their classes (T,).
+    """Return features (T, features) of labelled positions and their neighbours, and their classes (T,).
 
-    Beyond the ends of a sequence there is nothing.
+    Neighbours beyond the ends of a sequence are zeros.
     """
     from scipy import sparse
 
@@ -165,7 +167,7 @@ def of_positions(form: SequenceSpec, examples: SequenceDataset) -> tuple[Matrix,
 
 
 def _standardised_sequence(form: SequenceSpec, sequence: np.ndarray) -> Matrix:
-    """Return (L, features) ones for symbols, or standardised values, as a sparse matrix."""
+    """Return one-hot tokens or standardised values (L, features), as a sparse matrix."""
     from scipy import sparse
 
     if isinstance(form.signal, Tokens):

@@ -1,8 +1,8 @@
-"""Values described by how often fixed kernels answer to them, as MiniRocket does.
+"""MiniRocket features of values: shares of positions where a fixed convolution exceeds a threshold.
 
-Dempster, Schmidt and Webb (2021), MiniRocket: the 84 kernels of nine weights that are -1 or, three of them,
-2; dilated by powers of two; a feature is the share of positions at which an answer exceeds a threshold, which
-is a quantile of answers to training sequences. Kernels see one random channel each, or several.
+Dempster, Schmidt and Webb (2021), MiniRocket: the 84 kernels of nine weights, of which three are 2 and six
+are -1, dilated by powers of two. A feature is the share of positions at which the output of a kernel exceeds
+a threshold, a quantile of its outputs on training sequences. Each kernel reads a random subset of channels.
 """
 
 from collections.abc import Mapping
@@ -19,20 +19,21 @@ from ...data.spec import Split
 
 WIDTH, TWOS = 9, 3
 FEATURES = 2_000
-"""Numbers per sequence, about."""
+"""Approximate number of features per sequence."""
 WORK = 4e9
-"""Answers of kernels that are worked out at most: some seconds."""
+"""Maximum number of kernel outputs to compute: some seconds."""
 SEEN = 32
-"""Training sequences from which thresholds are taken."""
+"""Training sequences from which thresholds are computed."""
 CHUNK = 16
 
 
 def answers_above(splits: Mapping[Split, SequenceDataset]) -> dict[Split, np.ndarray] | None:
-    """(n, features) shares for every split; None where it would take too long, or sequences are too short."""
+    """Return (n, features) shares for every split; None if too slow, or if sequences are too short."""
     longest = max(int(examples.longest.max()) for examples in splits.values())
     total = sum(int(examples.lengths.sum()) for examples in splits.values())
     dilations = [2**power for power in range(12) if (WIDTH - 1) * 2**power < longest]
     places = list(combinations(range(WIDTH), TWOS))
+    # If not all dilations fit into the limit, keep the largest: they cover the longest range.
     dilations = dilations[-max(1, int(WORK / max(1, total * len(places)))) :]
     if not dilations or total * len(places) > WORK:
         return None
@@ -54,7 +55,7 @@ def answers_above(splits: Mapping[Split, SequenceDataset]) -> dict[Split, np.nda
 
 
 def _over_channels(kernels: Tensor, channels: int) -> Tensor:
-    """(kernels, channels, width): each over one channel, or over some of them."""
+    """Return weights (kernels, channels, width); each kernel reads a random subset of channels."""
     random, masks = generator("kernels", "channels"), torch.zeros(len(kernels), channels)
     for mask in masks:
         number = int(2 ** (torch.rand(1, generator=random) * np.log2(min(channels, WIDTH) + 1)))
@@ -63,7 +64,7 @@ def _over_channels(kernels: Tensor, channels: int) -> Tensor:
 
 
 def _in_order(examples: SequenceDataset) -> list[Batch]:
-    """All examples, a few at a time; of several views, all first ones come first."""
+    """Return all examples in batches; with several views, all first views come first."""
     n = examples.starts.numel()
     one_view = replace(
         examples,
@@ -77,7 +78,7 @@ def _in_order(examples: SequenceDataset) -> list[Batch]:
 
 
 def _answers(batch: Batch, weights: Tensor, dilation: int) -> Tensor:
-    """(B, kernels, L) of sequences whose own mean is taken out."""
+    """Return the kernel outputs (B, kernels, L) for sequences with their mean subtracted."""
     real = batch.real()[..., None].float()
     x = batch.inputs.nan_to_num() * real
     x = (x - x.sum(1, keepdim=True) / real.sum(1, keepdim=True)) * real
@@ -85,7 +86,7 @@ def _answers(batch: Batch, weights: Tensor, dilation: int) -> Tensor:
 
 
 def _thresholds(some: SequenceDataset, weights: Tensor, dilation: int, quantiles: int) -> Tensor:
-    """(kernels, quantiles) levels that answers to training sequences exceed more and less often."""
+    """Return the (kernels, quantiles) thresholds: quantiles of the outputs on training sequences."""
     found = []
     for batch in _in_order(some):
         found.append(_answers(batch, weights, dilation).transpose(0, 1)[:, batch.real()])
@@ -95,7 +96,7 @@ def _thresholds(some: SequenceDataset, weights: Tensor, dilation: int, quantiles
 
 
 def _shares(batch: Batch, weights: Tensor, dilation: int, thresholds: Tensor) -> Tensor:
-    """(B, kernels * quantiles) of the real positions."""
+    """Return (B, kernels * quantiles) shares of the real positions with an output above the threshold."""
     answers, real = _answers(batch, weights, dilation), batch.real()[:, None]
     above = [((answers > level[:, None]) & real).sum(-1) for level in thresholds.T]
     return torch.stack(above, -1).flatten(1) / real.sum(-1)

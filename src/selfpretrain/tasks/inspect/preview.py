@@ -1,4 +1,4 @@
-"""What there is of a task's data, and how it looks: behind ``spt data list`` and ``spt data show``."""
+"""Summaries and previews of a task's data, for ``spt data list`` and ``spt data show``."""
 
 import re
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from ..imported import Imported
 from .preview_figure import LEVELS, Preview, PreviewItem
 
 UNKNOWN = "\N{EN DASH}"
-"""Stands for what is known only when the data are there."""
+"""Placeholder for facts that are unknown until the data exist."""
 
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """A task in the list of all, in words."""
+    """One row of the list of tasks, as text."""
 
     name: str
     state: str
@@ -35,7 +35,7 @@ class TaskSummary:
 
 
 def summaries() -> Iterator[TaskSummary]:
-    """All tasks of the shelf, then what the user has imported."""
+    """Yield a summary of every built-in task, then of every imported dataset."""
     for name in [*(name for name in names("tasks") if name != "imported"), *importer.known()]:
         task = find("tasks", name)()
         try:
@@ -50,19 +50,19 @@ def _summary(name: str, task: Task) -> TaskSummary:
         return TaskSummary(name, now, UNKNOWN, UNKNOWN, UNKNOWN, _counts(task) or UNKNOWN)
     form = task.form
     asks = "number" if isinstance(form.target, Reals) else form.target.said
-    told = _counts(task) if now == "embedded" else ""  # which may be generated, and that takes time
+    told = _counts(task) if now == "embedded" else ""  # loading could start a slow generator
     counts = told or "/".join(f"{len(task.load(split)):,}" for split in SPLITS)
     return TaskSummary(name, now, signal(form), f"{form.length:,}", asks, counts)
 
 
 def _counts(task: Task) -> str:
-    """Examples of train, val and test, as the card gives them first."""
+    """Return the first "train / val / test" counts of the card, without spaces; empty if there are none."""
     found = re.search(r"[\d,]+ / [\d,]+ / [\d,]+", task.card.counts)
     return found[0].replace(" ", "") if found else ""
 
 
 def state(task: Task) -> str:
-    """What is there, or what has to be done before the examples can be read."""
+    """Return the state of the data, e.g. "prepared", or what is still to do, e.g. "to generate"."""
     task = task.origin
     if not isinstance(task, Prepared):
         return "imported" if isinstance(task, Imported) else "embedded"
@@ -77,7 +77,7 @@ def state(task: Task) -> str:
 
 
 def preview(task: Task, split: Split, number: int) -> Preview:
-    """So many examples of a split, drawn at random but always the same ones, and what all splits are like.
+    """Return a fixed random sample of ``number`` examples of a split, and labels and lengths of all splits.
 
     Raises:
         DataError: if the split has no example.
@@ -105,7 +105,7 @@ def preview(task: Task, split: Split, number: int) -> Preview:
 
 
 def signal(form: SequenceSpec) -> str:
-    """What a position holds, in words."""
+    """Describe a position, e.g. "15 symbols" or "2 channels"."""
     if isinstance(form.signal, Tokens):
         return f"{form.signal.vocab:,} symbols"
     return f"{form.signal.channels} channel{'s' * (form.signal.channels > 1)}"
@@ -118,7 +118,7 @@ def _shown(examples: SequenceDataset, row: int, form: SequenceSpec) -> list[Prev
 
 
 def _shares_of(examples: SequenceDataset, form: SequenceSpec) -> np.ndarray:
-    """The labels of a split, one after the other, however many an example has."""
+    """Return all labels of a split as a flat array; an example can have several."""
     targets = examples.targets[examples.labelled].numpy()
     if isinstance(form.target, ClassSets):
         return np.nonzero(targets > 0)[1]
@@ -126,7 +126,7 @@ def _shares_of(examples: SequenceDataset, form: SequenceSpec) -> np.ndarray:
 
 
 def _answer(target: np.ndarray, form: SequenceSpec) -> str:
-    """The label in words; of positions how many are of which class."""
+    """Return the label as text; for classes of positions, the count of each class."""
     if isinstance(form.target, Reals):
         return "unlabelled" if np.isnan(target) else f"{form.target.name} {float(target):.4g}"
     names = [printable(name) for name in form.target.names]

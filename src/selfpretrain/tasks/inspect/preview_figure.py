@@ -1,7 +1,7 @@
-"""A task's data as a figure: some sequences of a split, then labels and lengths of all splits.
+"""Preview figure of a task's data: some sequences of a split, then labels and lengths of all splits.
 
-Square sequences of grey or coloured pixels are drawn as images, few channels as waves, many as a map, tokens
-as text. Colours and fonts are those of the other figures.
+Square sequences of grey or coloured pixels are drawn as images, few channels as waves, many channels as a
+heat map, tokens as text. Colours and fonts are those of the report figures.
 """
 
 import math
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 WIDTH, HISTOGRAMS = 7.2, 2.4
-"""Inches: of the figure, and of the histograms from top to bottom."""
+"""Width of the figure and height of the histograms, in inches."""
 LETTERS, LINES = 100, 5
-"""Letters in a line of text, and lines shown of one."""
+"""Characters per line, and lines per text."""
 LEVELS = 256
-"""Of a pixel at most; finer values are no image, though their number be a square."""
+"""Maximum levels of a pixel; finer values are not drawn as an image, even if their number is a square."""
 CHANNELS = 6
-"""Waves that are drawn above each other at most."""
+"""Maximum channels to draw as waves."""
 POINTS = 1000
-"""Of a wave; longer ones are drawn as the smallest and largest values of as many stretches."""
+"""Segments of a long wave; each is drawn as its minimum and maximum."""
 CLASSES = 40
-"""Classes that get bars of their own, the commonest ones."""
+"""Maximum classes with a bar; the most frequent ones are shown."""
 BINS = 30
 
 
 @dataclass(frozen=True)
 class PreviewItem:
-    """One sequence and what is written above it."""
+    """One sequence and its caption."""
 
     caption: str
     sequence: np.ndarray  # (L,) tokens or (L, C) values
@@ -46,21 +46,21 @@ class PreviewItem:
 
 @dataclass(frozen=True)
 class Preview:
-    """What is drawn of a task."""
+    """The contents of a preview: a sample of sequences, and labels and lengths of all splits."""
 
     title: str
     shown: tuple[PreviewItem, ...]
     targets: Mapping[str, np.ndarray]  # by split: (n,) classes or real numbers, of labelled examples
     lengths: Mapping[str, np.ndarray]  # by split: (n,)
-    names: tuple[str, ...] = ()  # of classes; none: real numbers
-    symbols: tuple[str, ...] | None = None  # how tokens are written
-    levels: int | None = None  # how many values there are from ``low`` to ``high``
+    names: tuple[str, ...] = ()  # of classes; empty: real targets
+    symbols: tuple[str, ...] | None = None  # text of each token; None: shown as numbers
+    levels: int | None = None  # number of distinct values from ``low`` to ``high``; None: continuous
     low: float = 0.0
     high: float = 1.0
 
     @property
     def kind(self) -> str:
-        """How sequences are drawn: text, image, wave or map."""
+        """Kind of drawing: text, image, wave or map."""
         sequences = [shown.sequence for shown in self.shown]
         if sequences[0].ndim == 1:
             return "text"
@@ -76,13 +76,13 @@ class Preview:
         return len({length for n in self.lengths.values() for length in (n.min(), n.max())}) == 1
 
     def image(self, values: np.ndarray) -> np.ndarray:
-        """(S, S) or (S, S, 3) brightness in [0, 1] of a square sequence."""
+        """Return the (S, S) or (S, S, 3) brightness in [0, 1] of a square sequence."""
         side = math.isqrt(len(values))
         square = ((values - self.low) / (self.high - self.low)).reshape(side, side, -1)
         return square[:, :, 0] if square.shape[2] == 1 else square
 
     def text(self, tokens: np.ndarray) -> str:
-        """Tokens as people read them, in one line; what cannot be printed is a dot."""
+        """Return tokens as one line of text; characters that cannot be printed become a dot."""
         if self.symbols is None:
             return " ".join(map(str, tokens.tolist()))
         text = "".join(self.symbols[token] for token in tokens.tolist())
@@ -90,7 +90,7 @@ class Preview:
 
 
 def save_figure(view: Preview, path: Path) -> None:
-    """Draw into a file, of the kind that its name says.
+    """Draw the preview into a PNG or SVG file, depending on the suffix.
 
     Raises:
         SpecError: if the name ends in neither .png nor .svg, or the file cannot be written.
@@ -101,7 +101,7 @@ def save_figure(view: Preview, path: Path) -> None:
     if path.suffix not in (".png", ".svg"):
         raise SpecError(f"{path} ends in neither .png nor .svg; give the picture such a name")
     draw, height = DRAWN[view.kind], HEIGHTS[view.kind](view) + 0.4
-    settings = {**SETTINGS, "svg.hashsalt": view.title, "text.parse_math": False}  # names may hold dollars
+    settings = {**SETTINGS, "svg.hashsalt": view.title, "text.parse_math": False}  # names may contain "$"
     with rc_context(settings), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # letters that the font lacks are drawn as boxes
         figure = Figure(figsize=(WIDTH, height + HISTOGRAMS), layout="constrained")
@@ -123,7 +123,8 @@ def save_figure(view: Preview, path: Path) -> None:
 
 
 def _lay_out(figure: "Figure") -> None:
-    """For good, and rounded: the last digits that the solver finds for many panels depend on chance."""
+    """Fix the positions of all axes, rounded so that the file is reproducible."""
+    # The last digits that the layout solver finds for many panels differ between runs.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:
@@ -149,7 +150,7 @@ def _images(figure: "SubFigure", view: Preview) -> None:
 
 
 def _waves(figure: "SubFigure", view: Preview) -> None:
-    """One line per channel, each between its smallest and largest value."""
+    """Draw one line per channel, each scaled to its minimum and maximum."""
     panels = figure.subplots(len(view.shown), 1, squeeze=False, sharex=True).ravel()
     for axes, shown in zip(panels, view.shown, strict=True):
         for channel, values in enumerate(shown.sequence.T):
@@ -188,12 +189,12 @@ def _lines(view: Preview) -> float:
 
 
 def wrapped(text: str, letters: int = LETTERS, lines: int = LINES) -> list[str]:
-    """The beginning of a text, in lines."""
+    """Return the first lines of a text."""
     return textwrap.wrap(text, letters, max_lines=lines, placeholder=" …", drop_whitespace=False) or [""]
 
 
 def envelope(values: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and values of a long wave with few points: of each stretch, the smallest and the largest."""
+    """Return positions and values of a shortened wave: minimum and maximum of each of ``points`` segments."""
     if len(values) <= 2 * points:
         return np.arange(len(values)), values
     edges = np.linspace(0, len(values), points + 1).astype(int)
@@ -202,7 +203,7 @@ def envelope(values: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def bins(values: np.ndarray) -> np.ndarray:
-    """Edges of at most 30 bins; those of whole numbers hold equally many of them."""
+    """Return the edges of at most 30 bins; for integers, bins hold equally many values."""
     low, high = float(values.min()), float(values.max())
     if values.dtype.kind == "f":
         return np.linspace(low, high if high > low else low + 1, BINS + 1)
@@ -211,7 +212,7 @@ def bins(values: np.ndarray) -> np.ndarray:
 
 
 def shares(classes: np.ndarray, number: int) -> np.ndarray:
-    """(number,) share of each class, in %."""
+    """Return the (number,) share of each class, in %."""
     return 100 * np.bincount(classes, minlength=number) / max(len(classes), 1)
 
 
@@ -256,4 +257,4 @@ HEIGHTS = {
     "map": lambda view: 1.4 * len(view.shown),
     "text": lambda view: 0.15 * _lines(view),
 }
-"""Inches that the sequences take from top to bottom."""
+"""Height of the sequences by kind of drawing, in inches."""

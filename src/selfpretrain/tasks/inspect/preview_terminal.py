@@ -1,4 +1,4 @@
-"""A task's data in the terminal: the same view as the figure, in letters."""
+"""Preview of a task's data in the terminal: the contents of the figure as text."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 GREYS = " .:-=+*#%@"
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH, SIDE, LINES = 76, 32, 3
-"""Letters in a line; pixels of an image from left to right; lines of a text."""
+"""Characters per line; pixels per side of an image; lines per text."""
 CLASSES = 12
-"""Classes that are listed, the commonest ones."""
+"""Maximum classes to list; the most frequent ones are shown."""
 
 
 def render(view: Preview) -> "RenderableType":
-    """What a rich console prints of a task's data."""
+    """Return the preview as a renderable for a rich console."""
     from rich.columns import Columns
     from rich.console import Group
     from rich.text import Text
@@ -34,7 +34,7 @@ def render(view: Preview) -> "RenderableType":
 
 
 def _image(view: Preview, values: np.ndarray) -> list[str]:
-    """Two letters per pixel, since letters are twice as high as wide."""
+    """Draw an image with two characters per pixel, since characters are twice as high as wide."""
     grey = view.image(values)
     grey = grey.mean(-1) if grey.ndim == 3 else grey
     step = -(-len(grey) // SIDE)
@@ -52,7 +52,7 @@ def _text(view: Preview, tokens: np.ndarray) -> list[str]:
 
 
 def _sparkline(values: np.ndarray) -> str:
-    """A wave as bars, each the peak of a stretch: the mean of a sound says nothing."""
+    """Return a wave as bars, each the maximum of a segment: the mean of a sound is about zero."""
     edges = np.unique(np.linspace(0, len(values), WIDTH + 1).astype(int))
     peaks = np.maximum.reduceat(values, edges[:-1])
     span = peaks.max() - peaks.min()
@@ -64,7 +64,7 @@ def _bars(shares: np.ndarray) -> str:
 
 
 def _levels(shares: np.ndarray, number: int) -> np.ndarray:
-    """Whole numbers below ``number`` for shares in [0, 1]."""
+    """Map shares in [0, 1] to integers 0..number-1."""
     return (shares * number).astype(int).clip(0, number - 1)
 
 

@@ -1,4 +1,4 @@
-"""One pass over all sequences of a task: what tells copies, sequences alike, constants and outliers."""
+"""Hashes, extremes and moments of all sequences of a task in one pass, for the data checks."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,26 +12,26 @@ from ...data.spec import SPLITS, Split
 from ...system.events import progress
 
 CHUNK = 4_000_000
-"""Values that are looked at together."""
+"""Values per chunk."""
 SAMPLE, STRETCHES = 20_000, 32
-"""Sequences of a split that are summarised, at most; means in a summary."""
+"""Maximum sequences of a split to summarise; means per summary."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Of m sequences of one split: all first views, then all second ones."""
+    """Statistics of the m sequences of one split: all first views, then all second ones."""
 
     views: int
-    whole: np.ndarray  # (m,) a number that equal sequences share
-    sketch: np.ndarray  # (m, 4) numbers, of which similar sequences share some
-    low: np.ndarray  # (m,) smallest and largest value; NaN where one is NaN
+    whole: np.ndarray  # (m,) hashes, equal for equal sequences
+    sketch: np.ndarray  # (m, 4) min-hashes, some of them equal for similar sequences
+    low: np.ndarray  # (m,) smallest and largest value; NaN if any value is NaN
     high: np.ndarray
     moments: np.ndarray  # (3, C) number of positions, sum and sum of squares of their values
-    summary: np.ndarray  # (at most SAMPLE, STRETCHES) means, standardised; of values only
+    summary: np.ndarray  # (at most SAMPLE, STRETCHES) normalised means; of values only
 
     @property
     def examples(self) -> np.ndarray:
-        """(n,) a number that equal examples share."""
+        """(n,) hashes of examples, equal for equal examples."""
         views = self.whole.reshape(self.views, -1)
         mixed = np.zeros(views.shape[1], dtype=np.uint64)
         for view in views:
@@ -40,7 +40,7 @@ class Profile:
 
 
 def profile_splits(name: str, splits: dict[Split, SequenceDataset]) -> dict[Split, Profile]:
-    """Look at every sequence of every split."""
+    """Profile every sequence of every split."""
     return {split: _profile(f"{name}: {split} sequences", splits[split]) for split in SPLITS}
 
 
@@ -82,7 +82,7 @@ def _chunks(examples: SequenceDataset) -> Iterator[list[np.ndarray]]:
 
 
 def _summary(values: np.ndarray) -> np.ndarray:
-    """Means of equal stretches, of mean 0 and length 1; all zero where that cannot be."""
+    """Return the means of ``STRETCHES`` equal segments, with mean 0 and norm 1; zeros if impossible."""
     if len(values) < STRETCHES:
         return np.zeros(STRETCHES)
     edges = np.linspace(0, len(values), STRETCHES + 1).astype(int)
