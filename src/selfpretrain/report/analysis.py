@@ -221,6 +221,7 @@ def _mean_difference(found: Sequence[Difference], tie: float) -> Difference | No
     values = tuple(float(np.mean([of[seed] for of in by_seed])) for seed in seeds)
     halves = [each.estimate.over_examples for each in found if each.estimate]
     known = [half for half in halves if half is not None]
+    # Test examples of different tasks are independent: errors of the mean add as squares.
     half = float(np.linalg.norm(known)) / len(found) if len(known) == len(found) else None
     mean = estimate(values, half)
     return Difference(found[0].a, found[0].b, seeds, values, mean, judge(mean, tie))
@@ -231,6 +232,7 @@ def judge(difference: Estimate, tie: float) -> Standing:
     if difference.bounds is None:
         return Standing.ONE_SEED
     low, high = difference.bounds
+    # The first rule that holds decides: an interval inside the tie band is EQUAL even if it excludes zero.
     rules = {
         Standing.BETTER: low > tie,
         Standing.WORSE: high < -tie,
@@ -262,6 +264,7 @@ def over_examples(
             f"older one, and run again"
         )
     clusters = next((answers.cluster for answers in a + b if answers.cluster is not None), None)
+    # All runs share the test examples (checked above): average each example over seeds, then subtract arms.
     if kind != "reals":
         parts = _mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b])
     else:

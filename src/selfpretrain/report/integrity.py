@@ -61,6 +61,7 @@ def joined(parts: Sequence[Predictions | None]) -> Predictions | None:
     found = [part for part in parts if part is not None]
     if not found or len(found) < len(parts):
         return None
+    # Cluster numbers restart in every split: renumber the (split, cluster) pairs.
     own = [np.arange(len(part.target)) if part.cluster is None else part.cluster for part in found]
     named = np.concatenate([np.stack([np.full_like(each, at), each]) for at, each in enumerate(own)], axis=1)
     clusters = np.unique(named, axis=1, return_inverse=True)[1].ravel()

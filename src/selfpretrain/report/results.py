@@ -70,7 +70,7 @@ class TaskResults:
 
     @property
     def missing(self) -> int:
-        """How many cells have not finished."""
+        """Number of cells that have not finished."""
         return len(self.cells) - len(self.finished)
 
     def at(self, row: str, column: str) -> dict[int, CellResult]:
@@ -109,7 +109,7 @@ class ExperimentResults:
 
     @property
     def missing(self) -> int:
-        """How many cells have not finished."""
+        """Number of cells that have not finished."""
         return sum(task.missing for task in self.tasks)
 
     @property
