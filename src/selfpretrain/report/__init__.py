@@ -1,1 +1,1 @@
-"""Reports: results in, tables, figures and pages out. Nothing here imports torch or trains."""
+"""Reports: read results, write tables, figures and pages. Nothing here imports torch or trains."""

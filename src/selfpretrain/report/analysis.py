@@ -1,4 +1,4 @@
-"""What the cells of a task say when paired by seed: gains, and whether the order of the rows changes."""
+"""Analysis of a task: means, gains paired by seed, and whether the ranking of the rows changes."""
 
 import enum
 import itertools
@@ -19,11 +19,11 @@ from .stage_results import CellResult
 from .statistics import Estimate, estimate, example_half_width, r2_parts, sign_flip
 
 RowColumn = tuple[str, str]
-"""A row and a column."""
+"""(row, column): a model and an arm."""
 
 
 class Standing(enum.Enum):
-    """How a difference stands to zero and to the tie band, by its combined interval."""
+    """Position of a difference's combined interval relative to zero and the tie band."""
 
     BETTER = "better"  # wholly above the tie band
     AHEAD = "ahead"  # above zero, may be inside the tie band
@@ -37,7 +37,7 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """RowColumn ``a`` minus place ``b``, paired by seed."""
+    """Scores at ``a`` minus scores at ``b``, paired by seed."""
 
     a: RowColumn
     b: RowColumn
@@ -48,12 +48,12 @@ class Difference:
 
     @cached_property
     def p(self) -> float | None:
-        """Of the sign-flip test; None below six seeds."""
+        """P value of the sign-flip test; None below six seeds."""
         return sign_flip(self.values)
 
 
 class RowOrder(enum.Enum):
-    """What happens to the order of two rows from the control to the treatment."""
+    """Whether the order of two rows changes from the control to the treatment."""
 
     CHANGES = "changes"
     STAYS = "does not change"
@@ -69,12 +69,12 @@ class RowPair:
 
     @property
     def rows(self) -> tuple[str, str]:
-        """The two rows, the first minus the second."""
+        """The two rows; differences are the first minus the second."""
         return self.control.a[0], self.control.b[0]
 
     @property
     def order(self) -> RowOrder:
-        """Resolved only if both intervals exclude the tie band."""
+        """Whether the order changes; resolved only if both intervals exclude the tie band."""
         sides = _side(self.control), _side(self.treatment)
         if 0 in sides:
             return RowOrder.UNRESOLVED
@@ -83,13 +83,13 @@ class RowPair:
 
 @dataclass(frozen=True)
 class Ranking:
-    """All pairs of rows."""
+    """The comparisons of all pairs of rows."""
 
     pairs: tuple[RowPair, ...]
 
     @property
     def order(self) -> RowOrder:
-        """Changes if any pair does; does not change if every pair's order is resolved and stays."""
+        """CHANGES if any pair changes, STAYS if every pair is resolved and stays, else UNRESOLVED."""
         orders = {pair.order for pair in self.pairs}
         if RowOrder.CHANGES in orders:
             return RowOrder.CHANGES
@@ -98,22 +98,22 @@ class Ranking:
 
 @dataclass(frozen=True)
 class TaskAnalysis:
-    """A task with everything that its reports say about it, computed once."""
+    """A task with the statistics that all reports share, computed once."""
 
     task: TaskResults
-    means: dict[RowColumn, Estimate]  # over seeds; places without a score are absent
-    gains: tuple[Difference, ...]  # for every contrast, every row
+    means: dict[RowColumn, Estimate]  # over seeds; only places with a score
+    gains: tuple[Difference, ...]  # contrast by contrast, every row in each
     ranking: Ranking | None  # None with a single row
-    best: frozenset[RowColumn]  # the best of each row; none where two share the highest mean
+    best: frozenset[RowColumn]  # best place of each row; absent if tied
 
     @property
     def label(self) -> str:
-        """What the task is called."""
+        """Name of the task."""
         return self.task.label
 
     @property
     def metric(self) -> Metric:
-        """How its scores are shown."""
+        """Metric of the task and how to print its scores."""
         return self.task.record.metric
 
     @property
@@ -122,26 +122,26 @@ class TaskAnalysis:
         return self.gains[: len(self.task.rows)]
 
     def diverged(self, place: RowColumn) -> tuple[int, ...]:
-        """Seeds whose training diverged, in any of its stages."""
+        """Return the seeds whose training diverged in any stage."""
         cells = (cell for cell in self.task.finished if (cell.row, cell.column) == place)
         return tuple(c.seed for c in cells if any(stage.stopped == "diverged" for stage in c.stages))
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """An experiment, with what its cells say task by task."""
+    """An experiment with the analysis of every task."""
 
     results: ExperimentResults
     tasks: tuple[TaskAnalysis, ...]
 
     @property
     def averaged(self) -> bool:
-        """Whether a mean over tasks says something: there are several, of one metric."""
+        """Whether scores may be averaged over tasks: there are several, with the same metric."""
         return len(self.tasks) > 1 and len({task.metric for task in self.tasks}) == 1
 
     @cached_property
     def overall(self) -> tuple[Difference, ...]:
-        """Gains averaged over tasks seed by seed, where every task has them; none where tasks differ."""
+        """Gains averaged over tasks, seed by seed, if every task has them; empty unless ``averaged``."""
         if not self.averaged:
             return ()
         by_places = [{(gain.a, gain.b): gain for gain in task.gains if gain.estimate} for task in self.tasks]
@@ -152,22 +152,22 @@ class Analysis:
 
     @property
     def seeds(self) -> int:
-        """The most seeds that any mean is over."""
+        """Largest number of seeds behind any mean."""
         return max((found.n for task in self.tasks for found in task.means.values()), default=0)
 
     @property
     def printed(self) -> list[PaperNumber]:
-        """The paper's numbers that stand beside ours, each once."""
+        """The paper's numbers that are shown next to ours, without duplicates."""
         return list(dict.fromkeys(cell.printed for cell in self.results.cells if cell.printed))
 
     @property
     def paper_tables(self) -> list[str]:
-        """The papers' tables that those numbers stand in."""
+        """The paper tables that these numbers come from."""
         return list(dict.fromkeys(f"{PAPERS.get(p.paper, p.paper)}, {p.table}" for p in self.printed))
 
 
 def analyse(results: ExperimentResults) -> Analysis:
-    """What the cells of every task say.
+    """Analyse every task of an experiment.
 
     Raises:
         StoreError: if two runs were tested on different examples.
@@ -176,7 +176,7 @@ def analyse(results: ExperimentResults) -> Analysis:
 
 
 def analyse_task(task: TaskResults) -> TaskAnalysis:
-    """Means, paired gains and ranking of a task.
+    """Compute the means, paired gains and ranking of a task.
 
     Raises:
         StoreError: if two runs were tested on different examples.
@@ -197,7 +197,7 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
 
 
 def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
-    """Scores at ``a`` minus scores at ``b``, over the seeds that both have.
+    """Return scores at ``a`` minus scores at ``b``, over the seeds that both have.
 
     Raises:
         StoreError: if the two were tested on different examples.
@@ -213,7 +213,7 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
 
 
 def _mean_difference(found: Sequence[Difference], tie: float) -> Difference | None:
-    """The mean over tasks, whose test examples are independent; None if no seed has them all."""
+    """Average differences over tasks (independent test examples); None if no seed has a value in all."""
     by_seed = [dict(zip(each.seeds, each.values, strict=True)) for each in found]
     seeds = tuple(seed for seed in by_seed[0] if all(seed in values for values in by_seed))
     if not seeds:
@@ -221,16 +221,18 @@ def _mean_difference(found: Sequence[Difference], tie: float) -> Difference | No
     values = tuple(float(np.mean([of[seed] for of in by_seed])) for seed in seeds)
     halves = [each.estimate.over_examples for each in found if each.estimate]
     known = [half for half in halves if half is not None]
+    # Test examples of different tasks are independent: errors of the mean add as squares.
     half = float(np.linalg.norm(known)) / len(found) if len(known) == len(found) else None
     mean = estimate(values, half)
     return Difference(found[0].a, found[0].b, seeds, values, mean, judge(mean, tie))
 
 
 def judge(difference: Estimate, tie: float) -> Standing:
-    """Where the combined interval lies; ``tie`` is half the width of the tie band."""
+    """Classify a difference by its combined interval; ``tie`` is half the width of the tie band."""
     if difference.bounds is None:
         return Standing.ONE_SEED
     low, high = difference.bounds
+    # The first rule that holds decides: an interval inside the tie band is EQUAL even if it excludes zero.
     rules = {
         Standing.BETTER: low > tie,
         Standing.WORSE: high < -tie,
@@ -244,9 +246,12 @@ def judge(difference: Estimate, tie: float) -> Standing:
 def over_examples(
     task: TaskResults, ours: Sequence[CellResult], theirs: Sequence[CellResult]
 ) -> float | None:
-    """Return the half-width that the choice of test examples gives the mean difference; None if unknown.
+    """Return the half-width over test examples of the mean difference; None if unknown.
 
-    Unknown where predictions were not kept, or do not reproduce the score (another metric).
+    It is unknown if predictions were not kept or do not reproduce the score (another metric).
+
+    Raises:
+        StoreError: if the runs were tested on different examples.
     """
     kind = task.record.task.kind
     a, b = _answers(ours), _answers(theirs)
@@ -259,6 +264,7 @@ def over_examples(
             f"older one, and run again"
         )
     clusters = next((answers.cluster for answers in a + b if answers.cluster is not None), None)
+    # All runs share the test examples (checked above): average each example over seeds, then subtract arms.
     if kind != "reals":
         parts = _mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b])
     else:
@@ -268,7 +274,7 @@ def over_examples(
 
 
 def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> str | None:
-    """Return the arm with the highest mean; None with one arm, one seed, or a mean that two arms share."""
+    """Return the arm with the highest mean; None with one arm, with one seed, or if two arms tie for it."""
     measured = {column: means[row, column] for column in task.columns if (row, column) in means}
     if len(measured) < 2 or any(found.n < 2 for found in measured.values()):
         return None
@@ -293,14 +299,14 @@ def _side(found: Difference) -> int:
 
 
 def score_of(cell: CellResult) -> float:
-    """The score of a cell that has one."""
+    """Return the score of a cell that has one."""
     score = cell.score
     assert score is not None, "cells without a score are left out by TaskResults.at"
     return score
 
 
 def _answers(cells: Sequence[CellResult]) -> list[Predictions] | None:
-    """The predictions behind the scores of some cells, if all are there and reproduce them."""
+    """Return the test predictions of cells; None unless all were kept and reproduce the scores."""
     found = [cell.scored.predictions for cell in cells]
     kept = [predictions for predictions in found if predictions is not None]
     if len(kept) < len(cells):
@@ -311,7 +317,7 @@ def _answers(cells: Sequence[CellResult]) -> list[Predictions] | None:
 
 
 def _correct(kept: Predictions) -> NDArray[np.float64]:
-    """(n,) what each example adds to the score, which is their mean; of a ratio of sums to first order."""
+    """Return each example's contribution (n,) to the score, their mean; first-order for a ratio of sums."""
     if kept.asked is None:
         return (kept.prediction == kept.target).astype(np.float64)
     score = kept.score()

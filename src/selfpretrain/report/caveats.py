@@ -1,6 +1,6 @@
-"""What a reader must know before trusting an experiment: whatever in its files weakens the comparison.
+"""Caveats of a report: checks for anything in the results that weakens the comparison.
 
-That a simple method does as well is part of the verdict itself.
+Whether a simple baseline does as well is not checked here, but part of the verdict.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,18 +10,18 @@ from . import format
 from .analysis import TaskAnalysis
 
 SLACK = 0.05
-"""Relative difference of compute up to which two arms count as matched."""
+"""Largest relative difference of compute between matched arms."""
 ENOUGH_GROUPS = 5
-"""Groups in the test split from which on a score says something about others."""
+"""Smallest number of groups in the test split from which scores generalise to other groups."""
 ENOUGH_SEEDS = 6
-"""From which on a sign-flip test has a p below 0.05."""
+"""Smallest number of seeds with which a sign-flip test can reach p < 0.05."""
 LATE = 0.9
-"""A best step beyond this share of all steps says that training may have been cut short."""
+"""A best step beyond this fraction of all steps suggests that the training budget was too small."""
 
 
 @dataclass(frozen=True)
 class Caveat:
-    """What weakens the comparison on a task: a sentence around what is particular to the task."""
+    """One weakness of a comparison: a sentence in which ``found`` is the part specific to a task."""
 
     before: str
     found: str = ""
@@ -29,7 +29,7 @@ class Caveat:
 
 
 def caveats(tasks: Sequence[TaskAnalysis]) -> list[str]:
-    """Return a sentence for every kind of caveat, the gravest first; empty if nothing is wrong."""
+    """Return a sentence for every kind of caveat, the most serious first; empty if there is none."""
     checks: list[Callable[[TaskAnalysis], Iterator[Caveat]]] = [
         _diverged, _missing, _theirs, _undefined, _leaks, _untied, _clusters, _no_examples, _cut_short, _few,
         _machines,
@@ -40,7 +40,7 @@ def caveats(tasks: Sequence[TaskAnalysis]) -> list[str]:
 def _merged(
     tasks: Sequence[TaskAnalysis], check: Callable[[TaskAnalysis], Iterator[Caveat]]
 ) -> Iterator[str]:
-    """Yield one sentence per kind of caveat; it names its tasks where it is not of all of them."""
+    """Yield one sentence per kind of caveat; it names its tasks unless it applies to all of them."""
     kinds: dict[tuple[str, str], dict[str, list[str]]] = {}
     for task in tasks:
         for caveat in check(task):
@@ -121,7 +121,7 @@ def _ratio(analysis: TaskAnalysis, row: str, treatment: str, control: str) -> fl
 
 
 def _clusters(analysis: TaskAnalysis) -> Iterator[Caveat]:
-    """Say that test examples are few patients, speakers or recordings, however many windows they are."""
+    """Yield a caveat if the test examples come from few groups (patients, speakers, recordings)."""
     examples, groups = _tested(analysis)
     if 0 < groups < ENOUGH_GROUPS:
         widened = " Intervals of differences take each group as one observation, so they are wide."
@@ -134,7 +134,7 @@ def _clusters(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 
 def _tested(analysis: TaskAnalysis) -> tuple[int, int]:
-    """How many test examples there are, and of how many groups, 0 if each is evidence of its own."""
+    """Return the numbers of test examples and of their groups; (0, 0) if all examples are independent."""
     scored = (cell for place in analysis.means for cell in analysis.task.at(*place).values())
     kept = next((cell.scored.predictions for cell in scored), None)
     if kept is None or kept.cluster is None:
@@ -162,7 +162,7 @@ def _cut_short(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 
 def late(analysis: TaskAnalysis) -> dict[str, tuple[int, int]]:
-    """Columns of which most runs were best in the last tenth of their training: how many, of how many."""
+    """Return the columns in which most runs were best in the last tenth of training: (count, runs)."""
     found = {}
     for column in analysis.task.columns:
         cells = [c for c in analysis.task.cells if c.column == column and c.finished]

@@ -1,4 +1,4 @@
-"""How numbers and names are written: once, here, so that every report says the same."""
+"""Formatting of numbers, names and intervals, shared by all reports."""
 
 import math
 import re
@@ -8,43 +8,43 @@ from .statistics import Estimate
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
-"""Stands where there is no number."""
+"""Placeholder for a missing number."""
 CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-"""Characters that a terminal would obey, that turn the direction of writing, or that XML forbids."""
+"""Terminal control characters, bidirectional text controls, and characters that XML forbids."""
 
 
 def printable(text: str) -> str:
-    """A text without control characters; its lines stay."""
+    """Remove control characters from a text; keep its line breaks."""
     return CONTROLS.sub("", text)
 
 
 def plain(text: str) -> str:
-    """A text in one line, without control characters: what every renderer escapes further."""
+    """Return a text as one line without control characters; each renderer escapes it further."""
     return " ".join(printable(text).split())
 
 
 def score(metric: Metric, value: float) -> str:
-    """A score without its unit, e.g. ``64.0``."""
+    """Format a score without its unit, e.g. ``64.0``."""
     return _fixed(value * metric.factor, metric.digits)
 
 
 def signed(metric: Metric, value: float) -> str:
-    """A difference of scores without its unit, e.g. ``+6.1``."""
+    """Format a difference of scores without its unit, e.g. ``+6.1``."""
     text = score(metric, value)
     return text if text.startswith(MINUS) or not text.strip("0.") else f"+{text}"
 
 
 def interval(metric: Metric, bounds: tuple[float, float] | None) -> str:
-    """An interval of a difference, e.g. ``[+3.2, +9.0]``."""
+    """Format the interval of a difference, e.g. ``[+3.2, +9.0]``."""
     if bounds is None:
         return NONE
     return f"[{signed(metric, bounds[0])}, {signed(metric, bounds[1])}]"
 
 
 def spread(metric: Metric, found: Estimate) -> str:
-    """A mean, the half-width of its 95 % interval over seeds and their number, e.g. ``64.0 ± 1.2 (3)``."""
+    """Format a mean with its 95 % interval over seeds and their number, e.g. ``64.0 ± 1.2 (3)``."""
     mean = score(metric, found.mean)
     if found.over_seeds is None:
         return f"{mean} (1)"
@@ -52,34 +52,34 @@ def spread(metric: Metric, found: Estimate) -> str:
 
 
 def points(metric: Metric) -> str:
-    """What a difference is counted in, with the space before it: ``%`` of accuracy becomes points."""
+    """Return the unit of a difference with a leading space; ``%`` becomes `` points``."""
     return " points" if metric.unit == "%" else f" {metric.unit}".rstrip()
 
 
 def tie(metric: Metric) -> str:
-    """The width of a tie with what it is counted in, e.g. ``1.0 points``."""
+    """Format the size of a tie with its unit, e.g. ``1.0 points``."""
     return f"{score(metric, metric.tie)}{points(metric)}"
 
 
 def unit(metric: Metric) -> str:
-    """The name of a metric with its unit, e.g. ``accuracy in %``."""
+    """Return the name of a metric with its unit, e.g. ``accuracy in %``."""
     return f"{name(metric)} in {metric.unit}" if metric.unit else name(metric)
 
 
 def name(metric: Metric) -> str:
-    """The name of a metric as it is printed."""
+    """Return the printed name of a metric."""
     return {"r2": "R²"}.get(metric.name, metric.name)
 
 
 def probability(p: float | None) -> str:
-    """Return a p value in words, or a dash where there are too few seeds for one."""
+    """Format a p value; a dash if there were too few seeds for a test."""
     if p is None:
         return NONE
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def quantity(value: float) -> str:
-    """A large number with three figures and a prefix, e.g. ``84.2 k``."""
+    """Format a large number with three figures and an SI prefix, e.g. ``84.2 k``."""
     if value < 1000:
         return f"{value:.0f}"
     size = min(math.floor(math.log10(value) / 3 + 1e-9), 6)
@@ -90,7 +90,7 @@ def quantity(value: float) -> str:
 
 
 def flops(value: float) -> str:
-    """Operations, e.g. ``1.2 TFLOP``; a dash where none were counted."""
+    """Format a number of operations, e.g. ``1.2 TFLOP``; a dash if none were counted."""
     if value <= 0:
         return NONE
     text = quantity(value)
@@ -98,17 +98,17 @@ def flops(value: float) -> str:
 
 
 def listing(words: list[str]) -> str:
-    """Words joined as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    """Join words as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def plural(n: int, noun: str) -> str:
-    """A count with its noun, e.g. ``1 cell``, ``3 cells``."""
+    """Format a count with its noun, e.g. ``1 cell``, ``3 cells``."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _fixed(value: float, digits: int) -> str:
     text = f"{value:.{digits}f}"
     if not text.strip("-0."):
-        text = text.lstrip("-")  # a rounded -0.0 is no negative number
+        text = text.lstrip("-")  # avoid "-0.0"
     return text.replace("-", MINUS)

@@ -1,4 +1,4 @@
-"""Training scores beside test scores: does an arm fit its training data better, or generalise better?"""
+"""Compare training with test scores: does an arm fit its training data better, or generalise better?"""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,11 @@ SAYS = {
     (False, True): "fits worse, generalises better",
     (False, False): "fits worse, is worse on test",
 }
-"""What a contrast means, by whether it is positive on training data and on test data."""
+"""Meaning of a contrast by (positive on training data, positive on test data)."""
 
 
 def fits(analysis: Analysis) -> ReportTable:
-    """Scores on training and test data, and what lies between, of every arm."""
+    """Build the table of training score, test score and their gap for every arm."""
     rows = [
         (Entry(task.label), Entry(row), Entry(column), *_arm(task, list(cells.values())))
         for task in analysis.tasks
@@ -36,7 +36,7 @@ def fits(analysis: Analysis) -> ReportTable:
 
 
 def contrasts(analysis: Analysis) -> ReportTable:
-    """Every contrast on training data beside the same on test data."""
+    """Build the table of every contrast on training data and on test data."""
     rows = [row for task in analysis.tasks for gain in task.gains if (row := _contrast(task, gain))]
     headings = ("task", "model", "contrast", "training", "test", "so")
     caption = (
@@ -47,12 +47,12 @@ def contrasts(analysis: Analysis) -> ReportTable:
 
 
 def training_score(cell: CellResult) -> float | None:
-    """The score on training data; None where it was not kept."""
+    """Return the score on training data; None if it was not kept."""
     return cell.scored.scores.get("train", {}).get("score")
 
 
 def paired(task: TaskAnalysis, gain: Difference) -> tuple[Estimate, Estimate] | None:
-    """A contrast on training data and on test data, over the same seeds."""
+    """Estimate a contrast on training data and on test data over the same seeds; None if there is no pair."""
     ours, theirs = _trained(task.task.at(*gain.a)), _trained(task.task.at(*gain.b))
     seeds = [seed for seed in ours if seed in theirs]
     if not seeds:

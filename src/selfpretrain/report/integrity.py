@@ -1,4 +1,4 @@
-"""Whether a result is borne out: it is of the stage it lies in, and its predictions give its score again."""
+"""Consistency checks: a result must match its stage, and its predictions must reproduce its score."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,37 +13,36 @@ from ..errors import StoreError
 from ..system.files import Json, damaged, digest_of, explained, sha256_of
 
 OURS = ("classify", "regress", "multilabel", "segment")
-"""Objectives whose score is accuracy, F1 or R2; those of others may be scored as they like."""
+"""Our objectives, scored by accuracy, F1 or R2; other objectives may define their own score."""
 OBJECTIVES = "selfpretrain.objectives"
 CLOSE = 1e-4
-"""Difference of two scores, relative where they are large, that the order of summation may make."""
+"""Absolute and relative tolerance of scores: the order of summation may differ."""
 MEND = "delete this one file, {}, and run again"
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Answers on the test split, in the same order for every run of a task.
+    """Predictions on the test split, in the same order for every run of a task.
 
-    Where an example has several answers, these are numbers of them: of right ones, of labels, and ``asked``.
+    If an example has several labels, the arrays are counts per example: ``prediction`` of correct ones,
+    ``target`` of labels, and ``asked`` the denominator of the score.
     """
 
     prediction: NDArray[Any]
     target: NDArray[Any]
-    cluster: NDArray[Any] | None = None  # (n,) examples of one number are not independent of each other
-    asked: NDArray[Any] | None = None  # (n,) of which the right ones are a share
-    confidence: NDArray[Any] | None = (
-        None  # (n,) how probable answers of one class were said to be, in 255ths
-    )
+    cluster: NDArray[Any] | None = None  # (n,) examples of one cluster are not independent
+    asked: NDArray[Any] | None = None  # (n,) denominators; ``prediction`` holds the numerators
+    confidence: NDArray[Any] | None = None  # (n,) predicted probability of the predicted class, in 255ths
 
     @property
     def metric(self) -> str:
-        """What they can be scored by."""
+        """Name of the metric that ``score`` returns: "accuracy", "r2", or "score" for several labels."""
         if self.asked is not None:
             return "score"
         return "accuracy" if self.target.dtype.kind in "iu" else "r2"
 
     def score(self) -> float:
-        """Accuracy in [0, 1], F1, or R2; NaN where all targets are equal."""
+        """Return accuracy in [0, 1], F1 or R2; NaN for R2 if all targets are equal."""
         if self.asked is not None:
             return float(self.prediction.sum() / self.asked.sum()) if self.asked.any() else 1.0
         if self.metric == "accuracy":
@@ -55,13 +54,14 @@ class Predictions:
 
 
 def joined(parts: Sequence[Predictions | None]) -> Predictions | None:
-    """Return answers on several test splits, one after the other; None where some were not kept.
+    """Concatenate predictions on several test splits; None if any of them was not kept.
 
-    No two splits share a cluster.
+    Clusters of different splits are distinct.
     """
     found = [part for part in parts if part is not None]
     if not found or len(found) < len(parts):
         return None
+    # Cluster numbers restart in every split: renumber the (split, cluster) pairs.
     own = [np.arange(len(part.target)) if part.cluster is None else part.cluster for part in found]
     named = np.concatenate([np.stack([np.full_like(each, at), each]) for at, each in enumerate(own)], axis=1)
     clusters = np.unique(named, axis=1, return_inverse=True)[1].ravel()
@@ -74,13 +74,13 @@ def joined(parts: Sequence[Predictions | None]) -> Predictions | None:
 
 
 def read_predictions(path: Path, known: str = "") -> Predictions | None:
-    """Answers on the test split; None where none were kept.
+    """Read predictions on the test split; None if they were not kept.
 
     Args:
-        known: digest that the result beside them names; "" if it names none.
+        known: digest according to result.json; "" if it has none.
 
     Raises:
-        StoreError: if the file cannot be read, or is not what was written.
+        StoreError: if the file cannot be read or has been altered.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -105,10 +105,13 @@ def read_predictions(path: Path, known: str = "") -> Predictions | None:
 
 
 def read_log(path: Path, digests: Mapping[str, str]) -> list[Json]:
-    """Return the lines of a finished stage's log; none where it has none.
+    """Read the training log of a finished stage; empty if it has none.
+
+    Args:
+        digests: known digests by file name; a file without one is not checked.
 
     Raises:
-        StoreError: if its digest is known and another.
+        StoreError: if the log does not match its digest.
     """
     with explained(path, "read"):
         content = path.read_bytes() if path.exists() else b""
@@ -119,7 +122,7 @@ def read_log(path: Path, digests: Mapping[str, str]) -> list[Json]:
 
 
 def _entry(line: bytes) -> Json:
-    """Return what a line of a log holds; nothing for one that a kill cut short: its step follows again."""
+    """Parse a line of a log; {} for one cut short by a killed process, whose step is logged again."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
@@ -128,10 +131,11 @@ def _entry(line: bytes) -> Json:
 
 
 def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | None) -> str:
-    """What contradicts what in the result of a stage, in words; empty if nothing does.
+    """Return what is inconsistent in the result of a stage; "" if nothing is.
 
     Args:
-        stage: name of the folder that it lies in, which ends with the fingerprint of the recipe.
+        stage: name of the stage's folder, which ends with the fingerprint of the recipe.
+        kept: test predictions to recompute the score from; None skips this check.
     """
     if not stage.endswith(str(result.get("fingerprint") or "no fingerprint")):
         return "it is the result of another stage"
@@ -150,10 +154,10 @@ def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | Non
 
 
 def _objective_of(recipe: object) -> str:
-    """Return the name of the last stage's objective; "" where the recipe has none of ours."""
+    """Return the name of the last stage's objective; "" if it is not one of ours."""
     try:
         module = recipe["stages"][-1]["objective"]["is"].partition(":")[0]  # type: ignore[index]
-    except (KeyError, IndexError, TypeError, AttributeError):  # it is read again where it is used
+    except (KeyError, IndexError, TypeError, AttributeError):  # malformed recipe: reported by its own check
         return ""
     package, _, file = module.rpartition(".")
     return str(file.replace("_", "-")) if package == OBJECTIVES else ""

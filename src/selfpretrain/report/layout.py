@@ -1,4 +1,4 @@
-"""What a page consists of; renderers know this and nothing of results."""
+"""Building blocks of a page (sections, tables, pictures), independent of results and of renderers."""
 
 import enum
 from collections.abc import Callable
@@ -9,38 +9,38 @@ from .format import printable
 
 
 class Depth(enum.IntEnum):
-    """How far down a section stands: each of these shows what the one before it does, and more."""
+    """Level of detail at which a section is shown; each level includes the ones before it."""
 
-    OPEN = 0  # read at once
-    FOLDED = 1  # in HTML and Markdown behind its heading
-    FULL = 2  # folded, and in HTML alone
+    OPEN = 0  # always visible
+    FOLDED = 1  # collapsed behind its heading in HTML and Markdown
+    FULL = 2  # collapsed, and in HTML only
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in one place of a table."""
+    """One cell of a table."""
 
     text: str
     bold: bool = False
-    key: float | None = None  # to sort by, where the text does not sort by itself
+    key: float | None = None  # sort key, if the text does not sort correctly
 
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Headings, rows of entries and what to know when reading them."""
+    """A table: headings, rows and a caption."""
 
     name: str
     title: str
     headings: tuple[str, ...]
     rows: tuple[tuple[Entry, ...], ...]
     caption: str = ""
-    words: int = 1  # how many leading columns hold words; the others hold numbers
+    words: int = 1  # leading columns of text, left-aligned; the others are numbers
     sortable: bool = False
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure that is drawn when it is asked for, what it shows in words, and its file beside the page."""
+    """A figure drawn lazily, its alternative text, and the name of its file next to the page."""
 
     file: str
     alt: str
@@ -48,20 +48,20 @@ class Picture:
 
     @cached_property
     def svg(self) -> str:
-        """The figure; characters that XML forbids are left out."""
+        """The figure as SVG, without characters that XML forbids."""
         return printable(self.draw())
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, and below it whatever there is, in this order."""
+    """A heading and its content, shown in the order of the fields."""
 
     title: str
     prose: str = ""  # Markdown
     points: tuple[str, ...] = ()  # plain sentences
-    facts: tuple[tuple[str, str], ...] = ()  # names, and what to say about them
+    facts: tuple[tuple[str, str], ...] = ()  # (name, text)
     pictures: tuple[Picture, ...] = ()
-    caption: str = ""  # of the pictures
+    caption: str = ""  # below the pictures
     tables: tuple[ReportTable, ...] = ()
     depth: Depth = Depth.OPEN
 
@@ -74,17 +74,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a report says, from top to bottom."""
+    """The whole report, from top to bottom."""
 
     name: str
     title: str
-    lines: tuple[str, ...]  # what it is about, and how far it is
-    outcomes: tuple[str, ...]  # what came out, in a sentence or two
+    lines: tuple[str, ...]  # subject and progress
+    outcomes: tuple[str, ...]  # the verdict, one or two sentences per task
     sections: tuple[Section, ...]
     origin: str  # version and time
-    plain: str = ""  # what came out, for somebody who reads nothing else
-    arms: tuple[tuple[str, str], ...] = ()  # what the arms are, a line each
+    plain: str = ""  # the result in one sentence without statistics
+    arms: tuple[tuple[str, str], ...] = ()  # (arm, explanation)
 
     def to(self, depth: Depth) -> tuple[Section, ...]:
-        """The sections down to some depth."""
+        """Return the sections down to a level of detail."""
         return tuple(section for section in self.sections if section.depth <= depth)

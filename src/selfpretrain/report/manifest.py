@@ -1,4 +1,4 @@
-"""The record of an experiment: what is planned, as the runner writes it into ``study.json``."""
+"""Schema of ``study.json``: the plan of an experiment, written by the runner before training starts."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class TaskCard:
-    """Where the data come from and how many examples there are."""
+    """Description of a task: origin of the data, size of the splits, kind of target."""
 
     name: str
     about: str
@@ -21,12 +21,12 @@ class TaskCard:
     test: int
     labelled: int  # training examples with a target
     chance: float | None = None
-    overlap: dict[str, int] = field(default_factory=dict)  # equal sequences in two splits, by "split/split"
+    overlap: dict[str, int] = field(default_factory=dict)  # identical sequences, by "split/split"
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a score is and how to show it: ``score * factor`` with ``digits`` decimals."""
+    """Name and printed form of a score: ``score * factor`` with ``digits`` decimals."""
 
     name: str
     unit: str
@@ -37,7 +37,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class PaperPlace:
-    """Where a paper prints the number that a cell measures; the number itself is looked up when read."""
+    """Position in a paper of the number that a cell reproduces; its value is looked up when read."""
 
     table: str
     row: str
@@ -46,21 +46,21 @@ class PaperPlace:
 
 @dataclass(frozen=True)
 class CellRecord:
-    """One row, column and seed."""
+    """One cell of the plan: a row, a column and a seed."""
 
     row: str
     column: str
     seed: int
-    stages: tuple[str, ...]  # their folders in order, relative to the folder of runs
+    stages: tuple[str, ...]  # stage folders in order, relative to the folder of runs
     printed: PaperPlace | None = None
     fold: int = 0
 
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """The cells of an experiment that are of one task."""
+    """The part of an experiment on one task."""
 
-    label: str  # what the paper calls the task, else its name
+    label: str  # the paper's name of the task, else its own
     task: TaskCard
     metric: Metric
     contrasts: tuple[tuple[str, str], ...]  # (treatment, control); the first is the headline
@@ -71,16 +71,16 @@ class TaskRecord:
 
 @dataclass(frozen=True)
 class Series:
-    """One curve that was measured."""
+    """One measured curve."""
 
     label: str
-    x: tuple[float | str, ...]  # numbers, or names
+    x: tuple[float | str, ...]  # numbers or categories
     y: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Curves that were measured on weights, e.g. how far attention looks in every block."""
+    """Curves measured on trained weights, e.g. the attention distance of every block."""
 
     title: str
     x: str
@@ -90,21 +90,21 @@ class Measure:
 
 @dataclass(frozen=True)
 class ExperimentRecord:
-    """What study.json says; it is written before training starts."""
+    """Content of study.json."""
 
     name: str
     title: str
-    scale: str  # smoke, small or paper; empty where it is not known
+    scale: str  # smoke, small or paper; "" if unknown
     version: str
     created: str
     command: str
     tasks: tuple[TaskRecord, ...]
-    about: dict[str, str] = field(default_factory=dict)  # title of a section -> Markdown, in order
-    interpretation: str = ""  # what a person makes of the numbers
+    about: dict[str, str] = field(default_factory=dict)  # section title -> Markdown, in order
+    interpretation: str = ""  # written by hand after reading the numbers
     figure: Literal["none", "bars", "lines"] = "none"
-    paper: str = ""  # whose printed numbers the cells name
+    paper: str = ""  # paper whose numbers the cells reproduce
     measures: tuple[Measure, ...] = ()
-    asked: int = 0  # stages that the cells ask for
-    different: int = 0  # different ones among them
+    asked: int = 0  # number of stages of all cells
+    different: int = 0  # number of distinct stages
     first_seed: int = 0
-    stamp: str = ""  # changes when the page would
+    stamp: str = ""  # digest that changes whenever the page would

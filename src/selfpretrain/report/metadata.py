@@ -1,4 +1,4 @@
-"""What else is to be known of an experiment, as names with what to say about them."""
+"""Metadata sections of a report: data, model selection, environment."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ RULE = "the step with the best validation score; the test split is read once, af
 
 
 def by_task(analysis: Analysis, facts: Callable[[TaskResults], Facts]) -> tuple[tuple[str, str], ...]:
-    """The facts of every task; the task's name stands before them where there are several."""
+    """Collect the facts of every task; with several tasks, each name starts with its task."""
     several = len(analysis.tasks) > 1
     return tuple(
         (f"{task.label}: {name}" if several else name, text)
@@ -23,7 +23,7 @@ def by_task(analysis: Analysis, facts: Callable[[TaskResults], Facts]) -> tuple[
 
 
 def data(task: TaskResults) -> Facts:
-    """Where the data come from, how many there are, and whether the splits overlap."""
+    """Return origin, licence, size and split overlap of a task's data."""
     card = task.record.task
     counts = f"{card.train} train ({card.labelled} labelled), {card.val} validation, {card.test} test"
     overlap = ", ".join(f"{pair} {n}" for pair, n in card.overlap.items())
@@ -39,7 +39,7 @@ def data(task: TaskResults) -> Facts:
 
 
 def selection(task: TaskResults) -> Facts:
-    """How the weights behind each score were chosen, arm by arm."""
+    """Return the best step, the number of steps and the stopping reason of the runs of every arm."""
     facts = []
     for column in task.columns:
         done = [cell.scored for cell in task.finished if cell.column == column]
@@ -51,7 +51,7 @@ def selection(task: TaskResults) -> Facts:
 
 
 def environment(analysis: Analysis) -> Facts:
-    """Versions, devices and commits of all scored runs."""
+    """Return versions, devices and commits of all scored runs."""
     kept = [cell.scored.environment for cell in analysis.results.cells if cell.finished]
     names = dict.fromkeys(name for found in kept for name in found if name not in ("git", "format"))
     facts = [(name, _distinct(str(found.get(name)) for found in kept)) for name in names]

@@ -1,6 +1,6 @@
-"""The page of an experiment, section by section: written beside its study.json, shown, listed in an index.
+"""The report of an experiment: compose its sections, write it in every format, list reports in an index.
 
-Another section is a function from an ``Analysis`` to a ``Section``, and a line in ``PAGE``.
+To add a section, write a function from an ``Analysis`` to a ``Section`` and add it to ``PAGE``.
 """
 
 import math
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 FEW_ROWS = 4
-"""Rows, of all tasks together, up to which the verdict is told in full."""
+"""The verdict is written in full up to this number of rows, summed over tasks."""
 PROVES_NOTHING = (
     "Run at the scale “smoke”, a few steps of tiny networks: everything works, and this proves nothing."
 )
 UNREAD = "Nobody has written down yet what these numbers mean."
 EXPECTED, BELOW = "Expected", "What differs"
-"""Sections of the record: what should come out; and why our numbers and the paper's may disagree."""
+"""Keys of the record's ``about``: the expected result, and how we differ from the paper."""
 SHOWN = {
     "points": "Points: means over seeds with their 95 % t-intervals, drawn as far as scores can go, and a "
     "dot per seed. ",
     "lines": "Lines: means over seeds with a dot per seed; bands are 95 % t-intervals, drawn as far as "
     "scores can go. The places along x are evenly spaced. ",
 }
-"""What the pictures of scores show."""
+"""Captions of the score pictures, by kind."""
 SIMPLE = "Dotted: the best simple baseline. "
 HOLLOW = "Hollow circles are the paper's numbers. "
 LEARNING = (
@@ -45,16 +45,19 @@ LEARNING = (
     "each seed. An arm starts after the compute that its earlier stages spent."
 )
 DIGESTS = "pages.json"
-"""What every page was when it was written."""
+"""File with the digests of the written pages."""
 
 
 def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
-    """Write report.md with its figures, report.html, report.tex, claim.tex and results.csv; paths by kind.
+    """Write report.md with its figures, report.html, report.tex, claim.tex and results.csv.
 
-    Their digests are kept beside them, in pages.json.
+    Their digests are written to pages.json.
 
     Args:
-        analysis: of what is in the folder, where it has been read already.
+        analysis: analysis of the folder, if it has been read already.
+
+    Returns:
+        Path of every file by kind.
 
     Raises:
         StoreError: if the experiment cannot be read or its folder cannot be written.
@@ -78,7 +81,7 @@ def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
 
 
 def altered(folder: Path) -> list[StoreError]:
-    """Return what is wrong with the pages that were written into a folder, an error for each of them."""
+    """Return one error for each written page that is missing or altered since."""
     path, mend = folder / DIGESTS, f"spt report {folder} makes it again"
     try:
         files = read_json(path, mend=mend, due=lambda content: True).get("files")
@@ -88,7 +91,7 @@ def altered(folder: Path) -> list[StoreError]:
         return [error]
     found = []
     for name, digest in files.items():
-        page = folder / Path(name).name  # beside it, whatever is claimed
+        page = folder / Path(name).name  # name only: a path in pages.json must not lead elsewhere
         if not page.is_file():
             found.append(StoreError(f"{page} is gone; {mend}"))
             continue
@@ -100,7 +103,7 @@ def altered(folder: Path) -> list[StoreError]:
 
 
 def write_pdf(folder: Path, analysis: Analysis) -> list[Path]:
-    """The figures of the page as PDF beside the SVG, letters embedded; their paths."""
+    """Write the figures of the page as PDF next to the SVG, fonts embedded, and return their paths."""
     drawn = [one for section in compose(analysis, Depth.FOLDED).sections for one in section.pictures]
     for picture in drawn:
         with style.looking("page", (folder / picture.file).with_suffix(".pdf")):
@@ -109,7 +112,7 @@ def write_pdf(folder: Path, analysis: Analysis) -> list[Path]:
 
 
 def show(folder: Path, analysis: Analysis | None = None) -> "RenderableType":
-    """What a rich console prints of an experiment.
+    """Return the report of an experiment for a rich console.
 
     Raises:
         StoreError: if it cannot be read.
@@ -118,7 +121,7 @@ def show(folder: Path, analysis: Analysis | None = None) -> "RenderableType":
 
 
 def index(folders: Iterable[Path]) -> str:
-    """Experiments as one Markdown table, for the folder that their folders are in.
+    """Return a Markdown table of experiments, with links relative to their parent folder.
 
     Raises:
         StoreError: if one of them cannot be read.
@@ -135,7 +138,7 @@ def index(folders: Iterable[Path]) -> str:
         outcome = standings(analysis.tasks) if results.missing < len(results.cells) else ""
         words = (
             f"[{paper}]({folder.resolve().name}/report.md)",
-            markdown.escaped(record.title.rpartition(": ")[2]),  # the paper stands in the first column
+            markdown.escaped(record.title.rpartition(": ")[2]),  # the paper is in the first column
             record.scale,
             str(analysis.seeds or ""),
             results.state,
@@ -146,13 +149,13 @@ def index(folders: Iterable[Path]) -> str:
 
 
 def compose(analysis: Analysis, depth: Depth = Depth.FULL) -> Page:
-    """Everything that is to be said, down to some depth; sections with nothing in them are left out."""
+    """Compose the page down to a level of detail; empty sections are left out."""
     found = (replace(made(analysis), depth=reach) for made, reach in PAGE if reach <= depth)
     return _page(analysis, found)
 
 
 def brief(analysis: Analysis) -> Page:
-    """Return what a terminal shows: the scores of every task, what they mean, and what to beware of."""
+    """Compose the short page for a terminal: scores, interpretation, caveats, and cost."""
     scores = Section("Scores", tables=tables.brief(analysis))
     found = (scores, _interpretation(analysis), _missing(analysis), _caveats(analysis), _in_short(analysis))
     return _page(analysis, found)
@@ -168,7 +171,7 @@ def _page(analysis: Analysis, sections: Iterable[Section]) -> Page:
 
 
 def _lines(analysis: Analysis) -> tuple[str, ...]:
-    """The task where there is one; then name, progress, scale, seeds and version."""
+    """Return the lines below the title: the only task, if so; name, progress, scale, seeds, version."""
     results, record = analysis.results, analysis.results.record
     cards = [task.record.task for task in results.tasks]
     about = [f"Task: {card.name}. {card.about}" for card in cards] if len(cards) == 1 else []
@@ -179,7 +182,7 @@ def _lines(analysis: Analysis) -> tuple[str, ...]:
 
 
 def _outcomes(analysis: Analysis) -> list[str]:
-    """What came out, in a sentence or two per task; at the smoke scale, that it says nothing."""
+    """Return the verdict, a sentence or two per task; at smoke scale, a line that it proves nothing."""
     if analysis.results.record.scale == "smoke":
         return [PROVES_NOTHING]
     several, lines = len(analysis.tasks) > 1, []
@@ -214,7 +217,7 @@ def _scores(analysis: Analysis) -> Section:
 
 
 def _in_short(analysis: Analysis) -> Section:
-    """Return what all runs cost and what the best simple method reaches, a line each."""
+    """Return the total cost and the best simple baseline of every task, a line each."""
     simple = [
         (f"Best simple baseline{f', {task.label}' * (len(analysis.tasks) > 1)}", f"{name}, {score}")
         for task in analysis.tasks
@@ -227,7 +230,7 @@ def _in_short(analysis: Analysis) -> Section:
 
 
 def _quoted(analysis: Analysis) -> Section:
-    """What must be known about single numbers of the paper."""
+    """Return the remarks on single numbers of the paper."""
     remarks = [f"{p.table}, {p.row}, {p.column}: {p.remark}." for p in analysis.printed if p.remark]
     return Section("On the paper's numbers", points=tuple(dict.fromkeys(remarks)))
 
@@ -242,7 +245,7 @@ def _differs(analysis: Analysis) -> Section:
 
 
 def _missing(analysis: Analysis) -> Section:
-    """What has not been run, task by task and place by place."""
+    """Return the cells that have not been run, by task, row and column."""
     lines = []
     for task in analysis.results.tasks:
         if task.missing == len(task.cells):
@@ -297,7 +300,7 @@ def _ranks(analysis: Analysis) -> Section:
 
 
 def _curves(analysis: Analysis) -> Section:
-    if pictures.abreast(analysis):  # they are at the top
+    if pictures.abreast(analysis):  # already shown at the top
         return Section("Learning curves")
     return Section("Learning curves", pictures=pictures.curves(analysis), caption=LEARNING)
 
@@ -371,11 +374,11 @@ PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_environment, Depth.FULL),
     (_repeat, Depth.FOLDED),
 ]
-"""Every section from top to bottom, and how far down a reader has to go for it."""
+"""All sections from top to bottom, with the level of detail at which each is shown."""
 
 
 def _merged(analysis: Analysis, by_task: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """What is said of every task, each once; with the tasks' labels where it is not said of all of them."""
+    """Merge lines that several tasks share; a line that does not apply to all tasks names its own."""
     where: dict[str, list[str]] = {}
     for task, lines in zip(analysis.tasks, by_task, strict=True):
         for line in lines:

@@ -1,7 +1,7 @@
-"""Numbers as papers print them, with the table, row and column where they stand.
+"""Numbers printed in papers, looked up by table, row and column.
 
-A paper is a CSV file in ``published/``; its lines stand in the order of the paper, their values as printed.
-Rows and columns have the paper's names, without its references and footnote marks.
+A paper is a CSV file in ``studies/printed/``: lines in the order of the paper, values as printed. Rows and
+columns have the paper's names, without references and footnote marks.
 """
 
 import csv
@@ -20,26 +20,26 @@ PAPERS = {
     "gu2022": "Gu et al. (2022)",
     "tay2021": "Tay et al. (2021)",
 }
-"""Every paper with a file, and how it is cited."""
+"""Papers with a file, and their citations."""
 
 Where = tuple[str, str, str]
-"""Table, row and column."""
+"""(table, row, column) in a paper."""
 
 
 @dataclass(frozen=True)
 class PaperNumber:
-    """What stands in one cell of a paper's table, and where that is."""
+    """One cell of a paper's table, with its position."""
 
     paper: str
     table: str
     row: str
     column: str
-    value: float | None  # None: a cross or nothing; the remark says what it means
+    value: float | None  # None: a cross or an empty cell, see ``remark``
     unit: str = ""  # "%", "s", ...; accuracies without one are fractions
-    remark: str = ""  # from where it is quoted, what it should have been, how it came about
+    remark: str = ""  # original source, erratum, or how it was obtained
 
     def within(self, unit: str) -> float | None:
-        """The number in a unit of ours, fractions as %; None where there is none, or of something else."""
+        """Convert the number to one of our units (fractions to %); None if there is none or units differ."""
         if self.value is not None and (self.unit, unit) == ("", "%"):
             return 100 * self.value
         return self.value if self.unit == unit else None
@@ -47,7 +47,7 @@ class PaperNumber:
 
 @functools.cache
 def published(paper: str) -> Mapping[Where, PaperNumber]:
-    """All numbers of a paper, by table, row and column, in its order.
+    """Return all numbers of a paper by (table, row, column), in the order of the paper.
 
     Raises:
         UnknownName: if there is no file of that paper.
@@ -68,10 +68,10 @@ def published(paper: str) -> Mapping[Where, PaperNumber]:
 
 
 def look_up(paper: str, place: Where) -> PaperNumber:
-    """One number of a paper.
+    """Return one number of a paper.
 
     Raises:
-        UnknownName: if the paper, its table, row or column is not there; the message offers the nearest.
+        UnknownName: if the paper, its table, row or column does not exist; the message suggests the nearest.
     """
     from ..errors import nearest
 

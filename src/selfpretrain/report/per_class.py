@@ -1,4 +1,4 @@
-"""Class by class: how many of each are found, how many answers are right, and what is taken for what."""
+"""Tables per class: recall, precision, F1, confusion matrices, and calibration."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from .layout import Entry, ReportTable
 from .statistics import calibration
 
 MOST = 20
-"""Classes up to which tables are made."""
+"""Largest number of classes for which tables are built."""
 SURE = (
     "Over the test split, all seeds together. Confidence is the probability that a network gives to its "
     "answer; the error is its mean distance from accuracy, over 15 bins of confidence."
@@ -21,7 +21,7 @@ CAPTION = "Over the test split, all seeds together. Classes are numbered as in t
 
 
 def by_class(analysis: Analysis) -> ReportTable:
-    """Recall, precision and F1 of every class, of the best arm of every model; of one task."""
+    """Build the table of recall, precision and F1 per class for each model's best arm; one task only."""
     rows = [
         (Entry(row), Entry(column), Entry(str(at)), Entry(str(int(count))), *map(_share, numbers))
         for task in analysis.tasks[: len(analysis.tasks) == 1]
@@ -37,7 +37,7 @@ def by_class(analysis: Analysis) -> ReportTable:
 
 
 def confusions(analysis: Analysis) -> list[ReportTable]:
-    """What is taken for what, by the best arm of every model; of one task."""
+    """Build the confusion matrix of each model's best arm, in % of the right class; one task only."""
     tables = []
     for task in analysis.tasks[: len(analysis.tasks) == 1]:
         for number, row in enumerate(task.task.rows, 1):
@@ -59,7 +59,7 @@ def confusions(analysis: Analysis) -> list[ReportTable]:
 
 
 def reliability(analysis: Analysis) -> ReportTable:
-    """How sure every arm is and how often it is right, of one task whose runs kept that."""
+    """Build the table of accuracy, confidence and calibration error per arm; one task only."""
     rows = []
     for task in analysis.tasks[: len(analysis.tasks) == 1]:
         for row, column in task.means:
@@ -78,7 +78,10 @@ def reliability(analysis: Analysis) -> ReportTable:
 
 
 def _best(task: TaskAnalysis, row: str) -> tuple[RowColumn, NDArray[np.int64]] | None:
-    """The best arm of a model and its confusion matrix, right class by answer, summed over seeds."""
+    """Return the best arm of a model and its confusion matrix (target, prediction), summed over seeds.
+
+    None for tasks without classes, with too many of them, or if no predictions were kept.
+    """
     places = [place for place in task.means if place[0] == row]
     if task.task.record.task.kind != "classes" or not places:
         return None
@@ -95,7 +98,7 @@ def _best(task: TaskAnalysis, row: str) -> tuple[RowColumn, NDArray[np.int64]] |
 
 
 def _scores(counts: NDArray[np.int64]) -> Sequence[tuple[float, ...]]:
-    """Examples, recall, precision and F1 of every class; NaN where nothing is divided by nothing."""
+    """Return (examples, recall, precision, F1) of every class; NaN for 0 / 0."""
     hits, right, given = counts.diagonal(), counts.sum(1), counts.sum(0)
     with np.errstate(invalid="ignore"):
         shares = hits / right, hits / given, 2 * hits / (right + given)

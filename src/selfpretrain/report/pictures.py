@@ -1,4 +1,4 @@
-"""The pictures of an experiment by kind: on its page, and alone for a paper or a talk."""
+"""The figures of an experiment by kind, for its page or as single files for a paper or a talk."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -12,30 +12,30 @@ from .figures import charts, style
 from .layout import Picture
 
 MOST_TASKS, MOST_ROWS = 2, 4
-"""Up to which scores and learning curves stand side by side at the top of a page."""
+"""Up to these numbers, scores and learning curves are side by side at the top of a page."""
 Drawing = tuple[str, Callable[[], str]]
-"""What is seen, in words, and what draws it."""
+"""(alternative text, function that draws the SVG)."""
 
 
 def gain(analysis: Analysis) -> tuple[Picture, ...]:
-    """Paired gains of every task."""
+    """Return a picture of the paired gains per task."""
     known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
     drawn = [(f"{t.label}: paired gains", partial(style.gain_plot, t, t.label)) for t in known]
     return _numbered("gain", drawn)
 
 
 def points(analysis: Analysis) -> tuple[Picture, ...]:
-    """Scores of every task: each arm of every row as mean, interval and a dot per seed."""
+    """Return a picture of the scores per task: mean, interval and a dot per seed for every row and arm."""
     return _numbered("scores", _panels(analysis, charts.points, grouped=False))
 
 
 def lines(analysis: Analysis) -> tuple[Picture, ...]:
-    """Scores of every task and group of rows ``GROUP · PLACE``, place by place."""
+    """Return a line plot of scores per task and group of rows ``GROUP · PLACE``, places along x."""
     return _numbered("scores", _panels(analysis, charts.lines, grouped=True))
 
 
 def curves(analysis: Analysis) -> tuple[Picture, ...]:
-    """Return the learning curves of every task: of all rows together where they are few, else row by row."""
+    """Return the learning curves of every task: one picture if rows are few, else one per row."""
     drawn: list[Drawing] = []
     for task in analysis.results.tasks:
         rows = style.with_curves(task)
@@ -48,13 +48,13 @@ def curves(analysis: Analysis) -> tuple[Picture, ...]:
 
 
 def abreast(analysis: Analysis) -> bool:
-    """Whether the learning curves of a task have room beside its scores."""
+    """Return whether there is room for the learning curves next to the scores."""
     rows = [len(task.rows) for task in analysis.results.tasks]
     return len(rows) <= MOST_TASKS and max(rows) <= MOST_ROWS
 
 
 def top(analysis: Analysis) -> tuple[Picture, ...]:
-    """Return the pictures that a page begins with: scores of every task, its learning curves beside them."""
+    """Return the pictures at the top of a page: scores of every task, each with its learning curves."""
     scores = KINDS["lines" if analysis.results.record.figure == "lines" else "points"](analysis)
     beside = curves(analysis) if abreast(analysis) else ()
     if len(scores) != len(beside):
@@ -63,7 +63,7 @@ def top(analysis: Analysis) -> tuple[Picture, ...]:
 
 
 def ranks(analysis: Analysis) -> tuple[Picture, ...]:
-    """Average ranks of rows, and which of them differ."""
+    """Return critical-difference diagrams of the average ranks."""
     found = ranking.rankings(analysis).items()
     return _numbered(
         "ranks", [(f"Average ranks, {name}", partial(charts.ladder, made, name)) for name, made in found]
@@ -71,7 +71,7 @@ def ranks(analysis: Analysis) -> tuple[Picture, ...]:
 
 
 def measures(analysis: Analysis) -> tuple[Picture, ...]:
-    """Whatever else a study measured."""
+    """Return a picture per measure of a study that has data."""
     found = [measure for measure in analysis.results.record.measures if measure.series]
     drawn = [(f"{m.title}: {m.y} against {m.x}", partial(charts.curves, m)) for m in found]
     return _numbered("measure", drawn)
@@ -85,16 +85,16 @@ KINDS: dict[str, Callable[[Analysis], tuple[Picture, ...]]] = {
     "ranks": ranks,
     "measures": measures,
 }
-"""Every kind of picture, and what makes those of an experiment."""
+"""Kinds of pictures and the functions that return them."""
 
 
 def papers_task(analysis: Analysis) -> bool:
-    """Whether the paper's numbers may stand on our axes: at the other scales the data are others."""
+    """Return whether the paper's numbers may share our axes: only at paper scale are the data the same."""
     return analysis.results.record.scale == "paper" and bool(analysis.printed)
 
 
 def save(analysis: Analysis, kind: str, look: str, folder: Path) -> list[Path]:
-    """Every picture of a kind as SVG and as PDF, in files of a folder; their paths.
+    """Write all pictures of a kind to a folder, as SVG and as PDF, and return their paths.
 
     Args:
         look: one of ``style.LOOKS``.
@@ -126,6 +126,6 @@ def _panels(analysis: Analysis, draw: Callable[[charts.Panel], str], grouped: bo
 
 
 def _numbered(name: str, drawn: Iterable[Drawing]) -> tuple[Picture, ...]:
-    """Pictures in files NAME.svg, NAME-2.svg, ..."""
+    """Return pictures with the file names NAME.svg, NAME-2.svg, ..."""
     named = ((f"{name}-{at}.svg" if at > 1 else f"{name}.svg", *one) for at, one in enumerate(drawn, 1))
     return tuple(Picture(file, alt, draw) for file, alt, draw in named)

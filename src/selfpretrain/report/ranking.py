@@ -1,4 +1,4 @@
-"""Average ranks of the rows over tasks or seeds, with the tests of Friedman and Nemenyi."""
+"""Average ranks of models over tasks or seeds, with the tests of Friedman and Nemenyi."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ from .statistics import Ranks, rank
 from .tables import BLANK
 
 FEWEST_TASKS = 3
-"""From which rows are ranked over tasks; with fewer, over the seeds of every task."""
+"""Smallest number of tasks for ranking over tasks; with fewer, rows are ranked over seeds in each task."""
 
 
 def rankings(analysis: Analysis) -> dict[str, Ranks]:
-    """Average ranks of the rows in both columns of the headline, over tasks, or over the seeds of each task.
+    """Compute average ranks in both headline columns, over tasks or over the seeds of each task, by title.
 
-    Rows that are one model at several settings, ``GROUP · PLACE``, do not compete and are not ranked.
+    Empty if rows are one model at several settings, ``GROUP · PLACE``: these do not compete.
     """
     if not analysis.tasks or settings(analysis):
         return {}
@@ -35,12 +35,12 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
 
 
 def settings(analysis: Analysis) -> bool:
-    """Whether rows are models at several settings, ``GROUP · PLACE``."""
+    """Return whether rows are models at several settings, ``GROUP · PLACE``."""
     return any(SEPARATOR in row for task in analysis.tasks for row in task.task.rows)
 
 
 def ranks(found: dict[str, Ranks]) -> ReportTable:
-    """Average ranks with the tests of Friedman and Nemenyi."""
+    """Build the table of average ranks with the tests of Friedman and Nemenyi."""
     rows = list(dict.fromkeys(row for ranks in found.values() for row in ranks.rows))
     average = [dict(ranks.sorted) for ranks in found.values()]
     tests: dict[str, Callable[[Ranks], str]] = {

@@ -1,15 +1,15 @@
-"""A recipe in plain words, from its JSON form alone: the classes that it names need not be there."""
+"""Describe a recipe in plain words from its JSON; the classes that it names need not be importable."""
 
 from collections.abc import Iterator
 from typing import Any
 
 Plain = dict[str, Any]
 OWN_LINES = ("objective", "budget", "optim", "transfer")
-"""Fields of a stage that are told apart from the others."""
+"""Fields of a stage that are described separately."""
 
 
 def recipe(plain: Plain) -> Iterator[tuple[str, str]]:
-    """Task, model, every stage and the seed: what it is, and what there is to say of it."""
+    """Yield (part, description) for the task, the model, every stage and the seed."""
     yield "task", told(plain["task"])
     model = plain["model"]
     yield "model", f"{told(model.get('mixer', {}))}; {_joined(_settings(model, 'mixer'))}"
@@ -23,7 +23,7 @@ def recipe(plain: Plain) -> Iterator[tuple[str, str]]:
 
 
 def called(plain: Plain) -> str:
-    """The short name of a spec: of its file on a shelf of this package, else of its class."""
+    """Return the short name of a spec: its module name if it is one of ours, else its class name."""
     module, _, kind = str(plain.get("is", "")).partition(":")
     parts = module.split(".")
     ours = parts[0] == __package__.partition(".")[0] and len(parts) == 3
@@ -31,13 +31,13 @@ def called(plain: Plain) -> str:
 
 
 def told(plain: Plain) -> str:
-    """A spec with its settings, e.g. ``attention (heads 4)``."""
+    """Return a spec with its settings, e.g. ``attention (heads 4)``."""
     settings = _joined(_settings(plain))
     return f"{called(plain)} ({settings})" if settings else called(plain)
 
 
 def _settings(plain: Plain, *apart: str) -> Iterator[str]:
-    """Settings in words; what is absent, empty or off is not told."""
+    """Yield settings in words; None, empty and False values are left out."""
     for name, value in plain.items():
         nothing = value is None or value is False or value in ([], {}, "")
         if name != "is" and name not in apart and not nothing:

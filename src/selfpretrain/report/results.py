@@ -1,7 +1,6 @@
-"""The results of an experiment: what was planned, what has finished, and what it left.
+"""Read the results of an experiment: its plan (``study.json``) and the results of its finished stages.
 
-Reading ``study.json`` finds the results of the stages that it names. Nothing is computed here. A cell whose
-stages have not all finished is kept, without an outcome.
+No statistics are computed here. A cell whose stages have not all finished is kept, without a score.
 """
 
 import math
@@ -19,7 +18,7 @@ from .paper_numbers import PaperNumber, look_up
 from .stage_results import CellResult, StageResult, pooled
 
 FORMAT = 2
-"""The version of study.json."""
+"""Format version of study.json."""
 FILE, RESULT, RESTORED = "study.json", "result.json", "restored.json"
 DIGITS = 15
 BESIDE = MEND.format(f"{RESULT} beside it")
@@ -29,53 +28,53 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TaskResults:
-    """One task of an experiment, and what has come of its cells so far."""
+    """One task of an experiment and the results of its cells so far."""
 
     record: TaskRecord
     cells: tuple[CellResult, ...]
 
     @property
     def label(self) -> str:
-        """The paper's name of the task, and in brackets what stands in for it."""
+        """The paper's name of the task, followed in brackets by the name of our task if it is another."""
         label, name = self.record.label, self.record.task.name
         return label if label.lower() == name.lower() else f"{label} ({name})"
 
     @property
     def rows(self) -> list[str]:
-        """Rows in the order of the plan."""
+        """Rows (models) in the order of the plan."""
         return list(dict.fromkeys(cell.row for cell in self.cells))
 
     @property
     def columns(self) -> list[str]:
-        """Columns in the order of the plan."""
+        """Columns (arms) in the order of the plan."""
         return list(dict.fromkeys(cell.column for cell in self.cells))
 
     @cached_property
     def folds(self) -> int:
-        """Into how many parts the data are divided, each of which is the test split once."""
+        """Number of cross-validation folds; 1 for a fixed test split."""
         return 1 + max(cell.record.fold for cell in self.cells)
 
     def repetition(self, cell: CellResult) -> str:
-        """The seed of a cell, and of several folds which."""
+        """Return the seed of a cell as text, with its fold if there are several: ``0, fold 2``."""
         return f"{cell.seed}, fold {cell.record.fold + 1}" if self.folds > 1 else str(cell.seed)
 
     @property
     def headline(self) -> tuple[str, str]:
-        """The treatment and the control that the verdict compares."""
+        """The (treatment, control) pair that the verdict compares."""
         return self.record.contrasts[0]
 
     @property
     def finished(self) -> list[CellResult]:
-        """Cells whose stages have all left their results."""
+        """Cells whose stages have all finished."""
         return [cell for cell in self.cells if cell.finished]
 
     @property
     def missing(self) -> int:
-        """How many cells have not finished."""
+        """Number of cells that have not finished."""
         return len(self.cells) - len(self.finished)
 
     def at(self, row: str, column: str) -> dict[int, CellResult]:
-        """Cells with a score, by seed; those of several folds as one, where all have finished."""
+        """Return the cells with a score, by seed; folds are pooled, and only if all of them have finished."""
         return self._placed.get((row, column), {})
 
     @cached_property
@@ -90,14 +89,14 @@ class TaskResults:
         return found
 
     def printed(self, row: str, column: str) -> PaperNumber | None:
-        """What the paper prints for a row and a column, whatever the seed."""
+        """Return the paper's number for a row and a column; None if it has none. Seeds share it."""
         here = (cell.printed for cell in self.cells if (cell.row, cell.column) == (row, column))
         return next((found for found in here if found is not None), None)
 
 
 @dataclass(frozen=True)
 class ExperimentResults:
-    """An experiment over all of its tasks, and what has come of it so far."""
+    """An experiment with all of its tasks and their results so far."""
 
     folder: Path
     record: ExperimentRecord
@@ -105,27 +104,27 @@ class ExperimentResults:
 
     @property
     def cells(self) -> list[CellResult]:
-        """Those of all tasks."""
+        """The cells of all tasks."""
         return [cell for task in self.tasks for cell in task.cells]
 
     @property
     def missing(self) -> int:
-        """How many cells have not finished."""
+        """Number of cells that have not finished."""
         return sum(task.missing for task in self.tasks)
 
     @property
     def state(self) -> str:
-        """How far it is, in a few words."""
+        """Progress in words: "not run", "unfinished, 3 of 6 cells" or "measured"."""
         cells = len(self.cells)
         if self.missing == cells:
             return "not run"
         return f"unfinished, {cells - self.missing} of {cells} cells" if self.missing else "measured"
 
     def to_rows(self) -> list[Json]:
-        """One plain dict per cell and seed, for ``pandas.DataFrame(rows)`` or a CSV: numbers unrounded.
+        """Return one dict per cell and seed, for ``pandas.DataFrame(rows)`` or a CSV; unrounded.
 
-        ``flops`` and ``seconds`` count all stages, the rest only the scored one; metrics are called
-        ``test_NAME`` and ``val_NAME``, the paper's number and its place ``printed_...``, where there is one.
+        ``flops`` and ``seconds`` are sums over all stages, the rest is of the scored stage. Metrics are
+        called ``test_NAME`` and ``val_NAME``; the paper's number, if any, and its place ``printed_...``.
         """
         return [{"study": self.record.name} | _row(task, cell) for task in self.tasks for cell in task.cells]
 
@@ -148,10 +147,10 @@ def read(folder: Path) -> ExperimentResults:
 
 
 def read_record(folder: Path) -> ExperimentRecord:
-    """What was planned.
+    """Read the plan of an experiment from its study.json.
 
     Raises:
-        StoreError: if study.json is missing, broken or lacks something.
+        StoreError: if study.json is missing, damaged or incomplete.
         ForeignRun: if it was written in another format.
     """
     path = folder / FILE
@@ -165,7 +164,7 @@ def read_record(folder: Path) -> ExperimentRecord:
 
 
 def experiments(folder: Path) -> list[Path]:
-    """The folder itself if it is an experiment's, else the experiments directly below it, newest first.
+    """Return [folder] if it is an experiment, else the experiments directly below it, newest first.
 
     Raises:
         StoreError: if there is none.
@@ -181,7 +180,7 @@ def experiments(folder: Path) -> list[Path]:
 
 
 def _wrong(record: ExperimentRecord) -> str:
-    """What is not as it should be, beyond the kinds of fields; empty if all is well."""
+    """Return what is wrong with a record whose field types are valid; "" if nothing is."""
     if not record.tasks:
         return "a study needs at least one task"
     for task in record.tasks:
@@ -207,10 +206,10 @@ def _cell(record: CellRecord, paper: str, stage: Callable[[str], StageResult | N
 
 
 def read_stage(folder: Path) -> StageResult | None:
-    """Read the result of a stage; None where it has not finished.
+    """Read the result of a stage; return None if it has not finished.
 
     Raises:
-        StoreError: if it is damaged, or anything beside it is gone or contradicts it.
+        StoreError: if it is damaged, or another file of the stage is missing or contradicts it.
     """
     if not (folder / RESULT).exists():
         return None
@@ -221,10 +220,10 @@ def read_stage(folder: Path) -> StageResult | None:
 
 
 def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
-    """Return a finished stage and all that speaks against it; report, compare and verify ask this alone.
+    """Return a finished stage and the errors found in its files; used by report, compare and verify.
 
     Raises:
-        StoreError: if its result itself cannot be read.
+        StoreError: if result.json itself cannot be read.
     """
     path = folder / RESULT
     restored = read_json(folder / RESTORED) if (folder / RESTORED).exists() else {}
@@ -232,7 +231,7 @@ def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
     files = {**_digests(restored), **_digests(content)}
     found = parsed(StageResult, {**content, "files": files, "folder": folder}, path)
     looks: list[Callable[[], object]] = [
-        lambda: _bear_out(found, content, None),  # whose it is comes before what lies beside it
+        lambda: _bear_out(found, content, None),  # identity first, then the other files
         lambda: _same_recipe(found, content),
         lambda: _sound(folder),
         lambda: _all_there(found),
@@ -249,13 +248,13 @@ def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
 
 
 def _named(result: Json) -> bool:
-    """Whether a result names digests of files beside it: what does so was written with one of its own."""
+    """Return whether a result lists digests of other files; such a result carries its own digest, too."""
     return "files" in result or "weights" in result
 
 
 def _digests(content: Json) -> Json:
     files = content.get("files", {})
-    return files if isinstance(files, dict) else {"files": files}  # which is no digest, and is refused
+    return files if isinstance(files, dict) else {"files": files}  # not a mapping: validation rejects it
 
 
 def _bear_out(found: StageResult, content: Json, kept: Predictions | None) -> None:
@@ -286,10 +285,10 @@ def _all_there(found: StageResult) -> None:
 
 
 def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
-    """A dataclass from the content of a file; fields that it does not know are left out.
+    """Return a dataclass of this kind from the content of a file; unknown fields are ignored.
 
     Raises:
-        StoreError: if a field is missing or not what it should be.
+        StoreError: if a field is missing or has the wrong type.
     """
     import pydantic
 

@@ -1,4 +1,4 @@
-"""What has come of a cell: its stages, and of several folds the answers of all of them."""
+"""Results of finished stages and of cells, and the pooling of cross-validation folds."""
 
 import math
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from .paper_numbers import PaperNumber
 
 @dataclass(frozen=True)
 class StageCost:
-    """What one stage took."""
+    """Size and cost of one stage."""
 
     parameters: int
     flops: float
     seconds: float
-    padding: float = 0.0  # share of positions that were padding
+    padding: float = 0.0  # fraction of positions that are padding
     examples: int = 0
 
 
 @dataclass(frozen=True)
 class ValidationPoint:
-    """A validation during training."""
+    """One validation during training."""
 
     step: int
     score: float
@@ -36,7 +36,7 @@ class ValidationPoint:
 
 @dataclass(frozen=True)
 class StageResult:
-    """A finished training and the folder it left."""
+    """The result of a finished stage and its folder."""
 
     folder: Path
     objective: str
@@ -48,46 +48,46 @@ class StageResult:
     cost: StageCost
     files: dict[str, str] = field(
         default_factory=dict
-    )  # digests of what lies beside it, where they are known
-    folds: tuple["StageResult", ...] = ()  # that are pooled in it
+    )  # digests of the other files in the folder, where known
+    folds: tuple["StageResult", ...] = ()  # the folds pooled in this result; empty otherwise
 
     @cached_property
     def curve(self) -> tuple[ValidationPoint, ...]:
-        """Validation scores in the order of their steps.
+        """Validations in the order of their steps.
 
         Raises:
-            StoreError: if the log is not what was written.
+            StoreError: if the log has been altered.
         """
         points = map(_point, self.log)
         return tuple(sorted({p.step: p for p in points if p is not None}.values(), key=lambda p: p.step))
 
     @cached_property
     def log(self) -> list[Json]:
-        """The lines that were logged while it was trained; none where no log was kept.
+        """Entries of the training log; empty if no log was kept.
 
         Raises:
-            StoreError: if the log is not what was written.
+            StoreError: if the log has been altered.
         """
         return read_log(self.folder / "log.jsonl", self.files)
 
     @cached_property
     def source(self) -> str:
-        """The file of kept results that it was taken from; empty where it was trained here or by us."""
+        """File of archived results that this one was restored from; "" if trained here or shipped with us."""
         path = self.folder / "restored.json"
         return str(read_json(path).get("from", "")) if path.exists() else ""
 
     @cached_property
     def environment(self) -> Json:
-        """Versions, device and commit; empty where none was kept."""
+        """Versions, device and commit; empty if not kept."""
         path = self.folder / "environment.json"
         return read_json(path) if path.exists() else {}
 
     @cached_property
     def predictions(self) -> Predictions | None:
-        """Answers on the test split; None where none were kept.
+        """Predictions on the test split; None if not kept.
 
         Raises:
-            StoreError: if the file is not what was written.
+            StoreError: if the file has been altered.
         """
         if self.folds:
             return joined([fold.predictions for fold in self.folds])
@@ -97,7 +97,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell and what has come of it; ``stages`` is empty until all of them have finished."""
+    """A cell and its results; ``stages`` is empty until all of them have finished."""
 
     record: CellRecord
     stages: tuple[StageResult, ...] = ()
@@ -105,50 +105,51 @@ class CellResult:
 
     @property
     def row(self) -> str:
-        """The architecture."""
+        """Name of the model."""
         return self.record.row
 
     @property
     def column(self) -> str:
-        """The arm."""
+        """Name of the arm."""
         return self.record.column
 
     @property
     def seed(self) -> int:
-        """What randomness starts from."""
+        """Random seed."""
         return self.record.seed
 
     @property
     def finished(self) -> bool:
-        """Whether every stage has left its result."""
+        """Whether every stage has finished."""
         return bool(self.stages)
 
     @property
     def scored(self) -> StageResult:
-        """The last stage: the one that is scored."""
+        """The last stage, whose test score is the cell's."""
         return self.stages[-1]
 
     @cached_property
     def score(self) -> float | None:
-        """Score on the test split; None where it is missing or not finite."""
+        """Score on the test split; None if missing or not finite."""
         value = self.scored.scores.get("test", {}).get("score", math.nan) if self.stages else math.nan
         return value if math.isfinite(value) else None
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of all stages."""
+        """Floating-point operations of all stages together."""
         return sum((stage.cost.flops for stage in self.stages), 0.0)
 
     @property
     def seconds(self) -> float:
-        """Seconds of all stages."""
+        """Seconds of all stages together."""
         return sum((stage.cost.seconds for stage in self.stages), 0.0)
 
 
 def pooled(folds: Sequence[CellResult]) -> CellResult:
-    """The folds of a cell as one: all of their stages, the last with the answers of all folds.
+    """Pool the folds of a cell into one result with the stages of all folds.
 
-    Scores are means over folds; on test, that of all answers together where they are there.
+    Scores are means over folds, except the test score: it is computed on the predictions of all folds
+    together if they were kept.
     """
     if len(folds) == 1:
         return folds[0]

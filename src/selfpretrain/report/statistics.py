@@ -1,8 +1,8 @@
-"""Intervals that are honest with few seeds.
+"""Confidence intervals, paired tests and average ranks, valid with few seeds.
 
 A bootstrap over 3 seeds covers about 70 %, Student's t covers 95 %; no exact test can reach 5 % with
-fewer than 6 seeds. Two things are left to chance: the seed (initial weights, order of the examples),
-and which examples the test split happens to hold. Both are measured and added.
+fewer than 6 seeds. A score has two sources of variance: the seed (initial weights, order of the examples)
+and the sample of test examples. Both are estimated and added.
 """
 
 import functools
@@ -15,36 +15,36 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 FEWEST = 6
-"""Seeds from which an exact two-sided test can reach p < 0.05: 2 / 2**6 = 0.031."""
+"""Smallest number of seeds with which an exact two-sided test can reach p < 0.05: 2 / 2**6 = 0.031."""
 ENUMERATED = 16
-"""Seeds up to which all sign flips are counted; above, a fixed random sample of them."""
+"""Largest number of seeds for which all sign flips are enumerated; above, a fixed random sample is used."""
 BINS = 15
-"""Of confidence, for the expected calibration error."""
+"""Number of confidence bins of the expected calibration error."""
 FEWEST_ROWS, FEWEST_BLOCKS = 3, 2
-"""Two rows are compared directly; one block has ranks, but no spread of them."""
+"""Minimum for ranking: two rows are compared directly, and ranks in one block have no variance."""
 
 Vector = NDArray[np.float64]
 Clusters = NDArray[np.int64] | None
-"""(n,) from 0: test examples of one number are no independent evidence; None if all are."""
+"""(n,) cluster of each test example, from 0; None if all examples are independent."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds and how sure it is."""
+    """A mean over seeds with its uncertainty."""
 
     mean: float
     n: int  # seeds
     over_seeds: float | None  # half-width of the 95 % t-interval over seeds; None for one seed
-    over_examples: float | None = None  # of the one over test examples or groups of them; None if unknown
+    over_examples: float | None = None  # half-width over test examples or clusters; None if unknown
 
     @property
     def half(self) -> float | None:
         """Half-width of the combined 95 % interval; None for one seed.
 
-        sqrt(over_seeds**2 + over_examples**2), each the t quantile of its own degrees times its own error
+        sqrt(over_seeds**2 + over_examples**2), each term its standard error times its own t quantile
 
-        At least 95 % for normal errors: two independent ones are covered together where each is by its own
-        quantile, and what differs between seeds on the same examples is in both terms.
+        Covers at least 95 % for two independent normal errors. Conservative: variation between seeds on the
+        same examples is counted in both terms.
 
         Source: Banerjee (1960), Approximate confidence interval for linear functions of means.
         """
@@ -65,12 +65,12 @@ class Estimate:
 
 
 def estimate(values: Sequence[float], over_examples: float | None = None) -> Estimate:
-    """Return the mean of one value per seed, with its intervals; at least one value."""
+    """Return the mean of one value per seed, with its intervals. Needs at least one value."""
     return Estimate(float(np.mean(values)), len(values), t_half_width(values), over_examples)
 
 
 def t_half_width(values: Sequence[float] | Vector) -> float | None:
-    """Return the half-width of the 95 % t-interval of the mean: t[n-1] * s / sqrt(n); None below two."""
+    """Return the half-width of the 95 % t-interval of the mean, t[n-1] * s / sqrt(n); None if n < 2."""
     if len(values) < 2:
         return None
     error = np.std(values, ddof=1) / math.sqrt(len(values))
@@ -80,17 +80,17 @@ def t_half_width(values: Sequence[float] | Vector) -> float | None:
 def example_half_width(differences: Vector, clusters: Clusters = None) -> float | None:
     """Return the half-width of the 95 % t-interval of a mean over test examples; None below two clusters.
 
-    Examples of one cluster are one piece of evidence. Of n examples in clusters of size m, with the sums r of
-    (difference - mean) in each, and the powers p[k] = sum(m**k):
+    Examples of one cluster count as one observation. For n examples in clusters of size m, with the sums r of
+    (difference - mean) in each cluster and the power sums p[k] = sum(m**k):
 
         error**2 = p[2] / trace * sum(r**2),  trace = n**2 * p[2] - 2 * n * p[3] + p[2]**2
         degrees = trace**2 / (n**4 * p[4] - 4 * n**3 * p[5] + n**2 * (4 * p[2] * p[4] + 2 * p[3]**2)
                               - 4 * n * p[2]**2 * p[3] + p[2]**4)
 
-    G clusters of equal size have G - 1 degrees. Unequal ones have fewer: the mean rests on the largest.
+    G clusters of equal size have G - 1 degrees of freedom, unequal ones fewer: the largest dominate the mean.
 
     Source: Bell & McCaffrey (2002), Bias reduction in standard errors for linear regression with multi-stage
-    samples; here of a mean, with clusters that differ from each other alike.
+    samples; here for a mean, with equal variance between clusters.
     """
     if clusters is None:
         return t_half_width(differences)
@@ -98,7 +98,7 @@ def example_half_width(differences: Vector, clusters: Clusters = None) -> float 
     if len(sizes) < 2:
         return None
     n = len(differences)
-    p = [sum(int(m) ** k for m in sizes) for k in range(6)]  # whole numbers: there is nothing to round
+    p = [sum(int(m) ** k for m in sizes) for k in range(6)]  # exact integers: no rounding
     trace = n**2 * p[2] - 2 * n * p[3] + p[2] ** 2
     squares = n**4 * p[4] - 4 * n**3 * p[5] + n**2 * (4 * p[2] * p[4] + 2 * p[3] ** 2)
     squares += p[2] ** 4 - 4 * n * p[2] ** 2 * p[3]
@@ -108,12 +108,12 @@ def example_half_width(differences: Vector, clusters: Clusters = None) -> float 
 
 
 def r2_parts(target: Vector, squared_a: Vector, squared_b: Vector) -> Vector:
-    """Return (n,) what each example adds to R2(a) - R2(b), which is their mean.
+    """Return the contribution (n,) of each example to R2(a) - R2(b), which is the mean of the contributions.
 
     gain + (squared_b - squared_a - gain * c**2) / mean(c**2),  c = target - mean(target)
 
-    That is a sum of squares over another, to first order in the choice of examples. Squared errors averaged
-    over seeds suffice, as R2 is linear in them.
+    First-order expansion of a ratio of two sums over examples. Squared errors may be averaged over seeds
+    beforehand, because R2 is linear in them.
 
     Args:
         squared_a: squared error of each example, averaged over seeds; ``squared_b`` likewise.
@@ -133,23 +133,25 @@ def _t_point(degrees: int | float) -> float:
 
 
 def sign_flip(differences: Sequence[float]) -> float | None:
-    """Two-sided p of the exact sign-flip test of a zero mean; None below six seeds.
+    """Return the two-sided p of the exact sign-flip test of a zero mean; None below six seeds.
 
-    The share of all 2**n ways to flip signs whose sum is at least as far from zero. Above 16 seeds a
-    fixed sample of 2**16 flips stands for all of them.
+    p is the share of all 2**n sign flips whose sum is at least as far from zero. Above 16 seeds, a fixed
+    random sample of 2**16 flips is used.
     """
     values = np.asarray(differences, dtype=np.float64)
     n = len(values)
     if n < FEWEST:
         return None
+    # The tolerance counts flips with the same sum as the observed one despite rounding.
     sums = np.abs(_flips(n) @ values)
     reach = abs(float(values.sum())) - 1e-12 * float(np.abs(values).sum())
     extreme = int((sums >= reach).sum())
+    # A random sample of flips need not contain the observed signs, so they are added: p is never 0.
     return extreme / len(sums) if n <= ENUMERATED else (extreme + 1) / (len(sums) + 1)
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """P values corrected for how many there are; those that are None were not tested and do not count.
+    """Return p values corrected for multiple tests; None values were not tested and do not count.
 
     The i-th smallest of m becomes max over j <= i of min(1, (m - j + 1) * p[j]).
 
@@ -166,22 +168,22 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 @dataclass(frozen=True)
 class Ranks:
-    """How rows rank on average, 1 being the best; equal scores share their ranks."""
+    """Average ranks of rows, 1 is the best; equal scores share their ranks."""
 
     rows: tuple[str, ...]
     average: tuple[float, ...]  # one per row; their mean is (k + 1) / 2
-    blocks: int  # tasks or seeds that all rows have a score in
-    p: float  # of Friedman's test that all rows are alike
-    critical: float  # two rows that differ by more than this differ at 5 % (Nemenyi)
+    blocks: int  # number of tasks or seeds in which every row has a score
+    p: float  # Friedman's test that all rows are equal
+    critical: float  # two rows further apart than this differ at the 5 % level (Nemenyi)
 
     @property
     def sorted(self) -> list[tuple[str, float]]:
-        """Rows with their average ranks, the best first."""
+        """(row, average rank) pairs, the best first."""
         return sorted(zip(self.rows, self.average, strict=True), key=lambda item: item[1])
 
     @property
     def groups(self) -> list[tuple[int, int]]:
-        """First and last place in ``sorted`` of rows that cannot be told apart; none inside another."""
+        """Maximal groups of rows that do not differ significantly: first and last index in ``sorted``."""
         ranks = [rank for _, rank in self.sorted]
         reach = [
             max(j for j in range(i, len(ranks)) if ranks[j] - ranks[i] <= self.critical)
@@ -191,12 +193,12 @@ class Ranks:
 
 
 def rank(rows: Sequence[str], scores: NDArray[np.float64]) -> Ranks | None:
-    """Average ranks of rows; None with fewer than 3 rows or 2 blocks.
+    """Return the average ranks of rows; None with fewer than 3 rows or 2 blocks.
 
     Source: Demšar (2006), Statistical comparisons of classifiers over multiple data sets, section 3.2.
 
     Args:
-        scores: (N, k) score of every row in every block, larger is better.
+            scores: (N, k) score of each of k rows in each of N blocks; larger is better.
     """
     blocks, k = scores.shape
     if k < FEWEST_ROWS or blocks < FEWEST_BLOCKS:
@@ -204,13 +206,14 @@ def rank(rows: Sequence[str], scores: NDArray[np.float64]) -> Ranks | None:
     from scipy.stats import friedmanchisquare, rankdata
 
     average = rankdata(-scores, axis=1).mean(0)
+    # Friedman's statistic is 0 / 0 if all scores are equal.
     alike = bool((scores == scores[:, :1]).all())
     p = 1.0 if alike else float(friedmanchisquare(*scores.T).pvalue)
     return Ranks(tuple(rows), tuple(map(float, average)), blocks, p, critical_difference(k, blocks))
 
 
 def critical_difference(k: int, blocks: int) -> float:
-    """Difference of average ranks of k rows over N blocks beyond which Nemenyi's test tells two apart at 5 %.
+    """Return Nemenyi's critical difference at 5 % between average ranks of k rows over N blocks.
 
     CD = q * sqrt(k * (k + 1) / (6 * N)),  q from the studentized range over sqrt(2)
     """
@@ -219,14 +222,14 @@ def critical_difference(k: int, blocks: int) -> float:
 
 @functools.cache
 def nemenyi_q(k: int) -> float:
-    """95 % point of the studentized range of k values with infinite degrees of freedom, over sqrt(2)."""
+    """Return the 95 % point of the studentized range (k values, infinite degrees of freedom) / sqrt(2)."""
     from scipy.stats import studentized_range
 
     return float(studentized_range.ppf(0.95, k, np.inf)) / math.sqrt(2)
 
 
 def calibration(sure: Vector, hit: NDArray[np.bool_]) -> list[tuple[float, float, float]]:
-    """Mean confidence, accuracy and share of the examples of every bin of confidence that has some.
+    """Return (mean confidence, accuracy, share of examples) of every non-empty bin of confidence.
 
     Source: Guo et al. (2017), On Calibration of Modern Neural Networks, section 2.
     """

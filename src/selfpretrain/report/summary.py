@@ -1,4 +1,4 @@
-"""A report in plain words: what came out, what the arms are, and what to do next on these data."""
+"""The plain-language summary of a report: result, explanation of the arms, and advice."""
 
 import math
 
@@ -14,7 +14,7 @@ ARMS = {
     "SPT": "Self-pretraining: the network first guesses hidden or coming parts of the same sequences, "
     "without labels, and then learns the labels.",
 }
-"""What a reader must know of the arms, a line each."""
+"""Explanations of the arms."""
 HELPED = {
     Standing.BETTER: "helped",
     Standing.AHEAD: "helped, perhaps by very little,",
@@ -22,15 +22,15 @@ HELPED = {
     Standing.WORSE: "hurt",
     Standing.BEHIND: "hurt, perhaps by very little,",
 }
-"""What a treatment did to a model, where it can be told."""
+"""Effect of a treatment on a model, by standing; undecided standings are absent."""
 OVERFIT = 0.1
-"""Training score minus test score, as a fraction, from which on more labels are what is missing."""
+"""Gap of training to test score, as a fraction, above which more labels are advised."""
 SEEDS = 6
-"""From which on a test has a p below 0.05."""
+"""Smallest number of seeds with which a sign-flip test can reach p < 0.05."""
 
 
 def sentence(analysis: Analysis) -> str:
-    """What came out, in one sentence without a word of statistics; empty where nothing can be said."""
+    """Return the result in one sentence without statistics; "" if there is none yet or at smoke scale."""
     gains = [(task, gain) for task in analysis.tasks for gain in task.headline if gain.estimate is not None]
     if not gains or analysis.results.record.scale == "smoke":
         return ""
@@ -48,13 +48,13 @@ def sentence(analysis: Analysis) -> str:
 
 
 def arms(analysis: Analysis) -> tuple[tuple[str, str], ...]:
-    """The arms of this experiment that have a plain explanation."""
+    """Return (arm, explanation) for the arms of this experiment that have one."""
     there = {column for task in analysis.tasks for column in task.task.columns}
     return tuple((arm, said) for arm, said in ARMS.items() if arm in there)
 
 
 def advice(analysis: Analysis) -> tuple[str, ...]:
-    """What to do next on these data, most useful first; of experiments on one task."""
+    """Return advice on what to do next, most useful first; only for experiments on one task."""
     if analysis.results.record.scale == "smoke":
         return ("Run it again without --scale smoke: this run only shows that everything works.",)
     if len(analysis.tasks) != 1 or not analysis.tasks[0].means:
@@ -82,7 +82,7 @@ def _effect(task: TaskAnalysis, gain: Difference) -> str:
 
 
 def _choice(task: TaskAnalysis) -> str:
-    """The best arm, or the simple method that is as good."""
+    """Recommend the best arm, or the simple baseline if it is as good."""
     place, found = max(task.means.items(), key=lambda item: item[1].mean)
     name, reached = best_baseline(task)
     score = format.score(task.metric, found.mean)
@@ -99,7 +99,7 @@ def _longer(task: TaskAnalysis) -> str:
 
 
 def _labels(task: TaskAnalysis) -> str:
-    """Whether the best arm knows its training data much better than others."""
+    """Recommend more labels if the best arm overfits; "" otherwise."""
     place, _ = max(task.means.items(), key=lambda item: item[1].mean)
     cells = list(task.task.at(*place).values())
     gaps = [train - score_of(cell) for cell in cells if (train := training_score(cell)) is not None]

@@ -1,4 +1,4 @@
-"""The tables of a report: what stands in every row and column, once for all renderers."""
+"""The tables of a report (scores, gains, costs, runs), shared by all renderers."""
 
 import re
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ AVERAGE = "average"
 SIGN_FLIP, HOLM = "sign-flip p", "Holm p"
 MISSING, BLANK = Entry("missing"), Entry(format.NONE)
 MOST_PAIRS = 15
-"""Of models, up to which those whose order is not resolved are listed, too."""
+"""Up to this number of model pairs, unresolved pairs are listed, too."""
 
 
 def scores(analysis: Analysis) -> ReportTable:
-    """The main table: arms side by side for one task; below each other for several, or beside a paper."""
+    """Build the main table: a row per model for one task; per model and arm for several tasks or a paper."""
     alone = len(analysis.tasks) == 1 and not analysis.printed
     return _arms_abreast(analysis.tasks[0]) if alone else _tasks_abreast(analysis)
 
 
 def compact(analysis: Analysis) -> ReportTable:
-    """The table that a paper has room for: a row per model and arm, mean ± interval on every task."""
+    """Build the table for a paper: a row per model and arm, mean ± interval on every task."""
     units = {format.unit(task.metric) for task in analysis.tasks}
     named = [f"{t.label}{'' if len(units) == 1 else f', {format.unit(t.metric)}'}" for t in analysis.tasks]
     rows = tuple(
@@ -53,7 +53,7 @@ def compact(analysis: Analysis) -> ReportTable:
 
 
 def brief(analysis: Analysis) -> tuple[ReportTable, ...]:
-    """Return a table per task that a terminal of 80 columns has room for: score, gain and interval."""
+    """Build a table per task for a terminal of 80 columns: score, gain and interval."""
     made = [_brief(task) for task in analysis.tasks]
     captions = dict.fromkeys(table.caption for table in made)
     return tuple(
@@ -63,7 +63,7 @@ def brief(analysis: Analysis) -> tuple[ReportTable, ...]:
 
 
 def spent(analysis: Analysis) -> Entry:
-    """Return what all stages of an experiment cost together, each counted once."""
+    """Return the cost of an experiment; a stage that cells share counts once."""
     once = {stage.folder: stage.cost for cell in analysis.results.cells for stage in cell.stages}
     return _spent(list(once.values()))
 
@@ -100,7 +100,7 @@ def _brief_gain(task: TaskAnalysis, gain: Difference | None) -> tuple[Entry, Ent
 
 
 def gains(analysis: Analysis) -> ReportTable:
-    """Every contrast with both of its intervals, and p values corrected for their number."""
+    """Build the table of all contrasts: both intervals, and p values with and without Holm's correction."""
     known = [(task, gain) for task in analysis.tasks for gain in task.gains if gain.estimate is not None]
     corrected = _holm([gain for _, gain in known])
     tests = _tests([gain for _, gain in known], corrected)
@@ -137,7 +137,7 @@ def gains(analysis: Analysis) -> ReportTable:
 
 
 def order(task: TaskAnalysis) -> ReportTable:
-    """Pairs of rows in the control and in the treatment: does their order change?"""
+    """Build the table of model pairs and whether their order changes from control to treatment."""
     treatment, control = task.task.headline
     pairs = task.ranking.pairs if task.ranking else ()
     shown = [pair for pair in pairs if len(pairs) <= MOST_PAIRS or pair.order is not RowOrder.UNRESOLVED]
@@ -165,7 +165,7 @@ def order(task: TaskAnalysis) -> ReportTable:
 
 
 def costs(analysis: Analysis) -> ReportTable:
-    """What one run of each arm cost, task by task; what all runs cost; and what was really spent."""
+    """Build the table of costs: one run of each arm by task, all runs, and the compute really spent."""
     rows = []
     for column in dict.fromkeys(column for _, column in places(analysis)):
         cells = [[c for c in task.task.finished if c.column == column] for task in analysis.tasks]
@@ -186,7 +186,7 @@ def costs(analysis: Analysis) -> ReportTable:
 
 
 def costs_by_model(task: TaskAnalysis) -> ReportTable:
-    """Compute and time of every arm of every model, mean over seeds."""
+    """Build the table of compute and time of every model and arm, mean over seeds."""
     rows = tuple(
         (Entry(row), *(_cost(list(task.task.at(row, column).values())) for column in task.task.columns))
         for row in task.task.rows
@@ -197,7 +197,7 @@ def costs_by_model(task: TaskAnalysis) -> ReportTable:
 
 
 def baselines(analysis: Analysis) -> ReportTable:
-    """Simple references of every task: chance and what needs no network."""
+    """Build the table of simple baselines of every task, chance included."""
     rows = tuple(
         (Entry(task.label), Entry(name), Entry(format.score(task.metric, value), key=value))
         for task in analysis.tasks
@@ -210,7 +210,7 @@ def baselines(analysis: Analysis) -> ReportTable:
 
 
 def runs(analysis: Analysis) -> ReportTable:
-    """One line per cell and seed."""
+    """Build the table of all runs, a row per cell and seed."""
     headings = ("test", "validation", "best step", "steps", "stopped by", "compute", "time")
     units = list(dict.fromkeys(format.unit(task.metric) for task in analysis.tasks))
     made = ReportTable(
@@ -226,7 +226,7 @@ def runs(analysis: Analysis) -> ReportTable:
 
 
 def by_task(analysis: Analysis, made: ReportTable) -> ReportTable:
-    """A table whose first column is the task, without it where there is only one."""
+    """Drop the first column, the task, if there is only one task."""
     if len(analysis.tasks) != 1:
         return made
     rows = tuple(row[1:] for row in made.rows)
@@ -234,7 +234,7 @@ def by_task(analysis: Analysis, made: ReportTable) -> ReportTable:
 
 
 def places(analysis: Analysis) -> list[RowColumn]:
-    """Every row and column that some task has, row by row."""
+    """Return the (row, column) places of all tasks, row by row."""
     tasks = [task.task for task in analysis.tasks]
     there = {(cell.row, cell.column) for task in tasks for cell in task.cells}
     rows = dict.fromkeys(row for task in tasks for row in task.rows)
@@ -243,7 +243,7 @@ def places(analysis: Analysis) -> list[RowColumn]:
 
 
 def _arms_abreast(task: TaskAnalysis) -> ReportTable:
-    """A row per model: its size, every arm, and the headline gain."""
+    """Build the main table of one task, a row per model: parameters, score of every arm, headline gain."""
     treatment, control = task.task.headline
     columns = task.task.columns
     tests = _tests(task.headline, [])
@@ -268,7 +268,7 @@ def _arms_abreast(task: TaskAnalysis) -> ReportTable:
 
 
 def _tasks_abreast(analysis: Analysis) -> ReportTable:
-    """A row per model and arm: its score on every task, the paper's number beside it, and the average."""
+    """Build the main table of several tasks, a row per model and arm: our and the paper's scores, average."""
     units = {format.unit(task.metric) for task in analysis.tasks}
     averaged = analysis.averaged
     headings: list[str] = []
@@ -296,7 +296,7 @@ def _tasks_abreast(analysis: Analysis) -> ReportTable:
 
 
 def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
-    """Return mean and interval over seeds, bold if it is the best of its row."""
+    """Return mean and interval over seeds, bold if it is the best of its row; † if a run diverged."""
     estimate = task.means.get(place)
     if estimate is None:
         return MISSING
@@ -314,7 +314,7 @@ def _has_paper(task: TaskAnalysis) -> bool:
 
 
 def _beside(task: TaskAnalysis, place: RowColumn) -> list[Entry]:
-    """Our number, and the paper's where the task has any."""
+    """Return our score, followed by the paper's number if it has any for this task."""
     planned = any((cell.row, cell.column) == place for cell in task.task.cells)
     paper = [_paper(task.metric, task.task.printed(*place))] if _has_paper(task) else []
     return [_score(task, place) if planned else BLANK, *paper]
@@ -358,14 +358,14 @@ def _contrast(metric: Metric, difference: Difference) -> tuple[Entry, ...]:
 
 
 def _tests(gains: Sequence[Difference], corrected: Sequence[float | None]) -> tuple[str, ...]:
-    """Return the headings of the columns of p values that hold any."""
+    """Return the headings of the p value columns that are not empty."""
     if all(gain.p is None for gain in gains):
         return ()
     return (SIGN_FLIP, HOLM) if sum(p is not None for p in corrected) > 1 else (SIGN_FLIP,)
 
 
 def _holm(gains: list[Difference]) -> list[float | None]:
-    """Each p corrected for all of the same comparison."""
+    """Return the p values of gains, Holm-corrected within each comparison."""
     corrected: dict[int, float | None] = {}
     for contrast in dict.fromkeys((gain.a[1], gain.b[1]) for gain in gains):
         family = [at for at, gain in enumerate(gains) if (gain.a[1], gain.b[1]) == contrast]
@@ -384,12 +384,12 @@ def _parameters(task: TaskAnalysis, row: str) -> Entry:
 
 
 def _cost(cells: Sequence[CellResult], planned: bool = True) -> Entry:
-    """Compute and time of one run, mean over finished cells."""
+    """Return compute and time of one run, mean over finished cells."""
     return _spent(cells, len(cells)) if cells else MISSING if planned else BLANK
 
 
 def _spent(cells: Sequence[CellResult | StageCost], among: int = 1) -> Entry:
-    """Compute and time of cells or stages, over their number."""
+    """Return the summed compute and time of cells or stages, divided by ``among``."""
     flops = sum((cell.flops for cell in cells), 0.0) / among
     seconds = sum((cell.seconds for cell in cells), 0.0) / among
     return Entry(f"{format.flops(flops)}, {duration(seconds)}", key=flops)

@@ -1,4 +1,4 @@
-"""One sentence on the gain and one on the ranking, which claim no more than the intervals allow."""
+"""The verdict on a task: one sentence on the gain, one on the ranking, both decided by the intervals."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ GLOSS = {
     "scratch": "training from scratch with the same finetuning budget",
     "scratch (matched)": "training from scratch for as long as pretraining and finetuning together",
 }
-"""What the columns of the comparison are, in words."""
+"""Explanations of the control columns."""
 
 PHRASES = {
     Standing.BETTER: "better for {rows}",
@@ -28,27 +28,27 @@ PHRASES = {
 }
 
 PERFECT = 1.0
-"""The best that accuracy and R2 can be."""
+"""Maximum of accuracy and R2."""
 FEW = 3
-"""Rows up to which a short headline names them."""
+"""A short headline names its rows up to this number."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a task."""
+    """The sentences on a task at the top of its report."""
 
     gain: str  # one sentence
     ranking: str | None  # one sentence; None with a single row
 
 
 def verdict(analysis: TaskAnalysis) -> Verdict:
-    """The sentences that a report starts with."""
+    """Return the verdict on a task."""
     ranking = None if analysis.ranking is None else _ranking(analysis, analysis.ranking)
     return Verdict(_gain(analysis), ranking)
 
 
 def standings(tasks: Sequence[TaskAnalysis]) -> str:
-    """The headlines of some tasks in a few words: ``SPT against scratch: 1 better (s4d), 9 unclear``."""
+    """Return the headline gains of tasks as counts: ``SPT against scratch: 1 better (s4d), 9 unclear``."""
     gains = [gain for analysis in tasks for gain in analysis.headline]
     low = sum(len(_low(analysis)) for analysis in tasks)
     groups = {standing: [gain for gain in gains if gain.standing is standing] for standing in Standing}
@@ -61,7 +61,7 @@ def standings(tasks: Sequence[TaskAnalysis]) -> str:
 
 
 def on_average(analysis: Analysis) -> str:
-    """The headline gains averaged over tasks, model by model; empty where tasks have no average."""
+    """Return the headline gains averaged over tasks, per model; "" if the tasks cannot be averaged."""
     if not analysis.overall:
         return ""
     metric, (treatment, control) = analysis.tasks[0].metric, analysis.tasks[0].task.headline
@@ -77,7 +77,7 @@ def on_average(analysis: Analysis) -> str:
 
 
 def claim(analysis: Analysis) -> str:
-    """One sentence to quote: the headline gains with their intervals, seeds and version, and no more."""
+    """Return one sentence to quote: the headline gains with their intervals, seeds and version."""
     record, several = analysis.results.record, len(analysis.tasks) > 1
     found = [
         f"{format.signed(task.metric, gain.estimate.mean)}{format.points(task.metric)} "
@@ -119,7 +119,7 @@ def _gain(analysis: TaskAnalysis) -> str:
 
 
 def _undecided(analysis: TaskAnalysis) -> list[str]:
-    """Rows whose comparison shows nothing, whatever its interval, and why: a headline begins with it."""
+    """Return the rows whose comparison is no evidence, whatever its interval, with the reason."""
     reasons: dict[str, list[str]] = {}
     for found in analysis.headline:
         if found.estimate is not None and (why := _no_evidence(analysis, found)):
@@ -128,7 +128,7 @@ def _undecided(analysis: TaskAnalysis) -> list[str]:
 
 
 def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
-    """Why the difference of two arms says nothing about them; empty if it does."""
+    """Return why a difference is no evidence (divergence, equal answers, ceiling); "" if it is."""
     task, lost = analysis.task, {place[1]: analysis.diverged(place) for place in (found.a, found.b)}
     if any(lost.values()):
         runs = [
@@ -151,7 +151,7 @@ def _same(one: CellResult, other: CellResult) -> bool:
 
 
 def _but(analysis: TaskAnalysis) -> list[str]:
-    """What a gain must not be told without: arms that a simple method equals, and cells that are missing."""
+    """Return the reservations on a gain: arms not above a simple baseline, and missing cells."""
     low, metric = _low(analysis), analysis.metric
     said = []
     if low:
@@ -163,7 +163,7 @@ def _but(analysis: TaskAnalysis) -> list[str]:
 
 
 def _low(analysis: TaskAnalysis) -> dict[str, float]:
-    """Rows whose best arm is not clearly above the best simple baseline, and how far that arm gets."""
+    """Return the rows whose best arm is not clearly above the best simple baseline, with that arm's mean."""
     best: dict[str, float] = {}
     for (row, _), found in analysis.means.items():
         best[row] = max(found.mean, best.get(row, found.mean))
@@ -172,7 +172,7 @@ def _low(analysis: TaskAnalysis) -> dict[str, float]:
 
 
 def best_baseline(analysis: TaskAnalysis) -> tuple[str, float]:
-    """The best simple method, chance included, and its score."""
+    """Return the best simple baseline, chance included, and its score; ("", -inf) if there is none."""
     record = analysis.task.record
     known = {"chance": record.task.chance or -math.inf} | record.baselines
     return max(known.items(), key=lambda item: item[1], default=("", -math.inf))

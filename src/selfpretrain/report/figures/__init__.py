@@ -1,1 +1,1 @@
-"""Pictures of results, as SVG."""
+"""Figures of results, drawn with matplotlib as SVG."""

@@ -1,7 +1,7 @@
-"""The figures of a study's page: scores with intervals and seeds, lines, curves, critical differences.
+"""Figures of a report: scores with intervals and seeds, line plots, curves, critical-difference diagrams.
 
-Filled markers are means measured here, with 95 % t-intervals over seeds, drawn as far as scores can go, and
-a dot per seed; hollow circles are the paper's, where the task is the paper's.
+Filled markers are our means, with 95 % t-intervals over seeds, clipped to the range of the metric, and a dot
+per seed. Hollow circles are the paper's numbers, drawn only if the task is the paper's.
 """
 
 import math
@@ -34,44 +34,45 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SEPARATOR = " · "
-"""Between the group of a row and its place along x, as in ``attention · 20 %``."""
+"""Separates the group of a row from its place along x, as in ``attention · 20 %``."""
 BASELINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (2, 2))}
-"""How the score of the best simple method is marked."""
+"""Line style of the best simple baseline."""
 POINTS = 400
-"""Of a curve at most."""
+"""Largest number of points drawn per curve."""
 ACROSS = 45
-"""Letters that stand beside one another below an axis."""
+"""Number of letters that fit below an axis in one line."""
 
 
 @dataclass(frozen=True)
 class PanelLine:
-    """One column at every place of a panel; None where there is no number."""
+    """Scores of one arm (column) at every place of a panel; None where there is no score."""
 
     label: str
-    arm: int  # its place among the columns of the study, which gives its colour
+    arm: int  # index of the column in the study, which decides the colour
     means: tuple[float | None, ...]
-    intervals: tuple[tuple[float, float] | None, ...]  # of Student's t over seeds, 95 %, where scores can be
+    intervals: tuple[tuple[float, float] | None, ...]  # 95 % t-intervals over seeds, clipped
     printed: tuple[float | None, ...]  # the paper's numbers
-    seeds: tuple[tuple[float, ...], ...]  # the score of every seed
+    seeds: tuple[tuple[float, ...], ...]  # scores of the seeds, per place
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One task and one group of rows, as a figure of its own."""
+    """The data of one figure: one task and one group of rows."""
 
     title: str
     unit: str
     places: tuple[str, ...]  # along x, or from top to bottom
     lines: tuple[PanelLine, ...]
-    limits: tuple[float, float]  # of the scores; the same for all groups of a task
-    baseline: float | None = None  # the score of the best simple method
+    limits: tuple[float, float]  # of the score axis; shared by all groups of a task
+    baseline: float | None = None  # score of the best simple baseline
 
 
 def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[Panel]:
-    """The panels of a task: one for all rows, or one per group of rows ``GROUP · PLACE``.
+    """Return the panels of a task: one for all rows, or one per group of rows ``GROUP · PLACE``.
 
     Args:
-        paper: with the paper's numbers, which belong on these axes only if the paper had this task.
+        grouped: one panel per group.
+        paper: include the paper's numbers; only comparable if the paper had this task.
     """
     groups: dict[str, list[str]] = {}
     for row in analysis.task.rows:
@@ -97,12 +98,12 @@ def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[P
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Names below an axis; where they would run into one another, every word on a line of its own."""
+    """Break tick labels into one word per line if they would overlap."""
     return [name.replace(" ", "\n") for name in names] if len(" ".join(names)) > ACROSS else list(names)
 
 
 def lines(panel: Panel) -> str:
-    """Score against x, evenly spaced: one line per column, its interval a band, the paper's points hollow."""
+    """Draw score against evenly spaced places, a line and an interval band per arm, and return the SVG."""
     with inked(f"lines {panel.title}"):
         figure, axes = canvas(3.1)
         axes.grid(axis="y")
@@ -118,7 +119,7 @@ def lines(panel: Panel) -> str:
 
 
 def points(panel: Panel) -> str:
-    """Draw every arm of every row: its mean, its 95 % interval and a dot per seed."""
+    """Draw mean, 95 % interval and a dot per seed for every row and arm, and return the SVG."""
     with inked(f"points {panel.title}"):
         arms = len(panel.lines)
         figure, axes = canvas(1.3 + 0.08 * arms + len(panel.places) * (0.22 + 0.19 * arms))
@@ -139,17 +140,17 @@ def points(panel: Panel) -> str:
 
 
 def curves(measure: Measure) -> str:
-    """Curves that were measured, one per series."""
+    """Draw the measured curves, one per series, and return the SVG."""
     with inked(f"curves {measure.title}"):
         figure, axes = canvas(2.9)
         axes.grid(axis="y")
         names = _names(measure)
         for at, series in enumerate(measure.series):
-            aside = 0.1 * (at - (len(measure.series) - 1) / 2)  # equal values are seen side by side
+            aside = 0.1 * (at - (len(measure.series) - 1) / 2)  # keeps equal values apart
             xs = [names.index(str(x)) + aside if names else float(x) for x in series.x]
             points = thin(list(zip(xs, series.y, strict=True)), POINTS)
             every = max(1, len(points) // 12)
-            pen = _pen(at) | ({"linestyle": ""} if names else {})  # nothing lies between two names
+            pen = _pen(at) | ({"linestyle": ""} if names else {})  # categories are not connected
             axes.plot(*_unzipped(points), **pen, markersize=4, markevery=every, label=series.label)
         if names:
             axes.set_xticks(range(len(names)), _apart(names))
@@ -165,7 +166,7 @@ def curves(measure: Measure) -> str:
 
 
 def ladder(ranks: Ranks, title: str) -> str:
-    """Average ranks on a line; a bar joins rows that differ by less than the critical difference."""
+    """Draw a critical-difference diagram, bars joining rows not significantly different; return the SVG."""
     k, half = len(ranks.rows), (len(ranks.rows) + 1) // 2
     with inked(f"ranks {title}"):
         top, first = 0.75, 0.45 + 0.14 * len(ranks.groups)
@@ -194,7 +195,7 @@ def ladder(ranks: Ranks, title: str) -> str:
 
 
 def _names(measure: Measure) -> list[str]:
-    """What stands along x where it is not numbers."""
+    """Return the categories along x; empty if x is numeric."""
     xs = [x for series in measure.series for x in series.x]
     return list(dict.fromkeys(map(str, xs))) if any(isinstance(x, str) for x in xs) else []
 
@@ -235,7 +236,7 @@ def score_limits(lines: Sequence[PanelLine], baseline: float | None = None) -> t
 
 
 def _baseline(draw: Callable[..., Any], panel: Panel) -> None:
-    """Draw the score of the best simple method across the axes."""
+    """Draw the score of the best simple baseline as a line across the axes."""
     if panel.baseline is not None:
         draw(panel.baseline, **BASELINE, zorder=1)
 
@@ -254,7 +255,7 @@ def _curve(axes: "Axes", line: PanelLine) -> None:
 
 
 def _points(axes: "Axes", line: PanelLine, heights: Sequence[float], below: float) -> None:
-    """Draw one arm of every row at its height: interval, mean, and every seed a little below."""
+    """Draw one arm at the height of every row: mean and interval, and the seeds slightly below."""
     pen = _pen(line.arm)
     known = [(mean, height) for mean, height in zip(line.means, heights, strict=True) if mean is not None]
     axes.plot(*_unzipped(known), **pen | {"linestyle": ""}, markersize=5.5, label=line.label, zorder=3)
@@ -274,7 +275,7 @@ def _points(axes: "Axes", line: PanelLine, heights: Sequence[float], below: floa
 
 
 def _pen(at: int) -> dict[str, Any]:
-    """Colour, line and marker that tell a curve from the others, also in grey."""
+    """Return colour, line style and marker of a curve, distinguishable in greyscale."""
     colour, style, marker = (kind[at % len(kind)] for kind in (COLOURS, STYLES, MARKERS))
     return {"color": colour, "linestyle": style, "marker": marker, "linewidth": 1.8}
 
@@ -284,7 +285,7 @@ def _unzipped(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[
 
 
 def _legend(axes: "Axes", panel: Panel) -> None:
-    """Write the title, and above the axes a legend of arms and of whatever else is drawn."""
+    """Write the title and the legend above the axes."""
     from matplotlib.lines import Line2D
 
     more = []

@@ -1,7 +1,7 @@
-"""What layers cost as they grow: tables, a CSV file and a figure on logarithmic axes, with fitted slopes.
+"""Report of a layer benchmark: tables, a CSV and a log-log figure of time and memory, with fitted slopes.
 
-A slope of 1 means linear growth, of 2 quadratic; it is fitted to the logarithms by least squares. In the
-figure a few layers get a line each; many get a row each, fastest first, with a dot for each size.
+A slope of 1 means linear growth, of 2 quadratic; it is fitted to the logarithms by least squares. The
+figure draws a few mixers as lines, and many as rows, fastest first, with a dot for each size.
 """
 
 import csv
@@ -30,28 +30,28 @@ AXES: dict[Quantity, tuple[str, float]] = {
     "bytes": ("additional memory in MB", 1e-6),
 }
 MANY = 8
-"""Layers from which on each has a row of its own: so many lines could not be told apart."""
+"""From this number of mixers, each is drawn as a row: so many lines would be indistinguishable."""
 SHADES = ("#f6c445", "#e08b3a", "#b8563f", "#7d3350", "#3d2352")
-"""Colours of sizes, smallest first: from light to dark, so that they are in order in grey as well."""
+"""Colours of sizes, smallest first, from light to dark: also ordered in greyscale."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a layer, or several, took for a forward and a backward pass over one batch, or why nothing."""
+    """Time and memory of a forward and a backward pass over one batch, or the reason why they are missing."""
 
     mixer: str
     length: int  # positions
     width: int
     batch: int  # sequences
     parameters: int | None = None
-    seconds: float | None = None  # median over the rounds; processor time on a CPU
-    bytes: int | None = None  # growth of the memory in use by one pass
+    seconds: float | None = None  # median over rounds; processor time on a CPU
+    bytes: int | None = None  # additional memory in use during one pass
     rounds: int = 1
-    said: str = ""  # why there is no number
-    depth: int = 1  # layers
+    said: str = ""  # reason for a missing measurement
+    depth: int = 1  # number of layers
 
     def line(self) -> str:
-        """The reading in words, e.g. ``s4  length 1024  width 128  12.1 ms  47 MB``."""
+        """Return the measurement as text, e.g. ``s4  length 1024  width 128  12.1 ms  47 MB``."""
         where = f"{self.mixer}  length {self.length}  width {self.width}"
         if self.seconds is None or self.bytes is None:
             return f"{where}  {self.said}"
@@ -60,46 +60,46 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Report:
-    """All readings of a benchmark: length grows, or width at one length."""
+    """All measurements of a benchmark over increasing lengths, or over increasing widths at one length."""
 
     readings: tuple[Measurement, ...]
 
     @property
     def along(self) -> Literal["length", "width"]:
-        """What grows; widths that differ between mixers only do not."""
+        """The size that varies; widths that only differ between mixers do not count."""
         widths = {reading.width for reading in self.readings if reading.mixer == self.mixers[0]}
         lengths = {reading.length for reading in self.readings}
         return "width" if len(widths) > len(lengths) else "length"
 
     @property
     def mixers(self) -> list[str]:
-        """In the order in which they were measured."""
+        """Mixers in the order of measurement."""
         return list(dict.fromkeys(reading.mixer for reading in self.readings))
 
     @property
     def sizes(self) -> list[int]:
-        """All lengths or widths, smallest first."""
+        """The lengths or widths, smallest first."""
         return sorted({self.size(reading) for reading in self.readings})
 
     @property
     def ranked(self) -> list[str]:
-        """Mixers, the fastest at the largest size first; those that got less far come later."""
+        """Mixers, the fastest at the largest size first; those that failed at large sizes come later."""
         largest = {mixer: (self.points(mixer, "seconds") or [(0, 0.0)])[-1] for mixer in self.mixers}
         return sorted(largest, key=lambda mixer: (-largest[mixer][0], largest[mixer][1]))
 
     def points(self, mixer: str, quantity: Quantity) -> Points:
-        """Size and value of a mixer's readings that have one, smallest first."""
+        """Return (size, value) of a mixer's measurements, smallest size first; missing ones are left out."""
         found = [r for r in self.readings if r.mixer == mixer]
         pairs = [(self.size(r), r.seconds if quantity == "seconds" else r.bytes) for r in found]
         return sorted((x, float(y)) for x, y in pairs if y)
 
     def size(self, reading: Measurement) -> int:
-        """The length or width of a reading, whichever grows."""
+        """Return the length or width of a measurement, whichever varies."""
         return reading.length if self.along == "length" else reading.width
 
 
 def slope(points: Points) -> float | None:
-    """The exponent a of y ~ x^a that fits best; None for fewer than two sizes."""
+    """Fit the exponent a of y ~ x^a; None for fewer than two sizes."""
     if len({x for x, _ in points}) < 2:
         return None
     from scipy.stats import linregress
@@ -108,7 +108,7 @@ def slope(points: Points) -> float | None:
 
 
 def document(report: Report) -> str:
-    """The readings as CSV, numbers unrounded."""
+    """Return the measurements as CSV, numbers unrounded."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in fields(Measurement)], lineterminator="\n")
     writer.writeheader()
@@ -117,12 +117,12 @@ def document(report: Report) -> str:
 
 
 def table(report: Report) -> "RenderableType":
-    """For a terminal: every reading and the slopes below them, or a line for each of many mixers."""
+    """Return the table for a terminal: a row per measurement, or per mixer if there are many."""
     return terminal.grid(_by_mixer(report) if len(report.mixers) >= MANY else _by_reading(report))
 
 
 def markdown(report: Report) -> str:
-    """A line per mixer: time at every size, memory at the largest, slopes; and why numbers are missing."""
+    """Return a Markdown table, a row per mixer, followed by the reasons for missing measurements."""
     lines = "\n".join(f"- {md.escaped(line)}" for line in _missing(report))
     return md.table(replace(_by_mixer(report), caption=""), 2) + (f"\n\n{lines}" if lines else "") + "\n"
 
@@ -152,14 +152,14 @@ def _by_reading(report: Report) -> ReportTable:
 
 
 def _cells(report: Report, mixer: str, quantity: Quantity, sizes: list[int]) -> list[str]:
-    """The values at some sizes, and the slope over all of them."""
+    """Return the values at these sizes, followed by the slope over all sizes."""
     found, factor = dict(report.points(mixer, quantity)), AXES[quantity][1]
     values = [_three(found[x] * factor) if x in found else format.NONE for x in sizes]
     return [*values, _exponent(report, mixer, quantity)]
 
 
 def _missing(report: Report) -> list[str]:
-    """Why there are no numbers, one line per mixer and reason."""
+    """Return the reasons for missing measurements, one line per mixer and reason."""
     sizes: dict[tuple[str, str], list[str]] = {}
     for reading in report.readings:
         if reading.seconds is None:
@@ -168,7 +168,7 @@ def _missing(report: Report) -> list[str]:
 
 
 def figures(report: Report) -> dict[str, bytes]:
-    """Time and memory on logarithmic axes, as SVG and PNG; equal readings give equal files."""
+    """Draw time and memory on logarithmic axes, as SVG and PNG; the files are reproducible byte for byte."""
     draw = _rows if len(report.mixers) >= MANY else _lines
     with inked("slopes"):
         figure = draw(report)
@@ -178,12 +178,12 @@ def figures(report: Report) -> dict[str, bytes]:
 
 
 def milliseconds(seconds: float) -> str:
-    """A short time with three figures, e.g. ``12.1 ms``."""
+    """Format a time in milliseconds with three figures, e.g. ``12.1 ms``."""
     return f"{_three(1e3 * seconds)} ms"
 
 
 def megabytes(size: int) -> str:
-    """An amount of memory with three figures, e.g. ``47 MB``."""
+    """Format bytes in megabytes with three figures, e.g. ``47 MB``."""
     return f"{_three(1e-6 * size)} MB"
 
 
@@ -192,7 +192,7 @@ def _three(value: float) -> str:
 
 
 def _lines(report: Report) -> "Figure":
-    """A line per mixer against size."""
+    """Draw a line per mixer against size."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2 * LOOK.get().width, 3.6), layout="constrained")
@@ -202,7 +202,7 @@ def _lines(report: Report) -> "Figure":
 
 
 def _rows(report: Report) -> "Figure":
-    """A row per mixer, a dot per size: as far apart as the cost grows."""
+    """Draw a row per mixer with a dot per size."""
     from matplotlib.figure import Figure
 
     mixers = report.ranked
@@ -226,7 +226,7 @@ def _rows(report: Report) -> "Figure":
 
 
 def _key(figure: "Figure", report: Report) -> None:
-    """Which dot is which size."""
+    """Draw the legend of sizes."""
     from matplotlib.lines import Line2D
 
     dots = [

@@ -1,7 +1,7 @@
-"""Figures as SVG text: the same study gives the same bytes.
+"""Style and helpers of all figures, the gain plot, and learning curves; SVG is reproducible byte for byte.
 
-Colours are those of Okabe and Ito (2008), which colour-blind readers tell apart; line styles and markers
-tell the arms apart in grey.
+Colours are those of Okabe and Ito (2008), distinguishable by colour-blind readers; line styles and markers
+distinguish the arms in greyscale.
 """
 
 import io
@@ -26,46 +26,46 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Path = dict[int, tuple[float, float]]
-"""Step of the scored stage to (compute spent, score)."""
+"""Points of a learning curve: step of the scored stage -> (compute spent, score)."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#4b9cd3", "#6b6b6b")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT, BAND = "#1c1e21", "#c9ccd1", "#eceef1"
-"""Text and axes; grid; tie band. No other part of a figure has these colours, so a page may replace them."""
+"""Colours of text and axes, grid, tie band. Used for nothing else, so that a page can replace them."""
 POINTS = 4000
-"""How many points all faint lines of a study may have together: keeps a page of many seeds small."""
+"""Largest number of points of all single-seed curves of a task: limits the size of a page."""
 PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": ""}
-"""How a paper's number is marked, whatever the arm: one hollow sign that the legend explains."""
+"""Marker of a paper's number, the same for all arms."""
 SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linestyle": "", "alpha": 0.75}
-"""How the score of one seed is marked."""
+"""Marker of the score of one seed."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How wide figures are and how their letters look."""
+    """Width and fonts of figures."""
 
     width: float = 4.2  # inches; readable on a phone and in one column of a paper
-    letter: float = 4.6  # points that a letter of a legend or a tick takes, on average
-    settings: dict[str, Any] = field(default_factory=dict)  # of matplotlib, beyond those of all figures
+    letter: float = 4.6  # mean width of a letter in legends and ticks, in points
+    settings: dict[str, Any] = field(default_factory=dict)  # matplotlib rcParams on top of ``SETTINGS``
 
 
 def _of_paper(width: float) -> Look:
-    """Letters like Times in the size of a caption, as curves or embedded: no reader needs the font."""
+    """Return the look of a paper: a Times-like font in caption size, as paths or embedded."""
     fonts = {"font.family": "serif", "font.serif": ["STIXGeneral"], "font.size": 8, "legend.fontsize": 7.5}
     return Look(width, 3.6, fonts | {"svg.fonttype": "path", "pdf.fonttype": 42, "lines.markersize": 4})
 
 
 LOOKS = {"page": Look(settings={"pdf.fonttype": 42}), "neurips": _of_paper(5.5), "icml": _of_paper(3.25)}
-"""The report's own look; the text width of NeurIPS; a column of ICML."""
+"""Look of the report; text width of NeurIPS; column width of ICML."""
 LOOK = ContextVar("LOOK", default=LOOKS["page"])
-"""How figures look that are drawn now."""
+"""The look of figures drawn in this context."""
 PDF = ContextVar[File | None]("PDF", default=None)
-"""Where the figure that is drawn now is written as PDF, too."""
+"""File to which figures drawn in this context are also written as PDF, or None."""
 
 SETTINGS: Any = {
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "text.parse_math": False,  # names may contain dollar signs
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial", "sans-serif"],
     "font.size": 9,
@@ -85,7 +85,7 @@ SETTINGS: Any = {
 
 
 def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
-    """Per row and contrast the paired gain with its combined interval, every seed a dot, and the tie band."""
+    """Draw paired gains per row and contrast with combined intervals, dots per seed and the tie band."""
     rows, contrasts = analysis.task.rows, analysis.task.record.contrasts
     with inked(f"gain {title}"):
         arms = _told_apart(analysis)
@@ -109,14 +109,14 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
 
 
 def with_curves(task: TaskResults) -> list[str]:
-    """Rows of which some run kept its validation scores."""
+    """Return the rows with validation scores of at least one run."""
     return list(dict.fromkeys(cell.row for cell in task.finished if cell.scored.curve))
 
 
 def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
-    """Draw the validation scores of rows, side by side, and above them the loss of their pretraining.
+    """Draw the validation scores of rows side by side, with their pretraining losses above.
 
-    All share the axis of compute spent, pretraining included: an arm starts where its pretraining ends.
+    The x axis is the compute spent, pretraining included: an arm starts where its pretraining ends.
     """
     flops = all(cell.flops > 0 for cell in task.finished if cell.row in rows)
     losses = any(stage.curve for cell in task.finished if cell.row in rows for stage in cell.stages[:-1])
@@ -160,7 +160,7 @@ def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
 
 
 def _told_apart(analysis: TaskAnalysis) -> list[int]:
-    """A colour and a marker for every contrast: those of its control's curve, where no two have the same."""
+    """Return a colour index per contrast: its control's, or its treatment's, if these are distinct."""
     columns, contrasts = analysis.task.columns, analysis.task.record.contrasts
     for arms in ([control for _, control in contrasts], [treatment for treatment, _ in contrasts]):
         if len(set(arms)) == len(arms):
@@ -169,7 +169,7 @@ def _told_apart(analysis: TaskAnalysis) -> list[int]:
 
 
 def _pretraining(cell: CellResult, flops: bool) -> Iterator[Path]:
-    """Yield the validation loss of every stage before the scored one, by step, against compute spent."""
+    """Yield the curve of validation loss against compute spent for every stage before the scored one."""
     start = 0.0
     for stage in cell.stages[:-1]:
         per_step = stage.cost.flops / max(stage.steps, 1) if flops else 1.0
@@ -185,7 +185,7 @@ def _path(cell: CellResult, flops: bool, factor: float) -> Path:
 
 
 def _arm(axes: "Axes", paths: Sequence[Path], arm: tuple[int, str], most: int) -> None:
-    """Every seed faint, with at most so many points; their mean at the steps that all of them reached."""
+    """Draw a faint curve of at most ``most`` points per seed, and their mean where all seeds have one."""
     from matplotlib.collections import LineCollection
 
     at, label = arm
@@ -216,7 +216,7 @@ def _arm(axes: "Axes", paths: Sequence[Path], arm: tuple[int, str], most: int) -
 
 
 def thin(points: list[T], most: int) -> list[T]:
-    """Every k-th point, and the last one."""
+    """Keep every k-th point and the last one, about ``most`` in all."""
     k = -(-len(points) // most)
     return points if k <= 1 else [*points[:-1:k], points[-1]]
 
@@ -263,7 +263,7 @@ def _offset(contrast: int, contrasts: int) -> float:
 
 
 def possible(metric: Metric) -> tuple[float, float]:
-    """The worst and the best that a score can be; an interval is drawn no further than that."""
+    """Return the smallest and largest possible score, to which drawn intervals are clipped."""
     best = metric.factor if metric.unit == "%" or metric.name == "r2" else math.inf
     return (0.0, best) if metric.unit == "%" else (-math.inf, best)
 
@@ -273,12 +273,12 @@ def _difference_unit(metric: Metric) -> str:
 
 
 def named(axes: "Axes", title: str, lines: int) -> None:
-    """A title above a legend of so many lines, which stands above the axes."""
+    """Write a title above the axes, with room for a legend of ``lines`` lines in between."""
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=7 + 12.5 * lines)
 
 
 def abreast(labels: Sequence[str], beside: Sequence[str] = ()) -> int:
-    """Return in how many columns, three at most, labels fit above axes with these words at their left."""
+    """Return the number of legend columns, at most three, that fit above axes with these tick labels."""
     look = LOOK.get()
     room = 72 * look.width - 20 - look.letter * max(map(len, beside), default=0)
     for columns in (3, 2):
@@ -290,7 +290,7 @@ def abreast(labels: Sequence[str], beside: Sequence[str] = ()) -> int:
 
 
 def legend_above(axes: "Axes", title: str, more: Sequence[Any] = ()) -> None:
-    """Write a title and a legend of what is drawn, and of further handles, above all axes of a figure."""
+    """Write a title and a legend above all axes of a figure; ``more`` are additional handles."""
     handles = [*axes.get_legend_handles_labels()[0], *more]
     labels = [str(handle.get_label()) for handle in handles]
     columns = min(abreast(labels), 2 if len(labels) == 4 else 3)
@@ -309,14 +309,14 @@ def legend_above(axes: "Axes", title: str, more: Sequence[Any] = ()) -> None:
 
 
 def on_paper(svg: str) -> str:
-    """The same SVG on white, for a file of its own: its letters are black whatever the page around it."""
+    """Add a white background to an SVG, so that it is readable as a file on any page."""
     head, tag, rest = svg.partition("<svg")
     size, end, body = rest.partition(">")
     return f'{head}{tag}{size}{end}\n <rect width="100%" height="100%" fill="#ffffff"/>{body}'
 
 
 def inked(salt: str) -> AbstractContextManager[None]:
-    """Within it, figures have the settings of all, and names that no figure with other words has."""
+    """Apply the shared matplotlib settings in a with block; ``salt`` makes SVG ids reproducible."""
     from matplotlib import rc_context
 
     settings: Any = SETTINGS | LOOK.get().settings | {"svg.hashsalt": salt}
@@ -325,7 +325,7 @@ def inked(salt: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def looking(style: str, pdf: File | None = None) -> Iterator[None]:
-    """Within it, figures have one of ``LOOKS``, and are written as PDF, too, where a file is named."""
+    """Draw figures in one of ``LOOKS`` in a with block; with ``pdf``, also write them to this file."""
     look, beside = LOOK.set(LOOKS[style]), PDF.set(pdf)
     try:
         yield
@@ -335,7 +335,7 @@ def looking(style: str, pdf: File | None = None) -> Iterator[None]:
 
 
 def canvas(height: float, width: float | None = None) -> "tuple[Figure, Axes]":
-    """An empty figure of so many inches, as wide as figures are now, through which the page is seen."""
+    """Create a transparent figure with axes; sizes in inches, by default as wide as the current look."""
     figure = blank(height, width)
     axes = figure.add_subplot()
     axes.patch.set_alpha(0)
@@ -343,7 +343,7 @@ def canvas(height: float, width: float | None = None) -> "tuple[Figure, Axes]":
 
 
 def blank(height: float, width: float | None = None) -> "Figure":
-    """Return a figure of so many inches without axes, as wide as figures are now."""
+    """Create a transparent figure without axes; sizes in inches, by default as wide as the current look."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width or LOOK.get().width, height), layout="constrained")
@@ -352,10 +352,11 @@ def blank(height: float, width: float | None = None) -> "Figure":
 
 
 def drawn(figure: "Figure") -> str:
-    """A figure as SVG, without the date; laid out here, once, as saving would draw everything for it."""
+    """Return a figure as SVG without a date; write it to the current PDF file, if any."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     FigureCanvasSVG(figure)
+    # Run the layout once here: savefig would otherwise draw the whole figure once more for it.
     if engine := figure.get_layout_engine():
         engine.execute(figure)
         figure.set_layout_engine("none")

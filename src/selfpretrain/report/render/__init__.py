@@ -1,1 +1,1 @@
-"""One report, in one file per form: terminal, Markdown, HTML, LaTeX, CSV."""
+"""Renderers of a report, one module per format: terminal, Markdown, HTML, LaTeX, CSV."""

@@ -1,4 +1,4 @@
-"""An experiment as CSV in long form: one line per cell and seed, numbers unrounded, scores as fractions."""
+"""Render an experiment as a long CSV: one row per cell and seed, numbers unrounded, scores as fractions."""
 
 import csv
 import io
@@ -12,19 +12,16 @@ KNOWN = (
     "study", "task", "row", "column", "seed", "state", "score", "parameters", "flops", "seconds",
     "steps", "epochs", "best_step", "stopped", "stage", "stages",
 )  # fmt: skip
-"""Columns that every file has; ``flops`` and ``seconds`` count all stages, the rest only the scored one."""
+"""Columns of every file; ``flops`` and ``seconds`` are sums over all stages, the rest of the scored one."""
 
 PRINTED = tuple(f"printed_{field.name}" for field in fields(PaperNumber))
-"""Columns of files with numbers of papers."""
+"""Further columns if a paper printed a number for some cell."""
 FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet would take for the beginning of something to be worked out."""
+"""First characters that make a spreadsheet interpret text as a formula."""
 
 
 def document(results: ExperimentResults) -> str:
-    """The text of the file; metrics follow the known columns as ``test_NAME`` and ``val_NAME``.
-
-    Last, where a paper printed a number for some cell, come that number and its place.
-    """
+    """Return the CSV text: the known columns, metrics as ``test_NAME`` and ``val_NAME``, paper numbers."""
     rows, text = results.to_rows(), io.StringIO()
     names = {name for row in rows for name in row}
     metrics = sorted(
@@ -39,7 +36,7 @@ def document(results: ExperimentResults) -> str:
 
 
 def escaped(value: object) -> object:
-    """Numbers as they are; text in one line, with a quote before what would be a formula."""
+    """Return numbers unchanged and text in one line, quoted if a spreadsheet would run it as a formula."""
     if not isinstance(value, str):
         return value
     text = plain(value)

@@ -1,4 +1,4 @@
-"""A page as one HTML file that needs no network, reads on a phone and prints on paper."""
+"""Render a page as a self-contained HTML file, for screens, phones and print."""
 
 import re
 from pathlib import Path
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
 
 IDLE = {
     r"<metadata>.*?</metadata>": "",
-    r'<g id="[^"]*"': "<g",  # the same in every figure, and never referred to
+    r'<g id="[^"]*"': "<g",  # ids repeat in every figure and are never referenced
     r" font-family: [^;]*;": "",
     r' transform="rotate\(-0 [^"]*"': "",
     r"\s+": " ",
     r"> <": "><",
 }
-"""What a figure of the page does without, and what is put there instead."""
+"""Parts of an SVG that are removed or shortened, and their replacements."""
 
 FINE = re.compile(r"(?<=\d\.\d)\d+")
-"""Digits of a coordinate that no screen shows: a tenth of a point is fine enough."""
+"""Superfluous digits of a coordinate: a tenth of a point is precise enough."""
 
 COLOURS = {style.INK: "ink", style.FAINT: "rule", style.BAND: "band"} | {
     colour: f"arm{at}" for at, colour in enumerate(style.COLOURS)
 }
-"""Colours of figures, and the variables of the page that they become."""
+"""Colours of figures and the CSS variables that replace them."""
 
 
 def document(page: Page) -> str:
-    """The text of the file."""
+    """Return the HTML of a page."""
     return template("page.html.j2").render(page=page)
 
 
 def template(name: str) -> "jinja2.Template":
-    """A template of this package; whatever is put into it is escaped."""
+    """Load a template of this package; values are escaped automatically."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -53,14 +53,14 @@ def template(name: str) -> "jinja2.Template":
 
 
 def escaped(value: Any) -> "Markup":
-    """Text with everything that HTML would take for a tag written out, and without control characters."""
+    """Escape text for HTML and remove control characters; ``Markup`` is returned unchanged."""
     from markupsafe import Markup, escape
 
     return value if isinstance(value, Markup) else escape(printable(str(value)))
 
 
 def rendered(prose: str) -> "Markup":
-    """Return Markdown as HTML; a tag is shown as letters, an image as a link: nothing is loaded."""
+    """Convert Markdown to HTML; tags become text and images links, so that the page loads nothing."""
     from markdown_it import MarkdownIt
     from markupsafe import Markup
 
@@ -69,14 +69,14 @@ def rendered(prose: str) -> "Markup":
 
 
 def themed(svg: str) -> "Markup":
-    """An SVG for use inside the page: colours and letters follow the page, and nothing idle is kept."""
+    """Adapt an SVG for inlining: colours and fonts follow the page, superfluous parts are removed."""
     from markupsafe import Markup
 
     body = svg[svg.index("<svg") :]
     body = re.sub(r'^<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true">', body)
     for idle, instead in IDLE.items():
         body = re.sub(idle, instead, body, flags=re.DOTALL)
-    return Markup(re.sub(r"<[^>]*>", lambda tag: _themed(tag[0]), body))  # letters stay as they are
+    return Markup(re.sub(r"<[^>]*>", lambda tag: _themed(tag[0]), body))  # only tags, never text
 
 
 def _themed(tag: str) -> str:

@@ -1,4 +1,4 @@
-r"""The tables of a page in LaTeX, for ``\input``; needs the package booktabs."""
+r"""Render the tables of a page in LaTeX, for ``\input``; they need the package booktabs."""
 
 from ..format import plain
 from ..layout import Depth, Entry, Page, ReportTable
@@ -19,7 +19,7 @@ SPECIAL = {
     "|": r"\textbar{}",
     "`": r"\textasciigrave{}",
     '"': r"\textquotedbl{}",
-    "[": "{[}",  # after the end of a row, a bare bracket would be an option
+    "[": "{[}",  # a bare bracket after \\ would be parsed as its option
     "]": "{]}",
     "\N{MINUS SIGN}": "$-$",
     "\N{PLUS-MINUS SIGN}": r"$\pm$",
@@ -31,11 +31,11 @@ SPECIAL = {
     "\N{RIGHT DOUBLE QUOTATION MARK}": "''",
     "\N{SUPERSCRIPT TWO}": "$^2$",
 }
-"""What must be written differently in LaTeX, one character each."""
+"""Characters that need escaping in LaTeX, and their replacements."""
 
 
 def document(page: Page) -> str:
-    """All tables of the page, one float each."""
+    """Return the LaTeX of all tables of a page, one float each."""
     made = [table for section in page.to(Depth.FOLDED) for table in section.tables if table.rows]
     head = ["needs \\usepackage{booktabs}", page.title, *page.lines, page.origin]
     comment = "\n".join(f"% {plain(line)}" for line in head)
@@ -43,14 +43,14 @@ def document(page: Page) -> str:
 
 
 def compact(page: Page, table: ReportTable, claim: str) -> str:
-    """One small table, and below it the claim that a text can make of it."""
+    """Return the LaTeX of one table, followed by the sentence to quote."""
     head = ["needs \\usepackage{booktabs}", page.title, page.origin]
     comment = "\n".join(f"% {plain(line)}" for line in head)
     return f"{comment}\n\n{floating(table, page.name)}\n\n{escaped(claim)}\n"
 
 
 def floating(table: ReportTable, page: str) -> str:
-    """One table with its caption and the label ``tab:PAGE-NAME``."""
+    """Return the LaTeX of a table as a float with its caption and the label ``tab:PAGE-NAME``."""
     kinds = "".join("l" if at < table.words else "r" for at in range(len(table.headings)))
     lines = [
         "\\begin{table}",
@@ -70,7 +70,7 @@ def floating(table: ReportTable, page: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text with every character that LaTeX would take for a command written out."""
+    """Escape text for LaTeX, in one line."""
     return "".join(SPECIAL.get(character, character) for character in plain(text))
 
 

@@ -1,4 +1,4 @@
-"""A page as Markdown that also reads well unrendered; its figures are files beside it."""
+"""Render a page as Markdown that also reads well as plain text; its figures are separate files."""
 
 import re
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ from ..format import plain, printable
 from ..layout import Depth, Entry, Page, ReportTable, Section
 
 SPECIAL = re.compile(r"[\\|*_`<]|(?<=\])(?=[(\[:])|&(?=#?\w+;)|~(?=~)|#(?=#*$)")
-"""What would be taken for a sign: a link only after a bracket, an entity up to its end, a heading's end."""
+"""Characters with a meaning in Markdown, where they have it: "(" only after "]", "&" only in an entity."""
 LEADING = re.compile(r"^(?:(>|(?:#{1,6}|[-+=~:])(?=\s|$|[-=~:]))|(\d+)([.)])(?=\s|$))")
-"""What would be taken for a heading, a list, a quotation or a rule at the beginning of a line."""
+"""Start of a heading, a list, a quotation or a rule, at the beginning of a line."""
 
 ACTIVE = re.compile(r"(?<!\\)((?:\\\\)*)(!(?=\[)|<(?=[A-Za-z/!?]))")
-"""The beginning of an image or a tag in Markdown, after an even number of backslashes."""
+"""Start of an image or an HTML tag that is not escaped (preceded by an even number of backslashes)."""
 
 
 def document(page: Page) -> str:
-    """The text of the page."""
+    """Return the Markdown of a page."""
     lead = "\n>\n".join(f"> {escaped(line)}" for line in page.outcomes)
     head = [f"# {escaped(page.title)}", *map(escaped, page.lines), lead]
     body = [part for section in page.to(Depth.FOLDED) for part in _section(section)]
@@ -25,7 +25,7 @@ def document(page: Page) -> str:
 
 
 def table(made: ReportTable, level: int = 3) -> str:
-    """One table with its title, a heading of some level, and its caption."""
+    """Return the Markdown of a table with its title as a heading and its caption."""
     body = [[_drawn(entry) for entry in row] for row in made.rows]
     grid = [[escaped(heading) for heading in made.headings], *body]
     widths = [max(3, *(len(row[at]) for row in grid)) for at in range(len(made.headings))]
@@ -36,18 +36,18 @@ def table(made: ReportTable, level: int = 3) -> str:
 
 
 def escaped(text: str) -> str:
-    """Plain text in one line, with every character that Markdown would take for a sign written out."""
+    """Escape plain text for Markdown, in one line."""
     text = SPECIAL.sub(lambda sign: "\\" + sign[0], plain(text))
     return LEADING.sub(lambda sign: f"\\{sign[1]}" if sign[1] else f"{sign[2]}\\{sign[3]}", text)
 
 
 def disarmed(prose: str) -> str:
-    """Return Markdown with images as links and tags as letters: opening it loads nothing."""
+    """Escape images and HTML tags in Markdown, so that opening it loads nothing."""
     return ACTIVE.sub(r"\1\\\2", printable(prose))
 
 
 def _section(section: Section) -> Iterator[str]:
-    """Yield a section under its heading, or folded behind its title: GitHub and Sphinx both fold it."""
+    """Yield a section below its heading, or collapsed in ``<details>``, which GitHub and Sphinx support."""
     if section.depth is Depth.OPEN:
         yield f"## {escaped(section.title)}"
         yield from _parts(section)

@@ -1,4 +1,4 @@
-"""A page in the terminal: what came out, the scores of every arm, and what to beware of."""
+"""Render a page in the terminal with rich."""
 
 import itertools
 from dataclasses import replace
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show(page: Page) -> "RenderableType":
-    """Return the sections of a page, to be printed by a rich console."""
+    """Return a page as an object that a rich console prints."""
     from rich.console import Group
 
     head = [escaped(page.title, "underline"), *(escaped(line, "dim") for line in page.lines)]
@@ -23,7 +23,7 @@ def show(page: Page) -> "RenderableType":
 
 
 def escaped(text: str, style: str = "") -> "Text":
-    """Plain text in one line, in which nothing is taken for markup and nothing moves the cursor."""
+    """Return text in one line, without rich markup or terminal control characters."""
     from rich.text import Text
 
     return Text(plain(text), style=style)
@@ -43,7 +43,7 @@ def _parts(section: Section) -> "list[RenderableType]":
 
 
 class Fitting:
-    """A table as a grid where it fits, then without its first column, else row by row: no cell is broken."""
+    """A table that adapts to the console width without breaking cells: grid, else grouped, else listed."""
 
     def __init__(self, table: ReportTable) -> None:
         self.table = table
@@ -60,7 +60,7 @@ class Fitting:
 
 
 def grouped(table: ReportTable) -> "RenderableType":
-    """Draw a table whose first column stands as a line of its own above the rows that share it."""
+    """Draw a table grouped by its first column, whose value is a line above the rows that share it."""
     from rich.text import Text
 
     drawn = _frame(replace(table, headings=table.headings[1:], words=table.words - 1))
@@ -72,7 +72,7 @@ def grouped(table: ReportTable) -> "RenderableType":
 
 
 def listed(table: ReportTable) -> "RenderableType":
-    """One table with every entry on a line of its own."""
+    """Draw a table as a list, one line per entry."""
     from rich.text import Text
 
     lines = [escaped(table.title, "italic")]
@@ -87,7 +87,7 @@ def listed(table: ReportTable) -> "RenderableType":
 
 
 def grid(table: ReportTable) -> "RenderableType":
-    """Draw one table, with its title above and its caption below."""
+    """Draw a table as a grid with its title above and its caption below."""
     drawn = _frame(table)
     for row in table.rows:
         drawn.add_row(*map(_entry, row))
@@ -95,7 +95,7 @@ def grid(table: ReportTable) -> "RenderableType":
 
 
 def _frame(table: ReportTable) -> "Table":
-    """Return a table without its rows; no cell is ever broken over lines."""
+    """Return a rich table without rows; its cells never wrap."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
