@@ -1,4 +1,4 @@
-"""The legend of axis letters; every tensor annotation in the package uses these and no others.
+"""Axis letters and shared tensor types; every tensor annotation in the package uses these letters only.
 
 B  batch: sequences (examples times views)      n  examples in a split
 L  length: positions of a sequence              T  positions of all sequences, end to end
@@ -13,16 +13,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Vectors = Float[Tensor, "B L D"]
-"""One vector per position: what travels between layers."""
+"""Activations between layers: one vector per position."""
 
 PaddingMask = Bool[Tensor, "B L"] | None
-"""Which positions are real; None when all of them are."""
+"""Padding mask: True at real positions, like ``attention_mask`` of Hugging Face; None: no padding.
+
+``key_padding_mask`` of PyTorch is the opposite."""
 
 PositionMask = Bool[Tensor, "B L"] | None
-"""Which positions an objective conceals; None when none is."""
+"""Mask of positions: True where an objective masks the input, or computes the loss; None: no mask."""
 
 Answered = Bool[Tensor, "B L"] | Int[Tensor, "asked"] | None
-"""Where an answer per position is wanted: a mask, or b L + t in reading order; None: one per sequence."""
+"""Positions with an output: a mask, or flat indices b L + t in ascending order; None: one per sequence."""
 
 Inputs = Int[Tensor, "B L"] | Float[Tensor, "B L C"]
-"""Tokens, or values of C channels."""
+"""Network inputs: token ids, or values of C channels."""
