@@ -75,13 +75,13 @@ _WHERE = {
     "SequenceRegressor": "estimators.regressor:SequenceRegressor",
     "Stage": "training.recipe:Stage",
     "Workspace": "runner.workspace:Workspace",
-    "compare": "studies._running:compare",
+    "compare": "api:compare",
     "import_arrays": "data.importing.importer:import_arrays",
     "import_data": "data.importing.importer:import_data",
     "load_task": "tasks.base:load_task",
     "read_results": "report.results:read",
     "run": "runner.stage:run",
-    "study": "studies._running:study",
+    "study": "api:study",
 }
 """Where each public name is defined; modules are imported on first use, which keeps the import fast."""
 

@@ -1,10 +1,10 @@
-"""Axis letters of tensor annotations; every annotation in the package uses these.
+"""Axis letters and shared tensor types; every tensor annotation in the package uses these letters only.
 
 B  batch: sequences (examples times views)      n  examples in a split
-L  length: positions of a sequence              T  positions of all sequences, concatenated
+L  length: positions of a sequence              T  positions of all sequences, end to end
 D  width of the network                         C  channels of a value
 H  heads of attention, or kernels of an SSM     N  states of an SSM
-K  classes, or outputs of a head                V  vocabulary
+K  classes, or answers of a head                V  vocabulary
 
 Annotations are checked at run time in the tests, not in production.
 """
@@ -13,16 +13,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Vectors = Float[Tensor, "B L D"]
-"""One vector per position: the input and output of every layer."""
+"""Activations between layers: one vector per position."""
 
 PaddingMask = Bool[Tensor, "B L"] | None
-"""True at real positions, False at padding; None if there is no padding."""
+"""Padding mask: True at real positions, like ``attention_mask`` of Hugging Face; None: no padding.
+
+``key_padding_mask`` of PyTorch is the opposite."""
 
 PositionMask = Bool[Tensor, "B L"] | None
-"""True at the positions that an objective masks; None if it masks none."""
+"""Mask of positions: True where an objective masks the input, or computes the loss; None: no mask."""
 
 Answered = Bool[Tensor, "B L"] | Int[Tensor, "asked"] | None
-"""Positions that need an output: a mask, or flat indices b L + t; None: one output per sequence."""
+"""Positions with an output: a mask, or flat indices b L + t in ascending order; None: one per sequence."""
 
 Inputs = Int[Tensor, "B L"] | Float[Tensor, "B L C"]
-"""Tokens, or values of C channels."""
+"""Network inputs: token ids, or values of C channels."""

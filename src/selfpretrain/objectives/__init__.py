@@ -1,1 +1,1 @@
-"""Objectives: what the network is asked. One file, one objective."""
+"""Objectives for pretraining and finetuning, one module each."""

@@ -1,4 +1,4 @@
-"""What an objective must do."""
+"""Base classes of objectives: supervised, denoising, and the batches they are computed on."""
 
 import abc
 from collections.abc import Sequence
@@ -22,20 +22,22 @@ from .common.reconstruction import Distance
 
 @dataclass(frozen=True)
 class ObjectiveBatch:
-    """A batch turned into what the network sees and what it is scored on.
+    """A batch with the labels and masks of an objective.
 
-    Masks and ``size`` may stay in main memory, where random numbers are drawn: then no device is waited for.
+    Masks and ``size`` may stay in CPU memory, where they are drawn, to avoid synchronising with the GPU.
     """
 
     batch: Batch
-    labels: Tensor  # (examples, ...) or (B, L, ...): what should come out
-    size: Tensor  # () how many answers count in the whole batch, over all processes
-    masked: PositionMask = None  # positions that the network sees as holes
-    loss_mask: PositionMask = None  # positions where an answer is wanted; None: one answer per example
-    positions: Tensor | None = None  # () how many of them the whole batch has, where ``size`` is of examples
+    labels: Tensor  # (examples, ...) or (B, L, ...) targets
+    size: Tensor  # () number of answers in the loss of the whole batch, over all processes
+    masked: PositionMask = None  # positions where the network sees the mask token
+    loss_mask: PositionMask = None  # positions with a loss; None: one answer per example
+    positions: Tensor | None = (
+        None  # () positions with a loss in the whole batch, if ``size`` counts examples
+    )
 
     def part(self, rank: int, world: int) -> "ObjectiveBatch":
-        """The share of one of several processes; ``size`` still counts the whole."""
+        """Return the part of one process (``rank`` of ``world``); ``size`` still counts the whole batch."""
         batch = self.batch.part(rank, world)
         if self.loss_mask is None:
             return replace(self, batch=batch, labels=self.labels[rank::world])
@@ -44,39 +46,42 @@ class ObjectiveBatch:
         return replace(self, batch=batch, labels=labels, masked=masked, loss_mask=loss_mask)
 
     def question(self) -> tuple[Inputs, PaddingMask, PositionMask, Answered]:
-        """What a network is given; masks that were made in main memory go to the device from here."""
+        """Return the arguments of the network: inputs, padding mask, mask and rows, moved to its device."""
         masked = None if self.masked is None else sent(self.masked, self.labels.device)
         return self.batch.inputs, self.batch.padding_mask, masked, self.rows
 
     @cached_property
     def rows(self) -> Int[Tensor, "answers"] | None:
-        """Where answers are wanted, counted through all sequences: how many is known before the device is."""
+        """Flat indices b L + t of the positions in ``loss_mask``; None if it is None.
+
+        They are computed in CPU memory, where their number is known without synchronising with the GPU.
+        """
         if self.loss_mask is None:
             return None
         return sent(self.loss_mask.flatten().nonzero()[:, 0], self.labels.device)
 
     def answers(self) -> Tensor:
-        """(answers, ...) what should come out where an answer is wanted."""
+        """Return the labels (answers, ...) at the positions of ``loss_mask``, or of all examples."""
         return self.labels if self.rows is None else self.labels.flatten(0, 1).index_select(0, self.rows)
 
 
 def weighed(losses: Tensor, targets: ObjectiveBatch) -> Tensor:
-    """The sum of losses, each counted as often as its example is to count."""
+    """Return the sum of losses (examples,), each multiplied by the weight of its example."""
     weights = targets.batch.weights
     return losses.sum() if weights is None else (losses * weights).sum()
 
 
 def answering(target: Target) -> type["Objective"]:
-    """The objective of the shelf that tells targets of such a kind."""
+    """Return the objective of this package that predicts targets of this kind."""
     shelf = (find("objectives", name) for name in names("objectives"))
     return next(kind for kind in shelf if kind.answers is type(target))
 
 
 def target_of(objective: "Objective", form: SequenceSpec) -> Any:
-    """A task's target, which must be of the kind that an objective tells.
+    """Return a task's target, and check that the objective predicts targets of its kind.
 
     Raises:
-        SpecError: if it is not.
+        SpecError: if it does not.
     """
     if objective.answers is not type(form.target):
         other = name_of(answering(form.target))
@@ -87,7 +92,7 @@ def target_of(objective: "Objective", form: SequenceSpec) -> Any:
 
 
 def class_weights(weights: Sequence[float], classes: int, like: Tensor | None = None) -> Tensor | None:
-    """(K,) on the device and in the precision of ``like``; None where all classes count the same.
+    """Return class weights (K,) with the device and dtype of ``like``; None without weights or ``like``.
 
     Raises:
         SpecError: if there is not one for each class.
@@ -100,42 +105,42 @@ def class_weights(weights: Sequence[float], classes: int, like: Tensor | None = 
 
 
 class Objective(abc.ABC):
-    """A spec that owns a head, a corruption, a loss and scores.
+    """Base class of objectives, which define the head, the masking, the loss and the metrics of a stage.
 
-    Losses and tallies are sums over answers, so that they add up over batches and processes.
+    Losses and metric sums are sums over answers, so that they add up over batches and processes.
     """
 
-    labelled: ClassVar[bool]  # whether only labelled examples can be used
+    labelled: ClassVar[bool]  # whether it uses labelled examples only
     answers: ClassVar[type[Target] | None] = (
-        None  # the kind of target that it tells; None: it rebuilds inputs
+        None  # the kind of target that it predicts; None: it reconstructs inputs
     )
-    hides: ClassVar[bool] = False  # whether the network sees holes
-    needs_causal: ClassVar[bool] = False  # whether a model that sees the future would cheat
+    hides: ClassVar[bool] = False  # whether it masks inputs
+    needs_causal: ClassVar[bool] = False  # whether it needs a causal model, as others would see the answer
 
     @abc.abstractmethod
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
-        """The last layer: ``(x, valid, counts) -> outputs``."""
+        """Return the head: a module ``(x, padding_mask, loss_mask) -> outputs``."""
 
     @abc.abstractmethod
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
-        """What the network sees of a batch, and what is right."""
+        """Return the batch with labels and masks; all randomness is drawn from ``random``."""
 
     @abc.abstractmethod
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
-        """The sum of the losses of all answers; training minimises its ratio to ``targets.size``."""
+        """Return the sum of the losses of all answers; training minimises its ratio to ``targets.size``."""
 
     @abc.abstractmethod
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Sums from which the scores of any number of batches can be computed."""
+        """Return named sums; ``scores`` computes metrics from their totals over any number of batches."""
 
     @abc.abstractmethod
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Named metrics; ``score`` (larger is better) is for selection and reports, ``loss`` is the mean."""
+        """Return named metrics: ``score`` (larger is better) for selection and reports, ``loss`` (mean)."""
 
     def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
-        """(examples, 3) right answers and all answers, whose sums' ratio is the score; and labels.
+        """Return (examples, 3): correct answers, all answers (the ratio of their sums is the score), labels.
 
-        Asked for where an example has several answers.
+        Only for objectives with several answers per example.
 
         Raises:
             SpecError: if the objective gives one answer per example, or none.
@@ -143,48 +148,48 @@ class Objective(abc.ABC):
         raise SpecError(f"{type(self).__name__} does not give several answers")
 
     def confidence(self, outputs: Tensor) -> Tensor | None:
-        """(answers,) how probable each answer is by its own account, in [0, 1]; None where none is given."""
+        """Return the predicted probability of each answer (answers,), in [0, 1]; None if there is none."""
         return None
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """One class or value per answer, in the user's units.
+        """Return one class or value per answer, in the user's units.
 
         Raises:
-            SpecError: if the objective rebuilds inputs.
+            SpecError: if the objective reconstructs inputs.
         """
         raise SpecError(f"{type(self).__name__} does not predict targets")
 
 
 class Supervised(Objective):
-    """An objective with one answer per example, from features pooled over its positions."""
+    """Base class of objectives with one answer per example, from features pooled over positions."""
 
     labelled = True
 
-    style: Style  # of the head: linear, linear after a layer norm, or an mlp
-    weights: tuple[float, ...] = ()  # what each class counts in the loss, where there are classes
+    style: Style  # head: linear, linear after a layer norm, or an MLP
+    weights: tuple[float, ...] = ()  # class weights in the loss, for targets with classes
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
-        """As many numbers as the target wants: logits of the classes, or one value.
+        """Return a head on pooled features, for the logits of the classes or one value.
 
         Raises:
-            SpecError: if the task has targets of another kind, or not one weight for each class.
+            SpecError: if the task has targets of another kind, or there is not one weight for each class.
         """
         outputs = target_of(self, form).outputs
         class_weights(self.weights, outputs)
         return Pooled(width, outputs, pooling, self.style, form.views)
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
-        """The sequences as they are."""
+        """Return the batch unmasked, with its labels."""
         return ObjectiveBatch(batch, batch.targets, torch.tensor(len(batch.targets)))
 
 
 class Denoise(Objective):
-    """An objective that rebuilds inputs: its specs say which positions (``make_targets``) and add settings.
+    """Base class of denoising objectives; subclasses choose the positions in ``make_targets``.
 
-    What is on the shelf, or in a package of yours, is taken by ``spt compare --objective``.
+    Objectives of this package or of yours are selected with ``spt compare --objective``.
 
-    ``distance`` says how values are told: by "levels" (cross-entropy), by "l1", or "auto": levels where they
-    are quantised.
+    ``distance`` is the loss of values: "levels" (cross-entropy), "l1", or "auto" (levels if the values are
+    quantised, else l1).
     """
 
     labelled = False
@@ -193,25 +198,25 @@ class Denoise(Objective):
 
     @classmethod
     def for_signal(cls, form: SequenceSpec) -> "Denoise":
-        """The objective with settings that suit such sequences; unless a subclass knows better, its own."""
+        """Return the objective with settings that suit the signal; the defaults, unless overridden."""
         return cls()
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
-        """One linear layer per position."""
+        """Return a linear head, applied at every position in the loss."""
         return PerPosition(width, reconstruction.outputs_of(form, self.distance))
 
     def reconstruction_target(self, batch: Batch, form: SequenceSpec) -> Tensor:
-        """(B, L, C) what stands at every position: symbols, levels, or standardised values."""
+        """Return the targets (B, L, C) at every position: symbols, levels, or standardised values."""
         return reconstruction.reconstruction_target(batch.inputs, form, self.distance)
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
-        """Sum over the positions that count, averaged over channels."""
+        """Return the loss summed over the positions in the loss mask, averaged over channels."""
         return reconstruction.loss(outputs, targets.answers())
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Sums over the positions that count."""
+        """Return sums over the positions in the loss mask."""
         return reconstruction.metric_sums(outputs, targets.answers())
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Loss per position and accuracy, or R2 of values; the score is minus the loss."""
+        """Return the mean loss per position, the score (minus the loss), and accuracy or, for values, R2."""
         return reconstruction.scores(metric_sums)

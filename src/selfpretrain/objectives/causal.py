@@ -1,7 +1,7 @@
-"""Causal denoising: tell the next position from all earlier ones.
+"""Causal denoising: predict the next position from this and all earlier ones.
 
-There is no start symbol: the first position is never asked, the last has no successor. The model must be
-causal, and stays so in finetuning.
+There is no start token: the first position is never predicted, and the last has no successor. The model must
+be causal, also in finetuning.
 
 Source: Amos et al. (2024), section 2.
 """
@@ -21,10 +21,10 @@ class Causal(Denoise):
 
     needs_causal = True
 
-    distance: Distance = "auto"  # of values: levels (cross-entropy) where they are quantised, l1 elsewhere
+    distance: Distance = "auto"  # loss of values: levels (cross-entropy) if they are quantised, else l1
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
-        """Ask every position that has a successor for it."""
+        """Return the batch with the next position as label, and the positions that have one as loss mask."""
         real = batch.real()
         loss_mask = torch.zeros_like(real)
         loss_mask[:, :-1] = real[:, :-1] & real[:, 1:]

@@ -15,12 +15,12 @@ class Classify(Supervised):
 
     answers = Classes
 
-    style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
-    weights: tuple[Positive, ...] = ()  # what an example of each class counts in the loss; none: all the same
-    smoothing: Rate = 0.0  # share of every label that is spread evenly over all classes in the loss
+    style: Style = "norm"  # head on pooled features: linear, linear after a layer norm, or an MLP
+    weights: tuple[Positive, ...] = ()  # class weights in the loss; empty: equal weights
+    smoothing: Rate = 0.0  # label smoothing: share of every label spread evenly over all classes
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
-        """Sum of the cross-entropies, in nats; weighed and smoothed where that is asked for."""
+        """Return the sum of cross-entropies, in nats, with class and example weights and label smoothing."""
         classes = class_weights(self.weights, outputs.shape[1], outputs)
         how = "sum" if targets.batch.weights is None else "none"
         found = F.cross_entropy(
@@ -29,12 +29,12 @@ class Classify(Supervised):
         return weighed(found, targets)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Sums of examples, losses and right answers."""
+        """Return the sums of examples, losses and correct predictions."""
         right = (outputs.argmax(-1) == targets.labels).sum()
         return {"examples": targets.size, "loss": self.loss(outputs, targets, form), "right": right}
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Accuracy in [0, 1] and mean loss."""
+        """Return accuracy in [0, 1] and mean loss."""
         accuracy = metric_sums["right"] / metric_sums["examples"]
         return {
             "score": accuracy,
@@ -43,11 +43,11 @@ class Classify(Supervised):
         }
 
     def confidence(self, outputs: Tensor) -> Tensor:
-        """The probability of the most probable class."""
+        """Return the probability of the most probable class."""
         return outputs.float().softmax(-1).amax(-1)
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """The most probable class."""
+        """Return the most probable class."""
         return outputs.argmax(-1)
 
 

@@ -1,8 +1,8 @@
-"""Masked denoising: tell what stands at randomly hidden positions.
+"""Masked denoising: predict the inputs at randomly masked positions.
 
-Every real position is hidden with probability ``rate``, independently and anew every time; the loss is
-taken over hidden positions only. A batch has at least one: where chance hides none, as it may in a few short
-sequences, the position with the smallest random number is hidden.
+Every real position is masked independently with probability ``rate``, drawn again for every batch; the loss
+is taken over masked positions only. A batch has at least one: if none is drawn, as may happen with a few
+short sequences, the position with the smallest random number is masked.
 
 Source: Amos et al. (2024), section 2; appendix C.3 for rates.
 """
@@ -18,25 +18,25 @@ from .common.reconstruction import Distance
 
 @spec
 class Masked(Denoise):
-    """Cross-entropy of hidden symbols or levels, or L1 distance of hidden values."""
+    """Cross-entropy of masked symbols or levels, or L1 distance of masked values."""
 
     hides = True
 
-    rate: Share = 0.15
-    distance: Distance = "auto"  # of values: levels (cross-entropy) where they are quantised, l1 elsewhere
+    rate: Share = 0.15  # probability of masking a position
+    distance: Distance = "auto"  # loss of values: levels (cross-entropy) if they are quantised, else l1
 
     @classmethod
     def for_signal(cls, form: SequenceSpec) -> "Masked":
-        """15 % of symbols, half of quantised values (pixels), a quarter of other values."""
+        """Return the objective with the rate for a signal: 0.15 for symbols, 0.5 for levels, else 0.25."""
         signal = form.signal
         return cls(0.15 if isinstance(signal, Tokens) else 0.5 if signal.levels else 0.25)
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
-        """Hide positions; the random numbers are drawn on the CPU, so that all devices hide the same ones."""
+        """Return the batch with a mask, drawn on the CPU so that it is the same on all devices."""
         chance = torch.rand(batch.inputs.shape[:2], generator=random)
         real = batch.real()
         masked = (chance < self.rate) & real
-        if not masked.any():  # a few short sequences: the position that came nearest is asked for
+        if not masked.any():  # a few short sequences: mask the position with the smallest random number
             chance = chance.masked_fill(~real, torch.inf)
             masked = torch.zeros_like(real)
             masked.view(-1)[chance.argmin()] = True

@@ -1,4 +1,4 @@
-"""Several labels at once: tell of every class whether it belongs to the example."""
+"""Multi-label classification: predict for every class whether it belongs to the example."""
 
 import torch
 import torch.nn.functional as F
@@ -16,11 +16,11 @@ class Multilabel(Supervised):
 
     answers = ClassSets
 
-    style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
-    weights: tuple[Positive, ...] = ()  # what a yes to each class counts in the loss; none: as much as a no
+    style: Style = "norm"  # head on pooled features: linear, linear after a layer norm, or an MLP
+    weights: tuple[Positive, ...] = ()  # weight of the positive labels of each class in the loss; empty: 1
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
-        """Sum over examples of the mean cross-entropy of their classes, in nats."""
+        """Return the sum over examples of the mean binary cross-entropy over classes, in nats."""
         found = F.binary_cross_entropy_with_logits(
             outputs,
             targets.labels.to(outputs.dtype),
@@ -30,7 +30,7 @@ class Multilabel(Supervised):
         return weighed(found.mean(1), targets)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Sums of examples and losses; of classes that were told, that are there, and both; of equal sets."""
+        """Return the sums of examples, losses, predicted labels, true labels, both, and equal sets."""
         told, there = self.predict(outputs) > 0, targets.labels > 0
         return {
             "examples": targets.size,
@@ -42,20 +42,20 @@ class Multilabel(Supervised):
         }
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Micro F1, the share of examples whose set is told exactly, and mean loss."""
+        """Return micro F1, exact match (share of examples with exactly the right set), and mean loss."""
         n, both = metric_sums["examples"], metric_sums["told"] + metric_sums["there"]
         f1 = 2 * metric_sums["right"] / both if both else 1.0
         exact = metric_sums["equal"] / n
         return {"score": f1, "micro F1": f1, "exact match": exact, "loss": metric_sums["loss"] / n}
 
     def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
-        """(examples, 3) twice the labels told rightly, those told and those there, and the latter."""
+        """Return (examples, 3): 2 x correct labels, predicted plus true labels, and true labels."""
         told, there = self.predict(outputs) > 0, targets.labels > 0
         right, labels = (told & there).sum(1), there.sum(1)
         return torch.stack([2 * right, told.sum(1) + labels, labels], dim=1)
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """(n, K) 1 where a class is more probable than not."""
+        """Return (n, K): 1 where the probability of a class exceeds 1/2, else 0."""
         return (outputs > 0).long()
 
 

@@ -1,6 +1,6 @@
-"""Regression: tell the real number that belongs to the whole example, in the user's units.
+"""Regression: predict one real number per example, in the user's units.
 
-Targets are standardised by the training labels inside; scores are in the user's units.
+The loss standardises targets by the mean and spread of the training labels; scores are in the user's units.
 """
 
 from torch import Tensor, nn
@@ -18,18 +18,18 @@ class Regress(Supervised):
 
     answers = Reals
 
-    style: Style = "norm"  # of the head on pooled features: linear, linear after a layer norm, or an mlp
+    style: Style = "norm"  # head on pooled features: linear, linear after a layer norm, or an MLP
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
-        """One number in the user's units from pooled features."""
+        """Return a head on pooled features whose output is in the user's units."""
         return Rescaled(super().head(form, width, pooling), target_of(self, form))
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
-        """Sum of squared errors, in squared standard deviations of the training targets."""
+        """Return the sum of squared errors, in units of the training targets' variance."""
         return weighed(((outputs[:, 0] - targets.labels) / target_of(self, form).spread) ** 2, targets)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Sums of examples, errors and centred targets, from which R2 over the whole split follows."""
+        """Return the sums of examples, errors and centred targets, from which ``scores`` computes R2."""
         error = (outputs[:, 0] - targets.labels).double()
         centred = (targets.labels - target_of(self, form).centre).double()
         return {
@@ -42,7 +42,7 @@ class Regress(Supervised):
         }
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """R2, mean absolute error and root mean squared error, the latter two in the user's units."""
+        """Return R2, mean absolute error and root mean squared error (the errors in the user's units)."""
         n = metric_sums["examples"]
         total = metric_sums["target squared"] - metric_sums["target"] ** 2 / n
         r2 = 1 - metric_sums["squared"] / total if total > 0 else float("nan")
@@ -56,19 +56,19 @@ class Regress(Supervised):
         }
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """The value, in the user's units."""
+        """Return the value, in the user's units."""
         return outputs[:, 0]
 
 
 class Rescaled(nn.Module):
-    """A head whose standardised answer is put into the user's units."""
+    """A head whose standardised output is converted to the user's units."""
 
     def __init__(self, head: nn.Module, target: Reals) -> None:
         super().__init__()
         self.pooled, self.target = head, target
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None) -> Tensor:
-        """Answers of the examples, in the user's units."""
+        """Return one value per example, in the user's units."""
         return self.target.centre + self.target.spread * self.pooled(x, padding_mask, loss_mask)
 
 

@@ -16,15 +16,15 @@ UNKNOWN = -1
 
 @spec
 class TokenClassify(Objective):
-    """Cross-entropy over the classes at every position whose class is known; the score is accuracy."""
+    """Cross-entropy over the classes at every labelled position; the score is accuracy."""
 
     labelled = True
     answers = PositionClasses
 
-    weights: tuple[Positive, ...] = ()  # what a position of each class counts in the loss; none: all the same
+    weights: tuple[Positive, ...] = ()  # class weights in the loss; empty: equal weights
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
-        """Logits of the classes, at every position."""
+        """Return a linear head with the logits of the classes at every position."""
         classes = target_of(self, form).outputs
         class_weights(self.weights, classes)
         if form.views > 1:
@@ -32,14 +32,17 @@ class TokenClassify(Objective):
         return PerPosition(width, classes)
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
-        """Ask every real position; which of their classes are known is not waited for."""
+        """Return the batch with a loss mask of all real positions; unlabelled ones get the label -1.
+
+        The loss ignores them. The loss mask does not depend on labels, to avoid synchronising with the GPU.
+        """
         L = batch.inputs.shape[1]
         known = F.pad(batch.targets.long(), (0, max(0, L - batch.targets.shape[1])), value=UNKNOWN)[:, :L]
         known = known if batch.padding_mask is None else known.masked_fill(~batch.padding_mask, UNKNOWN)
         return ObjectiveBatch(batch, known, (known != UNKNOWN).sum(), loss_mask=batch.real())
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
-        """Sum of the cross-entropies, in nats."""
+        """Return the sum of the cross-entropies, in nats."""
         classes = class_weights(self.weights, outputs.shape[1], outputs)
         found = F.cross_entropy(outputs, targets.answers(), classes, ignore_index=UNKNOWN, reduction="none")
         if targets.batch.weights is None or targets.rows is None:
@@ -47,26 +50,26 @@ class TokenClassify(Objective):
         return (found * targets.batch.weights[targets.rows // targets.labels.shape[1]]).sum()
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Sums of positions, losses and right answers."""
+        """Return the sums of labelled positions, losses and correct predictions."""
         answers = targets.answers()
         right, known = (self.predict(outputs) == answers).sum(), (answers != UNKNOWN).sum()
         return {"positions": known, "loss": self.loss(outputs, targets, form), "right": right}
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Accuracy over positions, in [0, 1], and mean loss."""
+        """Return accuracy over positions, in [0, 1], and mean loss."""
         n = max(metric_sums["positions"], 1.0)
         accuracy = metric_sums["right"] / n
         return {"score": accuracy, "accuracy": accuracy, "loss": metric_sums["loss"] / n}
 
     def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
-        """(examples, 3) positions that are told rightly, those whose class is known, and the latter again."""
+        """Return (examples, 3): correct positions, labelled positions, and the latter again."""
         right = torch.zeros_like(targets.labels, dtype=torch.bool).flatten()
         right[targets.rows] = self.predict(outputs) == targets.answers()
         known = (targets.labels != UNKNOWN).sum(1)
         return torch.stack([right.view_as(targets.labels).sum(1), known, known], dim=1)
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """The most probable class of every position that was asked."""
+        """Return the most probable class at every real position."""
         return outputs.argmax(-1)
 
 

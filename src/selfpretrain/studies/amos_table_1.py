@@ -9,11 +9,10 @@ objective. The causal arm's network is causal in both of its stages.
 Expected: about 30 points over the scratch numbers quoted there, masked and causal alike.
 
 What differs: the paper quotes its scratch numbers from Tay et al. (2021) and has no matched arm; here all
-arms are run alike, with validation apart from test. A further arm, as long as the matched one, has labels and
-masked denoising at once: Miralles-González et al. (2025), arXiv 2501.14850, reach such scores without
-pretraining, by training techniques against little data (rotary positions among them), and a fair comparison lets scratch
-have the signal of the inputs.
-"""
+arms are run alike, with validation apart from test. A further arm, as long as the matched one, has labels
+and masked denoising at once: Miralles-González et al. (2025), arXiv 2501.14850, reach such scores without
+pretraining, by training techniques against little data (rotary positions among them), and a fair comparison
+lets scratch have the signal of the inputs."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""One recipe becomes trained weights."""
+"""Recipes, the network, the training loop, evaluation and cost."""

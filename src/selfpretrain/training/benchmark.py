@@ -1,7 +1,7 @@
-"""What a mixer costs: time and memory of one layer, forward and backward, as length or width grows.
+"""Benchmark of mixers: time and memory of one layer, forward and backward, as length or width grows.
 
-Every reading is made in a process of its own, so that one mixer's memory is never another's, and running out
-of memory or time is a reading too. Rounds go over all cells in turn: what else the machine does meets all of
+Every measurement runs in its own process, so that mixers do not share memory, and running out of memory or
+time is recorded too. Each round measures all cells in turn, so that other load on the machine affects all of
 them.
 """
 
@@ -35,38 +35,38 @@ from .cost import fitting
 from .run_dir import RunDir
 
 QUESTIONS = {"attention": ("1k,2k,4k", "128"), "lssl": ("1k", "64,128,256")}
-"""The benchmarks, with the lengths and widths that they use unless told otherwise."""
+"""Benchmarks with their default lengths and widths."""
 MATCHES = ("width", "params")
 STEP = 8
-"""Widths that are matched are multiples of this: heads keep an even size."""
+"""Matched widths are multiples of this, so that heads keep an even size."""
 WARM = 16
-"""Positions of the pass that loads libraries, before memory is looked at."""
+"""Length of the warm-up pass, which loads libraries before memory is measured."""
 ENOUGH = 0.5
-"""Seconds of timed passes in a reading, at least."""
+"""Minimum total time of the timed passes of a measurement, in seconds."""
 LIMIT = 60.0
-"""Seconds that a reading may take: three passes at least, and what it takes to get ready."""
+"""Time limit of a measurement in seconds, set-up and at least three passes included."""
 LARGE, SLOW = "out of memory", "too slow"
-"""How a reading begins of which nothing better can be expected at a larger size."""
+"""Prefixes of the failures after which larger sizes are skipped."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One layer at one size, to be measured."""
+    """A mixer at one width and length, to be measured."""
 
     mixer: Mixer
     place: LayerContext
     setting: "Setting"
 
     def layer(self) -> nn.Module:
-        """The layer, or layers, freshly initialised."""
+        """Return the freshly initialised stack of layers."""
         return Layers(self.mixer.build(self.place) for _ in range(self.setting.depth))
 
 
 class Layers(nn.ModuleList):
-    """Layers on top of each other, with nothing between them."""
+    """A stack of layers without residual paths or norms."""
 
     def forward(self, x: Vectors) -> Vectors:
-        """All positions are real."""
+        """Apply the layers in turn, without padding."""
         for layer in self:
             x = layer(x, None)
         return x
@@ -74,30 +74,30 @@ class Layers(nn.ModuleList):
 
 @dataclass(frozen=True)
 class Setting:
-    """What all cells of a benchmark share."""
+    """Settings shared by all cells of a benchmark."""
 
-    batch: int = 4  # sequences
+    batch: int = 4  # batch size
     causal: bool = False
     device: str = "cpu"
-    limit: float = LIMIT  # seconds for a reading
-    depth: int = 1  # layers
+    limit: float = LIMIT  # time limit of a measurement, in seconds
+    depth: int = 1  # number of layers
 
     def cell(self, mixer: Mixer, width: int, length: int) -> Trial:
-        """One layer of this width and length."""
+        """Return the cell of a mixer at this width and length."""
         place = LayerContext(width, length, self.causal, rotary=mixer.positions == "rotary")
         return Trial(mixer, place, self)
 
 
 def asked(text: str) -> list[str]:
-    """Names of mixers as they are typed, comma-separated; ``all`` is the whole shelf."""
+    """Parse a comma-separated list of mixer names; ``all`` stands for every mixer of the package."""
     return names("mixers") if text.strip() == "all" else [name.strip() for name in text.split(",")]
 
 
 def amended(mixers: list[Any], settings: dict[str, str]) -> list[Any]:
-    """The mixers with settings changed, e.g. ``{"s4.states": "256"}``.
+    """Return the mixers with settings changed, e.g. ``{"s4.states": "256"}``.
 
     Raises:
-        SpecError: if no mixer is called so, or it has no such setting.
+        SpecError: if there is no such mixer or setting.
     """
     for whole, text in settings.items():
         name, _, path = whole.partition(".")
@@ -115,15 +115,16 @@ def plan(
     setting: Setting,
     match: str = "width",
 ) -> list[Trial]:
-    """The cells that answer a question as it is asked on the command line.
+    """Return the cells of a benchmark, from command-line arguments.
 
     Args:
-        mixers: what to compare, if the question leaves it open.
-        sizes: lengths and widths, e.g. ``("1k,2k,4k", "128")``; None for the usual ones.
-        match: what all mixers share, "width" or "params".
+        targets: a key of ``QUESTIONS``.
+        mixers: mixers to compare; ignored by "lssl".
+        sizes: lengths and widths, e.g. ``("1k,2k,4k", "128")``; None for the defaults.
+        match: what is equal for all mixers, "width" or "params".
 
     Raises:
-        SpecError: if there is no such question, mixer, match or size.
+        SpecError: if there is no such benchmark, mixer, match or size.
     """
     if targets not in QUESTIONS:
         raise SpecError(f"no benchmark called {targets!r}{nearest(targets, QUESTIONS)}")
@@ -144,10 +145,10 @@ def plan(
 
 
 def numbers_in(text: str) -> list[int]:
-    """Sizes as they are typed: ``numbers_in("512,1k")`` is [512, 1024].
+    """Parse comma-separated sizes: ``numbers_in("512,1k")`` is [512, 1024].
 
     Raises:
-        SpecError: if one of them is no whole number of at least 1.
+        SpecError: if one of them is not an integer of at least 1.
     """
     found = []
     for word in text.lower().split(","):
@@ -161,10 +162,9 @@ def numbers_in(text: str) -> list[int]:
 def by_length(
     mixers: list[Mixer], lengths: list[int], width: int, setting: Setting, match: bool = False
 ) -> list[Trial]:
-    """Every mixer at every length.
+    """Return the cells of every mixer at every length.
 
-    Source: Gu et al. (2022), S4, table 3: four layers; to have equally many parameters, S4 gets more states
-    there.
+    Source: Gu et al. (2022), S4, table 3, which uses four layers and matches parameters by more S4 states.
     """
     cells = [setting.cell(mixer, width, length) for length in lengths for mixer in mixers]
     if not match:
@@ -174,9 +174,9 @@ def by_length(
 
 
 def by_width(widths: list[int], length: int, setting: Setting, match: bool = False) -> list[Trial]:
-    """LSSL with as many states as channels, and S4 with as many or, matched, half of them, at every width.
+    """Return the cells of LSSL with N = D states and S4 with N = D (matched: D/2) at every width D.
 
-    Source: Gu et al. (2022), S4, table 2, where half as many states make equally many parameters.
+    Source: Gu et al. (2022), S4, table 2, where half as many states give the same number of parameters.
     """
     return [
         setting.cell(find("mixers", name)(states=states), width, length)
@@ -186,7 +186,7 @@ def by_width(widths: list[int], length: int, setting: Setting, match: bool = Fal
 
 
 def matched(cell: Trial, goal: int) -> Trial:
-    """The same layer at the width, a multiple of ``STEP``, that comes nearest to so many parameters."""
+    """Return the cell at the width, a multiple of ``STEP``, that comes nearest to ``goal`` parameters."""
 
     def of_width(width: int) -> Trial:
         return replace(cell, place=replace(cell.place, width=width))
@@ -197,12 +197,12 @@ def matched(cell: Trial, goal: int) -> Trial:
 def _matched_if_built(cell: Trial, goal: int) -> Trial:
     try:
         return matched(cell, goal)
-    except SelfPretrainError:  # its reading will say why
+    except SelfPretrainError:  # measuring it raises the same error, which is then recorded
         return cell
 
 
 def parameters(cell: Trial) -> int:
-    """How many parameters the layer has."""
+    """Return the number of parameters of a cell's layers; torch's random state is not changed."""
     with torch.random.fork_rng(devices=[]):
         return _size(cell.layer())
 
@@ -210,10 +210,10 @@ def parameters(cell: Trial) -> int:
 def measure(cells: list[Trial], repeats: int, folder: Path, tell: Callable[[str], None]) -> Report:
     """Measure all cells ``repeats`` times in turn, and write bench.json, .csv, .md, .svg and .png.
 
-    What is too slow or too large is not tried again, nor at any larger size.
+    Cells that are too slow or too large are not tried again, nor is their mixer at larger sizes.
 
     Raises:
-        Interrupted: on Ctrl-C, after writing what was measured.
+        Interrupted: on Ctrl-C, after writing the measurements so far.
         StoreError: if the folder cannot be written.
     """
     RunDir.make(folder)
@@ -223,7 +223,7 @@ def measure(cells: list[Trial], repeats: int, folder: Path, tell: Callable[[str]
         for turn in range(repeats):
             for cell, readings in zip(cells, found, strict=True):
                 if turn and readings[0].seconds is None:
-                    continue  # it would fail again
+                    continue  # failed in the first round
                 readings.append(_spared(cell, beyond) or read(cell))
                 if readings[-1].said.startswith((LARGE, SLOW)):
                     beyond.append(cell)
@@ -237,7 +237,7 @@ def measure(cells: list[Trial], repeats: int, folder: Path, tell: Callable[[str]
 
 
 def _spared(cell: Trial, beyond: list[Trial]) -> Measurement | None:
-    """The reading of a cell that needs no try, for the same layer was too much at a smaller size."""
+    """Return the failure of a cell whose mixer was too slow or too large at a smaller size, else None."""
     for less in beyond:
         smaller = less.place.length <= cell.place.length and less.place.width <= cell.place.width
         if smaller and less.mixer == cell.mixer:
@@ -247,7 +247,7 @@ def _spared(cell: Trial, beyond: list[Trial]) -> Measurement | None:
 
 
 def read(cell: Trial) -> Measurement:
-    """One reading in a fresh process: what it took, or in words why there is nothing to tell."""
+    """Measure a cell once in a new process; the result has time and memory, or the reason of the failure."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     here, there = context.Pipe(duplex=False)
@@ -303,9 +303,9 @@ def _size(layer: nn.Module) -> int:
     return sum(p.numel() for p in layer.parameters())
 
 
-# What follows runs in a process of its own.
+# Everything below runs in the measuring process.
 def _child(cell: Trial, answer: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C; it kills this process
     torch.set_num_threads(1)
     torch.manual_seed(0)
     try:
@@ -318,12 +318,12 @@ def _child(cell: Trial, answer: Connection) -> None:
         first_line = (str(error).splitlines() or [""])[0]
         full = (
             "memory" in first_line and "alloc" in first_line
-        )  # the CPU's allocator has no error class of its own
+        )  # the CPU allocator raises a plain RuntimeError
         answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {first_line}"})
 
 
 def _measured(cell: Trial) -> dict[str, Any]:
-    """Return parameters, the median time of a pass in seconds, and by how much one pass grows the memory."""
+    """Return parameters, median seconds of a pass, and the growth of peak memory by a pass, in bytes."""
     device = cell.setting.device
     on_gpu = device.startswith("cuda")
     if not on_gpu:
@@ -337,7 +337,7 @@ def _measured(cell: Trial) -> dict[str, Any]:
     before = _peak(device)
     _pass(layer, x)
     grown = _peak(device) - before
-    # Time of the processor, not of the wall, on a CPU: other programs count less. A GPU is waited for.
+    # On a CPU, process time rather than wall time: other programs count less. On a GPU, synchronised time.
     clock = benchmark.timer if on_gpu else time.process_time
     timer = benchmark.Timer("run(layer, x)", globals={"run": _pass, "layer": layer, "x": x}, timer=clock)
     seconds = timer.blocked_autorange(min_run_time=ENOUGH).median
@@ -345,14 +345,14 @@ def _measured(cell: Trial) -> dict[str, Any]:
 
 
 def _peak(device: str) -> int:
-    """Return the largest amount of memory in bytes that was in use so far."""
+    """Return the peak memory so far, in bytes."""
     return torch.cuda.max_memory_allocated(device) if device.startswith("cuda") else peak_memory()
 
 
 def _warm(cell: Trial) -> None:
-    """Load libraries with a short layer: what the measured one works out in its first pass is its own."""
+    """Load libraries by a pass of a short layer, so that the measured peak is that of the layer alone."""
     short = min(WARM, cell.place.length)
-    with contextlib.suppress(Exception):  # what fails at this length may do at the one that is asked for
+    with contextlib.suppress(Exception):  # a mixer may fail at this length and work at the measured one
         layer = replace(cell, place=replace(cell.place, length=short)).layer().to(cell.setting.device)
         _pass(layer, _input(cell, short))
 

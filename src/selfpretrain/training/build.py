@@ -1,4 +1,4 @@
-"""What a stage starts from: its training examples and its fresh network."""
+"""Build the training data and the freshly initialised network of a stage."""
 
 from dataclasses import replace
 
@@ -12,10 +12,10 @@ from .recipe import Recipe
 
 
 def training_data(recipe: Recipe) -> SequenceDataset:
-    """What the last stage of a recipe trains on: labelled examples only where labels are needed.
+    """Return the training data of a recipe's last stage: labelled examples only, if it needs labels.
 
     Raises:
-        SpecError: if nothing is left.
+        SpecError: if no example is left.
     """
     stage = recipe.last
     data = usable(recipe, recipe.task_of(stage).load("train"))
@@ -28,7 +28,7 @@ def training_data(recipe: Recipe) -> SequenceDataset:
 
 
 def usable(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
-    """A split as the last stage of a recipe works with it: labelled, and padded, if it must be."""
+    """Return a split for the last stage: labelled examples only and fixed-length padding, where needed."""
     if recipe.last.objective.labelled:
         data = data.take(data.labelled.nonzero()[:, 0])
     fixed = recipe.model.mixer.fixed_length
@@ -36,10 +36,12 @@ def usable(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
 
 
 def build_network(recipe: Recipe, form: SequenceSpec | None = None) -> Network:
-    """The network of the last stage, initialised from the recipe's seed; torch's global state is kept.
+    """Return the network of the last stage, initialised from the recipe's seed.
+
+    Torch's global random state is not changed.
 
     Args:
-        form: instead of the task's.
+        form: sequence spec that replaces the task's.
     """
     stage, form = recipe.last, form or recipe.task_of(recipe.last).form
     with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""Tensors and a little JSON in one safetensors file with a digest of both; nothing is ever unpickled."""
+"""Save and load checkpoints: tensors, JSON state and a SHA-256 of both in one safetensors file, no pickle."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from ..system.files import FORMAT, Json, damaged, explained, foreign, sha256_of,
 
 
 def save(path: Path, tensors: Mapping[str, Tensor], state: Json | None = None) -> str:
-    """Write tensors and a state as one file, whole or not at all, and return the digest of both.
+    """Write tensors and a state atomically as one file, and return the digest of both.
 
     Raises:
         StoreError: if the file cannot be written.
@@ -33,11 +33,11 @@ def load(path: Path, digest: str = "", advice: str = "") -> tuple[dict[str, Tens
     """Read the tensors and the state that ``save`` has written.
 
     Args:
-        digest: what ``save`` returned, where it is known.
+        digest: expected digest, as returned by ``save``; "": not checked.
         advice: what to do about a damaged file, for the error message.
 
     Raises:
-        StoreError: if the file is damaged, or its digest is another.
+        StoreError: if the file is damaged, or its digest differs.
         ForeignRun: if another version of this package wrote it in another layout.
     """
     try:

@@ -1,4 +1,4 @@
-"""The source of classes from outside this package: their modules, and what these import of their own."""
+"""Hashes of user code: the modules of classes from outside this package, and what these import."""
 
 import ast
 import functools
@@ -18,10 +18,10 @@ LIBRARIES = {"site-packages", "dist-packages"}
 
 
 def own_modules(module: str) -> list[str]:
-    """A module, and all that it imports, directly or not, of its own package or from outside any library.
+    """Return a module and all modules that it imports, directly or not, installed libraries excepted.
 
-    Imports are read, not run, so that those inside functions count; what is imported by a name that is made
-    while running is not found.
+    Modules of the same package are always included. Imports are found by parsing the source, so that those
+    inside functions count; imports by a computed name are not found.
     """
     found, waiting = dict.fromkeys([module]), [module]
     while waiting:
@@ -34,9 +34,9 @@ def own_modules(module: str) -> list[str]:
 
 @functools.cache
 def text(module: str) -> str:
-    """The source of a module; empty where there is none, as of what was typed into an interpreter."""
+    """Return the source of a module; "" if there is none, e.g. for code typed into an interpreter."""
     spec = _spec(module)
-    if spec is not None and isinstance(spec.loader, InspectLoader):  # which runs nothing
+    if spec is not None and isinstance(spec.loader, InspectLoader):  # does not run the module
         found = spec.loader.get_source(module) or ""
         return found if found.endswith("\n") or not found else f"{found}\n"
     try:
@@ -47,13 +47,13 @@ def text(module: str) -> str:
 
 @functools.cache
 def digest(module: str) -> str:
-    """Ten hex digits of the source of a module."""
+    """Return ten hex digits of the SHA-256 of a module's source; "" if it has none."""
     return hashlib.sha256(text(module).encode()).hexdigest()[:10] if text(module) else ""
 
 
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
-    """Names of modules that a module may import; ``from a import b`` may mean the module ``a.b``."""
+    """Return the modules that a module may import; ``from a import b`` may mean the module ``a.b``."""
     return tuple(dict.fromkeys(_named(module)))
 
 
@@ -76,12 +76,12 @@ def _own(name: str, root: str) -> bool:
         place = Path(outer.origin or "").resolve()
         if LIBRARIES & set(place.parts) or place.is_relative_to(sysconfig.get_path("stdlib")):
             return False
-    spec = _spec(name)  # imports the packages above it
+    spec = _spec(name)  # imports the parent packages
     return spec is not None and str(spec.origin).endswith(".py")
 
 
 def _spec(name: str) -> ModuleSpec | None:
     try:
         return importlib.util.find_spec(name)
-    except (ImportError, ValueError, AttributeError):  # its package is not there, or is no package
+    except (ImportError, ValueError, AttributeError):  # its parent is missing or not a package
         return None

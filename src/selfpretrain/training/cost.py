@@ -1,9 +1,9 @@
-"""What a stage costs: parameters, floating-point operations, and from them the length of a budget.
+"""Cost of a stage: parameters, FLOPs per training step, and from them the number of steps of a budget.
 
-A multiplication with its addition counts as two operations, causal attention is not halved, softmax,
-norms and the optimizer are left out, and an FFT of N complex points counts 5 N log2 N (half for real
-ones). Torch's own counter sees nothing of attention on CPUs, of LSTMs and of FFTs, and counts the gradient of
-a depthwise kernel as that of a full one, hence the formulas here.
+A multiply-add counts as two FLOPs, causal attention is not halved, softmax, norms and the optimizer are left
+out, and an FFT of N complex points counts 5 N log2 N (half for real ones). Torch's own counter misses
+attention on CPUs, LSTMs and FFTs, and counts the gradient of a depthwise kernel as that of a full one, hence
+the formulas in ``flops``.
 """
 
 import bisect
@@ -31,27 +31,27 @@ from .flops import count, counted
 from .recipe import Budget, Recipe, fingerprint
 
 GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 312e12, "h100": 989e12}
-"""Peak FLOP/s of dense half-precision products, as their maker prints them; an H200 counts as an H100."""
+"""Peak FLOP/s of dense half-precision products, from NVIDIA's data sheets; an H200 counts as an H100."""
 SPEED = 2.5e10
-"""FLOP/s that a small network is taken to reach on one core: a guess, for those who do not measure."""
+"""Assumed FLOP/s of a small network on one CPU core, a guess for estimates without a measurement."""
 USED = 0.05
-"""Share of a GPU's peak that is taken to be reached."""
+"""Assumed utilisation of a GPU, as a share of its peak."""
 CLOSE, SURELY, DEPTH = 0.005, 2, 7
-"""How near a line between two lengths must come in the middle, relatively; halvings in any case, and at most.
+"""Relative tolerance of the linear interpolation between two lengths; minimum and maximum bisection depth.
 
-FLOPs of unequal batches are counted at 5 to 129 lengths."""
+FLOPs of batches with unequal lengths are counted at 5 to 129 lengths."""
 SAMPLED = 16
-"""Batches of which it is counted how many positions are asked for."""
+"""Number of batches from which the mean number of predicted positions is estimated."""
 FITTED = (128, 256, 512)
-"""Positions at which FLOPs are counted for a draft; longer sequences are told from these."""
+"""Lengths at which "fitted" estimates count FLOPs; those of longer sequences are extrapolated."""
 ASSUMED = "if 5 % of its peak is reached; Coser & Orvieto's times on an A100 correspond to 1 to 8 %"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A stage's budget, worked out."""
+    """The cost of a stage and the length of its budget in steps."""
 
-    steps: int | None  # None: until the seconds are over
+    steps: int | None  # None: the budget is in seconds
     flops_per_step: float
     per_epoch: int
     padding: float
@@ -59,18 +59,18 @@ class Plan:
 
     @property
     def flops(self) -> float:
-        """Of the whole stage; 0 where only seconds are known."""
+        """FLOPs of the whole stage; 0 if the budget is in seconds."""
         return self.flops_per_step * (self.steps or 0)
 
 
 def plan(recipe: Recipe) -> Plan:
-    """What the last stage of a recipe will cost, without running it; worked out once, and then ``known``.
+    """Return the cost of a recipe's last stage without running it; results are cached in ``known``.
 
     Raises:
         SpecError: if the budget is less than one step.
         StageFailed: if the network cannot be built, or its passes fail.
     """
-    key = fingerprint(recipe)  # specs from outside need not be hashable
+    key = fingerprint(recipe)  # specs of other packages need not be hashable
     way, made = _draft.get()
     if way == "fitted" and key in known:
         return known[key]
@@ -81,18 +81,18 @@ def plan(recipe: Recipe) -> Plan:
 
 
 known: dict[str, Plan] = {}
-"""By fingerprint."""
+"""Cache of exact plans, by recipe fingerprint."""
 Way = Literal["counted", "fitted", "rough"]
 _draft: ContextVar[tuple[Way, dict[str, Plan]]] = ContextVar("draft", default=("counted", {}))
 
 
 @contextlib.contextmanager
 def drafting(way: Way) -> Iterator[None]:
-    """Let plans be made more quickly, and be forgotten afterwards.
+    """Estimate plans faster inside the block; the estimates are not cached beyond it.
 
-    "fitted" counts short sequences, and tells long ones from them; "rough" runs no pass: 6 FLOPs per
-    parameter and position, without what attention does between positions. Steps of stages whose budget is
-    compute are as rough.
+    "fitted" counts FLOPs of short sequences and extrapolates to long ones. "rough" runs no pass: 6 FLOPs per
+    parameter and position, without attention scores. The steps of stages with a budget in FLOPs are then
+    estimates, too.
     """
     now = _draft.get()
     before = _draft.set(now if now[0] == way else (way, {}))
@@ -103,7 +103,7 @@ def drafting(way: Way) -> Iterator[None]:
 
 
 def how_counted() -> str:
-    """What is to be said of FLOPs that are planned now."""
+    """Return a note on how FLOPs are estimated in this context; "" unless "rough"."""
     rough = ", at 6 per parameter and position; data that are not prepared are taken to be as in the papers"
     return rough if _draft.get()[0] == "rough" else ""
 
@@ -123,7 +123,7 @@ def _plan(recipe: Recipe) -> Plan:
 
 @contextlib.contextmanager
 def _blaming(recipe: Recipe) -> Iterator[None]:
-    """What a mixer raises when it is first tried becomes one line."""
+    """Convert any exception of a mixer in its first pass into a one-line StageFailed."""
     try:
         yield
     except SelfPretrainError:
@@ -137,12 +137,12 @@ def _blaming(recipe: Recipe) -> Iterator[None]:
 
 
 def total(recipe: Recipe) -> float:
-    """FLOPs of all stages of a recipe."""
+    """Return the FLOPs of all stages of a recipe."""
     return sum(plan(prefix).flops for prefix in recipe.prefixes())
 
 
 def seconds_per_step(recipe: Recipe) -> float:
-    """Wall-clock seconds of one forward and backward pass over a batch, measured on the CPU right now."""
+    """Measure the wall-clock seconds of a forward and backward pass over a batch on the CPU."""
     stage, form, data = recipe.last, recipe.task_of(recipe.last).form, training_data(recipe)
     order, network = BatchSampler(data.longest, stage.batch, recipe.seed), build_network(recipe)
     start = time.perf_counter()
@@ -156,10 +156,10 @@ def seconds_per_step(recipe: Recipe) -> float:
 
 
 def gpu_seconds(flops: float, gpu: str) -> float:
-    """How long so many FLOPs may take on a GPU.
+    """Return the estimated seconds for a number of FLOPs on a GPU, at the share ``USED`` of its peak.
 
     Raises:
-        SpecError: if its peak is not known.
+        SpecError: if the GPU is not in ``GPUS``.
     """
     name = gpu.lower().replace(" ", "").replace("h200", "h100")
     if name not in GPUS:
@@ -168,7 +168,7 @@ def gpu_seconds(flops: float, gpu: str) -> float:
 
 
 def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
-    """The multiple of ``step`` at which a size that grows comes nearest to a goal."""
+    """Return the multiple of ``step`` at which an increasing function comes nearest to a goal."""
     above = 1
     while size(above * step) < goal:
         above *= 2
@@ -179,9 +179,9 @@ def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
 def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler) -> float:
     """Return the mean FLOPs of a training step over the batches of the first epoch.
 
-    They are counted for one and for two examples of a length: batch size enters linearly (kernels of state
-    space models do not grow with it). Where lengths differ, see ``_of_unequal``; a draft makes do with four
-    of them.
+    They are counted for one and for two examples of a length, and extrapolated linearly to the batch size
+    (kernels of state space models do not grow with it). For unequal lengths see ``_of_unequal``; estimates
+    use four lengths.
     """
     padded = order.padded().numpy()
     way, _ = _draft.get()
@@ -189,7 +189,7 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, o
         positions = order.size * data.views * float(padded.mean())
         return 6.0 * positions * sum(p.numel() for p in network.parameters())
     if way == "fitted" and padded.max() > FITTED[-1]:
-        with contextlib.suppress(Exception):  # a mixer may refuse short sequences in any way
+        with contextlib.suppress(Exception):  # a mixer may raise anything for short sequences
             return _fitted(recipe, padded, order.size)
     if way == "counted" and padded.min() < padded.max():
         return _of_unequal(recipe, network, data, order)
@@ -202,10 +202,10 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, o
 
 
 def _of_unequal(recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler) -> float:
-    """Return the same where batches are padded to several lengths.
+    """Return the mean FLOPs of a training step when batches are padded to several lengths.
 
-    What the head spends on every position that is asked for is counted apart, by how many there are in real
-    batches: a few short sequences may have none, or twice as many as on average.
+    FLOPs of the head at predicted positions are counted separately, by the number of such positions in real
+    batches: a few short sequences may have none, or twice the average.
     """
     objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
     per_step = _answers_per_step(recipe, data, order)
@@ -226,8 +226,8 @@ def _of_unequal(recipe: Recipe, network: nn.Module, data: SequenceDataset, order
 def mean_over(lengths: np.ndarray, at: Callable[[int], float]) -> float:
     """Return the mean of a positive function over lengths (n,).
 
-    It is asked for the shortest, the longest and, again and again, the middle one between two of which a
-    straight line says something else, so that steps (blocks, sizes of FFTs) and curves are both followed.
+    It is evaluated at the shortest and longest length, and by bisection wherever it deviates from linear
+    interpolation, so that steps (blocks, sizes of FFTs) and curves are both followed.
     """
     distinct = np.unique(lengths)
     last = len(distinct) - 1
@@ -247,13 +247,13 @@ def mean_over(lengths: np.ndarray, at: Callable[[int], float]) -> float:
 
 
 def _one_and_two(data: SequenceDataset, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the example whose length is nearest to one that is asked for, once and twice."""
+    """Return row indices: the example whose length is nearest to ``length``, once and twice."""
     row = (data.longest - length).abs().argmin()
     return row.repeat(1), row.repeat(2)
 
 
 def _answers_per_step(recipe: Recipe, data: SequenceDataset, order: BatchSampler) -> float:
-    """Return at how many positions a batch is asked for on average; 0 where whole examples are."""
+    """Return the mean number of predicted positions per batch; 0 without predictions per position."""
     objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
     asked = real = 0
     for step in np.linspace(0, order.per_epoch - 1, SAMPLED).astype(int).tolist():
@@ -268,7 +268,7 @@ def _answers_per_step(recipe: Recipe, data: SequenceDataset, order: BatchSampler
 
 
 def _per_answer(head: nn.Module, views: int, width: int) -> float:
-    """Return what a head spends on one more position."""
+    """Return the FLOPs of a head per predicted position."""
     x = torch.zeros(views, 2, width, requires_grad=True)
 
     def of(positions: int) -> float:
@@ -278,7 +278,7 @@ def _per_answer(head: nn.Module, views: int, width: int) -> float:
 
 
 def _fitted(recipe: Recipe, padded: np.ndarray, batch: int) -> float:
-    """The same, told from shorter sequences: FFTs grow as L log L, all else as a polynomial of degree two."""
+    """Extrapolate FLOPs per step from short sequences: FFTs as L log2 L, all else as a quadratic in L."""
     task = recipe.task_of(recipe.last)
     parts = []
     for length in FITTED:
@@ -297,7 +297,7 @@ def _fitted(recipe: Recipe, padded: np.ndarray, batch: int) -> float:
 def _parts(
     recipe: Recipe, network: nn.Module, data: SequenceDataset, form: SequenceSpec, examples: int
 ) -> tuple[float, float]:
-    """FLOPs of so many examples besides FFTs, and of these."""
+    """Return the FLOPs of a number of examples: (all but FFTs, FFTs)."""
     key = json.dumps(to_dict([recipe.model, recipe.last.objective])), form, examples
     if key not in _counts:
         _counts[key] = count(network, recipe.last.objective, form, data, torch.arange(examples))
@@ -305,16 +305,16 @@ def _parts(
 
 
 def _weightless(recipe: Recipe) -> nn.Module:
-    """The network without memory for its weights, where it can be made so."""
+    """Return the network on the meta device, without memory for weights, if it can be built there."""
     try:
         with torch.device("meta"):
             return build_network(recipe)
-    except (RuntimeError, NotImplementedError, TypeError):  # some start from numbers that are worked out
+    except (RuntimeError, NotImplementedError, TypeError):  # some initialisations need real numbers
         return build_network(recipe)
 
 
 def _count(recipe: Recipe, network: nn.Module, data: SequenceDataset, rows: torch.Tensor) -> float:
-    """What equal networks do with questions of equal sizes is counted once."""
+    """Return the FLOPs of a pass over some rows; cached by model, objective and sizes."""
     objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
     targets = objective.make_targets(data.batch(rows), form, generator("cost"))
     outputs = None if targets.loss_mask is None else int(targets.loss_mask.sum())

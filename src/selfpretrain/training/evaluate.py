@@ -1,4 +1,4 @@
-"""Scores on a split. The test split is touched here and nowhere else, once, after the last stage."""
+"""Evaluation on a split. The test split is used only here, once, after the last stage."""
 
 from dataclasses import dataclass
 
@@ -15,23 +15,25 @@ from .recipe import Precision, Recipe
 from .step import add, precision_context
 
 POSITIONS = 32_768
-"""Positions that are evaluated at once, where it is not for memory to say."""
+"""Positions per evaluation batch, unless the free memory of a GPU allows more."""
 MOST, ROOM = 512, 0.5
-"""Examples at once, at most; share of the free memory of a GPU that may be taken instead."""
+"""Maximum examples per evaluation batch; share of a GPU's free memory to use where that allows more."""
 FITTED = 2_000
-"""Training examples that are scored at most."""
+"""Maximum number of training examples to score."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What came out on one split."""
+    """Scores and predictions on one split."""
 
     scores: dict[str, float]
-    predictions: Tensor | None  # (n,) class or value, in the order of the split; None where it is not one
+    predictions: Tensor | None  # (n,) class or value, in the order of the split; None unless one per example
     targets: Tensor
-    shares: Tensor | None = None  # (n, 3) what each example adds to the score; where it has several answers
-    clusters: Tensor | None = None  # (n,) examples of one number are no independent evidence
-    confidence: Tensor | None = None  # (n,) how probable the answers are said to be, where that is said
+    shares: Tensor | None = (
+        None  # (n, 3) contribution of each example to the score, if it has several answers
+    )
+    clusters: Tensor | None = None  # (n,) examples with the same number are not independent
+    confidence: Tensor | None = None  # (n,) predicted probability of each prediction, if the head gives one
 
 
 @torch.no_grad()
@@ -42,9 +44,9 @@ def evaluate(
     form: SequenceSpec,
     precision: Precision = "fp32",
 ) -> Evaluation:
-    """Scores over all examples of a split, none dropped; the same positions are hidden every time.
+    """Evaluate a network on all examples of a split; the masked positions are the same in every call.
 
-    With several processes each evaluates its share of the batches, and all get the sums.
+    In distributed training each process evaluates its share of the batches, and all return the same result.
     """
     training, device = network.training, next(network.parameters()).device
     network.eval()
@@ -77,22 +79,27 @@ def evaluate(
 
 
 def _answered(objective: Objective, outputs: Tensor) -> Tensor:
-    """(examples, 2) answers, and how probable they are said to be; -1 where that is not said."""
+    """Return (examples, 2) predictions and their probabilities; -1 if the head gives none."""
     answers = objective.predict(outputs).double()
     sure = objective.confidence(outputs)
     return torch.stack([answers, torch.full_like(answers, -1) if sure is None else sure.double()], dim=1)
 
 
 def roomier(size: int, taken: int, free: int) -> int:
-    """Examples to evaluate at once, where so many of the longest take so much memory: half of what is free.
+    """Return the batch size that uses half of the free memory of a GPU.
 
-    Only where no position is hidden: which ones are is drawn batch by batch, and must not depend on memory.
+    Only for objectives without masking: masks are drawn per batch, and must not depend on memory.
+
+    Args:
+        size: number of the longest examples that were tried.
+        taken: memory that they took, in bytes.
+        free: free memory, in bytes.
     """
     return size * max(1, round(free * ROOM) // max(taken, 1))
 
 
 def _memory(network: nn.Module, data: SequenceDataset, size: int, device: torch.device) -> tuple[int, int]:
-    """Bytes that the longest examples take on a GPU, and those that are free."""
+    """Return the memory that the ``size`` longest examples take on a GPU and its free memory, in bytes."""
     batch = data.batch(data.longest.argsort()[-size:]).to(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
@@ -101,27 +108,27 @@ def _memory(network: nn.Module, data: SequenceDataset, size: int, device: torch.
 
 
 def validation_data(recipe: Recipe) -> SequenceDataset:
-    """What the last stage of a recipe is validated on."""
+    """Return the validation split of a recipe's last stage."""
     return usable(recipe, recipe.task_of(recipe.last).load("val"))
 
 
 def validate(network: nn.Module, recipe: Recipe) -> Evaluation:
-    """Scores of a recipe's last stage on the validation split."""
+    """Evaluate a recipe's last stage on the validation split."""
     return _scored(network, recipe, validation_data(recipe))
 
 
 def test(network: nn.Module, recipe: Recipe) -> Evaluation:
-    """Scores of a recipe's last stage on the test split; nothing may be chosen by them."""
+    """Evaluate a recipe's last stage on the test split; do not select anything by these scores."""
     return _scored(network, recipe, usable(recipe, recipe.task_of(recipe.last).load("test")))
 
 
 def held_out(task: Task) -> SequenceDataset:
-    """The test split of a task, for somebody who asks a finished model about it."""
+    """Return the test split of a task, for predictions of a finished model."""
     return task.load("test")
 
 
 def fitted(network: nn.Module, recipe: Recipe) -> Evaluation:
-    """Scores of a recipe's last stage on what it was trained on, or the first examples of it."""
+    """Evaluate a recipe's last stage on its training data, at most the first `FITTED` examples."""
     data = training_data(recipe)
     return _scored(network, recipe, data.take(torch.arange(min(FITTED, len(data)))))
 
@@ -132,8 +139,8 @@ def _scored(network: nn.Module, recipe: Recipe, data: SequenceDataset) -> Evalua
 
 
 def gathered(sums: dict[str, Tensor], device: torch.device) -> dict[str, float]:
-    """Sums over all processes."""
-    # A process without a batch of its own has no names yet: they are taken from the first process.
+    """Return metric sums added up over all processes."""
+    # A process without a batch of its own has no names yet: it takes those of the first process.
     names = distributed.broadcast(sorted(sums))
     nothing = torch.zeros((), dtype=torch.float64)
     values = distributed.all_reduce(torch.stack([sums.get(n, nothing).to(device) for n in names]))

@@ -1,4 +1,4 @@
-"""Floating-point operations, counted by running a pass; formulas for what torch itself does not count."""
+"""FLOP counter: count the FLOPs of a pass, with formulas for operations that torch does not count."""
 
 import functools
 import math
@@ -21,7 +21,7 @@ FFTS = {aten._fft_r2c, aten._fft_c2r, aten._fft_c2c}
 def count(
     network: nn.Module, objective: Objective, form: SequenceSpec, data: SequenceDataset, rows: torch.Tensor
 ) -> tuple[float, float]:
-    """FLOPs of one forward and backward pass over the examples at ``rows``, besides FFTs, and of these."""
+    """Return the FLOPs of a forward and backward pass over the examples at ``rows``: (all but FFTs, FFTs)."""
     targets = objective.make_targets(data.batch(rows), form, generator("cost"))
 
     def loss() -> torch.Tensor:
@@ -32,7 +32,7 @@ def count(
 
 
 def counted(network: nn.Module, loss: Callable[[], torch.Tensor]) -> tuple[float, float]:
-    """FLOPs of working out a loss and its gradients, which are dropped: besides FFTs, and of these."""
+    """Return the FLOPs of a loss and its gradients, which are dropped: (all but FFTs, FFTs)."""
     with torch.enable_grad(), _Counter() as counter:
         loss().backward()
     network.zero_grad(set_to_none=True)
@@ -40,7 +40,7 @@ def counted(network: nn.Module, loss: Callable[[], torch.Tensor]) -> tuple[float
 
 
 class _Counter(TorchDispatchMode):
-    """What ``FlopCounterMode`` counts in all, without the compiler, whose import takes two seconds."""
+    """The total of ``FlopCounterMode``, without importing the compiler, which takes two seconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class _Counter(TorchDispatchMode):
 
 @functools.cache
 def _formulas() -> dict[Any, Callable[..., int]]:
-    """What torch's own counter does not see, or counts wrongly; these come before its own."""
+    """Return formulas for operations that torch's counter misses or miscounts; they override torch's."""
     return {
         aten._scaled_dot_product_flash_attention_for_cpu: _attention(sdpa_flop_count, 3),
         aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention(sdpa_backward_flop_count, 4),
@@ -86,7 +86,7 @@ def _formulas() -> dict[Any, Callable[..., int]]:
 
 
 def _attention(formula: Callable[..., int], tensors: int) -> Callable[..., int]:
-    """Torch's formula of an attention kernel for CPUs, from the shapes of its first tensors."""
+    """Return torch's formula for a CPU attention kernel, from the shapes of its first tensors."""
 
     def count(*shapes: Any, attn_mask: Any = None, scale: Any = None, out_shape: Any = None) -> int:
         return formula(*shapes[:tensors])
@@ -95,14 +95,14 @@ def _attention(formula: Callable[..., int], tensors: int) -> Callable[..., int]:
 
 
 def _convolution_backward(grad: Any, x: Any, weight: Any, *rest: Any, out_shape: Any = None) -> int:
-    """Every gradient that is wanted costs as much as the forward pass; torch forgets the groups in one."""
+    """Count the forward FLOPs for each requested gradient; torch ignores the groups in one of them."""
     _, _, _, _, transposed, _, _, wanted = rest
     places = math.prod((x if transposed else grad)[2:])
     return 2 * sum(wanted[:2]) * x[0] * places * math.prod(weight)
 
 
 def _recurrent(factor: int) -> Callable[..., int]:
-    """The formula of a recurrent layer: both of its matrices at every position."""
+    """Return the formula for a recurrent layer: both of its matrices at every position."""
 
     def formula(shape: Any, enter: Any, again: Any, *rest: Any, out_shape: Any = None) -> int:
         return factor * math.prod(shape[:2]) * (math.prod(enter) + math.prod(again))
@@ -111,7 +111,7 @@ def _recurrent(factor: int) -> Callable[..., int]:
 
 
 def _stacked(factor: int) -> Callable[..., int]:
-    """The formula of cuDNN's recurrent layers and directions: all their matrices at every position."""
+    """Return the formula for cuDNN's stacked recurrent layers: all their matrices at every position."""
 
     def formula(shape: Any, weights: Any, *rest: Any, out_shape: Any = None) -> int:
         matrices = sum(math.prod(weight) for weight in weights if len(weight) == 2)
@@ -121,7 +121,7 @@ def _stacked(factor: int) -> Callable[..., int]:
 
 
 def _fft(factor: float, back: bool = False) -> Callable[..., int]:
-    """The formula of an FFT over some dimensions; ``back``: its size is that of what comes out."""
+    """Return the formula for an FFT over some dimensions; ``back``: its size is that of the output."""
 
     def formula(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
         whole = out_shape if back else shape

@@ -1,7 +1,7 @@
-"""What a mixer owes, tried out: nine probes of a fresh layer, and of a whole network while it trains.
+"""Checks of a mixer: nine probes of a fresh layer, three of them also of a whole network in training mode.
 
-What must not matter (later positions, padding, other sequences) is drawn anew at random, and the outputs that
-must not move are watched. It is random because norms take a constant shift out again, and a leak with it.
+Inputs that must not matter (later positions, padding, other sequences) are replaced by random ones, and the
+outputs that must not change are compared. A constant shift would not do: norms remove it, and hide the leak.
 """
 
 import copy
@@ -25,11 +25,11 @@ from .model import Model
 from .recipe import Recipe
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
-"""Differences that rounding explains, as a share of the largest output."""
+"""Tolerance for rounding errors, relative to the largest output."""
 ROWS, LOUD = 3, 10.0
-"""Sequences of a batch; how much larger than usual is what must not matter."""
+"""Batch size of the probes; scale of the inputs that must not matter, relative to the others."""
 SHORT = 512
-"""Positions of most probes before a study; leaks are looked for at the full length, too."""
+"""Maximum length of most probes before a study; leaks are probed at the full length, too."""
 PEEKING = (
     "batch norm averages over later positions while it trains, so that causal pretraining sees a little of "
     "what it is to predict; norm=layer and norm=rms do not"
@@ -37,7 +37,7 @@ PEEKING = (
 
 
 class CheckFailed(Exception):
-    """Something that must not matter does; the text says what."""
+    """A probe failed; the message says which output depends on which input."""
 
     def __init__(self, said: str, position: int | None = None, by: float | None = None) -> None:
         super().__init__(said)
@@ -45,39 +45,41 @@ class CheckFailed(Exception):
 
 
 class Unsteady(Exception):
-    """Outputs move although nothing else did, so that nothing can be told from it."""
+    """Two passes over the same inputs give different outputs, so that a probe cannot decide."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What came out of one probe."""
+    """The result of one probe."""
 
     name: str
     result: Literal["ok", "fails", "warns", "not applicable"]
     said: str = ""
-    position: int | None = None  # the first that moved
-    by: float | None = None  # the most that an output moved
+    position: int | None = None  # first position whose output changed
+    by: float | None = None  # largest change of an output
 
 
 @dataclass(frozen=True)
 class Check:
-    """What came out of all probes of a mixer at one place."""
+    """The results of all probes of a mixer in one layer context."""
 
     mixer: str
     place: LayerContext
     parameters: int
-    flops: float | None  # of a forward and backward pass over one sequence, if there can be one
+    flops: (
+        float | None
+    )  # of a forward and backward pass over one sequence; None if it fails or is not counted
     probes: tuple[Probe, ...]
-    denoises: bool = True  # whether it answers at every position
+    denoises: bool = True  # whether the mixer has an output at every position
 
     @property
     def failures(self) -> list[str]:
-        """One line per probe that failed."""
+        """Failed probes, one line each."""
         return [f"{probe.name}: {probe.said}" for probe in self.probes if probe.result == "fails"]
 
     @property
     def objectives(self) -> tuple[str, ...]:
-        """How a network with this layer may be pretrained: masked if it runs, causal if it sees no future."""
+        """Pretraining objectives that suit the mixer: masked if it runs, causal if no future leaks."""
         if not self.denoises:
             return ()
         passed = [probe.name for probe in self.probes if probe.result == "ok"]
@@ -86,7 +88,7 @@ class Check:
 
 @spec
 class Plain(Mixer):
-    """A module of somebody else's that is made from its width alone and called with (x, valid)."""
+    """A user's module as a mixer: built from its width alone and called with (x, padding_mask)."""
 
     causal = False
 
@@ -94,29 +96,29 @@ class Plain(Mixer):
 
     @property
     def name(self) -> str:
-        """The name of its class."""
+        """Class name of the module, in lower case."""
         return self.kind.__name__.lower()
 
     def build(self, place: LayerContext) -> nn.Module:
-        """The module."""
+        """Return the module for this width."""
         return self.kind(place.width)
 
 
 @spec
 class PlainCausal(Plain):
-    """The same, said to be causal."""
+    """A user's module that declares itself causal."""
 
     causal = True
 
 
 def check(mixer: Mixer, place: LayerContext, names: Iterable[str] | None = None) -> Check:
-    """Probe a mixer at a place; torch's global random state is kept.
+    """Probe a mixer in a layer context; torch's global random state is not changed.
 
     Args:
-        names: of ``PROBES``; None: all.
+        names: names of ``PROBES``; None: all.
 
     Raises:
-        SpecError: if the mixer refuses the place.
+        SpecError: if the mixer cannot be built in this context.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -134,15 +136,15 @@ def check(mixer: Mixer, place: LayerContext, names: Iterable[str] | None = None)
 
 
 def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
-    """Probe the mixers that come from outside this package, each once; one line per probe that failed.
+    """Probe the mixers from outside this package, each once, and return one line per failed probe.
 
-    A batch norm in a causal pretraining is told, too: it is not refused, for published recipes have it.
+    Batch norm in causal pretraining is reported, too; it is not an error because published recipes use it.
 
     Args:
-        brief: look for leaks at ``SHORT`` positions at most, rather than as many as the task has.
+        brief: probe for leaks at ``SHORT`` positions at most, rather than at the full length of the task.
 
     Raises:
-        SpecError: if a mixer that sees the future is to be pretrained causally.
+        SpecError: if a mixer that leaks the future is to be pretrained causally.
     """
     problems: list[str] = []
     for recipe in recipes:
@@ -150,7 +152,7 @@ def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
         causal = any(stage.objective.needs_causal for stage in recipe.stages)
         problems += [PEEKING] if causal and model.norm == "batch" and PEEKING not in problems else []
         if is_ours(type(mixer).__module__):
-            continue  # the laws of the shelf have seen it
+            continue  # the tests of this package check it
         full = recipe.task_of(recipe.last).form.length
         for length in sorted({min(full, SHORT), min(full, SHORT) if brief else full}):
             checked = _remembered(
@@ -179,7 +181,7 @@ def _remembered(mixer: Mixer, place: LayerContext) -> Check:
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is probed: a layer, or a network while it trains."""
+    """A module under test: a layer, or a network in training mode."""
 
     mixer: Mixer
     place: LayerContext
@@ -191,19 +193,24 @@ class _Subject:
 
     @torch.no_grad()
     def __call__(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        torch.manual_seed(0)  # what is random inside is the same in every call
+        torch.manual_seed(0)  # dropout and other randomness inside is the same in every call
         y = self.run(x, padding_mask)
         if y.shape != x.shape:
             raise CheckFailed(f"inputs of shape {tuple(x.shape)} give outputs of shape {tuple(y.shape)}")
         return y
 
     def draw(self, length: int | None = None) -> Vectors:
-        """A few random sequences."""
+        """Return random sequences, by default of the context's length."""
         shape = (ROWS, length or self.place.length, self.place.width)
         return torch.randn(shape, generator=self.random, dtype=self.dtype)
 
     def compare(self, kept: Bool[Tensor, "B L"], padding_mask: PaddingMask, what: str) -> None:
-        """Complain if outputs at kept positions move while inputs elsewhere are drawn anew."""
+        """Check that outputs at kept positions do not change when all other inputs are replaced.
+
+        Raises:
+            CheckFailed: if they do.
+            Unsteady: if they also change without replacing anything.
+        """
         x = self.draw()
         other = torch.where(kept[..., None], x, LOUD * self.draw())
         first = self(x, padding_mask)
@@ -215,7 +222,7 @@ class _Subject:
             raise
 
     def demand(self, a: Vectors, b: Vectors, kept: Bool[Tensor, "B L"], what: str) -> None:
-        """Complain if outputs differ at kept positions."""
+        """Raise CheckFailed if outputs differ at kept positions."""
         moved = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~kept, 0)
         beyond = moved > TOLERANCE[self.dtype] * max(1.0, float(a[kept].abs().max()))
         if beyond.any():
@@ -237,21 +244,21 @@ def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
     try:
         if subject(subject.draw()).dtype == subject.dtype:
             return subject
-    except Exception:  # single precision is written into it, or it does not run at all
+    except Exception:  # it supports fp32 only, or does not run at all
         pass
     module.float()
     return replace(subject, dtype=torch.float32)
 
 
 def _learning(subject: _Subject) -> _Subject:
-    """The same layer anew, for training: some have no gradients otherwise."""
+    """Return a new copy of the layer in training mode: some layers have no gradients in eval mode."""
     fresh = _layer(subject.mixer, subject.place)
     fresh.module.train()
     return fresh
 
 
 def _network(layer: _Subject) -> _Subject:
-    """One block around such a layer in training, from values to the vectors that a head would see."""
+    """Return a network of one block with this mixer in training mode, from values to the head's inputs."""
     mixer, place = layer.mixer, layer.place
     positions: Positions | Literal["auto"] = "rotary" if place.rotary else "auto"
     model = Model(mixer, place.width, depth=1, causal=place.causal, positions=positions)
@@ -268,7 +275,7 @@ def _causality(subject: _Subject) -> None:
 
 
 def _any_weights(subject: _Subject) -> None:
-    """Look for leaks with weights that training might arrive at: every parameter drawn from N(0, 1)."""
+    """Probe causality with weights that training might reach: every parameter drawn from N(0, 1)."""
     module = copy.deepcopy(subject.module)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -297,7 +304,7 @@ def _batch_independence(subject: _Subject) -> None:
     kept = (torch.arange(ROWS) == 0)[:, None].expand(ROWS, subject.place.length)
     subject.compare(kept, None, "sequences of a batch reach each other")
     x = subject.draw()
-    if not subject.during:  # in training, dropout differs with the size of the batch
+    if not subject.during:  # in training mode, dropout depends on the batch size
         subject.demand(
             subject(x)[:1], subject(x[:1]), kept[:1], "a sequence alone gives other outputs than in a batch"
         )
@@ -325,7 +332,7 @@ def _odd_lengths(subject: _Subject) -> None:
     L = subject.place.length
     for length in sorted({n for n in (1, 7, L - 1 - L % 2) if 0 < n < L}):
         try:
-            # Where batches have one length only, the layer is built for it.
+            # A mixer of fixed length is built again for each length.
             other = (
                 _layer(subject.mixer, replace(subject.place, length=length))
                 if subject.mixer.fixed_length
@@ -365,7 +372,7 @@ PROBES: dict[str, Callable[[_Subject], None]] = {
     "length limit": _length_limit,
 }
 WARNING = "causality of any weights"
-"""A probe that warns and does not fail: what it finds depends on what training does to a layer."""
+"""A probe that warns instead of failing: whether the leak occurs depends on the trained weights."""
 IN_TRAINING = ("causality", "padding content", "batch independence")
 
 
@@ -400,12 +407,12 @@ def _flops(subject: _Subject) -> float | None:
     x = subject.draw()[:1].requires_grad_()
     try:
         return sum(counted(subject.module, lambda: subject.run(x, None).sum()))
-    except Exception:  # the probe of gradients tells why
+    except Exception:  # reported by the probe "gradients"
         return None
 
 
 def _some_valid(length: int) -> Bool[Tensor, "B L"]:
-    """As many real positions as there are, two thirds of them, and one."""
+    """Return a padding mask of three sequences: all positions real, two thirds of them, and one."""
     return torch.arange(length) < torch.tensor([length, max(1, 2 * length // 3), 1])[:, None]
 
 

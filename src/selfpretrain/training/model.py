@@ -1,6 +1,6 @@
-"""The network: embed, then mix and transform ``depth`` times, then a head.
+"""The network: an embedding, ``depth`` residual blocks (mixer and MLP), a final norm and a head.
 
-Parameter names follow one grammar, which transfer, freezing and optimizer groups speak:
+Weight transfer, freezing and optimizer groups rely on these parameter names:
 ``embed.*  blocks.<i>.mixer.*  blocks.<i>.mlp.*  blocks.<i>.norm1.*  blocks.<i>.norm2.*  norm.*  head.*``
 """
 
@@ -25,36 +25,36 @@ from ..shapes import Answered, Inputs, PaddingMask, PositionMask, Vectors
 from ..system import distributed
 
 SYMBOL_STD, POSITION_STD = 0.25, 0.5
-"""Spread of the first vectors of symbols and of learned positions, chosen in docs/adr/0021."""
+"""Standard deviations of initial token and learned position embeddings, see docs/adr/0021."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 
 @spec
 class Model:
-    """What a recipe says of a network."""
+    """Hyperparameters of a network."""
 
     mixer: Mixer
     width: Count = 64
     depth: Annotated[int, Field(ge=1, le=10_000)] = 2
-    expand: Annotated[int, Field(ge=0)] = 2  # hidden width of the mlp as a multiple of width; 0: no mlp
+    expand: Annotated[int, Field(ge=0)] = 2  # hidden width of the MLP as a multiple of width; 0: no MLP
     norm: Literal["layer", "rms", "batch"] = "layer"
-    placement: Literal["pre", "post"] = "pre"  # norm before mixer and mlp, or after the residual sum
+    placement: Literal["pre", "post"] = "pre"  # norm before mixer and MLP, or after the residual sum
     activation: Literal["gelu", "relu", "silu"] = "gelu"
-    gated: bool = False  # mlp with a gated linear unit
-    dropout: Rate = 0.0  # on what mixer and mlp add to the residual path
-    positions: Literal["auto"] | Positions = "auto"  # auto: what the mixer prefers
-    pooling: Literal["mean", "max", "last"] = "mean"  # over real positions
-    causal: bool = False
+    gated: bool = False  # MLP with a gated linear unit
+    dropout: Rate = 0.0  # on the outputs of mixer and MLP, before the residual sum
+    positions: Literal["auto"] | Positions = "auto"  # position encoding; auto: the mixer's default
+    pooling: Literal["mean", "max", "last"] = "mean"  # over real (unpadded) positions
+    causal: bool = False  # no position depends on later ones
     init: Literal["standard", "random"] = "standard"  # random: N(0, 0.1) for every parameter, gains included
 
     def __post_init__(self) -> None:
         refuse_causal(self.mixer, LayerContext(self.width, 1, self.causal))
 
     def build(self, form: SequenceSpec, head: nn.Module, symbols: tuple[str, ...] | None = None) -> "Network":
-        """The network, freshly initialised from torch's global random state.
+        """Return the network, initialised from torch's global random state.
 
         Args:
-            symbols: how each symbol is written, for mixers that know some; None: by its number.
+            symbols: the text of every symbol, for mixers with pretrained embeddings; None: its number.
 
         Raises:
             SpecError: if mixer, width and positions do not fit together.
@@ -74,12 +74,12 @@ class Model:
 
     @property
     def encoding(self) -> Positions:
-        """How positions are told, with "auto" resolved."""
+        """Position encoding, with "auto" resolved."""
         return self.mixer.positions if self.positions == "auto" else self.positions
 
 
 class Embed(nn.Module):
-    """Symbols or values to vectors; a position that is hidden becomes a learned vector."""
+    """The embedding of tokens or values, with a learned mask token at masked positions."""
 
     def __init__(self, spec: Model, form: SequenceSpec) -> None:
         super().__init__()
@@ -98,10 +98,10 @@ class Embed(nn.Module):
         self.placed = spec.encoding in ("learned", "sinusoidal")
 
     def forward(self, inputs: Inputs, masked: PositionMask = None) -> Vectors:
-        """One vector per position.
+        """Return one vector per position.
 
         Raises:
-            SpecError: if a sequence is longer than the positions that were learned or laid out.
+            SpecError: if a sequence is longer than the position encoding.
         """
         if self.symbol is not None:
             x = self.symbol(self._looked_up(inputs))
@@ -119,7 +119,7 @@ class Embed(nn.Module):
 
     @torch.no_grad()
     def start(self, rows: Float[Tensor, "V D"] | None) -> None:
-        """Let symbols begin as these vectors, if there are any."""
+        """Initialise the token embedding with these vectors; None keeps it."""
         if rows is not None and self.symbol is not None:
             self.symbol.weight.copy_(rows)
 
@@ -130,7 +130,7 @@ class Embed(nn.Module):
 
 
 class Block(nn.Module):
-    """A mixer across positions and an mlp within them, each on a residual path."""
+    """A residual block: a mixer across positions, then an MLP at every position."""
 
     def __init__(self, spec: Model, length: int) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """The sequence, mixed and transformed."""
+        """Return the sequence after mixer and MLP."""
         x = self._mixed(x, padding_mask)
         if self.mlp is None or self.norm2 is None:
             return x
@@ -173,13 +173,13 @@ class Mlp(nn.Module):
         self.act = ACTIVATIONS[spec.activation]
 
     def forward(self, x: Vectors) -> Vectors:
-        """Every position on its own."""
+        """Apply the MLP to every position independently."""
         up = self.up(x)
         return self.down(self.act(up) if self.gate is None else self.act(self.gate(x)) * up)
 
 
 class Network(nn.Module):
-    """Embedding, blocks, final norm (where norms stand before the layers) and head."""
+    """Embedding, blocks, final norm (pre-norm only) and head."""
 
     def __init__(self, spec: Model, form: SequenceSpec, head: nn.Module) -> None:
         super().__init__()
@@ -189,17 +189,15 @@ class Network(nn.Module):
         self.blocks = nn.ModuleList([first, *(Block(spec, form.length) for _ in range(spec.depth - 1))])
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
-        self.activation_checkpointing = (
-            False  # blocks keep no activations, but work them out again on the way back
-        )
+        self.activation_checkpointing = False  # recompute the activations of blocks in the backward pass
 
     def features(
         self, inputs: Inputs, padding_mask: PaddingMask = None, masked: PositionMask = None
     ) -> Vectors:
-        """What the head sees: one vector per position."""
+        """Return the input of the head: one vector per position."""
         x = self.embed(inputs, masked).to(
             self.embed.mask_token.dtype
-        )  # what blocks add to keeps its precision
+        )  # the residual stream stays in fp32 under autocast
         for block in self.blocks:
             if self.activation_checkpointing and torch.is_grad_enabled():
                 x = checkpoint(block, x, padding_mask, use_reentrant=False)
@@ -214,32 +212,32 @@ class Network(nn.Module):
         masked: PositionMask = None,
         loss_mask: Answered = None,
     ) -> Float[Tensor, "answers K"]:
-        """The head's answers: one per example, or one per position of ``loss_mask``."""
+        """Return the head's outputs: one per example, or one per position of ``loss_mask``."""
         x = self.features(inputs, padding_mask, masked)
         return self.head(x, padding_mask, loss_mask).to(x.dtype)
 
 
 class LayerNorm(nn.Module):
-    """Layer normalisation of every position on its own."""
+    """Layer normalisation of every position."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Zero mean, unit variance, learned gain and bias."""
+        """Normalise to zero mean and unit variance, then apply the learned gain and bias."""
         return self.norm(x)
 
 
 class RMSNorm(nn.Module):
-    """Root-mean-square normalisation of every position on its own."""
+    """Root-mean-square normalisation of every position."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.RMSNorm(width, eps=1e-6)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Unit root mean square, learned gain."""
+        """Normalise to unit root mean square, then apply the learned gain."""
         return self.norm(x)
 
 
@@ -257,7 +255,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(width))
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Zero mean, unit variance per channel over the batch (running averages outside training)."""
+        """Normalise every channel by the batch's mean and variance (in eval mode: running averages)."""
         mean, variance = self._measure(x, padding_mask) if self.training else (self.mean, self.variance)
         return (x - mean) * torch.rsqrt(variance + 1e-5) * self.weight + self.bias
 
@@ -273,7 +271,7 @@ class BatchNorm(nn.Module):
 
 
 def refuse_larger_than_memory(block: nn.Module, depth: int) -> None:
-    """Refuse so many equal blocks before they are made, if their weights alone cannot fit.
+    """Check, before building them, that the weights of ``depth`` equal blocks fit into memory.
 
     Raises:
         SpecError: if this machine has less memory.
@@ -286,7 +284,7 @@ def refuse_larger_than_memory(block: nn.Module, depth: int) -> None:
 
 
 def _symbols(spec: Model, form: SequenceSpec) -> int:
-    """How many symbols are looked up; 0: values are not."""
+    """Return the size of the token embedding; 0 if values are projected linearly instead."""
     if isinstance(form.signal, Tokens):
         return form.signal.vocab
     looked_up = spec.mixer.looks_up and form.signal.channels == 1
@@ -294,12 +292,12 @@ def _symbols(spec: Model, form: SequenceSpec) -> int:
 
 
 def make_norm(spec: Model) -> nn.Module:
-    """The normalisation a model asks for."""
+    """Return the normalisation layer of a model."""
     return {"layer": LayerNorm, "rms": RMSNorm, "batch": BatchNorm}[spec.norm](spec.width)
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "L D"]:
-    """Sin and cos of t * 10000^(-2m/D), interleaved. Source: Vaswani et al. (2017), section 3.5."""
+    """Return sin and cos of t * 10000^(-2m/D), interleaved. Source: Vaswani et al. (2017), section 3.5."""
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10_000) / width))
     theta = torch.outer(torch.arange(length, dtype=torch.float64), rate)
     return torch.stack([theta.sin(), theta.cos()], dim=-1).flatten(1).float()

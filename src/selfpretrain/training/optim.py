@@ -1,4 +1,4 @@
-"""How weights are updated: AdamW, its parameter groups, and the course of the learning rate."""
+"""AdamW: parameter groups, weight decay and the learning-rate schedule."""
 
 import fnmatch
 import math
@@ -13,29 +13,29 @@ from ..config import Count, Positive, Rate, spec
 
 @spec
 class Optim:
-    """AdamW with warm-up and a schedule, in fractions of the stage unless a setting says otherwise.
+    """Settings of AdamW and its schedule; warm-up is a fraction of the stage unless `warmup_steps` is set.
 
-    Weights of one dimension (norms, biases) and the slow parameters of mixers are not decayed.
+    One-dimensional parameters (norms, biases) and the slow parameters of mixers have no weight decay.
     Source: Loshchilov & Hutter (2019); Amos et al. (2024), appendix C.
     """
 
     lr: Positive = 1e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     schedule: Literal["cosine", "constant", "plateau"] = "cosine"
-    warmup: Rate = 0.05  # share of the stage with linearly rising learning rate
-    final: Rate = 0.0  # learning rate at the end of a cosine, as a share of lr
+    warmup: Rate = 0.05  # linear warm-up, as a share of the stage
+    final: Rate = 0.0  # learning rate at the end of the cosine schedule, as a share of lr
     betas: tuple[Rate, Rate] = (0.9, 0.999)
-    clip: Annotated[float, Field(ge=0)] = 1.0  # largest norm of the gradient; 0: no clipping
-    factor: Rate = 0.2  # plateau: learning rate is multiplied by this ...
-    wait: Count = 10  # ... after so many validations without a better score
-    warmup_steps: Annotated[int, Field(ge=0)] | None = None  # instead of a share: as long in a short stage
-    plateau_wait_epochs: Positive | None = None  # instead of validations
+    clip: Annotated[float, Field(ge=0)] = 1.0  # maximum gradient norm; 0 disables clipping
+    factor: Rate = 0.2  # plateau schedule: factor applied to the learning rate ...
+    wait: Count = 10  # ... after this many validations without improvement
+    warmup_steps: Annotated[int, Field(ge=0)] | None = None  # replaces `warmup`: linear warm-up, in steps
+    plateau_wait_epochs: Positive | None = None  # replaces `wait`: epochs without improvement
 
     def build(self, network: nn.Module, slow: dict[str, float]) -> torch.optim.Optimizer:
-        """AdamW over the trainable parameters.
+        """Return AdamW over the trainable parameters.
 
         Args:
-            slow: name pattern inside a mixer -> highest learning rate.
+            slow: parameter name pattern inside a mixer -> highest learning rate.
         """
         groups: dict[tuple[float, float], list[Tensor]] = {}
         for name, parameter in network.named_parameters():
@@ -46,11 +46,11 @@ class Optim:
         return torch.optim.AdamW(named, betas=self.betas, fused=device in ("cpu", "cuda"))
 
     def lr_factor(self, progress: float, step: float | int) -> float:
-        """The learning rate as a share of its base.
+        """Return the learning rate as a share of its base, in [0, 1]; plateau reductions are not included.
 
         Args:
-            progress: share of the stage that is done, in [0, 1].
-            step: how many steps are done.
+            progress: share of the stage completed, in [0, 1].
+            step: number of steps completed.
         """
         warmup = self.warmup
         if self.warmup_steps is not None:
@@ -72,6 +72,6 @@ class Optim:
 
 
 def set_lr_factor(optimizer: torch.optim.Optimizer, share: float) -> None:
-    """Set every group's learning rate to a share of its base."""
+    """Set the learning rate of every parameter group to a share of its base."""
     for group in optimizer.param_groups:
         group["lr"] = group["base"] * share

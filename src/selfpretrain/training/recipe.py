@@ -1,4 +1,4 @@
-"""A recipe says everything about a run before it starts, and nothing else decides its outcome."""
+"""Recipes: task, model, training stages and seed, which alone determine the result of a run."""
 
 import dataclasses
 import hashlib
@@ -18,22 +18,22 @@ from .optim import Optim
 from .transfer import EVERYTHING_BUT_THE_HEAD, Transfer
 
 RESULTS = 3
-"""Goes up whenever the same recipe would give other numbers than before; old results are then not reused."""
+"""Version of the numerics: increased when a recipe would give other numbers; old results are not reused."""
 
 
 Precision = Literal["fp32", "tf32", "bf16"]
-"""Of products: single; single with shortened products (GPUs); bfloat16. Weights and kernels are single."""
+"""Precision of matrix products: fp32, TF32 (GPUs only) or bf16 autocast. Weights and kernels are fp32."""
 
 
 @spec
 class Budget:
-    """How long a stage trains, in exactly one unit, and perhaps a limit in hours."""
+    """The length of a stage in exactly one unit, and an optional time limit in hours."""
 
     steps: Count | None = None
     epochs: Positive | None = None
-    flops: Positive | None = None  # of forward and backward passes, as ``cost`` counts them
-    seconds: Positive | None = None  # of training on the machine at hand; not reproducible
-    hours: Positive | None = None  # of training at most: what comes first, these or the unit above, ends it
+    flops: Positive | None = None  # of forward and backward passes, as counted by ``cost``
+    seconds: Positive | None = None  # training time on this machine; not reproducible
+    hours: Positive | None = None  # time limit: training ends here or at the unit above, whichever is first
 
     def __post_init__(self) -> None:
         if sum(value is not None for value in (self.steps, self.epochs, self.flops, self.seconds)) != 1:
@@ -42,35 +42,35 @@ class Budget:
 
 @spec
 class Stage:
-    """One training: an objective on a task's training sequences, within a budget."""
+    """One training run: an objective on a task's training sequences, with a budget."""
 
     objective: Objective
     budget: Budget
     optim: Optim = Optim()
     batch: Count = 32
     fraction: Share = 1.0  # of the training examples; smaller fractions are subsets of larger ones
-    source: Task | None = None  # another task to take the sequences from
-    transfer: Transfer = EVERYTHING_BUT_THE_HEAD  # what is taken over from the stage before
-    freeze: tuple[str, ...] = ()  # name patterns of parameters that are not trained
-    evals: Count = 16  # validations, evenly spaced
+    source: Task | None = None  # task of the sequences; None: the recipe's
+    transfer: Transfer = EVERYTHING_BUT_THE_HEAD  # weights to copy from the previous stage
+    freeze: tuple[str, ...] = ()  # name patterns of frozen parameters
+    evals: Count = 16  # number of validations, evenly spaced
     select: Literal["best", "last"] = (
-        "best"  # which weights the stage leaves: of the best validation score, or last
+        "best"  # weights to keep: those of the best validation score, or the last
     )
     early_stopping_patience: Annotated[int, Field(ge=0)] = (
-        0  # stop after so many validations without a better score; 0: never
+        0  # early stopping: validations without improvement; 0 disables it
     )
-    criterion: Literal["score", "accuracy", "r2"] = "score"  # what tells the best validation
+    criterion: Literal["score", "accuracy", "r2"] = "score"  # metric that selects the best validation
     precision: Precision = "fp32"
-    compile: bool = False  # blocks, by torch.compile
-    grad_accumulation: Count = 1  # parts of a batch that are taken one after the other, to save memory
+    compile: bool = False  # compile blocks with torch.compile
+    grad_accumulation: Count = 1  # micro-batches per batch, to save memory
     activation_checkpointing: bool = (
-        False  # work activations of a block out again on the way back, to save memory
+        False  # recompute the activations of blocks in the backward pass, to save memory
     )
 
 
 @spec
 class Recipe:
-    """A network taken through stages, in order; the last one is what is reported."""
+    """A task, a model, its training stages in order, and a seed; results are those of the last stage."""
 
     task: Task
     model: Model
@@ -93,33 +93,33 @@ class Recipe:
                 raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")
 
     def upto(self, i: int) -> "Recipe":
-        """The recipe that stops after stage ``i``; equal prefixes are run once."""
+        """Return the recipe that ends with stage ``i``; recipes share the runs of equal prefixes."""
         return dataclasses.replace(self, stages=self.stages[: i + 1])
 
     def prefixes(self) -> list["Recipe"]:
-        """One recipe per stage, each ending with it."""
+        """Return one recipe per stage, each ending with that stage."""
         return [self.upto(i) for i in range(len(self.stages))]
 
     @property
     def last(self) -> Stage:
-        """The stage that is reported."""
+        """Last stage, whose results are reported."""
         return self.stages[-1]
 
     def task_of(self, stage: Stage) -> Task:
-        """Where a stage's sequences come from."""
+        """Return the task that a stage takes its sequences from."""
         return stage.source or self.task
 
 
 def fingerprint(recipe: Recipe) -> str:
-    """Ten hex digits that change when anything that decides the outcome changes."""
+    """Return ten hex digits that change with anything that determines the result, see ``identity``."""
     return hashlib.sha256(json.dumps(identity(recipe), sort_keys=True).encode()).hexdigest()[:10]
 
 
 def identity(recipe: Recipe) -> dict[str, Any]:
-    """Everything that decides the outcome.
+    """Return everything that determines the result of a recipe.
 
-    That is: every field, the version of the data, the source of classes from outside this package and of what
-    they import of their own, and the version of our own numerics.
+    That is: every field, the version of the data, the source of classes from outside this package and of the
+    modules they import (libraries excepted), and the version of this package's numerics.
     """
     return {
         "results": RESULTS,
@@ -130,7 +130,7 @@ def identity(recipe: Recipe) -> dict[str, Any]:
 
 
 def foreign_modules(recipe: Recipe) -> list[str]:
-    """Modules of classes from outside this package, and what they import, see ``source.own_modules``."""
+    """Return the modules of classes from outside this package, with those of ``code_hash.own_modules``."""
     found: list[dict[str, Any]] = []
     json.loads(json.dumps(to_dict(recipe)), object_hook=found.append)  # all objects, inner ones first
     names = {str(each.get("is", "")).partition(":")[0] for each in found} - {""}

@@ -1,12 +1,13 @@
-"""The directory of one stage: attempts train next to it, and a finished one is renamed to its place.
+"""Run directory of a stage: attempts train next to it, and a finished one is renamed to its final name.
 
 An attempt works in ``stages/<name>.part-<host>-<pid>``. When all of its files are written and on disk, that
-directory is renamed to ``stages/<name>``. A rename happens at once, so readers see all of a stage or nothing,
-and of two attempts the second finds the first in place and discards its own: their files never mix.
+directory is renamed to ``stages/<name>``. The rename is atomic, so readers see a complete stage or none. If
+two attempts finish, the second discards its own directory: their files never mix.
 
-An attempt that was killed is taken over by renaming it, too: of many that try, one succeeds, and goes on from
-the checkpoint. On one machine a lock tells whether an attempt is alive. Of other machines, an attempt is dead
-when nothing in its directory has changed for three checkpoint intervals; while alive, it touches it.
+A killed attempt is taken over by renaming its directory, too: if several processes try, one succeeds, and
+resumes from the checkpoint. On the same machine a lock shows whether an attempt is alive. An attempt of
+another machine touches its directory while alive, and counts as dead after three checkpoint intervals
+without a change.
 """
 
 import contextlib
@@ -43,27 +44,27 @@ from . import checkpoint
 WEIGHTS, LOG, CHECKPOINT = "weights.safetensors", "log.jsonl", "checkpoint.safetensors"
 PREDICTIONS, RESULT, SOURCES = "predictions.safetensors", "result.json", "sources.json"
 ERROR = "error.txt"
-"""Says why an attempt failed; the next one removes it."""
+"""File with the error of a failed attempt; the next attempt removes it."""
 PART = ".part-"
-"""Between the name of a stage and the host and process of an attempt at it."""
+"""Separates the name of a stage from the host and process id of an attempt."""
 CHECKPOINT_SECONDS = 20.0
-"""Seconds between two checkpoints, and between two signs of life of an attempt."""
+"""Seconds between two checkpoints, and between two heartbeats of an attempt."""
 DEAD = 3
-"""Checkpoint intervals without a sign of life after which another machine takes an attempt over."""
+"""Checkpoint intervals without a heartbeat after which another machine takes an attempt over."""
 
 
 @dataclass(frozen=True)
 class RunDir:
-    """A directory of runs: of a stage or of an attempt at one, of a study, or of the caches of all."""
+    """The directory of a stage, of an attempt at one, of a study or of caches."""
 
     path: Path
 
     @classmethod
     def make(cls, path: Path) -> "RunDir":
-        """Return the directory, and make it if it is not there.
+        """Return the directory, and create it if necessary.
 
         Raises:
-            StoreError: if it cannot be made.
+            StoreError: if it cannot be created.
         """
         with explained(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -71,61 +72,61 @@ class RunDir:
 
     @property
     def name(self) -> str:
-        """The name of the stage, of an attempt too."""
+        """Name of the stage, also for an attempt's directory."""
         return self.path.name.partition(PART)[0]
 
     @property
     def finished(self) -> bool:
-        """Whether the stage has run to its end."""
+        """Whether the stage has a result."""
         return self.has(RESULT)
 
     def has(self, name: str) -> bool:
-        """Return whether a file is there."""
+        """Return whether the directory has a file of this name."""
         return (self.path / name).exists()
 
     def write(self, name: str, content: Json) -> None:
-        """Write a JSON file, whole or not at all."""
+        """Write a JSON file atomically."""
         write_json(self.path / name, content)
 
     def read(self, name: str) -> Json:
         """Read a JSON file.
 
         Raises:
-            StoreError: if it is not there or damaged.
+            StoreError: if it is missing or damaged.
             ForeignRun: if another version of this package wrote it in another layout.
         """
         return read_json(self.path / name, mend=_advice(name))
 
     def remembered(self, name: str) -> Json:
-        """Read a JSON file that can be worked out again at any time; empty if it is not there or damaged."""
+        """Read a cached JSON file, which can be recomputed; return {} if it is missing or damaged."""
         try:
             return self.read(name) if self.has(name) else {}
         except StoreError:
             return {}
 
     def save(self, name: str, tensors: Mapping[str, Tensor], state: Json | None = None) -> str:
-        """Write tensors and a state, whole or not at all, and return their digest."""
+        """Write tensors and a state atomically, and return their digest."""
         return checkpoint.save(self.path / name, tensors, state)
 
     def load(self, name: str, digest: str = "", advice: str = "") -> tuple[dict[str, Tensor], Json]:
         """Read what ``save`` has written.
 
         Args:
-            digest: what ``save`` returned, where that is known.
+            digest: expected digest, as returned by ``save``; "": not checked.
             advice: what to do if it is damaged; "": as for files of a stage.
 
         Raises:
-            StoreError: if it is damaged, or its digest is another; the message says what to delete.
+            StoreError: if it is damaged, or its digest differs; the message says what to delete.
         """
         return checkpoint.load(self.path / name, digest, advice or _advice(name))
 
     def drop(self, name: str) -> None:
-        """Delete a file that is no longer needed."""
+        """Delete a file if it exists."""
         with explained(self.path / name):
             (self.path / name).unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Delete the directory and all that is in it."""
+        """Delete the directory with its content."""
         with explained(self.path):
             shutil.rmtree(self.path)
 
@@ -133,12 +134,12 @@ class RunDir:
 
     @property
     def stage(self) -> "RunDir":
-        """The directory that an attempt at this stage is renamed to."""
+        """Directory that an attempt at this stage is renamed to."""
         return RunDir(self.path.with_name(self.name))
 
     @property
     def lock(self) -> Path:
-        """The lock of this machine; not in the directory, which is renamed."""
+        """Lock file for the processes of this machine; outside the directory, which is renamed."""
         return self.path.parent.parent / "locks" / f"{self.name}.lock"
 
     @property
@@ -148,7 +149,7 @@ class RunDir:
 
     @property
     def attempts(self) -> list["RunDir"]:
-        """Attempts at this stage that are not published, the newest first."""
+        """Unpublished attempts at this stage, newest first."""
         found = [RunDir(path) for path in self.path.parent.glob(f"{self.name}{PART}*")]
         return sorted(found, key=RunDir._changed, reverse=True)
 
@@ -159,15 +160,15 @@ class RunDir:
 
     @property
     def held(self) -> bool:
-        """Whether a process of this machine, or of another one, works on this stage right now."""
+        """Whether a process of this or another machine is working on this stage."""
         return held(self.lock) or bool(self._elsewhere(time.time()))
 
     @contextlib.contextmanager
     def alone(self, stop: Callable[[], bool] = lambda: True) -> Iterator[None]:
-        """Keep other processes of this machine from this stage; do not wait for one unless told to.
+        """Lock this stage for one process of this machine; wait until ``stop()``, by default not at all.
 
         Raises:
-            Taken: if asked to stop while another process works on the stage.
+            Taken: if ``stop()`` is true while another process works on the stage.
         """
         RunDir.make(self.lock.parent)
         with locked(self.lock, stop):
@@ -177,10 +178,10 @@ class RunDir:
     def attempt(
         self, done: Callable[[], bool], stop: Callable[[], bool] = lambda: False
     ) -> Iterator["RunDir | None"]:
-        """Own an attempt at this stage, new or taken over; None if the stage is done, now or after waiting.
+        """Yield an attempt at this stage, new or taken over; None if the stage is done, now or after waiting.
 
         Raises:
-            Taken: if asked to stop while another process works on the stage.
+            Taken: if ``stop()`` is true while another process works on the stage.
         """
         if done():
             yield None
@@ -195,16 +196,16 @@ class RunDir:
                     yield own
 
     def publish(self) -> None:
-        """Rename this attempt to the place of its stage; if another one is there, discard this one.
+        """Rename this attempt to the directory of its stage; if that is already finished, discard this one.
 
         Raises:
-            StoreError: if it cannot be renamed, e.g. as another machine has taken it over.
+            StoreError: if it cannot be renamed, e.g. because another machine has taken it over.
         """
         target = self.stage
         with explained(target.path):
             sweep(self.path)
             settle(self.path)
-            if target.path.exists() and not target.finished:  # its result was deleted, so that it runs again
+            if target.path.exists() and not target.finished:  # its result was deleted to run it again
                 target.path.rename(self.path.with_name(f"{self.path.name}.old"))
             try:
                 self.path.rename(target.path)
@@ -218,7 +219,7 @@ class RunDir:
                     shutil.rmtree(left.path, ignore_errors=True)
 
     def _claim(self, done: Callable[[], bool], stop: Callable[[], bool]) -> "RunDir | None":
-        """Make an attempt or take one over; the caller holds the lock of this machine."""
+        """Create an attempt or take one over; the caller holds the lock of this machine."""
         own = RunDir(self.path.with_name(f"{self.name}{PART}{socket.gethostname()}-{os.getpid()}"))
         told = False
         while not done():
@@ -236,7 +237,7 @@ class RunDir:
                 if newest is None:
                     own.path.mkdir()
                 elif newest != own:
-                    if own.path.exists():  # of a process that had this number before
+                    if own.path.exists():  # of an earlier process with the same id
                         shutil.rmtree(own.path)
                     newest.path.rename(own.path)
                 own._prepare()
@@ -244,7 +245,7 @@ class RunDir:
         return None
 
     def _prepare(self) -> None:
-        """Make a directory that was taken over fit to go on with."""
+        """Clean up a directory that was taken over, so that training can resume in it."""
         os.utime(self.path)
         if not (self.finished or self.has(CHECKPOINT)):
             for path in self.path.iterdir():
@@ -252,17 +253,17 @@ class RunDir:
             return
         sweep(self.path)
         (self.path / ERROR).unlink(missing_ok=True)
-        if self.has(LOG):  # a process that only slept may still have it open, and writes to the old file then
+        if self.has(LOG):  # copied, as a suspended process may still have the old file open and write to it
             write_bytes(self.path / LOG, (self.path / LOG).read_bytes())
 
     def _elsewhere(self, now: float) -> list["RunDir"]:
-        """Return the attempts of other machines that have given a sign of life."""
+        """Return the attempts of other machines that are alive."""
         mine = f"{self.name}{PART}{socket.gethostname()}-"
         others = (each for each in self.attempts if not each.path.name.startswith(mine))
         return [each for each in others if now - each._changed() < DEAD * CHECKPOINT_SECONDS]
 
     def _changed(self) -> float:
-        """Return when anything in it was last changed, by the clock of the disk; 0 if it has gone."""
+        """Return the last modification time of the directory and its files, by the disk's clock, or 0."""
         times = [0.0]
         with contextlib.suppress(FileNotFoundError):
             for path in (self.path, *self.path.iterdir()):
@@ -271,14 +272,14 @@ class RunDir:
         return max(times)
 
     def _clock(self) -> float:
-        """Return the time by the clock of the disk, which that of this machine may differ from."""
+        """Return the time by the clock of the disk, which may differ from that of this machine."""
         os.utime(self.lock)
         return self.lock.stat().st_mtime
 
 
 @contextlib.contextmanager
 def _signs_of_life(path: Path) -> Iterator[None]:
-    """Touch a directory now and then while the block runs, so that other machines leave it alone."""
+    """Touch a directory every `CHECKPOINT_SECONDS` while the block runs, so that no machine takes it over."""
     ended = threading.Event()
 
     def touch() -> None:
@@ -296,7 +297,7 @@ def _signs_of_life(path: Path) -> Iterator[None]:
 
 
 class Log:
-    """A JSON-lines file that can be cut back to where a checkpoint was taken."""
+    """The training log: a JSON-lines file that is truncated to the last checkpoint when training resumes."""
 
     def __init__(self, path: Path, size: int = 0) -> None:
         self._stage = RunDir(path.absolute().parent).name
@@ -313,19 +314,19 @@ class Log:
             self._file.flush()
 
     def hear(self, event: Event) -> None:
-        """Append what the stage of this directory has measured."""
+        """Append the training and validation metrics of this directory's stage; ignore other events."""
         if event.kind in ("train", "val") and event.name == self._stage:
             self.write({"kind": event.kind} | dict(event.numbers))
 
     def settle(self) -> int:
-        """Have the disk take all lines, and return how many bytes they are."""
+        """Flush all lines to disk, and return the size of the file in bytes."""
         with explained(Path(self._file.name)):
             os.fsync(self._file.fileno())
         return self.size
 
     @property
     def size(self) -> int:
-        """Bytes written so far."""
+        """Size of the file in bytes."""
         return os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:
@@ -335,10 +336,10 @@ class Log:
 
 @contextlib.contextmanager
 def broken(directory: RunDir, name: str) -> Iterator[None]:
-    """Turn what goes wrong with the content of a file into one line that names it.
+    """Convert errors in the content of a file into a one-line StoreError that names the file.
 
     Raises:
-        StoreError: if something in it is missing, or not what it should be.
+        StoreError: if something in it is missing or invalid.
     """
     try:
         yield
@@ -347,6 +348,6 @@ def broken(directory: RunDir, name: str) -> Iterator[None]:
 
 
 def _advice(name: str) -> str:
-    """Return what to do about a damaged file that a stage has written: all of them can be made again."""
+    """Return what to do about a damaged file of a stage; all of them can be recreated."""
     with_the_result = name in ("recipe.json", "environment.json", LOG, PREDICTIONS, SOURCES)
     return f"delete this one file, {'result.json beside it' if with_the_result else name}, and run again"

@@ -1,7 +1,7 @@
-"""The JSON Schema of recipes: what an editor or another program needs to write one.
+"""The JSON Schema of recipes, for editors and other programs that write them.
 
-Every spec is a definition under its id; where a mixer, a task or an objective is asked for, any of its shelf
-will do, and any class from outside of the package, of which nothing is known.
+Every spec is a definition under its id. Where a mixer, a task or an objective is expected, the schema allows
+all of the package, and any class from outside the package with any fields.
 """
 
 import dataclasses
@@ -22,22 +22,22 @@ from ..tasks.imported import Imported
 from .recipe import Recipe
 
 SHELVES: dict[type, str] = {Mixer: "mixers", Objective: "objectives", Task: "tasks"}
-"""What is asked for by its kind, and where those of that kind are."""
+"""Base classes that a registry holds, with the name of that registry."""
 BESIDE: dict[type, list[type]] = {Objective: [Joint], Task: [Imported, Shuffled]}
-"""Specs of those kinds that no name of a shelf stands for."""
+"""Specs of those kinds that have no name in the registry."""
 OUTSIDE: dict[str, Any] = {
     "type": "object",
     "required": ["is"],
     "properties": {"is": {"type": "string", "pattern": r"^(?!selfpretrain\.)[\w.]+:\w+$"}},
 }
-"""A spec of another package."""
+"""Schema of a spec from another package."""
 
 UNIONS = (Union, types.UnionType)
 Schema = dict[str, Any]
 
 
 def json_schema() -> Schema:
-    """The schema of a recipe file."""
+    """Return the JSON Schema of a recipe file."""
     definitions: dict[str, Schema] = {}
     top = _of(Recipe, definitions)
     recipe = definitions[id_of(Recipe)]
@@ -51,7 +51,7 @@ def json_schema() -> Schema:
 
 
 def _of(kind: Any, definitions: dict[str, Schema]) -> Schema:
-    """The schema of a type; specs that it names are added to the definitions."""
+    """Return the schema of a type, and add the specs that it refers to to the definitions."""
     if kind in SHELVES:
         shelf = SHELVES[kind]
         ours = [registry.find(shelf, name) for name in registry.names(shelf)] + BESIDE.get(kind, [])
@@ -62,7 +62,7 @@ def _of(kind: Any, definitions: dict[str, Schema]) -> Schema:
 
 
 def _made_of(kind: Any, definitions: dict[str, Schema]) -> Schema:
-    """The schema of a type that others are written into, such as ``tuple[Stage, ...]``."""
+    """Return the schema of a generic type with specs as arguments, such as ``tuple[Stage, ...]``."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is tuple and inner[-1] is ...:
         return {"type": "array", "items": _of(inner[0], definitions)}
@@ -90,7 +90,7 @@ def _spec(kind: Any, definitions: dict[str, Schema]) -> Schema:
 
 
 def _plain(kind: Any) -> Schema:
-    """What pydantic says of a type without specs in it; anything, where it says nothing."""
+    """Return pydantic's schema of a type without specs; {}, which allows anything, if it has none."""
     try:
         return TypeAdapter(kind).json_schema()
     except (PydanticUserError, PydanticInvalidForJsonSchema):

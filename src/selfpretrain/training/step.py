@@ -1,4 +1,4 @@
-"""One step of a stage: in which precision, compiled or not, in one piece or in parts."""
+"""Forward and backward pass of one optimizer step: precision, compilation, gradient accumulation."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,27 +17,28 @@ from .model import Network
 from .recipe import Precision, Stage
 
 SHAPES = 64
-"""Versions of a block that are compiled at most: for training and validation, and for unequal lengths."""
+"""Largest number of compiled variants of a block: training and evaluation, and one per padded length."""
 
 
 def default_precision(device: str) -> Precision:
-    """What commands choose where nobody does; a recipe then says so."""
+    """Return the default precision for a device: bf16 on CUDA, fp32 elsewhere."""
     return "bf16" if torch.device(device).type == "cuda" else "fp32"
 
 
 @contextlib.contextmanager
 def precision_context(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Products as precise as a recipe asks; kernels, transforms, norms and weights stay single."""
+    """Compute matrix products in a precision; SSM kernels, FFTs, norms and weights stay in fp32."""
     half = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
     with products(device, "tf32" if precision == "tf32" else "ieee"), half:
         yield
 
 
 def prepare(network: Network, stage: Stage, device: torch.device) -> None:
-    """Let a network work as a stage wants it: compiled, with activations kept or worked out again.
+    """Set up activation checkpointing and compilation of a network's blocks.
 
     Raises:
-        SpecError: if there is no such precision, or a batch cannot be taken in so many parts.
+        SpecError: if the device does not support the precision, or the batch size is not divisible by
+            processes times `grad_accumulation`.
     """
     if stage.precision == "tf32" and (device.type != "cuda" or stage.compile):
         raise SpecError("precision=tf32 is for GPUs, and not for compiled blocks; use fp32, or bf16")
@@ -58,10 +59,15 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
 def backward(
     network: nn.Module, stage: Stage, form: SequenceSpec, targets: ObjectiveBatch
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Leave the gradients of a batch's mean loss; this process's share of it, and of the sums of metrics.
+    """Run forward and backward on one batch and accumulate gradients into the parameters.
 
-    The average of losses over processes follows, so each gives its share of the mean times how many they are.
+    The batch is split over processes (data parallel), and on each into ``grad_accumulation`` micro-batches.
+
+    Returns:
+        The loss () of this process and its metric sums, both shares of those of the whole batch.
     """
+    # DDP averages gradients over processes, whereas the loss is a mean over the whole batch:
+    # scaling by the world size turns the average of shares back into their sum.
     device, world = targets.batch.inputs.device, distributed.world_size()
     scale, total = world / targets.size.clamp(min=1), torch.zeros((), device=device)
     sums: dict[str, Tensor] = {}
@@ -76,12 +82,12 @@ def backward(
             loss = stage.objective.loss(outputs, share, form) * scale
             loss.backward()
         total = total + loss.detach()
-        own = replace(share, size=targets.size / parts)  # shares are equal, and add up to the whole
+        own = replace(share, size=targets.size / parts)  # equal shares that add up to the whole
         add(sums, stage.objective.metric_sums(outputs.detach(), own, form))
     return total, sums
 
 
 def add(sums: dict[str, Tensor], more: dict[str, Tensor]) -> None:
-    """Add up the sums of metrics of several batches, or of parts of one."""
+    """Add the metric sums of a batch to running sums, in place and in float64."""
     for name, value in more.items():
         sums[name] = sums[name] + value if name in sums else value.double()

@@ -1,8 +1,8 @@
-"""The training loop. There is one.
+"""The training loop, shared by all stages: pretraining, finetuning and training from scratch.
 
-What happens at a step is a pure function of seed and step: which examples, which positions are hidden,
-which learning rate. What cannot be computed afresh (weights, optimizer, dropout's random state, best
-weights so far) is in the checkpoint, so that a run continues exactly where it was cut, down to the bit.
+The batch, the masked positions and the learning rate of a step are pure functions of seed and step. All
+other state (weights, optimizer, dropout's random state, best weights so far) is in the checkpoint, so that a
+resumed run is bit-identical to an uninterrupted one.
 """
 
 import contextlib
@@ -29,18 +29,18 @@ from .run_dir import CHECKPOINT, CHECKPOINT_SECONDS, LOG, Log, RunDir, broken
 from .step import add, backward, prepare
 
 CLOCK_STEPS = 50
-"""Steps between two looks at the clock that several processes take together."""
+"""Steps between two checks of the `hours` limit in distributed training."""
 LINES = 100
-"""Lines of training loss in a stage's log."""
+"""Training-loss lines in the log of a stage."""
 FITTED = ("accuracy", "r2")
-"""What such a line tells beside it, of the very outputs that were trained on."""
+"""Training metrics logged with the loss; they are computed from the outputs of the training steps."""
 
 Stop = Callable[[], bool]
 
 
 @dataclass
 class State:
-    """Everything that changes during a stage, besides tensors."""
+    """The part of a checkpoint that is not tensors."""
 
     step: int = 0
     seconds: float = 0.0
@@ -48,29 +48,29 @@ class State:
     lines: int = 0
     best_score: float = -math.inf
     best_step: int = 0
-    dropped: int = 0  # step at which a plateau last lowered the learning rate
-    since_best: int = 0  # validations
-    rate: float = 1.0  # what a plateau has left of the learning rate
-    stopped: str = ""  # why it ended: budget, hours, patience or diverged
-    log: int = 0  # bytes of the log at the checkpoint
+    dropped: int = 0  # step at which the plateau schedule last lowered the learning rate
+    since_best: int = 0  # validations without improvement
+    rate: float = 1.0  # product of the plateau schedule's reductions of the learning rate
+    stopped: str = ""  # why training ended: budget, hours, patience or diverged
+    log: int = 0  # size of the log at the checkpoint, in bytes
 
 
 @dataclass(frozen=True)
 class TrainerInputs:
-    """What a stage works with."""
+    """Recipe, network and data of the stage to train."""
 
-    recipe: Recipe  # its last stage is the one to train
+    recipe: Recipe  # its last stage is trained
     network: Network
     train: SequenceDataset
     val: SequenceDataset
-    steps: int | None  # None: until the budget's seconds are over
+    steps: int | None  # None: the budget is in seconds
 
 
 class Trainer:
-    """One stage's training, from its start or its checkpoint to its end.
+    """The trainer of one stage, which starts from the checkpoint if there is one.
 
     Raises:
-        SpecError: if several processes cannot share the batch or the clock.
+        SpecError: if the batch does not divide among the processes, or a budget in seconds has several.
     """
 
     def __init__(self, material: TrainerInputs, folder: RunDir, stop: Stop) -> None:
@@ -89,14 +89,14 @@ class Trainer:
         if distributed.world_size() > 1:
             self.network_at_work = DistributedDataParallel(self.network)
         self.state, self.best = State(), _copied(self.network)
-        # Since the last line of the log: loss and steps, and what metrics are made of.
+        # Since the last line of the log: sum of losses and number of steps; metric sums.
         self.running, self.sums = torch.zeros(2, device=self.device), dict[str, Tensor]()
 
     def run(self) -> State:
-        """Train to the end, leaving the selected weights in the network.
+        """Train until the stage ends, and load the selected weights into the network.
 
         Raises:
-            Interrupted: if ``stop`` asked for it; a checkpoint is there.
+            Interrupted: if ``stop`` returned True; a checkpoint has been saved.
         """
         torch.manual_seed(generator(self.seed, "dropout", self.key).initial_seed())
         self._resume()
@@ -131,7 +131,7 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """Share of the budget that is used, in [0, 1]."""
+        """Share of the budget used, in [0, 1]."""
         if self.steps is not None:
             return min(1.0, self.state.step / self.steps)
         return min(1.0, self.state.seconds / (self.stage.budget.seconds or 1.0))
@@ -152,12 +152,12 @@ class Trainer:
         self.state.step += 1
 
     def _lr_factor(self) -> float:
-        # The middle of the step: the first is not at rate zero, and neither is the last.
+        # Evaluated at the middle of the step: neither the first nor the last step has a rate of zero.
         step = self.state.step + 0.5
         return self.stage.optim.lr_factor(self.progress if self.steps is None else step / self.steps, step)
 
     def _speak(self) -> bool:
-        """Tell what is due; whether anything was."""
+        """Log and validate where due; return whether any of it was, or the time limit is reached."""
         state, before = self.state, (self.state.lines, self.state.evals)
         if math.floor(self.progress * LINES) > state.lines:
             state.lines = math.floor(self.progress * LINES)
@@ -171,7 +171,7 @@ class Trainer:
         return late or (state.lines, state.evals) != before
 
     def _late(self) -> bool:
-        """Whether the hours are over; several processes ask each other, now and then."""
+        """Return whether the `hours` limit is reached; several processes agree every `CLOCK_STEPS` steps."""
         hours = self.stage.budget.hours
         if hours is None or (distributed.world_size() > 1 and self.state.step % CLOCK_STEPS):
             return False
@@ -206,7 +206,7 @@ class Trainer:
         return scores
 
     def _waited(self) -> bool:
-        """Whether a plateau has lasted long enough."""
+        """Return whether the plateau schedule lowers the learning rate now."""
         optim, state = self.stage.optim, self.state
         if optim.plateau_wait_epochs is None:
             return state.since_best % optim.wait == 0
@@ -224,7 +224,7 @@ class Trainer:
     def _asked_to_stop(self, spoken: bool) -> bool:
         if self.state.stopped:
             return False
-        # Several processes must agree, which costs a message: only when there is something to say anyway.
+        # Processes must agree, which costs an all-reduce: only at steps that log or validate anyway.
         return (
             self.stop() if distributed.world_size() == 1 else spoken and distributed.any_process(self.stop())
         )

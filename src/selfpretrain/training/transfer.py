@@ -1,4 +1,4 @@
-"""Moving weights from one network to the next, with nothing left unsaid."""
+"""Weight transfer between stages: copy weights by name pattern and freeze parameters."""
 
 import fnmatch
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,10 @@ from ..errors import TransferError
 
 @spec
 class Transfer:
-    """Which weights move; all others keep their fresh values."""
+    """Which weights are transferred; all others keep their initial values."""
 
-    patterns: tuple[str, ...] = ("*",)  # names that move, as in a shell: * ? [qk]
-    fresh: tuple[str, ...] = ("head.*",)  # of these, names that stay fresh
+    patterns: tuple[str, ...] = ("*",)  # names to transfer, with shell wildcards: * ? [qk]
+    fresh: tuple[str, ...] = ("head.*",)  # exceptions: names that keep their initial values
 
 
 EVERYTHING_BUT_THE_HEAD = Transfer()
@@ -25,18 +25,18 @@ QUERIES_AND_KEYS = Transfer(("blocks.*.mixer.[qk].*",), ())
 
 @dataclass(frozen=True)
 class Moved:
-    """What a transfer did, by name of weight."""
+    """Names of the weights that a transfer moved, left fresh and did not use."""
 
     moved: tuple[str, ...]
-    fresh: tuple[str, ...]
-    unused: tuple[str, ...]
+    fresh: tuple[str, ...]  # of the network, with their initial values
+    unused: tuple[str, ...]  # of the source, not copied
 
 
 def move(source: Mapping[str, Tensor], network: nn.Module, rule: Transfer) -> Moved:
-    """Copy the weights that ``rule`` names from ``source`` into ``network``.
+    """Copy the weights selected by ``rule`` from ``source`` into ``network``.
 
     Raises:
-        TransferError: if a pattern matches nothing, a named weight is not in the source, or shapes differ.
+        TransferError: if a pattern matches nothing, a selected weight is not in the source, or shapes differ.
     """
     target = network.state_dict()
     kept = set(_named(target, rule.fresh))
@@ -60,7 +60,7 @@ def move(source: Mapping[str, Tensor], network: nn.Module, rule: Transfer) -> Mo
 
 
 def freeze(network: nn.Module, patterns: tuple[str, ...]) -> None:
-    """Stop training the parameters that ``patterns`` name.
+    """Freeze the parameters that match ``patterns``.
 
     Raises:
         TransferError: if a pattern matches nothing.

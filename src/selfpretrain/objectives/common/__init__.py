@@ -1,1 +1,1 @@
-"""Code that the files of this shelf share."""
+"""Code shared by objectives: heads, reconstruction losses and the joint objective."""

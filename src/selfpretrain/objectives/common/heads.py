@@ -1,4 +1,4 @@
-"""Heads: one answer per position, or one per example."""
+"""Output heads: one output per position, or one per example from pooled features."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ Style = Literal["linear", "norm", "mlp", "mlp-relu"]
 
 
 class PerPosition(nn.Module):
-    """A linear layer at every position that counts."""
+    """A linear head at every position of the loss mask."""
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class PerPosition(nn.Module):
     def forward(
         self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None
     ) -> Float[Tensor, "answers K"]:
-        """Answers of the counted positions, in reading order."""
+        """Return the outputs at the positions of the loss mask (None: all), sequence by sequence."""
         flat = x.flatten(0, 1)
         if loss_mask is not None:
             flat = x[loss_mask] if loss_mask.dtype == torch.bool else flat.index_select(0, loss_mask)
@@ -31,9 +31,9 @@ class PerPosition(nn.Module):
 
 
 class Pooled(nn.Module):
-    """One answer per example, from its pooled real positions.
+    """A head with one output per example, from features pooled over real positions.
 
-    Two views a, b of an example are joined as [a, b, a - b, a * b].
+    Two views a, b of an example are combined as [a, b, a - b, a * b].
     Source: Amos et al. (2024), appendix C (Retrieval), after Tay et al. (2021).
     """
 
@@ -41,7 +41,7 @@ class Pooled(nn.Module):
         super().__init__()
         self.pooling, self.views = pooling, views
         D = {1: width, 2: 4 * width}.get(views, views * width)
-        masked = nn.Linear(D, width)  # drawn whatever the style: what is drawn after it depends on that
+        masked = nn.Linear(D, width)  # for every style, so that later random draws do not depend on it
         before = {
             "linear": nn.Identity(),
             "norm": nn.LayerNorm(D),
@@ -54,18 +54,18 @@ class Pooled(nn.Module):
     def forward(
         self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None
     ) -> Float[Tensor, "answers K"]:
-        """Answers of the examples, in order."""
+        """Return one output per example."""
         pooled = pool(x, padding_mask, self.pooling)
         views = (pooled,) if self.views == 1 else pooled.chunk(self.views)
         if self.views == 2:
             a, b = views
             views = (a, b, a - b, a * b)
-        with exact(x.device):  # a few numbers per example, which bfloat16 would round to one in 256
+        with exact(x.device):  # cheap in fp32, while bf16 would round outputs to one part in 256
             return self.linear(self.before(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
 
 
 def pool(x: Vectors, padding_mask: PaddingMask, how: Pooling) -> Float[Tensor, "B D"]:
-    """Mean, maximum or last of the real positions of every sequence."""
+    """Return the mean, maximum or last vector of the real positions of every sequence."""
     if how == "last":
         last = (
             torch.full_like(x[:, 0, 0], x.shape[1], dtype=torch.long)

@@ -1,11 +1,10 @@
-"""Labels and denoising at once: what training from scratch may have instead of a stage of pretraining.
+"""Joint training on labels and denoising: an auxiliary loss as an alternative to a pretraining stage.
 
-While it is trained, a batch has positions hidden, and the loss is that of the labels plus ``weight`` times
-the mean loss of the hidden positions; scores are of labels alone, on whole sequences. Why:
-Miralles-González et al. (2025), arXiv 2501.14850, reach strong scores of Long Range Arena without
-pretraining, by training techniques for little data; a comparison is fair where scratch may have the signal
-of the inputs too. Their techniques are others in detail; this is the simplest that uses nothing but what
-self-pretraining uses.
+In training, positions of a batch are masked, and the loss is that of the labels plus ``weight`` times the
+mean loss of the masked positions; scores are of labels alone, on unmasked sequences. Why: Miralles-González
+et al. (2025), arXiv 2501.14850, reach strong scores on Long Range Arena without pretraining, by training
+techniques for little data; a comparison is fair if training from scratch may also learn from the inputs.
+Their techniques differ in detail; this is the simplest one that uses only what self-pretraining uses.
 """
 
 from dataclasses import replace
@@ -23,14 +22,14 @@ from .heads import Pooling
 
 
 class JointHead(nn.Module):
-    """The head of the labels alone, or where positions count the answers of both, end to end in one row."""
+    """The head of the labels; with a loss mask, the outputs of both heads concatenated in one row."""
 
     def __init__(self, labels: nn.Module, rebuild: nn.Module) -> None:
         super().__init__()
         self.labels, self.rebuild = labels, rebuild
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None) -> Tensor:
-        """(examples, K), or (1, examples * K + positions * V)."""
+        """Return (examples, K), or with a loss mask (1, examples * K + positions * V)."""
         answers: Tensor = self.labels(x, padding_mask)
         if loss_mask is None:
             return answers
@@ -39,7 +38,7 @@ class JointHead(nn.Module):
 
 @spec
 class Joint(Objective):
-    """The loss of the labels, plus a share of the loss of denoising."""
+    """The loss of the labels plus a weighted denoising loss."""
 
     labelled = True
     hides = True
@@ -47,25 +46,25 @@ class Joint(Objective):
     name = "joint"
     labels: Objective
     denoise: Denoise
-    weight: Positive = 1.0  # of denoising, whose loss is averaged over the hidden positions of a batch
+    weight: Positive = 1.0  # of the denoising loss, the mean over the masked positions of a batch
 
     @property
-    def needs_causal(self) -> bool:  # type: ignore[override]  # it is that of what is inside
-        """Whether a model that sees the future would cheat."""
+    def needs_causal(self) -> bool:  # type: ignore[override]  # that of the denoising objective
+        """Whether the denoising objective needs a causal model."""
         return self.denoise.needs_causal
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
-        """Both heads.
+        """Return a module with both heads.
 
         Raises:
-            SpecError: if the labels are of positions.
+            SpecError: if labels belong to positions rather than examples.
         """
         if isinstance(form.target, PositionClasses):
             raise SpecError("labels of positions and denoising at once are not offered; train them in turn")
         return JointHead(self.labels.head(form, width, pooling), self.denoise.head(form, width, pooling))
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
-        """Hide positions, but not where nothing is trained."""
+        """Return the batch with labels and, if gradients are enabled, masked positions."""
         asked = self.labels.make_targets(batch, form, random)
         if not torch.is_grad_enabled():
             return asked
@@ -73,7 +72,7 @@ class Joint(Objective):
         return replace(masked, size=asked.size, positions=masked.size)
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
-        """Sum over examples of both losses; denoising counts as its mean over the whole batch's positions."""
+        """Return the sum over examples of both losses; denoising is averaged over the batch's positions."""
         answers, rebuilt, asked = self._apart(outputs, targets, form)
         loss = self.labels.loss(answers, asked, form)
         if rebuilt is None or targets.loss_mask is None or targets.positions is None:
@@ -82,30 +81,30 @@ class Joint(Objective):
         return loss + self.weight * targets.size * rebuilding / targets.positions.clamp(min=1)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Those of the labels."""
+        """Return the metric sums of the labels."""
         answers, _, asked = self._apart(outputs, targets, form)
         return self.labels.metric_sums(answers, asked, form)
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Those of the labels."""
+        """Return the metrics of the labels."""
         return self.labels.scores(metric_sums)
 
     def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
-        """Return those of the labels."""
+        """Return the shares of the labels, see ``Objective.shares``."""
         return self.labels.shares(outputs, targets)
 
     def confidence(self, outputs: Tensor) -> Tensor | None:
-        """That of the labels' head."""
+        """Return the predicted probability of each label."""
         return self.labels.confidence(outputs)
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """The answer of the labels' head."""
+        """Return the predicted labels."""
         return self.labels.predict(outputs)
 
     def _apart(
         self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec
     ) -> tuple[Tensor, Tensor | None, ObjectiveBatch]:
-        """Answers about examples, what was rebuilt, if anything, and what should have been answered."""
+        """Split outputs into label outputs and denoising outputs (or None); also return the label batch."""
         asked = self.labels.make_targets(targets.batch, form, torch.Generator())
         asked = replace(asked, size=targets.size)
         if targets.loss_mask is None:
@@ -113,5 +112,5 @@ class Joint(Objective):
         examples = len(targets.batch.targets)
         answers, rebuilt = outputs[0].tensor_split([examples * form.target.outputs])
         masked = int(targets.loss_mask.sum())
-        # Where nothing is hidden there is nothing to rebuild; the head still gets a gradient of zero.
+        # Without masked positions there is no denoising loss; the head still gets a gradient of zero.
         return answers.view(examples, -1), rebuilt.view(masked, -1) if masked else None, asked

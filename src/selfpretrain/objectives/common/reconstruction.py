@@ -1,7 +1,7 @@
-"""Rebuilding inputs from vectors: what masked and causal denoising share.
+"""Reconstruction of inputs: targets, losses and metrics shared by masked and causal denoising.
 
-Symbols are told by cross-entropy over the vocabulary; values by their standardised L1 distance, or by
-cross-entropy over evenly spaced levels (256 for pixels; Amos et al. 2024, section 2).
+The loss of symbols is cross-entropy over the vocabulary; that of values is the L1 distance of standardised
+values, or cross-entropy over evenly spaced levels (256 for pixels; Amos et al. 2024, section 2).
 """
 
 from typing import Literal
@@ -19,7 +19,7 @@ LEVELS = 256
 
 
 def levels_of(form: SequenceSpec, distance: Distance) -> int | None:
-    """How many classes tell a channel; None: its distance does. "auto" takes levels where there are any."""
+    """Return the number of classes per channel; None: L1 distance. "auto" uses levels if there are any."""
     if isinstance(form.signal, Tokens):
         return form.signal.vocab
     if distance == "l1" or (distance == "auto" and form.signal.levels is None):
@@ -28,7 +28,7 @@ def levels_of(form: SequenceSpec, distance: Distance) -> int | None:
 
 
 def outputs_of(form: SequenceSpec, distance: Distance) -> int:
-    """How many numbers a head must give per position."""
+    """Return the number of outputs of the head per position."""
     channels = form.signal.channels if isinstance(form.signal, Values) else 1
     return channels * (levels_of(form, distance) or 1)
 
@@ -36,7 +36,7 @@ def outputs_of(form: SequenceSpec, distance: Distance) -> int:
 def reconstruction_target(
     inputs: Inputs, form: SequenceSpec, distance: Distance
 ) -> Int[Tensor, "B L C"] | Float[Tensor, "B L C"]:
-    """What the answers are compared with: symbols, levels, or standardised values."""
+    """Return the targets at every position: symbols, levels, or standardised values."""
     if isinstance(form.signal, Tokens):
         return inputs[..., None]
     signal, levels = form.signal, levels_of(form, distance)
@@ -46,7 +46,7 @@ def reconstruction_target(
 
 
 def loss(outputs: Tensor, right: Tensor) -> Tensor:
-    """Sum over positions of the loss, averaged over channels."""
+    """Return the loss summed over positions and averaged over channels."""
     channels = right.shape[-1]
     if right.is_floating_point():
         return F.l1_loss(outputs, right, reduction="sum") / channels
@@ -54,7 +54,7 @@ def loss(outputs: Tensor, right: Tensor) -> Tensor:
 
 
 def metric_sums(outputs: Tensor, right: Tensor) -> dict[str, Tensor]:
-    """Sums of positions and losses; of right answers, or of errors and values where there are no classes."""
+    """Return the sums of positions and losses; and of correct answers or, for L1, of errors and values."""
     sums = {"positions": torch.tensor(float(len(right))), "loss": loss(outputs, right)}
     if right.is_floating_point():
         sums |= {
@@ -70,13 +70,13 @@ def metric_sums(outputs: Tensor, right: Tensor) -> dict[str, Tensor]:
 
 
 def _by_channel(outputs: Tensor, channels: int) -> Float[Tensor, "scored V"]:
-    """Return the logits of every channel of every position, of which there may be none."""
+    """Return outputs reshaped to one row of logits per position and channel; there may be no positions."""
     positions, logits = outputs.shape
     return outputs.view(positions * channels, logits // channels)
 
 
 def scores(sums: dict[str, float]) -> dict[str, float]:
-    """Mean loss, its negative as the score, and accuracy, or R2 where there are no classes."""
+    """Return the mean loss, the score (minus the loss), and accuracy or, for L1, R2."""
     mean = sums["loss"] / max(sums["positions"], 1.0)
     named = {"score": -mean, "loss": mean}
     if "right" in sums:
