@@ -94,6 +94,7 @@ class Annotations:
         one = self.targets.dtype.kind == "i" and self.targets.ndim == 1
         classes = self.targets[rows] if one else np.zeros(len(rows))
         kinds, count = np.unique(classes, return_counts=True)
+        # Stratification needs two examples of each class, and room for one of each in val.
         by_class = count.min() > 1 and len(rows) * share >= len(kinds)
         splitter = (StratifiedShuffleSplit if by_class else ShuffleSplit)(
             n_splits=1, test_size=share, random_state=seed

@@ -310,6 +310,7 @@ class SequenceEstimator(EstimatorSettings):
         try:
             run_recipes(recipes, workspace, tested=False)
         except StageFailed as error:
+            # Out of memory: halve the batch once, but only if its size was our choice.
             if not isinstance(error.__cause__, MEMORY) or self.batch_size != "auto":
                 raise
             recipes = [halved(recipe) for recipe in recipes]

@@ -227,6 +227,7 @@ def _network(model: Model, objective: Objective, form: Any, tensors: Any, prefix
     if len(blocks) != model.depth:
         raise ValueError(f"depth {model.depth}, but weights of {len(blocks)} blocks")
     _refuse_other_shapes(model, objective, form, mine)
+    # The initial weights are overwritten below: do not let them advance the caller's random state.
     with torch.random.fork_rng(devices=[]):
         network = model.build(form, objective.head(form, model.width, model.pooling))
     network.load_state_dict(mine)

@@ -58,6 +58,7 @@ def real_measures(right: np.ndarray, given: np.ndarray) -> dict[str, float]:
 def set_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     """Return multilabel metrics of probabilities (n, K) for true indicators (n, K)."""
     told, probabilities = probabilities > 0.5, probabilities.clip(1e-15, 1 - 1e-15)
+    # Classes without examples or predictions have no F1; those with one value only have no AUROC.
     both, here = told.sum(0) + right.sum(0), [0 < column.sum() < len(right) for column in right.T]
     f1 = 2 * (told & (right > 0)).sum(0) / both.clip(min=1)
     each = [measures_of_class(right[:, k], probabilities[:, k]) for k in np.flatnonzero(here)]
@@ -146,6 +147,7 @@ def bootstrap(
     """
     random, n = np.random.RandomState(0), len(answers[0])
     owner = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    # Without groups the rows are drawn directly, which saves a concatenation per draw.
     rows_of = [np.flatnonzero(owner == g) for g in range(owner.max() + 1)] if groups is not None else None
     found: dict[str, list[float]] = {}
     for _ in range(draws):

@@ -129,6 +129,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         epochs = stage.budget.epochs
         if epochs and round(epochs * (usable // stage.batch)) < 1:
             stage = replace(stage, budget=Budget(steps=1))
+        # Without a val split there is nothing to select by: keep the last weights.
         if _same(task):
             return replace(stage, select="last", evals=1)
         if self.patience and stage.objective.labelled:
