@@ -75,7 +75,7 @@ def save(estimator: SequenceEstimator, folder: str | Path) -> Path:
 
 
 def about(estimator: SequenceEstimator) -> Json:
-    """All that a folder says of a model, besides its weights."""
+    """Return the contents of ``model.json`` but for the digest of the weights."""
     predictor = estimator.predictor_
     settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ELSEWHERE}
     weights = settings.get("class_weight")
