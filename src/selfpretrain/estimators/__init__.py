@@ -1,1 +1,1 @@
-"""Estimators: self-pretraining with the manners of scikit-learn, and the trained models it leaves."""
+"""Scikit-learn estimators for self-pretraining and finetuning, and the trained models they save."""

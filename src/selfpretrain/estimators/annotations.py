@@ -1,4 +1,4 @@
-"""What is said about each of somebody's sequences: label, group and weight; and which are held back."""
+"""Labels, groups and sample weights of the sequences in X, and their split into train and val."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +10,12 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedS
 from ..errors import DataError
 
 FEW = 20
-"""Labelled examples below which none is held back for validation."""
+"""Fewest labelled examples for which a validation split is made."""
 
 
 @dataclass(frozen=True)
 class Annotations:
-    """What is said about each sequence."""
+    """Targets (n, ...), groups (n,) and sample weights (n,) of sequences."""
 
     targets: np.ndarray
     groups: Any = None
@@ -23,7 +23,7 @@ class Annotations:
 
     @property
     def labelled(self) -> np.ndarray:
-        """(n,) whether there is a label, or some."""
+        """Whether each example has any label (n,)."""
         if self.targets.dtype.kind == "f":
             return np.isfinite(self.targets)
         known: np.ndarray = self.targets.reshape(len(self.targets), -1) >= 0
@@ -31,18 +31,18 @@ class Annotations:
 
     @property
     def counted(self) -> np.ndarray:
-        """(n,) whether an example counts at all."""
+        """Whether the weight of each example is not zero (n,)."""
         return np.ones(len(self.targets), bool) if self.weights is None else self.weights != 0
 
     @property
     def group_numbers(self) -> torch.Tensor | None:
-        """(n,) the groups, numbered."""
+        """Group numbers (n,), or None without groups."""
         if self.groups is None:
             return None
         return torch.from_numpy(np.unique(self.groups, return_inverse=True)[1].astype(np.int64))
 
     def extended(self, n: int) -> "Annotations":
-        """With unlabelled examples at the end; each is a group of its own."""
+        """Append unlabelled examples, each in a group of its own, for n examples in all."""
         more = n - len(self.targets)
         nothing = np.nan if self.targets.dtype.kind == "f" else -1
         targets = np.concatenate(
@@ -56,20 +56,25 @@ class Annotations:
         return Annotations(targets, groups, weights)
 
     def take(self, keep: np.ndarray) -> "Annotations":
-        """What is said about some examples."""
+        """Return the annotations of some examples.
+
+        Args:
+            keep: (n,) booleans.
+        """
         groups, weights = (None if x is None else x[keep] for x in (self.groups, self.weights))
         return Annotations(self.targets[keep], groups, weights)
 
     def loss_weights(self, train: np.ndarray) -> torch.Tensor | None:
-        """(n,) with mean one over what is trained on; none where all are alike."""
+        """Return weights (n,) with mean 1 over labelled training examples, or None if all are equal."""
         if self.weights is None or len(np.unique(self.weights[self.labelled])) < 2:
             return None
         return mean_one(self.weights, train & self.labelled)
 
     def divided(self, share: float, seed: int) -> np.ndarray:
-        """(n,) 0 where an example is trained on, 1 where it is held back to choose weights by.
+        """Return the split (n,) of each example: 0 for train, 1 for val.
 
-        A share of the labelled examples is held back, by class, or whole groups; none of fewer than 20.
+        Val is a share of the labelled examples, stratified by class or made of whole groups; it is empty if
+        fewer than 20 examples are labelled.
 
         Raises:
             DataError: if there is only one group.
@@ -89,6 +94,7 @@ class Annotations:
         one = self.targets.dtype.kind == "i" and self.targets.ndim == 1
         classes = self.targets[rows] if one else np.zeros(len(rows))
         kinds, count = np.unique(classes, return_counts=True)
+        # Stratification needs two examples of each class, and room for one of each in val.
         by_class = count.min() > 1 and len(rows) * share >= len(kinds)
         splitter = (StratifiedShuffleSplit if by_class else ShuffleSplit)(
             n_splits=1, test_size=share, random_state=seed
@@ -98,5 +104,5 @@ class Annotations:
 
 
 def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:
-    """Return weights (n,) divided by their mean over the examples that losses of labels are of."""
+    """Return weights (n,) divided by their mean over the examples marked in ``trained`` (n,)."""
     return torch.from_numpy((weights / weights[trained].mean()).astype(np.float32))

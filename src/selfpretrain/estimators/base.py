@@ -1,4 +1,4 @@
-"""What all estimators share: from X and y to a recipe, its training, and the networks it leaves."""
+"""Base class of the scikit-learn estimators: from X and y to recipes, training and trained networks."""
 
 import warnings
 from dataclasses import asdict, replace
@@ -45,7 +45,7 @@ ESTIMATORS = {
     "sets": "MultilabelClassifier",
     "positions": "PositionClassifier",
 }
-"""Which estimator suits which kind of target."""
+"""Kind of target -> name of the estimator for it."""
 
 
 class SequenceEstimator(EstimatorSettings):
@@ -60,13 +60,16 @@ class SequenceEstimator(EstimatorSettings):
         sample_weight: Any = None,
         X_unlabelled: Any = None,
     ) -> E:
-        """Train on sequences, of which some may be unlabelled: y None or NaN, or in ``X_unlabelled``.
+        """Train on sequences, some of which may be unlabelled.
 
         Args:
-            X: (n, L) or (n, L, C) numbers, a list of sequences, a column of texts or lists; or the name of
-                a task or of imported data, which bring their own labels and splits.
-            groups: (n,) what must not be divided between training and validation, e.g. patients.
-            sample_weight: (n,) what each example counts in finetuning.
+            X: (n, L) or (n, L, C) numbers, a list of sequences, or a column of texts or lists; or the name of
+                a task or of imported data, which have their own labels and splits.
+            y: (n, ...) labels; None or NaN where unknown.
+            groups: (n,) group of each example, e.g. its patient; a group is never split between training and
+                validation.
+            sample_weight: (n,) weight of each example in the finetuning loss.
+            X_unlabelled: more sequences without labels, for pretraining only.
         """
         task = self._taken_in(X, y, groups, sample_weight, X_unlabelled)
         self.reading_: Json | None = None
@@ -76,10 +79,13 @@ class SequenceEstimator(EstimatorSettings):
     def compare(
         self, X: Any = None, y: Any = None, *, groups: Any = None, seeds: int = 3
     ) -> ExperimentResults:
-        """Scratch, compute-matched scratch and self-pretraining on these data, each with so many seeds.
+        """Compare scratch, compute-matched scratch and self-pretraining on these data.
+
+        A task keeps its own splits; of arrays, 15 % of the labelled examples are the test split.
 
         Args:
-            X: None: the data of the last fit. Of the labelled examples 15 % are held out for the test.
+            X: as for ``fit``; None: the data of the last ``fit``.
+            seeds: number of seeds of each arm.
         """
         task = self.task_ if X is None else self._taken_in(X, y, groups, None, None)
         arms = self._arms(task := thirds(task, self._seed()))
@@ -92,23 +98,24 @@ class SequenceEstimator(EstimatorSettings):
         return carry_out(Request(Compare(task, (arms,), seeds)), self._workspace())
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
-        """Every usual measure on examples that training has not seen, each with a bootstrap interval.
+        """Return the usual metrics on held-out examples, each with a bootstrap interval.
 
         Args:
             X: sequences; or the name of a task, for its test split.
-            groups: (n,) what is drawn as a whole, e.g. patients.
+            groups: (n,) group of each example, e.g. its patient; groups are resampled as a whole.
+            draws: number of bootstrap resamples.
 
         Raises:
-            SpecError: if the model gives no answers.
+            SpecError: if the model makes no predictions.
         """
         raise SpecError(f"{type(self).__name__} gives vectors, no answers; there is nothing to evaluate")
 
     def note_scores(self, task: Task) -> None:
-        """Take down for the card what the model scores on the test split of a task."""
+        """Store the scores on the test split of a task in ``scores_``, for the model card."""
         self.scores_["test"] = {name: asdict(score) for name, score in self.evaluate(task).items()}
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model into a folder: safetensors, JSON and a card."""
+        """Write the model to a folder: weights as safetensors, settings as JSON, and a model card."""
         from .persistence import save
 
         check_is_fitted(self)
@@ -116,30 +123,33 @@ class SequenceEstimator(EstimatorSettings):
 
     @classmethod
     def load(cls: type[E], folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> E:
-        """The model that ``save`` wrote, here or elsewhere.
+        """Load a model that ``save`` wrote, on this or another machine.
+
+        Args:
+            trust: packages whose mixers may be imported besides our own.
 
         Raises:
-            SpecError: if it is of another kind.
+            SpecError: if the folder holds another kind of estimator.
         """
         from .persistence import load
 
         return _checked(load(folder, device, trust), cls, folder)
 
     def explain(self, X: Any, shape: tuple[int, int] | None = None) -> "list[Explanation]":
-        """How much every position contributed to the answers, with a picture; see ``explaining.explain``."""
+        """Return the contribution of every position to the predictions; see ``explain.explain``."""
         from .explain import explain
 
         return explain(self, X, shape)
 
     def export(self, path: str | Path, length: int | None = None) -> float:
-        """Write the model as ``.onnx`` or ``.pt2`` of torch.export, see ``exporting.export``."""
+        """Export the model as ``.onnx`` or as ``.pt2`` (torch.export); see ``export.export``."""
         from .export import export
 
         check_is_fitted(self)
         return export(self, path, length)
 
     def push_to_hub(self, name: str, private: bool = False) -> str:
-        """Publish the model on the Hugging Face hub as OWNER/NAME, with its card; where it is then."""
+        """Publish the model and its card on the Hugging Face hub as OWNER/NAME, and return its URL."""
         from .hub import push
 
         check_is_fitted(self)
@@ -147,23 +157,23 @@ class SequenceEstimator(EstimatorSettings):
 
     @classmethod
     def from_pretrained(cls: type[E], name: str, trust: tuple[str, ...] = ()) -> E:
-        """A model of the hub, as OWNER/NAME, or in a folder."""
+        """Load a model from the Hugging Face hub (OWNER/NAME) or from a folder."""
         from .hub import pull
 
         return _checked(pull(name, trust), cls, name)
 
     def transform(self, X: Any) -> np.ndarray:
-        """(n, width) one vector per sequence: what the head sees, pooled over positions."""
+        """Return one embedding per sequence (n, width): pooled over positions, as the head sees them."""
         data = self._usable(X)
         return self.predictor_.embeddings(data)
 
     def positions(self, X: Any) -> list[np.ndarray]:
-        """One vector per position (L, width), for every sequence."""
+        """Return the embeddings (L, width) of the positions of every sequence."""
         data = self._usable(X)
         return self.predictor_.positions(data)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of what ``transform`` gives."""
+        """Return the names (width,) of the columns that ``transform`` returns."""
         check_is_fitted(self)
         name = type(self).__name__.lower()
         return np.array([f"{name}{i}" for i in range(self.predictor_.model.width)], dtype=object)
@@ -182,25 +192,25 @@ class SequenceEstimator(EstimatorSettings):
             state.pop(name, None)
         return state
 
-    # What differs between the estimators.
+    # Hooks that subclasses override.
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
-        """(n, ...) labels as numbers, and what they are."""
+        """Encode labels as numbers (n, ...), and describe them as a target."""
         raise NotImplementedError
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
-        """The columns that a file of answers gets, with an entry for every example.
+        """Return the columns of a CSV file of predictions, with one entry per example.
 
         Raises:
-            SpecError: if the model gives no answers.
+            SpecError: if the model makes no predictions.
         """
         raise SpecError("this model predicts nothing: spt model embed gives the vectors of its sequences")
 
     def _adopt(self, form: SequenceSpec) -> None:
-        """Take the classes of a task for one's own.
+        """Set ``classes_`` from a task.
 
         Raises:
-            SpecError: if its targets are of another kind.
+            SpecError: if the targets of the task need another estimator.
         """
         suited = ESTIMATORS[form.target.kind]
         if suited != type(self).__name__:
@@ -209,14 +219,14 @@ class SequenceEstimator(EstimatorSettings):
             self.classes_ = np.array(form.target.names)
 
     def _groups_of(self, X: Any, groups: Any) -> Any:
-        """Those of a task's test split, or the ones that are given."""
+        """Return the groups (n,) of the test split if X is a task, else ``groups`` as given."""
         if not isinstance(X, str | Task):
             return groups
         known = self._usable(X).groups
         return None if known is None else known.numpy()
 
     def _finish(self, task: Task) -> None:
-        """What is left to do when the networks are trained."""
+        """Do what remains after training, e.g. calibrate."""
 
     # From X to sequences.
 
@@ -225,25 +235,26 @@ class SequenceEstimator(EstimatorSettings):
         if isinstance(rows, list):
             return inputs.read(rows, self.signal)
         how = {"ensure_all_finite": "allow-nan", "dtype": "numeric"}
-        if getattr(rows, "ndim", 2) == 3:  # neither length nor channels are features of scikit-learn's kind
+        # Neither length nor channels of (n, L, C) are features as scikit-learn counts them.
+        if getattr(rows, "ndim", 2) == 3:
             return inputs.read(check_array(rows, allow_nd=True, **how), self.signal)
         return inputs.read(validate_data(self, rows, reset=reset, **how), self.signal)
 
     def _usable(self, X: Any) -> SequenceDataset:
-        """The examples that are asked about: of a task those held out for the test.
+        """Return the examples to predict: those of X, or the test split of a task.
 
         Raises:
-            DataError: naming those that cannot be used.
+            DataError: naming the sequences that cannot be used.
         """
         check_is_fitted(self)
-        if isinstance(X, SequenceDataset):  # found usable before
+        if isinstance(X, SequenceDataset):  # already checked
             return X
         if isinstance(X, str | Task):
             return evaluate.held_out(load_task(X) if isinstance(X, str) else X)
         return self.examples(self.readable(X).sound())
 
     def readable(self, X: Any) -> Sequences:
-        """The sequences of X that the model can be asked about, and what is wrong with the others."""
+        """Return the sequences of X that the model accepts, and for each other row why it does not."""
         check_is_fitted(self)
         form = self.predictor_.form
         found = X if isinstance(X, Sequences) else self._read(X, reset=False)
@@ -254,7 +265,7 @@ class SequenceEstimator(EstimatorSettings):
         return found
 
     def examples(self, found: Sequences) -> SequenceDataset:
-        """What ``readable`` found, to be asked about; every method takes it for X."""
+        """Return the sequences that ``readable`` found as a dataset, which every method accepts as X."""
         return found.examples(self.predictor_.form.signal, np.full(len(found.rows), -1, dtype=np.int64))
 
     # From sequences to a task.
@@ -263,7 +274,7 @@ class SequenceEstimator(EstimatorSettings):
         if X_unlabelled is not None:
             found = inputs.joined(found, self._read(X_unlabelled, reset=False).sound())
         annotations = annotations.extended(len(found.rows))
-        kept = annotations.counted  # an example of weight zero is as good as not there
+        kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
         found, annotations = found.take(kept), annotations.take(kept)
         split = annotations.divided(self.validation_fraction, self._seed())
         signal = _signal(found, split == 0)
@@ -280,7 +291,7 @@ class SequenceEstimator(EstimatorSettings):
         return hold(self._data)
 
     def _taken_in(self, X: Any, y: Any, groups: Any, sample_weight: Any, X_unlabelled: Any) -> Task:
-        """A task, from whatever ``fit`` was given."""
+        """Return the task for the arguments of ``fit``: a task itself, its name, or arrays."""
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
             self._adopt(task.form)
@@ -299,6 +310,7 @@ class SequenceEstimator(EstimatorSettings):
         try:
             run_recipes(recipes, workspace, tested=False)
         except StageFailed as error:
+            # Out of memory: halve the batch once, but only if its size was our choice.
             if not isinstance(error.__cause__, MEMORY) or self.batch_size != "auto":
                 raise
             recipes = [halved(recipe) for recipe in recipes]
@@ -331,10 +343,10 @@ def _warn(said: str) -> None:
 
 
 def refuse_missing(y: Any, estimator: str) -> None:
-    """Refuse to learn from labels that nobody has given.
+    """Raise an error if y is missing.
 
     Raises:
-        SpecError: in the words that scikit-learn expects.
+        SpecError: with the message that scikit-learn's estimator checks expect.
     """
     if y is None:
         raise SpecError(f"{estimator} requires y to be passed, but the target y is None")

@@ -1,4 +1,4 @@
-"""The card that a model carries: what it does, what it was trained on, how good it is, and how to use it."""
+"""Model card: what a model does, its data and scores, and how to use it."""
 
 from jinja2 import Environment, StrictUndefined
 
@@ -71,7 +71,7 @@ It knows sequences like those it was trained on. Its scores say nothing of other
 
 
 def card(said: Json) -> str:
-    """Markdown, from what a model's folder says of it."""
+    """Return the model card as Markdown, from the contents of ``model.json``."""
     form = said["form"]
     signal = form["signal"]
     names = [printable(str(label)) for label in form["target"].get("names", [])]
@@ -108,6 +108,6 @@ def card(said: Json) -> str:
 
 
 def _mixer(identity: str) -> str:
-    """Return the name of a mixer, without importing what comes from outside."""
+    """Return the name of a mixer without importing its module, which may be third-party code."""
     module, _, kind = identity.partition(":")
     return module.rpartition(".")[2].replace("_", "-") if is_ours(module) else printable(kind.lower())

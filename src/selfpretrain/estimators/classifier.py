@@ -1,4 +1,4 @@
-"""A classifier of sequences."""
+"""Classifier of sequences: one of K classes per sequence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,9 +28,9 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     """Self-pretraining on all sequences, then one of K classes for each; see ``SequenceEstimator``.
 
     Args:
-        class_weight: "balanced", or what an example of each class counts in finetuning.
-        label_smoothing: share of every label that is spread evenly over all classes.
-        calibrate: divide logits by the temperature that fits the validation split best.
+        class_weight: "balanced", or the weight of each class in the finetuning loss.
+        label_smoothing: share of every label that is spread evenly over all classes, in [0, 1).
+        calibrate: scale the logits by the temperature with the lowest log loss on the validation split.
     """
 
     class_weight: Mapping[Any, int | float] | Literal["balanced"] | None = None
@@ -38,48 +38,48 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     calibrate: bool = False
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, K) the probability of every class, in the order of ``classes_``."""
+        """Return the probability (n, K) of every class, in the order of ``classes_``."""
         data = self._usable(X)
         return self.predictor_.probabilities(data)
 
     def predict(self, X: Any) -> np.ndarray:
-        """(n,) the most probable class."""
+        """Return the most probable class (n,) of every sequence."""
         best = self.predict_proba(X).argmax(1)
         return self.classes_[best]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The accuracy; of a task, by its name, on its test split."""
+        """Return the accuracy; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
             y = self.classes_[self._usable(X).targets.numpy()]
         return float(super().score(X, y, sample_weight))
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
-        """Accuracy, plain and balanced, macro F1, MCC, AUROC, average precision, log loss and ECE."""
+        """Return accuracy, balanced accuracy, macro F1, MCC, AUROC, average precision, log loss and ECE."""
         return bootstrap(class_measures, self._answered(X, y), self._groups_of(X, groups), draws)
 
     def confusion(self, X: Any, y: Any = None) -> np.ndarray:
-        """(K, K) how many examples of each class (rows) were given each answer (columns)."""
+        """Return the confusion matrix (K, K): true classes in rows, predicted ones in columns."""
         right, probabilities = self._answered(X, y)
         return confusion_matrix(right, probabilities.argmax(1), labels=np.arange(len(self.classes_)))
 
     def reliability(self, X: Any, y: Any = None) -> Reliability:
-        """How often answers are right, by how sure the model is of them; ``picture`` draws it."""
+        """Return the reliability curve, accuracy by confidence; its ``picture`` draws it."""
         return Reliability.of(*self._answered(X, y))
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
-        """What a file of answers says: the most probable class, and every probability."""
+        """Return the columns of a prediction file: the most probable class and every probability."""
         probabilities = self.predictor_.probabilities(data)
         names = [f"p({name})" for name in self.classes_]
         best = self.classes_[probabilities.argmax(1)].tolist()
         return {"prediction": best} | dict(zip(names, probabilities.T.tolist(), strict=True))
 
     def note_scores(self, task: Task) -> None:
-        """Take down what the model scores on the test split of a task, and its reliability there."""
+        """Store the scores and the reliability curve on the test split of a task in ``scores_``."""
         super().note_scores(task)
         self.scores_["reliability"] = {"bins": [list(found) for found in self.reliability(task).bins]}
 
     def _answered(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Classes (n,) and the probabilities (n, K) that they are given; of a task, those of test."""
+        """Return true classes (n,) and predicted probabilities (n, K); of a task, on its test split."""
         data = self._usable(X)
         right = data.targets.numpy() if isinstance(X, str | Task) else codes_of(list(y), self.classes_)
         return right, self.predictor_.probabilities(data)

@@ -1,8 +1,8 @@
-"""Where a model looked: how much its answer changes when stretches of a sequence are made to say nothing.
+"""Occlusion: importance of positions, from the change of a prediction when they are hidden.
 
-A stretch, or of an image a square, is hidden the way pretraining hid positions, where that was done;
-elsewhere it is overwritten with positions drawn from the same sequence, which keeps its values but not their
-order, several times over.
+A stretch of a sequence, or a square of an image, is masked if pretraining masked positions. Otherwise it is
+overwritten with positions drawn at random from the same sequence, and predictions are averaged over several
+draws.
 """
 
 import math
@@ -20,21 +20,20 @@ from .inputs import BYTES
 from .occlusion import Explanation
 
 STRETCHES, DRAWS = 48, 8
-"""Stretches that a sequence is divided into, about; times that one is overwritten."""
+"""Approximate number of stretches per sequence; random draws per stretch."""
 SQUARES, LEVELS = 8, 256
-"""Squares along a side of an image, about; levels of a pixel, at most: finer values are no image."""
+"""Approximate number of squares along a side of an image; most levels of a pixel value."""
 
 
 def explain(estimator: SequenceEstimator, X: Any, shape: tuple[int, int] | None = None) -> list[Explanation]:
-    """What every position of some sequences contributed to the model's answers.
+    """Return the importance of every position of some sequences for the model's predictions.
 
     Args:
         X: as for predict.
-        shape: rows and columns, where sequences are images; None: those of a square, where the model was
-            trained on pixels.
+        shape: rows and columns, if sequences are images; None: a square, if the model was trained on pixels.
 
     Raises:
-        SpecError: if the answers are not about whole sequences, or these are no such images.
+        SpecError: if the model does not predict whole sequences, or a sequence does not have that shape.
     """
     if estimator.predictor_.what in ("vectors", "position chances"):
         raise SpecError(
@@ -53,7 +52,7 @@ def explain(estimator: SequenceEstimator, X: Any, shape: tuple[int, int] | None 
 
 
 def _square(signal: Signal, length: int) -> tuple[int, int] | None:
-    """Rows and columns of a square of pixels, which have so many levels at most and one channel or three."""
+    """Return (side, side) if a sequence is a square image of quantised pixels, gray or RGB; else None."""
     side = math.isqrt(length)
     if isinstance(signal, Tokens) or not signal.levels or signal.levels > LEVELS:
         return None
@@ -61,7 +60,7 @@ def _square(signal: Signal, length: int) -> tuple[int, int] | None:
 
 
 def _stretches(length: int, image: tuple[int, int] | None) -> Iterator[Tensor]:
-    """Positions that are hidden together: overlapping stretches, or of an image overlapping squares."""
+    """Yield the positions to hide together: overlapping stretches, or overlapping squares of an image."""
     if image is None:
         size = max(1, round(2 * length / STRETCHES))
         for start in range(0, max(length - size, 0) + 1, max(1, size // 2)):
@@ -93,7 +92,7 @@ def _one(
 
 
 def _without(estimator: SequenceEstimator, inputs: Tensor, stretch: Tensor) -> Tensor:
-    """(draws, K) answers without a stretch."""
+    """Return the predictions (draws, K) with a stretch hidden; one draw if it is masked."""
     if _knows_holes(estimator):
         masked = torch.zeros(inputs.shape[:2], dtype=torch.bool)
         masked[:, stretch] = True
@@ -110,7 +109,7 @@ def _knows_holes(estimator: SequenceEstimator) -> bool:
 
 
 def _answers(estimator: SequenceEstimator, inputs: Tensor, masked: Tensor | None = None) -> Tensor:
-    """(rows, K) probabilities or numbers, averaged over the members."""
+    """Return probabilities or numbers (rows, K), averaged over the members."""
     predictor = estimator.predictor_
     device = next(predictor.networks[0].parameters()).device
     asked = inputs.to(device), None, None if masked is None else masked.to(device)

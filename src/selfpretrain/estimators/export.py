@@ -1,10 +1,10 @@
-"""Models for other programs: ONNX, or torch.export, with any batch and any length up to the longest.
+"""Export to ONNX or torch.export, with dynamic batch size and length.
 
-What is exported answers like the estimator: (B, K) probabilities, or (B, L, K) at every position, (B, 1)
-numbers, or (B, D) vectors, from
-``inputs``, (B, L) symbols or (B, L, C) values, and ``lengths`` (B,), how many positions of each row are real.
-Kernels of convolutions are worked out once and applied term by term, in O(L^2), for there is no FFT of any
-length in these formats.
+The exported model takes ``inputs``, tokens (B, L) or values (B, L, C), and ``lengths`` (B,), the number of
+positions of each row that are not padding. It returns what the estimator does: probabilities (B, K), or
+(B, L, K) for every position, numbers (B, 1), or embeddings (B, D).
+Convolution kernels are computed once and applied directly, in O(L^2), because these formats have no FFT of
+dynamic length.
 """
 
 import copy
@@ -31,17 +31,17 @@ from .predictor import Predictor
 
 TOLERANCE = 1e-5
 SHORTEST = 3
-"""Positions of the shortest sequence that is taken; what is shorter is padded."""
+"""Shortest input in positions; shorter sequences must be padded."""
 NEEDS = ("onnx", "onnxscript", "onnxruntime")
 INPUTS = ["inputs", "lengths"]
 Answer = Callable[[Tensor, Tensor], Tensor]
 
 
 class Exported(nn.Module):
-    """All members of a model as one module.
+    """The ensemble as one module.
 
     Args:
-        longest: positions for which kernels are kept ready; 0: they are worked out anew every time.
+        longest: length for which convolution kernels are precomputed; 0: compute them in every call.
     """
 
     def __init__(self, predictor: Predictor, longest: int = 0) -> None:
@@ -56,7 +56,7 @@ class Exported(nn.Module):
         self.cpu().eval()
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """Answers of a padded batch."""
+        """Return the averaged predictions for a padded batch."""
         padding_mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
         if self.what == "vectors":
             return pool(self.first.features(inputs, padding_mask), padding_mask, self.pooling)
@@ -70,15 +70,16 @@ class Exported(nn.Module):
 
 
 def export(estimator: SequenceEstimator, path: str | Path, length: int | None = None) -> float:
-    """Write a model as ``.onnx`` or ``.pt2``; by how much its answers differ from the network's, at most.
+    """Write a model as ``.onnx`` or ``.pt2``, and return its largest difference from the network's outputs.
 
-    It is asked about batches and lengths that the export has not seen.
+    The file is loaded again and compared with the network on batch sizes and lengths not used in tracing.
 
     Args:
-        length: the longest sequence that it must take; None: the longest of training.
+        length: longest sequence to support; None: the longest of training.
 
     Raises:
-        SpecError: if the format is not known or needs an extra, or the network cannot be written so.
+        SpecError: if the format is unknown or needs an extra, the network cannot be exported, or the outputs
+            differ by more than ``TOLERANCE``.
     """
     path, predictor = Path(path), estimator.predictor_
     _check_format(path)
@@ -91,7 +92,7 @@ def export(estimator: SequenceEstimator, path: str | Path, length: int | None = 
             written = _write(program, path.suffix, temporary)
     except SelfPretrainError:
         raise
-    except Exception as error:  # torch has many for a network that it cannot put into a graph
+    except Exception as error:  # torch raises many types for a network that it cannot trace
         said = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
         mixer = name_of(predictor.model.mixer)
         raise SpecError(f"a network with {mixer} cannot be exported: {said}") from error
@@ -115,18 +116,18 @@ def _program(module: Exported, form: SequenceSpec, longest: int) -> torch.export
     shapes = {"inputs": {0: rows, 1: positions}, "lengths": {0: rows}}
     batch = _batch(form, 3, max(SHORTEST + 1, longest // 2))
     with torch.no_grad():
-        module(*_batch(form, 1, longest))  # tables of positions grow to what they must hold
+        module(*_batch(form, 1, longest))  # grow position tables to the full length before tracing
         return torch.export.export(module, batch, dynamic_shapes=shapes)
 
 
 def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> Answer:
-    """Write it, and what the file answers when it is read again."""
+    """Write the program to a file, load the file again, and return it as a function."""
     if suffix == ".pt2":
         whole = io.BytesIO()
         torch.export.save(program, whole)
         path.write_bytes(whole.getvalue())
         return torch.export.load(io.BytesIO(path.read_bytes())).module()
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it tells its makers of every start otherwise
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports every start otherwise
     import onnxruntime
 
     torch.onnx.export(
@@ -149,7 +150,7 @@ def _difference(exported: Answer, network: Answer, form: SequenceSpec, longest: 
 
 
 def _batch(form: SequenceSpec, rows: int, positions: int) -> tuple[Tensor, Tensor]:
-    """Made-up sequences, of which the first is as long as they get."""
+    """Return random inputs and lengths; the first sequence has the full length."""
     random = torch.Generator().manual_seed(rows)
     lengths = torch.randint(1, positions + 1, (rows,), generator=random)
     lengths[0] = positions
@@ -160,7 +161,7 @@ def _batch(form: SequenceSpec, rows: int, positions: int) -> tuple[Tensor, Tenso
 
 
 def _freeze_kernel(layer: Convolution, longest: int) -> None:
-    """Let a layer take its kernel from memory; that of a shorter length is a prefix."""
+    """Precompute the kernel of a layer; the kernel of a shorter length is a prefix of it."""
     with torch.no_grad():
         layer.register_buffer("frozen", layer.kernel(longest + 1).float(), persistent=False)
     kernel = layer.get_buffer("frozen")

@@ -1,4 +1,4 @@
-"""Models and files: trained on a table, asked about another, answered row by row in the same order."""
+"""Train an estimator on a file, and write its predictions for another file as CSV."""
 
 import csv
 from collections.abc import Mapping
@@ -20,13 +20,16 @@ from .predict_input import Asked, reading_of
 
 
 def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> SequenceEstimator:
-    """A model of a task, by its name, or of a file; scored on the test split, which training has not seen.
+    """Train an estimator on a task or a file, and store its scores on the held-out test split.
+
+    Args:
+        origin: name of a task, path of a file or folder, or hf:OWNER/NAME.
 
     Raises:
         DataError: if the data cannot be used.
     """
     there = origin.startswith("hf:") or Path(origin).expanduser().exists()
-    if there or ("." in origin and ":" not in origin):  # no task is called so: it is a file that is missing
+    if there or ("." in origin and ":" not in origin):  # a dot: a path that does not exist, not a task
         if options.missing == "mask":
             raise SpecError("--missing mask adds channels that new data would lack; use fill")
         plan = plan_import(origin, options)
@@ -53,10 +56,13 @@ def _for(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
 
 
 def answer(estimator: SequenceEstimator, asked: Asked, out: Path, skip_bad: bool) -> int:
-    """Write a CSV with what stood in every row, prediction and probabilities; how many rows have none.
+    """Write a CSV with the columns of a file and the predictions, and return the number of unusable rows.
+
+    Args:
+        skip_bad: leave the predictions of unusable rows empty, and say why in a column "problem".
 
     Raises:
-        DataError: naming the rows that cannot be answered, unless these are to be skipped.
+        DataError: naming the unusable rows, unless skip_bad.
     """
     found = readable(estimator, asked, skip_bad)
     columns: dict[str, list[Any]] = dict(asked.columns) or {"row": list(range(len(asked.rows)))}
@@ -72,10 +78,10 @@ def answer(estimator: SequenceEstimator, asked: Asked, out: Path, skip_bad: bool
 
 
 def readable(estimator: SequenceEstimator, asked: Asked, skip_bad: bool) -> Sequences:
-    """The rows that can be answered.
+    """Return the sequences that the model accepts.
 
     Raises:
-        DataError: naming those that cannot, unless these are to be skipped.
+        DataError: naming the unusable rows, unless skip_bad; or if there is no usable row.
     """
     found = estimator.readable(read(asked.rows, asked.kind))
     wrong = found.wrong | asked.wrong
@@ -88,7 +94,7 @@ def readable(estimator: SequenceEstimator, asked: Asked, skip_bad: bool) -> Sequ
 
 
 def _spread(values: list[Any], found: Sequences) -> list[Any]:
-    """Answers at the rows they belong to, and nothing where there is none."""
+    """Return one value per row of the file, "" where there is no prediction."""
     spread: list[Any] = [""] * found.given
     for row, value in zip(found.rows.tolist(), values, strict=True):
         spread[row] = value

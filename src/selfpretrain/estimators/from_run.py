@@ -1,4 +1,4 @@
-"""An arm of a finished comparison as a model to use."""
+"""Load one trained network of a finished experiment as an estimator."""
 
 from pathlib import Path
 
@@ -12,15 +12,15 @@ from .in_memory import facts
 from .persistence import from_recipe
 
 Place = tuple[str, str, str, int]
-"""Task (empty: the only one), row, column and seed."""
+"""Task (empty if there is only one), row, column and seed of a cell."""
 
 
 def take(experiment: Path, place: Place, trust: tuple[str, ...] = ()) -> SequenceEstimator:
-    """The network of one cell and seed, scored on the test split of its task.
+    """Return the network of one cell and seed as an estimator, scored on the test split of its task.
 
     Raises:
         SpecError: if there is no such cell.
-        StoreError: if it has not been run, or its weights are gone.
+        StoreError: if the cell has not been run, or its weights were deleted.
     """
     name, row, column, seed = place
     cells = {

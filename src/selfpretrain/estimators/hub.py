@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub, by the mixin of its library: pushed with their card, and loaded by name."""
+"""Push estimators to the Hugging Face hub, and load them from there."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def _library() -> Any:
 
 
 def published(trust: tuple[str, ...] = ()) -> Any:
-    """The class of what is on the hub.
+    """Return a ``ModelHubMixin`` class that holds an estimator.
 
     Raises:
         SpecError: if the library is not installed.
@@ -25,9 +25,9 @@ def published(trust: tuple[str, ...] = ()) -> Any:
     hub = _library()
 
     class Published(hub.ModelHubMixin, library_name="selfpretrain"):  # type: ignore[misc, name-defined, call-arg, unused-ignore]
-        """An estimator with the manners of the hub."""
+        """An estimator with the methods of ``ModelHubMixin``."""
 
-        estimator: SequenceEstimator  # no argument: the mixin would put it into a config of its own
+        estimator: SequenceEstimator  # set later: arguments would go into a config
 
         def _save_pretrained(self, save_directory: Path) -> None:
             save(self.estimator, save_directory)
@@ -61,10 +61,10 @@ def published(trust: tuple[str, ...] = ()) -> Any:
 
 
 def push(estimator: SequenceEstimator, name: str, private: bool = False) -> str:
-    """Publish a model as OWNER/NAME; where it is then.
+    """Publish a model as OWNER/NAME, and return its URL.
 
     Raises:
-        StoreError: if the hub refuses it, or is out of reach.
+        StoreError: if the hub rejects it or cannot be reached.
     """
     thing = published()()
     thing.estimator = estimator
@@ -76,10 +76,10 @@ def push(estimator: SequenceEstimator, name: str, private: bool = False) -> str:
 
 
 def pull(name: str, trust: tuple[str, ...] = ()) -> SequenceEstimator:
-    """A published model, or one in a folder.
+    """Return a model from the hub, or from a folder.
 
     Raises:
-        StoreError: if the hub has none of that name, or is out of reach.
+        StoreError: if the hub has no model of that name or cannot be reached.
     """
     kind = published(trust=trust)
     try:

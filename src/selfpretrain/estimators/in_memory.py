@@ -1,4 +1,4 @@
-"""Sequences that somebody has handed over in Python, as a task like any other."""
+"""In-memory data passed to an estimator, as a task."""
 
 import hashlib
 import json
@@ -23,15 +23,15 @@ from ..tasks.base import Card, Task
 from .annotations import mean_one
 
 _held: "weakref.WeakValueDictionary[str, StoredDataset]" = weakref.WeakValueDictionary()
-"""What is in memory as long as somebody holds it, by its digest."""
+"""Digest -> data; an entry is dropped when nothing else references the data."""
 
 _kept: "deque[StoredDataset]" = deque(maxlen=2)
-"""The last sets that were made here, which nobody else holds."""
+"""References to the last redivided data sets, so that they are not dropped from ``_held``."""
 
 
 @spec
 class Given(Task):
-    """Sequences and labels that are in the memory of this process."""
+    """Sequences and labels in the memory of this process."""
 
     card = Card(source="data of the user", licence="that of the data")
     name: ClassVar[str] = "given"
@@ -40,11 +40,11 @@ class Given(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """As found when they were taken in."""
+        """The spec that was inferred when the data were passed in."""
         return self.data().form
 
     def load(self, split: Split) -> SequenceDataset:
-        """The examples of one split; where val is empty, for want of examples, those of train."""
+        """Return the examples of one split; those of train if val is empty, because too few are labelled."""
         held = self.data()
         empty = split == "val" and not (held.split == SPLITS.index(split)).any()
         if split == "train" or empty:
@@ -52,14 +52,14 @@ class Given(Task):
         return readable(held.examples(split), held.form)
 
     def version(self) -> str:
-        """Their digest, which is the only field already."""
+        """Return ""; the digest is a field of the task already."""
         return ""
 
     def data(self) -> StoredDataset:
-        """The set.
+        """Return the data.
 
         Raises:
-            DataError: if nobody holds it any more.
+            DataError: if they are no longer in memory.
         """
         if self.digest not in _held:
             raise DataError("the data of this run were in the memory of a program that has ended; fit again")
@@ -67,7 +67,7 @@ class Given(Task):
 
 
 def hold(data: StoredDataset) -> Given:
-    """Make a set a task for as long as somebody holds it; equal sets are the same task."""
+    """Return a task for data in memory, valid while they are referenced; equal data give equal tasks."""
     found = hashlib.sha256(json.dumps(asdict(data.form), sort_keys=True).encode())
     whole = data.whole
     for part in (whole.flat, whole.starts, whole.lengths, whole.targets, whole.groups, whole.weights):
@@ -79,10 +79,10 @@ def hold(data: StoredDataset) -> Given:
 
 
 def thirds(task: Task, seed: int) -> Task:
-    """Return a task with a test split: the task itself, or given data divided again.
+    """Return a task with a test split: the task itself, or in-memory data split again.
 
-    Of given data 15 % of the labelled examples, or of their groups, are val and as many test. What is
-    measured (centre, spread, range, symbols, scale of real targets, mean weight) is measured again, on train.
+    Of in-memory data, 15 % of the labelled examples, or of their groups, are val and 15 % test. Statistics
+    (centre, spread, range, vocabulary, scale of real targets, mean weight) are computed again, on train.
 
     Raises:
         DataError: if there are too few labelled examples, or groups.
@@ -101,7 +101,7 @@ def thirds(task: Task, seed: int) -> Task:
 
 
 def _thirds(held: StoredDataset, seed: int) -> np.ndarray:
-    """Return the split (n,) of every example; those without a label train, or go with their group."""
+    """Return the split (n,) of every example; unlabelled ones are in train, or with their group."""
     whole = held.whole
     rows = whole.labelled.numpy().nonzero()[0]
     one = isinstance(held.form.target, Classes)
@@ -118,7 +118,7 @@ def _thirds(held: StoredDataset, seed: int) -> np.ndarray:
 
 
 def facts(task: Task) -> Json:
-    """What a model's card says of its data."""
+    """Return the data section of the model card."""
     form, train = task.form, task.load("train")
     return {
         "task": name_of(task),

@@ -1,7 +1,7 @@
-"""Sequences as people hold them in Python, brought into the form that networks take.
+"""Conversion of X (arrays, lists, strings, columns of tables) to sequences that networks take.
 
-Strings and bytes are symbols (UTF-8, one per byte). Numbers are values, whatever their type, unless somebody
-says that they are tokens. NaN at the end of a row is padding; NaN elsewhere is filled in from its neighbours.
+Strings and bytes are tokens: their UTF-8 bytes. Numbers of any type are real values, unless the signal is set
+to "tokens". NaN at the end of a row is padding; NaN elsewhere is filled in from its neighbours.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,28 +21,28 @@ from ..errors import DataError
 Kind = Literal["auto", "text", "tokens", "values"]
 BYTES, MOST_TOKENS = 256, 1 << 24
 NAMED = 3
-"""Rows that an error names, at most."""
+"""Most rows named in an error message."""
 NOTHING = "there is no sequence"
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Those that can be used, end to end, and what is wrong with the others."""
+    """Usable sequences, concatenated, and for every other row why it cannot be used."""
 
     kind: Literal["text", "tokens", "values"]
     flat: np.ndarray  # (T,) symbols or (T, C) values
-    lengths: np.ndarray  # (n,) of those that can be used
-    rows: np.ndarray  # (n,) where they stand in what was given
-    wrong: dict[int, str]  # by row: why it cannot be used
-    cut: int = 0  # how many were longer than allowed
+    lengths: np.ndarray  # (n,) of the usable sequences
+    rows: np.ndarray  # (n,) their row numbers in X
+    wrong: dict[int, str]  # row number -> why it cannot be used
+    cut: int = 0  # number of sequences that were cut to the maximum length
 
     @property
     def given(self) -> int:
-        """How many there are, good and bad."""
+        """Number of rows of X, usable or not."""
         return len(self.rows) + len(self.wrong)
 
     def take(self, keep: np.ndarray, why: str = "") -> "Sequences":
-        """Those for which ``keep`` (n,) holds; the others are wrong because of ``why``."""
+        """Keep the sequences where ``keep`` (n,) is true, and record ``why`` for the others."""
         wrong = dict.fromkeys(self.rows[~keep].tolist(), why)
         flat = self.flat[np.repeat(keep, self.lengths)]
         return replace(
@@ -50,17 +50,17 @@ class Sequences:
         )
 
     def sound(self) -> "Sequences":
-        """The same, if all can be used.
+        """Return self if every row can be used.
 
         Raises:
-            DataError: naming the first ones that cannot.
+            DataError: naming the first rows that cannot.
         """
         if self.wrong:
             raise DataError(complaint(self.wrong, self.given))
         return self
 
     def fitting(self, signal: Signal, length: int, longer: Literal["cut", "refuse"]) -> "Sequences":
-        """Those that a network takes which was made for a signal and sequences of at most a length."""
+        """Keep the sequences that fit a network's signal; cut or reject those beyond its maximum length."""
         kept = self._of(signal)
         too_long = kept.lengths > length
         if longer == "refuse":
@@ -86,7 +86,7 @@ class Sequences:
         return self
 
     def examples(self, signal: Signal, targets: np.ndarray) -> SequenceDataset:
-        """For a network; values that are nowhere known in their row are those in the middle."""
+        """Return the sequences as a dataset; channels that are NaN throughout a row get the training mean."""
         flat = self.flat
         if isinstance(signal, Values):
             centre = np.array(signal.centre, dtype=np.float32)
@@ -97,14 +97,14 @@ class Sequences:
 
 
 def complaint(wrong: dict[int, str], of: int, first: int = 0) -> str:
-    """What to say of rows that cannot be used, in one line; they are counted from ``first`` on."""
+    """Return a one-line error message about unusable rows, with row numbers that start at ``first``."""
     named = "; ".join(f"row {row + first}: {why}" for row, why in sorted(wrong.items())[:NAMED])
     more = f"; and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
     return f"{len(wrong):,} of {of:,} sequences cannot be used: {named}{more}"
 
 
 def joined(first: Sequences, second: Sequences) -> Sequences:
-    """Two lots of sequences, one after the other."""
+    """Concatenate two sets of sequences; row numbers of the second follow those of the first."""
     if first.kind != second.kind or first.flat.shape[1:] != second.flat.shape[1:]:
         raise DataError("X_unlabelled holds other sequences than X: another kind, or other channels")
     rows = np.concatenate([first.rows, second.rows + first.given])
@@ -118,11 +118,11 @@ def _along(first: Sequences, second: Sequences) -> np.ndarray:
 
 
 def as_rows(X: Any) -> Any:
-    """A list of sequences, for whatever is one; arrays and tables of numbers are left as they are."""
+    """Return lists, columns of objects and Arrow arrays as a list of sequences, numeric arrays unchanged."""
     if isinstance(X, pa.Array | pa.ChunkedArray):
         return X.to_pylist()
     dense = getattr(X, "ndim", None)
-    if dense == 1 and getattr(X, "dtype", np.dtype("O")).kind in "OUS":  # an array or a column of a table
+    if dense == 1 and getattr(X, "dtype", np.dtype("O")).kind in "OUS":  # an array or a table column
         return list(X)
     if dense is None and isinstance(X, Iterable) and not isinstance(X, str | bytes):
         rows = list(X) if isinstance(X, Sequence) else X
@@ -135,7 +135,7 @@ def _is_row(row: Any) -> bool:
 
 
 def read(X: Any, kind: Kind = "auto") -> Sequences:
-    """Sequences from a list of them (strings, bytes, arrays of unequal lengths) or a 2-D or 3-D array."""
+    """Read sequences from a list (strings, bytes, arrays of unequal lengths) or a 2-D or 3-D array."""
     rows = X if isinstance(X, np.ndarray) else list(X)
     if isinstance(rows, np.ndarray):
         return _dense(rows, kind)
@@ -174,7 +174,7 @@ def _ragged(rows: list[Any], kind: Literal["tokens", "values"]) -> Sequences:
 
 
 def _array(row: Any, kind: str) -> tuple[np.ndarray | None, str]:
-    """One sequence (L,) or (L, C), or what is wrong with it."""
+    """Return one sequence (L,) or (L, C) and "", or None and what is wrong with it."""
     if row is None:
         return None, NOTHING
     try:
@@ -189,7 +189,7 @@ def _array(row: Any, kind: str) -> tuple[np.ndarray | None, str]:
 
 
 def _dense(x: np.ndarray, kind: Kind) -> Sequences:
-    """(n, L) or (n, L, C): rows of one length, but for NaN at their ends."""
+    """Read an array (n, L) or (n, L, C): rows of equal length, padded with NaN at their ends."""
     if x.ndim not in (2, 3):
         raise DataError(f"X has {x.ndim} dimensions; it must be (n, L), (n, L, C) or a list of sequences")
     n, length = x.shape[:2]
@@ -201,7 +201,7 @@ def _dense(x: np.ndarray, kind: Kind) -> Sequences:
 
 
 def _checked(found: Sequences) -> Sequences:
-    """Without rows that are no sequences, in the types that are kept."""
+    """Drop rows with invalid numbers, cut padding, fill missing values, and convert to int32 or float32."""
     if found.kind == "tokens":
         flat = found.flat
         with np.errstate(invalid="ignore"):
@@ -231,7 +231,11 @@ def _without_padding(found: Sequences) -> Sequences:
 
 
 def _owners(positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """(n,) whether something holds at any position of a sequence."""
+    """Return whether any position of each sequence is marked (n,).
+
+    Args:
+        positions: (T,) booleans.
+    """
     owner = np.repeat(np.arange(len(lengths)), lengths)
     found = np.zeros(len(lengths), dtype=bool)
     found[owner[positions]] = True

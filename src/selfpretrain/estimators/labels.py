@@ -1,4 +1,4 @@
-"""Labels as people hold them: things of any hashable kind, real numbers, and none where unknown."""
+"""Label encoding: classes (any hashable value), label sets or real numbers, with missing labels."""
 
 import itertools
 import math
@@ -14,15 +14,15 @@ from ..errors import DataError, SpecError
 
 UNKNOWN = -1
 MOST = np.iinfo(np.int16).max
-"""Classes of which there may be several in an example."""
+"""Most classes of multilabel targets, which are stored as int16."""
 
 
 def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) the class of every example, -1 where the label is None or NaN; and the classes in order.
+    """Return class numbers (n,), -1 where the label is None or NaN, and the sorted classes (K,).
 
     Raises:
         DataError: if sequences have several labels.
-        ValueError: if these are no labels, as scikit-learn says it.
+        ValueError: if y is not a classification target, from scikit-learn.
     """
     wide = getattr(y, "ndim", 1) == 2 and y.shape[1] > 1
     if wide or (isinstance(y, list) and any(isinstance(row, list | set | np.ndarray) for row in y)):
@@ -44,10 +44,10 @@ def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def numbers_of(y: Any) -> np.ndarray:
-    """(n,) real numbers, NaN where they are None or NaN.
+    """Return real numbers (n,), NaN where y is None or NaN.
 
     Raises:
-        ValueError: if they are not numbers, as scikit-learn says it.
+        ValueError: if y holds anything else, from scikit-learn.
     """
     y = _flat(y)
     known = ~_missing(y)
@@ -58,10 +58,10 @@ def numbers_of(y: Any) -> np.ndarray:
 
 
 def sets_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(n, K) 1 where a class belongs to an example, 0 where not, -1 where unlabelled; and the classes.
+    """Return indicators (n, K), 0 or 1, with rows of -1 for unlabelled examples; and the classes (K,).
 
     Raises:
-        DataError: if y is neither a table of 0 and 1, nor sets of labels.
+        DataError: if y is neither a table of 0 and 1 nor sets of labels.
     """
     if getattr(y, "ndim", 1) == 2:
         return _indicated(y), _columns(y)
@@ -71,10 +71,10 @@ def sets_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def indicators(y: Any, classes: np.ndarray) -> np.ndarray:
-    """(n, K) as above, of known classes.
+    """Return indicators (n, K) as ``sets_of`` does, for known classes.
 
     Raises:
-        DataError: if y has other columns than there are classes.
+        DataError: if y is a table whose number of columns is not that of the classes.
         SpecError: if a label is not among the classes.
     """
     if getattr(y, "ndim", 1) != 2:
@@ -88,15 +88,15 @@ def indicators(y: Any, classes: np.ndarray) -> np.ndarray:
 def positions_of(
     y: Any, lengths: np.ndarray, classes: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(n, L) the class of every position, -1 where it is not known or there is none; and the classes.
+    """Return class numbers (n, L) of all positions, -1 where unknown or padding, and the classes.
 
     Args:
-        lengths: (n,) how many positions each sequence has. Rows of one length may have more labels, for what
-            is padding; lists of labels may not.
-        classes: those that are known; None: all that are found.
+        lengths: (n,) lengths of the sequences. Rows of an array may have more labels, at padding; lists may
+            not.
+        classes: the known classes; None: those found in y.
 
     Raises:
-        DataError: if a sequence has another number of labels than of positions.
+        DataError: if the number of labels of a sequence is not its length.
     """
     padded = getattr(y, "ndim", 1) == 2
     rows = [None if row is None else list(row) for row in _rows(y, letters=True)]
@@ -117,10 +117,10 @@ def positions_of(
 
 
 def codes_of(labels: Sequence[Any], classes: np.ndarray) -> np.ndarray:
-    """(n,) the number of every label among the classes; -1 for None and NaN.
+    """Return the index (n,) of every label in ``classes``, -1 for None and NaN.
 
     Raises:
-        SpecError: if one is not among them.
+        SpecError: if a label is not one of the classes.
     """
     number = {label: i for i, label in enumerate(classes.tolist())}
     plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
@@ -135,10 +135,13 @@ def weights_of(
     classes: np.ndarray,
     balanced: Sequence[float],
 ) -> tuple[float, ...]:
-    """What each class counts; none where all count the same.
+    """Return one loss weight per class, or () if ``wanted`` is None; classes not named in it have weight 1.
+
+    Args:
+        balanced: the weights for "balanced".
 
     Raises:
-        SpecError: if a weight is for no class.
+        SpecError: if a weight is given for a label that is not a class.
     """
     if wanted is None:
         return ()
@@ -167,7 +170,7 @@ def _missing_row(row: Any) -> bool:
 
 
 def _indicated(y: Any) -> np.ndarray:
-    """(n, K) of a table of 0 and 1, dense or sparse."""
+    """Return indicators (n, K) from a dense or sparse table of 0 and 1; rows with NaN become -1."""
     dense = np.asarray(y.toarray() if callable(getattr(y, "toarray", None)) else y)
     table = dense.astype(np.float64) if dense.dtype.kind in "biufO" else np.full(dense.shape, 2.0)
     unknown = np.isnan(table).any(1)
@@ -199,7 +202,7 @@ def _marked(rows: Sequence[list[Any] | None], classes: np.ndarray) -> np.ndarray
 
 
 def labels_from(labels: list[Any]) -> np.ndarray:
-    """Labels as an array; what are not all words or all numbers stay what they are."""
+    """Return labels as an array (K,): of strings or numbers if all have one type, else of objects."""
     if len({str if isinstance(label, str) else type(label) for label in labels}) == 1:
         found = np.array(labels)
         if found.ndim == 1 and found.dtype.kind in "biufU":
@@ -210,7 +213,7 @@ def labels_from(labels: list[Any]) -> np.ndarray:
 
 
 def _flat(y: Any) -> np.ndarray:
-    """(n,) whatever is in it; tuples are things of their own."""
+    """Return y as an array (n,); a tuple or frozenset in it is one label."""
     if isinstance(y, list | tuple) and any(isinstance(label, tuple | frozenset | type(None)) for label in y):
         held = np.empty(len(y), dtype=object)
         held[:] = y
@@ -219,7 +222,7 @@ def _flat(y: Any) -> np.ndarray:
 
 
 def _missing(y: np.ndarray) -> np.ndarray:
-    """(n,) whether a label is None or NaN."""
+    """Return whether each label is None or NaN (n,)."""
     if y.dtype.kind == "f":
         return np.isnan(y)
     if y.dtype.kind != "O":
@@ -232,7 +235,7 @@ def _is_nan(label: Any) -> bool:
 
 
 def _in_order(labels: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """The kinds of labels, sorted if they can be, and the number of each label's kind."""
+    """Return the distinct labels, sorted where comparable, and the index of each label among them."""
     try:
         kinds = list(dict.fromkeys(labels))
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""A classifier of sequences that may have several labels, or none."""
+"""Multilabel classifier of sequences: any number of labels per sequence, or none."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,40 +29,40 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
     empty. A row of NaN, or None instead of a set, is unlabelled.
 
     Args:
-        class_weight: "balanced", or what a yes to each class counts in finetuning; a no counts one.
+        class_weight: "balanced", or the loss weight of positive examples of each class; negatives have 1.
     """
 
     class_weight: Mapping[Any, int | float] | Literal["balanced"] | None = None
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, K) how probable every class is, each by itself, in the order of ``classes_``."""
+        """Return the probability (n, K) of every class on its own, in the order of ``classes_``."""
         data = self._usable(X)
         return self.predictor_.probabilities(data)
 
     def predict(self, X: Any) -> np.ndarray:
-        """(n, K) 1 where a class is more probable than not, else 0."""
+        """Return indicators (n, K): 1 where the probability is above 0.5, else 0."""
         return (self.predict_proba(X) > 0.5).astype(np.int64)
 
     def predict_sets(self, X: Any) -> list[list[Any]]:
-        """The labels of every sequence, in the order of ``classes_``."""
+        """Return the predicted labels of every sequence, in the order of ``classes_``."""
         return [self.classes_[row > 0].tolist() for row in self.predict(X)]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Micro F1; of a task, by its name, on its test split.
+        """Return micro F1; if X is a task or its name, on the test split.
 
         Raises:
-            SpecError: if examples are to be weighed.
+            SpecError: if sample_weight is given.
         """
         if sample_weight is not None:
             raise SpecError("micro F1 counts all examples alike; leave sample_weight out")
         return set_measures(*self._answered(X, y))["micro F1"]
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
-        """Micro and macro F1, exact matches, AUROC and average precision (means over classes), log loss."""
+        """Return micro and macro F1, exact match, mean AUROC and average precision over classes, log loss."""
         return bootstrap(set_measures, self._answered(X, y), self._groups_of(X, groups), draws)
 
     def by_class(self, X: Any, y: Any = None, *, draws: int = 200) -> dict[Any, dict[str, Score]]:
-        """F1, AUROC and average precision of every class."""
+        """Return F1, AUROC and average precision of every class, with bootstrap intervals."""
         right, probabilities = self._answered(X, y)
         return {
             label: bootstrap(measures_of_class, (right[:, k], probabilities[:, k]), None, draws)
@@ -70,19 +70,19 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
         }
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
-        """What a file of answers says: the labels, separated by semicolons, and every probability."""
+        """Return the columns of a prediction file: labels separated by semicolons, and every probability."""
         probabilities = self.predictor_.probabilities(data)
         told = [";".join(map(str, self.classes_[row > 0.5])) for row in probabilities]
         names = [f"p({name})" for name in self.classes_]
         return {"prediction": told} | dict(zip(names, probabilities.T.tolist(), strict=True))
 
     def note_scores(self, task: Task) -> None:
-        """Take down what the model scores on the test split of a task, as a whole and class by class."""
+        """Store the scores on the test split of a task, overall and per class, in ``scores_``."""
         super().note_scores(task)
         self.scores_["classes"] = self._noted(self.by_class(task))
 
     def _answered(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What is right (n, K) and how probable it is said to be (n, K), of what has labels."""
+        """Return true indicators (n, K) and probabilities (n, K) of the labelled examples."""
         data = self._usable(X)
         right = data.targets.numpy() if isinstance(X, str | Task) else indicators(y, self.classes_)
         known = (right >= 0).all(1)

@@ -1,4 +1,4 @@
-"""What a model's answer rested on, and a picture of it: of an image, of text, or of a signal."""
+"""Importance of positions for a prediction, drawn over an image, a text or a signal."""
 
 import math
 from collections.abc import Callable
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LETTERS, LINES = 72, 24
-"""Letters in a line of text, and lines that are drawn at most."""
+"""Letters per line of text; most lines drawn."""
 HUES = "RdBu"
-"""Blue is for the answer, red against it."""
+"""Colour map: blue supports the prediction, red opposes it."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What every position contributed to an answer."""
+    """Importance of every position of one sequence for its prediction."""
 
-    answer: Any  # the class, or the number
-    sequence: np.ndarray  # (L,) symbols or (L, C) values
-    importance: np.ndarray  # (L,) fall of the probability, or the number, without the position
+    answer: Any  # the predicted class or number
+    sequence: np.ndarray  # (L,) tokens or (L, C) values
+    importance: np.ndarray  # (L,) decrease of the probability, or number, when the position is hidden
     text: bool
-    shape: tuple[int, int] | None = None  # rows and columns of the image that the positions are, row by row
+    shape: tuple[int, int] | None = None  # rows and columns of an image, flattened row by row
 
     def picture(self) -> str:
-        """The sequence and the importance of its positions as SVG; blue is for the answer, red against."""
+        """Return a plot of sequence and importance as SVG; blue supports the prediction, red opposes it."""
         height, draw = self._drawing()
         with style.inked("explanation"):
             figure, axes = style.canvas(height, 7.2)
@@ -45,14 +45,14 @@ class Explanation:
         return 2.8, self._signal
 
     def _shaded(self, axes: "Axes", values: np.ndarray, scale: "Axes | None" = None) -> None:
-        """Colours of importance, and what they mean beside the axes, or in other ones."""
+        """Draw importance as colours, with a colour bar next to the axes or in ``scale``."""
         most = float(np.nanmax(np.abs(values))) or 1.0
         shown = axes.imshow(values, cmap=HUES, vmin=-most, vmax=most, aspect="auto", alpha=0.6)
         if figure := axes.get_figure():
             figure.colorbar(shown, ax=axes, cax=scale, label="importance")
 
     def _image(self, axes: "Axes") -> None:
-        """The image beside the importance of its pixels."""
+        """Draw the image, and the importance of its pixels to the right."""
         assert self.shape is not None
         low, high = float(self.sequence.min()), float(self.sequence.max())
         pixels = ((self.sequence - low) / max(high - low, 1e-12)).reshape(*self.shape, -1)
@@ -65,7 +65,7 @@ class Explanation:
         axes.set_axis_off()
 
     def _letters(self, axes: "Axes") -> None:
-        """The text, every letter on the colour of its importance."""
+        """Draw the text, each letter on the colour of its importance."""
         length = min(len(self.sequence), LETTERS * LINES)
         lines, width = math.ceil(length / LETTERS), min(length, LETTERS)
         grid = np.full(lines * width, np.nan)
@@ -81,7 +81,7 @@ class Explanation:
             axes.text(0, lines, f"and {len(self.sequence) - length:,} letters more", fontsize=7, va="top")
 
     def _signal(self, axes: "Axes") -> None:
-        """The channels above each other's importance, which is drawn as bars."""
+        """Draw the channels as lines, and the importance of each position as a bar."""
         places = np.arange(len(self.importance))
         axes.bar(places, self.importance, width=1.0, color=style.COLOURS[0], alpha=0.45)
         axes.axhline(0, color=style.FAINT, linewidth=0.6, zorder=0)

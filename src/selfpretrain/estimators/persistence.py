@@ -1,9 +1,9 @@
-"""Models in folders: weights as safetensors, everything else as JSON; nothing is unpickled.
+"""Save and load trained estimators: weights as safetensors, everything else as JSON; nothing is pickled.
 
-model.json           what it is: settings, network, form of sequences, labels, scores, data, versions
-weights.safetensors  the networks, of each member under its number; from whatever device, for any device
-README.md            a card for people, see ``card``
-reliability.svg      of a classifier that was scored: how often it is right, by how sure it is
+model.json           settings, network, input format, labels, scores, data, versions
+weights.safetensors  the networks, prefixed with the number of the member; independent of the device
+README.md            the model card, see ``card``
+reliability.svg      reliability curve, for classifiers with test scores
 """
 
 import math
@@ -49,15 +49,15 @@ KINDS = {
     )
 }
 ELSEWHERE = ("runs", "device", "random_state", "verbose")
-"""Settings that say nothing about a model where it is loaded."""
+"""Settings that are not saved, because they depend on the machine or the run."""
 
 
 def save(estimator: SequenceEstimator, folder: str | Path) -> Path:
-    """Write a trained estimator into a folder, which is made.
+    """Write a trained estimator to a folder, creating it if needed.
 
     Raises:
-        SpecError: if its labels are of a kind that JSON cannot hold.
-        StoreError: if it cannot be written.
+        SpecError: if its labels are of a type that JSON cannot hold.
+        StoreError: if the folder cannot be written.
     """
     place, predictor = RunDir.make(Path(folder)), estimator.predictor_
     tensors = {
@@ -75,7 +75,7 @@ def save(estimator: SequenceEstimator, folder: str | Path) -> Path:
 
 
 def about(estimator: SequenceEstimator) -> Json:
-    """All that a folder says of a model, besides its weights."""
+    """Return the contents of ``model.json`` but for the digest of the weights."""
     predictor = estimator.predictor_
     settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ELSEWHERE}
     weights = settings.get("class_weight")
@@ -101,10 +101,10 @@ def about(estimator: SequenceEstimator) -> Json:
 
 
 def about_of(folder: str | Path) -> Json:
-    """Return what a folder says of its model, besides the weights.
+    """Return the contents of the ``model.json`` of a folder.
 
     Raises:
-        StoreError: if it holds none, or a damaged one.
+        StoreError: if the folder holds no model, or a damaged one.
     """
     path = Path(folder) / FILE
     if not path.exists():
@@ -113,24 +113,24 @@ def about_of(folder: str | Path) -> Json:
 
 
 def card_of(folder: str | Path) -> str:
-    """Return the card of the model in a folder, as Markdown.
+    """Return the model card of the model in a folder, as Markdown.
 
     Raises:
-        StoreError: if it holds none, or a damaged one.
+        StoreError: if the folder holds no model, or a damaged one.
     """
     with _read(Path(folder)):
         return card(about_of(folder))
 
 
 def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> SequenceEstimator:
-    """Return the estimator that ``save`` wrote, on whatever device there is.
+    """Return the estimator that ``save`` wrote, on a device.
 
     Args:
-        trust: packages from outside whose mixers may be loaded.
+        trust: packages whose mixers may be imported besides our own.
 
     Raises:
         StoreError: if the folder holds no model, or a damaged one.
-        SpecError: if it needs a package that is not trusted.
+        SpecError: if the model needs a package that is not trusted.
     """
     place, said = Path(folder), about_of(folder)
     with _read(place):
@@ -162,21 +162,21 @@ def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) 
 
 @contextmanager
 def _read(folder: Path) -> Iterator[None]:
-    """Turn whatever goes wrong with what a model says of itself into one line.
+    """Convert any exception raised while reading a model into a one-line StoreError.
 
     Raises:
-        StoreError: naming its file; errors of this package stay as they are.
+        StoreError: naming the file; errors of this package pass unchanged.
     """
     try:
         yield
     except SelfPretrainError:
         raise
-    except Exception as error:  # it may hold anything at all
+    except Exception as error:  # the file may hold anything
         raise StoreError(damaged(folder / FILE, f"{type(error).__name__}: {error}", AGAIN)) from error
 
 
 def _settled(said: Json, device: str, trust: tuple[str, ...]) -> SequenceEstimator:
-    """Return an estimator with the settings of a model; modules that these name are trusted, or refused."""
+    """Return an untrained estimator with the settings of a model; modules named in them must be trusted."""
     settings = {
         key: from_dict(value, trust) for key, value in said["settings"].items() if key not in ELSEWHERE
     }
@@ -187,7 +187,7 @@ def _settled(said: Json, device: str, trust: tuple[str, ...]) -> SequenceEstimat
 
 
 def _finite(plain: Any) -> Any:
-    """Return what JSON holds, if no number in it is infinite or none at all."""
+    """Return parsed JSON unchanged; raise ValueError if it holds NaN or an infinite number."""
     if isinstance(plain, float) and not math.isfinite(plain):
         raise ValueError(f"a number is {plain}")
     for value in plain.values() if isinstance(plain, dict) else plain if isinstance(plain, list) else ():
@@ -205,10 +205,10 @@ def _classes(plain: list[Any], target: Any) -> np.ndarray:
 
 
 def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor]) -> SequenceEstimator:
-    """The last stage of a recipe that somebody has run, as an estimator.
+    """Return the network after the last stage of a recipe as an estimator.
 
     Args:
-        tensors: its weights.
+        tensors: name -> weights of that network.
     """
     task, last = recipe.task, recipe.last
     name = ESTIMATORS[task.form.target.kind] if last.objective.labelled else SequencePretrainer.__name__
@@ -227,6 +227,7 @@ def _network(model: Model, objective: Objective, form: Any, tensors: Any, prefix
     if len(blocks) != model.depth:
         raise ValueError(f"depth {model.depth}, but weights of {len(blocks)} blocks")
     _refuse_other_shapes(model, objective, form, mine)
+    # The initial weights are overwritten below: do not let them advance the caller's random state.
     with torch.random.fork_rng(devices=[]):
         network = model.build(form, objective.head(form, model.width, model.pooling))
     network.load_state_dict(mine)
@@ -234,11 +235,11 @@ def _network(model: Model, objective: Objective, form: Any, tensors: Any, prefix
 
 
 def _refuse_other_shapes(model: Model, objective: Objective, form: Any, tensors: Any) -> None:
-    """Compare the shapes of weights with those of the network before it takes memory."""
+    """Raise ValueError if weights have other shapes than the network, before it is allocated."""
     try:
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             outline = model.build(form, objective.head(form, model.width, model.pooling))
-    except (RuntimeError, NotImplementedError, TypeError):  # some start from numbers that are worked out
+    except (RuntimeError, NotImplementedError, TypeError):  # some initialisations need real numbers
         return
     for name, parameter in outline.state_dict().items():
         if name in tensors and tensors[name].shape != parameter.shape:
@@ -248,7 +249,7 @@ def _refuse_other_shapes(model: Model, objective: Objective, form: Any, tensors:
 
 
 def _plain(label: Any) -> Any:
-    """A label as JSON holds it."""
+    """Return a label in a form that JSON can hold; tuples become {"tuple": [...]}."""
     label = label.item() if isinstance(label, np.generic) else label
     if isinstance(label, tuple):
         return {"tuple": [_plain(part) for part in label]}

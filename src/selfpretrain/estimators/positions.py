@@ -1,4 +1,4 @@
-"""A classifier of positions: tagging, segmentation, finding genes or events in a recording."""
+"""Classifier of positions, for tagging, segmentation, and finding genes or events in a recording."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,41 +24,41 @@ from .scores import Score, bootstrap, position_counts, position_measures
 class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
     """Self-pretraining on all sequences, then one of K classes at every position; see ``SequenceEstimator``.
 
-    y has, for every sequence, as many labels as it has positions; of text these are its bytes. None among
-    them, or instead of all of them, is unknown.
+    y has one label per position of every sequence; the positions of text are its bytes. A label may be None
+    where it is unknown, and so may all labels of a sequence.
 
     Args:
-        class_weight: "balanced", or what a position of each class counts in finetuning.
+        class_weight: "balanced", or the loss weight of positions of each class in finetuning.
     """
 
     class_weight: Mapping[Any, int | float] | Literal["balanced"] | None = None
 
     def predict_proba(self, X: Any) -> list[np.ndarray]:
-        """For every sequence (length, K) the probability of every class, in the order of ``classes_``."""
+        """Return class probabilities (length, K) of every sequence, in the order of ``classes_``."""
         data = self._usable(X)
         return self.predictor_.at_positions(data)
 
     def predict(self, X: Any) -> list[np.ndarray]:
-        """For every sequence (length,) the most probable class of every position."""
+        """Return the most probable class of every position (length,), for every sequence."""
         return [self.classes_[probabilities.argmax(1)] for probabilities in self.predict_proba(X)]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Accuracy over all positions; of a task, by its name, on its test split."""
+        """Return accuracy over all positions; if X is a task or its name, on the test split."""
         return position_measures(*self._answered(X, y))["accuracy"]
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
-        """Accuracy, plain and balanced, macro F1, MCC and log loss over positions."""
+        """Return accuracy, balanced accuracy, macro F1, MCC and log loss over positions."""
         return bootstrap(position_measures, self._answered(X, y), self._groups_of(X, groups), draws)
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
-        """What a file of answers says: the class of every position, separated by spaces."""
+        """Return the column of a prediction file: the classes of all positions, separated by spaces."""
         each = (
             self.classes_[probabilities.argmax(1)] for probabilities in self.predictor_.at_positions(data)
         )
         return {"prediction": [" ".join(map(str, row)) for row in each]}
 
     def _answered(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Counts (n, 3, K) of every sequence, and the sum of its losses (n,)."""
+        """Return the counts (n, 3, K) and summed log losses (n,) of ``position_counts``."""
         data = self._usable(X)
         lengths = data.lengths[0].numpy()
         right = (

@@ -1,4 +1,4 @@
-"""What a file asks a model: tables, arrays, recordings and texts, read as the model's own data were."""
+"""Read files to predict (tables, arrays, recordings, texts) in the layout of the model's training file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,19 +25,19 @@ Rows = list[Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """What a file asks: a sequence per row, and what else stands there."""
+    """Contents of a file to predict: one sequence per row, and the other columns."""
 
     rows: Rows
-    kind: Any  # text, tokens or values
-    columns: dict[str, list[Any]] = field(default_factory=dict)  # everything but the sequences
-    wrong: dict[int, str] = field(default_factory=dict)  # rows whose cells cannot be read
+    kind: Any  # "text", "tokens" or "values"
+    columns: dict[str, list[Any]] = field(default_factory=dict)  # all columns but those of the sequences
+    wrong: dict[int, str] = field(default_factory=dict)  # row number -> why it cannot be read
 
 
 def reading_of(source: Source, options: ImportOptions) -> Json | None:
-    """How more files like those of training are to be read; None: there is no telling."""
+    """Return the file layout to reuse at prediction time, or None if it cannot be inferred."""
     if isinstance(source, TableSource):
         known: Json = {"form": source.form, "sequence": source.sequence}
-    elif isinstance(source, LongSource) and not source.vocab:  # named events have other numbers elsewhere
+    elif isinstance(source, LongSource) and not source.vocab:  # names of events get other numbers
         known = {"form": "long", "sequence": source.values, "id": options.id, "time": options.time}
     elif isinstance(source, MediaSource):
         known = {
@@ -52,7 +52,7 @@ def reading_of(source: Source, options: ImportOptions) -> Json | None:
 
 
 def open_file(path: Path, estimator: SequenceEstimator) -> Asked:
-    """The sequences of a file, as the model's own were read; a row that cannot be read is named, not lost.
+    """Read the sequences of a file in the layout of training, recording the rows that cannot be read.
 
     Raises:
         DataError: if the file cannot be read at all, or lacks a column.
@@ -87,7 +87,7 @@ def open_file(path: Path, estimator: SequenceEstimator) -> Asked:
 
 
 def _of_arrays(path: Path) -> Rows:
-    """The rows of x; only what is real of them, where the file says that."""
+    """Return the rows of x without padding, if the file has "offsets" or "lengths"."""
     with readable(path.name):
         found = np.load(path, allow_pickle=False)
         held = {name: found[name] for name in found.files} if path.suffix == ".npz" else {"x": found}
@@ -106,7 +106,7 @@ def _of_long(table: TableFile, reading: Json) -> Asked:
         time=reading["time"],
         value=",".join(reading["sequence"]),
         kind=reading["kind"],
-        label=reading["id"],  # which every row has
+        label=reading["id"],  # any column that every row has
     )
     source = long_source(table, told)
     names = source.rows["id"].take(source.starts).to_pylist()
@@ -133,7 +133,7 @@ def _of_media(path: Path, reading: Json) -> Asked:
 
 
 def _of_medium(source: MediaSource, file: Path, reading: Json) -> tuple[np.ndarray | None, str]:
-    """The sequence of a file, or what is wrong with it."""
+    """Return the sequence of a file and "", or None and what is wrong with it."""
     try:
         rate, row = source.opened(file)
     except DataError as error:
@@ -159,7 +159,7 @@ def _of_table(table: TableFile, source: TableSource) -> Asked:
 
 
 def _rows(source: TableSource, piece: Piece) -> Iterator[tuple[Any, str]]:
-    """Every sequence of some rows, or what is wrong with it."""
+    """Yield each sequence of a piece and "", or None and what is wrong with the row."""
     held = {column: piece[column] for column in source.sequence}
     n = len(held[source.sequence[0]])
     try:

@@ -1,4 +1,4 @@
-"""Trained networks and all that it takes to ask them: what comes out of training and goes into a file."""
+"""Inference with trained networks: probabilities, numbers and embeddings, averaged over an ensemble."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,9 +17,9 @@ from ..training.evaluate import POSITIONS
 from ..training.model import Model, Network
 
 MOST_ROWS = 512
-"""Sequences that are answered at once."""
+"""Largest inference batch, in sequences."""
 What = Literal["vectors", "numbers", "chances", "memberships", "position chances"]
-"""What a model answers: chances are of one class or another, memberships of each class by itself."""
+"""Kind of output; "chances": softmax over K classes, "memberships": one sigmoid per class."""
 ANSWERS: dict[str, What] = {
     "classes": "chances",
     "reals": "numbers",
@@ -31,30 +31,30 @@ MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 @dataclass(frozen=True)
 class Predictor:
-    """One network, or several whose answers are averaged."""
+    """One trained network, or an ensemble whose predictions are averaged."""
 
     model: Model
     objective: Objective  # of the last stage
     form: SequenceSpec
     networks: tuple[Network, ...]
-    temperature: float = 1.0  # what logits are divided by
+    temperature: float = 1.0  # logits are divided by it before softmax or sigmoid
 
     def to(self, device: str) -> "Predictor":
-        """The same on a device."""
+        """Move the networks to a device, and return self."""
         for network in self.networks:
             network.to(device)
         return self
 
     def outputs(self, data: SequenceDataset) -> np.ndarray:
-        """(members, n, K) what heads answer, in double precision."""
+        """Return the outputs of the heads (members, n, K) in float64: logits, or predicted numbers."""
         return np.stack([_run(_answers, network, self._padded(data)) for network in self.networks])
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
-        """(n, K) of the classes, averaged over the members."""
+        """Return the probabilities (n, K) of the classes, averaged over the members."""
         return self.averaged(self.outputs(data))
 
     def averaged(self, logits: np.ndarray) -> np.ndarray:
-        """(n, K) probabilities from the logits (members, n, K) of the members; numbers as they are."""
+        """Average the members' logits (members, n, K) as probabilities (n, K), or numbers as they are."""
         if self.what == "numbers":
             return logits.mean(0)
         scaled = logits / self.temperature
@@ -62,11 +62,11 @@ class Predictor:
 
     @property
     def what(self) -> What:
-        """What it answers."""
+        """Kind of output; "vectors" after pretraining alone."""
         return ANSWERS[self.form.target.kind] if self.objective.labelled else "vectors"
 
     def at_positions(self, data: SequenceDataset) -> list[np.ndarray]:
-        """The probabilities (L, K) at every position of every sequence, averaged over the members."""
+        """Return the probabilities (L, K) at the positions of every sequence, averaged over the members."""
 
         def answers(network: Network, batch: Batch) -> Tensor:
             return network(batch.inputs, batch.padding_mask).unflatten(0, batch.inputs.shape[:2])
@@ -75,7 +75,7 @@ class Predictor:
         return [self.averaged(np.stack(members)) for members in zip(*each, strict=True)]
 
     def embeddings(self, data: SequenceDataset) -> np.ndarray:
-        """(n, D) pooled vectors of the first member, as its head sees them."""
+        """Return the pooled embeddings (n, D) of the first member, as its head sees them."""
 
         def pooled(network: Network, batch: Batch) -> Tensor:
             return pool(
@@ -85,7 +85,7 @@ class Predictor:
         return _run(pooled, self.networks[0], self._padded(data))
 
     def positions(self, data: SequenceDataset) -> list[np.ndarray]:
-        """A vector (L, D) for every position of every sequence, of the first member."""
+        """Return the embeddings (L, D) of the positions of every sequence, from the first member."""
         return _by_sequence(
             lambda n, b: n.features(b.inputs, b.padding_mask), self.networks[0], self._padded(data)
         )
@@ -95,7 +95,7 @@ class Predictor:
 
 
 def _by_sequence(ask: "Ask", network: Network, data: SequenceDataset) -> list[np.ndarray]:
-    """Of answers (B, L, K) those of the real positions of every sequence."""
+    """Run ``ask`` in batches, and cut its outputs (B, L, K) to the length of every sequence."""
     found: dict[int, np.ndarray] = {}
     for rows, batch in data.batches(_size(data)):
         answers, lengths = _asked(ask, network, batch).numpy(), data.lengths[0, rows].tolist()
@@ -111,7 +111,7 @@ Ask = Callable[[Network, Batch], Tensor]
 
 
 def _run(ask: Ask, network: Network, data: SequenceDataset) -> np.ndarray:
-    """(n, K) in the order of the examples; once with batches of half the size, where memory ends."""
+    """Return the outputs (n, K) in the order of the examples; halve the batch once if memory runs out."""
     size = _size(data)
     try:
         return _in_batches(ask, network, data, size)

@@ -1,4 +1,4 @@
-"""Self-pretraining alone, for vectors that stand for sequences."""
+"""Transformer that self-pretrains on sequences and returns their embeddings."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +17,13 @@ from .inputs import Sequences
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SequencePretrainer(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
-    """Self-pretraining on sequences; ``transform`` gives their vectors. Labels are not looked at."""
+    """Self-pretraining on sequences; ``transform`` returns their embeddings. Labels are ignored."""
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         return np.full(len(found.rows), np.nan, dtype=np.float32), Reals()
 
     def _adopt(self, form: SequenceSpec) -> None:
-        """Take a task as it is; its labels are not looked at."""
+        """Accept a task with any kind of target, because labels are ignored."""
 
     def _stages(self, arms: ArmRecipes, task: Task) -> tuple[Stage, ...]:
         if not self.objective:

@@ -1,4 +1,4 @@
-"""A regressor of sequences."""
+"""Regressor of sequences: one real number per sequence."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,18 +21,18 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
     """Self-pretraining on all sequences, then a real number for each; see ``SequenceEstimator``."""
 
     def predict(self, X: Any) -> np.ndarray:
-        """(n,) the numbers, in the units of y."""
+        """Return the predicted numbers (n,), in the units of y."""
         data = self._usable(X)
         return self.predictor_.outputs(data).mean(0)[:, 0]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R2; of a task, by its name, on its test split."""
+        """Return R2; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
             y = self._usable(X).targets.numpy()
         return float(super().score(X, y, sample_weight))
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
-        """R2, mean absolute error and root mean squared error, the latter two in the units of y."""
+        """Return R2, mean absolute error and root mean squared error, the latter two in the units of y."""
         data = self._usable(X)
         y = data.targets.numpy() if isinstance(X, str | Task) else y
         given = self.predict(data)
@@ -40,7 +40,7 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
         return bootstrap(real_measures, answers, self._groups_of(X, groups), draws)
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
-        """What a file of answers says: the number."""
+        """Return the column of a prediction file: the number."""
         return {"prediction": self.predict(data).tolist()}
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:

@@ -1,4 +1,4 @@
-"""Whether a model is right as often as it says it is: a reliability curve, from its answers."""
+"""Reliability curve of a classifier: accuracy by confidence."""
 
 from dataclasses import dataclass
 
@@ -8,27 +8,27 @@ from ..report.figures import style
 from .scores import calibration
 
 LARGEST = 160.0
-"""Points squared that a dot takes which stands for all examples."""
+"""Area of the dot of a bin with all examples, in points squared."""
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """Examples in bins of confidence, the probability of the answer that was given."""
+    """Accuracy in bins of confidence, the probability of the predicted class."""
 
     bins: tuple[tuple[float, float, float], ...]  # mean confidence, accuracy, share of the examples
 
     @classmethod
     def of(cls, right: np.ndarray, probabilities: np.ndarray) -> "Reliability":
-        """Of classes (n,) and probabilities (n, K)."""
+        """Return the curve of true classes (n,) and probabilities (n, K)."""
         return cls(tuple(calibration(right, probabilities)))
 
     @property
     def error(self) -> float:
-        """Expected calibration error, the mean distance of confidence and accuracy."""
+        """Expected calibration error: mean |confidence - accuracy|, weighted by bin size."""
         return sum(share * abs(sure - hit) for sure, hit, share in self.bins)
 
     def picture(self) -> str:
-        """Accuracy over confidence as SVG; below the diagonal the model is surer than it should be."""
+        """Return a plot of accuracy over confidence as SVG; below the diagonal the model is overconfident."""
         with style.inked("reliability"):
             figure, axes = style.canvas(3.4)
             axes.plot([0, 1], [0, 1], color=style.FAINT, linewidth=1)

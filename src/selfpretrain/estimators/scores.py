@@ -1,4 +1,4 @@
-"""How good answers are, by the measures that people use, each with an interval over the examples."""
+"""Metrics for classes, label sets, positions and real numbers, with bootstrap intervals over examples."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from sklearn import metrics
 from ..report import statistics
 
 LEVEL = (2.5, 97.5)
-"""Percentiles between which 95 % of the resamples lie."""
+"""Percentiles of the bootstrap distribution that bound a 95 % interval."""
 Measures = Callable[[np.ndarray, np.ndarray], dict[str, float]]
 
 
 @dataclass(frozen=True)
 class Score:
-    """A measure, and between which values it would lie with other examples of the same kind."""
+    """The value of a metric and its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -27,7 +27,7 @@ class Score:
 
 
 def class_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
-    """Measures of probabilities (n, K) for classes (n,); NaN where there is one class and two are needed."""
+    """Return metrics of class probabilities (n, K) for classes (n,); NaN where two classes are needed."""
     given, K = probabilities.argmax(1), probabilities.shape[1]
     found = {
         "accuracy": metrics.accuracy_score(right, given),
@@ -47,7 +47,7 @@ def class_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, fl
 
 
 def real_measures(right: np.ndarray, given: np.ndarray) -> dict[str, float]:
-    """Measures of real numbers (n,)."""
+    """Return metrics of predicted numbers (n,)."""
     return {
         "R2": metrics.r2_score(right, given) if len(right) > 1 else np.nan,
         "MAE": float(metrics.mean_absolute_error(right, given)),
@@ -56,8 +56,9 @@ def real_measures(right: np.ndarray, given: np.ndarray) -> dict[str, float]:
 
 
 def set_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
-    """Measures of probabilities (n, K) that each of K classes belongs to an example, where ``right`` is 1."""
+    """Return multilabel metrics of probabilities (n, K) for true indicators (n, K)."""
     told, probabilities = probabilities > 0.5, probabilities.clip(1e-15, 1 - 1e-15)
+    # Classes without examples or predictions have no F1; those with one value only have no AUROC.
     both, here = told.sum(0) + right.sum(0), [0 < column.sum() < len(right) for column in right.T]
     f1 = 2 * (told & (right > 0)).sum(0) / both.clip(min=1)
     each = [measures_of_class(right[:, k], probabilities[:, k]) for k in np.flatnonzero(here)]
@@ -72,7 +73,7 @@ def set_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, floa
 
 
 def measures_of_class(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
-    """Measures of one class: probabilities (n,) that it belongs to an example, where ``right`` is 1."""
+    """Return metrics of the probabilities (n,) of one class for its true indicators (n,)."""
     told, there = probabilities > 0.5, right > 0
     both = told.sum() + there.sum()
     several = bool(there.any()) and not there.all()
@@ -86,11 +87,13 @@ def measures_of_class(right: np.ndarray, probabilities: np.ndarray) -> dict[str,
 
 
 def position_counts(right: np.ndarray, probabilities: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 3, K) positions of every class that are there, told, and told rightly; and losses (n,), in nats.
+    """Return counts (n, 3, K) of true, predicted and correctly predicted positions of each class.
+
+    The second value is the summed log loss of each sequence (n,), in nats.
 
     Args:
-        right: (n, L) classes, -1 where not known.
-        probabilities: of every sequence (length, K).
+        right: (n, L) true classes, -1 where unknown.
+        probabilities: of every sequence, (length, K).
     """
     K = probabilities[0].shape[1]
     counts, losses = np.zeros((len(probabilities), 3, K), dtype=np.int64), np.zeros(len(probabilities))
@@ -105,7 +108,7 @@ def position_counts(right: np.ndarray, probabilities: Sequence[np.ndarray]) -> t
 
 
 def position_measures(counts: np.ndarray, losses: np.ndarray) -> dict[str, float]:
-    """Measures over all positions of some sequences, from what ``position_counts`` has counted."""
+    """Return metrics over all positions of some sequences, from the counts of ``position_counts``."""
     there, told, hits = counts.sum(0).astype(np.float64)
     n, right = there.sum(), hits.sum()
     if not n:
@@ -122,7 +125,7 @@ def position_measures(counts: np.ndarray, losses: np.ndarray) -> dict[str, float
 
 
 def calibration_error(right: np.ndarray, probabilities: np.ndarray) -> float:
-    """Mean distance of confidence and accuracy over bins of confidence, weighted by their examples.
+    """Return the expected calibration error: |confidence - accuracy| averaged over bins, weighted by size.
 
     Source: Guo et al. (2017), On Calibration of Modern Neural Networks, eq. 3.
     """
@@ -130,16 +133,21 @@ def calibration_error(right: np.ndarray, probabilities: np.ndarray) -> float:
 
 
 def calibration(right: np.ndarray, probabilities: np.ndarray) -> list[tuple[float, float, float]]:
-    """Mean confidence, accuracy and share of the examples of every bin of confidence that has some."""
+    """Return mean confidence, accuracy and share of the examples of every non-empty confidence bin."""
     return statistics.calibration(probabilities.max(1), probabilities.argmax(1) == right)
 
 
 def bootstrap(
     measures: Measures, answers: Sequence[Any], groups: Any = None, draws: int = 200
 ) -> dict[str, Score]:
-    """The measures of some answers, with percentile intervals over examples, or over whole groups."""
+    """Return metrics with percentile bootstrap intervals, resampling examples or, if given, whole groups.
+
+    Args:
+        answers: arrays (n, ...), the arguments of ``measures``.
+    """
     random, n = np.random.RandomState(0), len(answers[0])
     owner = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    # Without groups the rows are drawn directly, which saves a concatenation per draw.
     rows_of = [np.flatnonzero(owner == g) for g in range(owner.max() + 1)] if groups is not None else None
     found: dict[str, list[float]] = {}
     for _ in range(draws):

@@ -1,4 +1,4 @@
-"""What can be set of an estimator, and the recipe that follows from it."""
+"""Hyperparameters of the estimators, and the training recipes that follow from them."""
 
 import tempfile
 from dataclasses import dataclass, replace
@@ -23,40 +23,41 @@ from ..training.step import default_precision
 from .inputs import Kind
 
 LONG = 512
-"""Positions from which on attention is not the mixer of choice, because its cost grows with their square."""
+"""Longest sequence for which mixer="auto" takes attention, whose cost grows with the square of the length."""
 BATCH_POSITIONS = 1 << 16
-"""Positions of a training batch, at most, where nobody says how large it is to be."""
+"""Most positions in a training batch if batch_size is "auto"."""
 USED, OVERHEAD = 0.8, 1.3
-"""Share of a time limit that is planned for; what optimizer and validation add to both passes."""
+"""Share of a time limit that training is planned to take; factor for optimizer and validation on top of the
+forward and backward pass."""
 LADDER = ((96, 3), (128, 4), (192, 6), (256, 8))
-"""Width and depth of networks larger than the usual one, which a time limit may leave room for."""
+"""Widths and depths of networks larger than the default, for training with a time limit."""
 CHECKS = 20
-"""Validations where training may stop early."""
+"""Number of validations in a stage with early stopping."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """How sequences are read, and how networks are trained on them.
+    """Hyperparameters of all estimators: how sequences are read, and how networks are trained on them.
 
     Args:
-        mixer: a name of `spt list mixers`; auto: attention for short sequences, s4d for long ones.
-        objective: how to pretrain, of `spt list objectives`; None: training from scratch.
-        scale: auto, or smoke for a few steps that prove nothing. Auto is a width of 64 and a depth of 2; with
-            a time limit the largest network, up to 256 and 8, whose training still fits into it and which has
-            no more parameters than there are positions to learn from.
-        width, depth, lr, epochs, pretrain_epochs: of network and stages; None: what the scale says.
-        batch_size: examples per step; auto: by their length, and once half of it where memory ends.
-        validation_fraction: share of the labelled examples, whole groups together, that weights are chosen
-            by; 0, or fewer than 20 labelled ones: the last weights are kept.
-        patience: stop after so many validations of 20 without a better score; 0: never.
-        n_members: networks, differing by their seeds, whose answers are averaged.
-        time_limit: minutes; training is planned to take less, and ended when they are over.
-        signal: what numbers are; auto: values. Strings and bytes are text always.
-        longer: what to do when asked about sequences longer than those of training.
-        random_state: a number gives the same model every time; None another one.
-        precision: of products: fp32, tf32 or bf16; auto: bf16 on GPUs, else fp32.
-        verbose: whether to show how far training is.
-        runs: a folder where finished stages are kept and found again; None: until this process ends.
+        mixer: a name from `spt list mixers`; auto: attention up to a length of 512, s4d above.
+        objective: pretraining objective from `spt list objectives`; None: train from scratch.
+        scale: auto, or smoke for a run of a few steps. Auto is a width of 64 and a depth of 2; with a time
+            limit, the largest network, up to 256 and 8, whose training fits into the limit and which has no
+            more parameters than there are training positions.
+        width, depth, lr, epochs, pretrain_epochs: of network and stages; None: the default of the scale.
+        batch_size: examples per step; auto: chosen by their length, and halved once if memory runs out.
+        validation_fraction: share of the labelled examples (whole groups) used to select the checkpoint; with
+            0, or fewer than 20 labelled examples, the last weights are kept.
+        patience: early stopping: validations, of 20 in a stage, without improvement; 0: never stop early.
+        n_members: size of the ensemble: networks with different seeds, whose predictions are averaged.
+        time_limit: in minutes; training is planned to take less, and is stopped at the limit.
+        signal: how numbers are read; auto: as real values. Strings and bytes are always text.
+        longer: how to treat sequences longer than those of training: cut them, or raise an error.
+        random_state: a number makes training reproducible; None draws a seed.
+        precision: of matrix products: fp32, tf32 or bf16; auto: bf16 on GPUs, else fp32.
+        verbose: show the progress of training.
+        runs: folder where finished stages are stored and reused; None: a temporary folder of this process.
     """
 
     mixer: str | Mixer = "auto"
@@ -82,7 +83,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     runs: str | Path | None = None
 
     def _stages(self, arms: ArmRecipes, task: Task) -> tuple[Stage, ...]:
-        """The stages of the recipe."""
+        """Return the stages of the recipe: pretraining and finetuning, or scratch alone."""
         finetune = arms.finetune if self.objective else arms.scratch
         return (arms.pretrain, finetune) if self.objective else (finetune,)
 
@@ -98,7 +99,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         return [replace(first, seed=first.seed + member) for member in range(self.n_members)]
 
     def _arms(self, task: Task) -> ArmRecipes:
-        """Network and stages, as the scale and all that was set say."""
+        """Return network and stages of all arms, from the scale and the hyperparameters that are set."""
         name = self.mixer
         if name == "auto":
             name = "attention" if task.form.length <= LONG else "s4d"
@@ -114,7 +115,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         )
 
     def _fitted(self, stage: Stage, task: Task) -> Stage:
-        """A stage with a batch that the data can fill, and the manner in which weights are chosen."""
+        """Return a stage with its precision, checkpoint selection and a batch size that the data can fill."""
         data = task.load("train")
         usable = int(data.labelled.sum()) if stage.objective.labelled else len(data)
         if not usable:
@@ -128,6 +129,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         epochs = stage.budget.epochs
         if epochs and round(epochs * (usable // stage.batch)) < 1:
             stage = replace(stage, budget=Budget(steps=1))
+        # Without a val split there is nothing to select by: keep the last weights.
         if _same(task):
             return replace(stage, select="last", evals=1)
         if self.patience and stage.objective.labelled:
@@ -150,33 +152,36 @@ def _changed(stage: Stage, epochs: int | float | None, lr: float | None) -> Stag
 
 
 def _same(task: Task) -> bool:
-    """Whether validation has no examples of its own."""
+    """Return whether the val split is the train split, because too few examples are labelled."""
     return task.load("val").starts.equal(task.load("train").starts)
 
 
 def halved(recipe: Recipe) -> Recipe:
-    """The same recipe with batches of half the size."""
+    """Return the recipe with half the batch size, at least 1."""
     return replace(recipe, stages=tuple(replace(s, batch=max(1, s.batch // 2)) for s in recipe.stages))
 
 
 def _grown(recipe: Recipe, seconds: float) -> Recipe:
-    """The same with the largest network that the data and so many seconds allow.
+    """Return the recipe with the largest network of ``LADDER`` that the data and the time limit allow.
 
-    What a larger one takes is told from its FLOPs. Learning rates fall as the width grows, as Yang et al.
-    (2021, Tensor Programs V) found for Adam.
+    The time of a larger network is estimated from its FLOPs. Learning rates are divided by the same factor as
+    the width is multiplied by.
+
+    Source: Yang et al. (2021), Tensor Programs V, for Adam.
     """
     positions = int(recipe.task.load("train").lengths.sum())
     now = sum(cost.plan(prefix).flops for prefix in recipe.prefixes())
     rate, grown, model = sum(_takes(recipe)) / now, recipe, recipe.model
     for width, depth in LADDER if not model.mixer.whole else ():
         less = model.width / width
-        if rate * now * depth / (model.depth * less) > USED * seconds:  # it takes longer than that for sure
+        # A lower bound of its time, linear in the width: saves building a network that cannot fit.
+        if rate * now * depth / (model.depth * less) > USED * seconds:
             break
         stages = tuple(replace(s, optim=replace(s.optim, lr=s.optim.lr * less)) for s in recipe.stages)
         larger = replace(recipe, model=replace(model, width=width, depth=depth), stages=stages)
         try:
             plans = [cost.plan(prefix) for prefix in larger.prefixes()]
-        except SelfPretrainError:  # a mixer that takes no such width
+        except SelfPretrainError:  # the mixer does not support this width
             break
         if plans[-1].parameters > positions or rate * sum(plan.flops for plan in plans) > USED * seconds:
             break
@@ -185,13 +190,13 @@ def _grown(recipe: Recipe, seconds: float) -> Recipe:
 
 
 def _takes(recipe: Recipe) -> list[float]:
-    """Seconds that each stage would take on this machine."""
+    """Measure one step of each stage on this machine, and return the seconds that each stage would take."""
     steps = [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()]
     return [OVERHEAD * n * cost.seconds_per_step(p) for n, p in zip(steps, recipe.prefixes(), strict=True)]
 
 
 def _within(recipe: Recipe, seconds: float) -> Recipe:
-    """The same recipe with fewer steps where it would take longer on this machine; each stage has a limit."""
+    """Return the recipe with its steps reduced to fit a time limit, and with a time limit for each stage."""
     steps, takes = [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()], _takes(recipe)
     share = min(1.0, USED * seconds / sum(takes))
     stages = []

@@ -1,1 +1,1 @@
-"""Studies: questions, the recipes that answer them and the tables that show it. One file, one study."""
+"""Studies, one module each: a question, and the recipes of the table that answers it."""

@@ -38,7 +38,7 @@ SMALL = (
 
 @spec
 class DataScale(TableStudy):
-    """Three arms per part of the data."""
+    """Three arms per fraction of the data."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     space = SearchSpace(lr=(1e-3, 5e-4), batch=())
@@ -50,13 +50,13 @@ class DataScale(TableStudy):
     small_objective = {TEXT: "causal"}
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """A row for every part."""
+        """Yield a row for every fraction of the data."""
         for architecture in PAPER if self.scale == "paper" else SMALL:
             for part in PARTS if self.scale == "paper" else SMALL_PARTS:
                 yield replace(architecture, variant=f" · {100 * part:g} %", change=_on(part))
 
     def measures(self, finished: Finished) -> list[Json]:
-        """What self-pretraining gains over plain scratch, relative to it."""
+        """Return plots of the gain of SPT in percent of the scratch score, by fraction of the data."""
         found = []
         for label, task in self.at_hand().items():
             means: dict[str, dict[str, float]] = {}
@@ -71,7 +71,7 @@ class DataScale(TableStudy):
 
 
 def _on(part: float) -> Callable[[ArmRecipes], ArmRecipes]:
-    """Train on a part of the data."""
+    """Return a change of arms that trains on a fraction of the data."""
 
     def change(arms: ArmRecipes) -> ArmRecipes:
         return arms.amended("stage.fraction", str(part))

@@ -29,12 +29,12 @@ from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, TableRow, TableStud
 from .recipes.arms import MATCHED, SPT
 
 LAGS, BINS = 1024, 256
-"""Lags that are shown one by one; and bins into which more of them fall."""
+"""Most lags shown one by one; number of bins for longer kernels."""
 
 
 @spec
 class Kernels(TableStudy):
-    """One arm; what counts is what it leaves in the kernels."""
+    """Two arms; the result is the plot of the pretrained kernels."""
 
     contrasts = ((SPT, MATCHED),)
     columns = (MATCHED, SPT)
@@ -44,7 +44,7 @@ class Kernels(TableStudy):
     share = 0.5
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Envelopes of the first seed's kernels."""
+        """Return plots of the kernel envelopes of the first seed, at the start and after pretraining."""
         found = []
         for label, task in self.at_hand().items():
             for cell in self.part(label, task):
@@ -78,7 +78,7 @@ def _panels(label: str, states: dict[str, Network], length: int) -> list[Json]:
 
 @torch.no_grad()
 def envelope(layer: nn.Module, length: int) -> Float[Tensor, "L"]:
-    """The largest |K| of any channel and direction at every lag."""
+    """Return the largest |K| over channels and directions at every lag."""
     kernel: Tensor = layer.kernel(length)  # type: ignore[operator]  # of a convolutional mixer
     return kernel.abs().amax((0, 1))
 

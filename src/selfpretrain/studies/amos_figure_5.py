@@ -24,12 +24,12 @@ from .common.table_study import IMAGE, TEXT, TableRow, TableStudy
 
 SCRATCH, SPT = "from scratch", "SPT"
 SHARE = 40
-"""Percent of the budget that goes into pretraining."""
+"""Percent of the budget spent on pretraining."""
 
 
 @spec
 class Curves(TableStudy):
-    """Two of the shares of Table 8."""
+    """Two arms: 0 and 40 % of the budget in pretraining."""
 
     contrasts = ((SPT, SCRATCH),)
     tasks = (IMAGE, TEXT)
@@ -38,14 +38,14 @@ class Curves(TableStudy):
     architectures = (TableRow("Transformer", Attention(), "transformer-rotary"),)
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """The recipes of Table 8."""
+        """Return the recipes of Table 8 for both shares."""
         arms = self.arms(label, task, architecture)
         whole = self.percent(arms.finetune, label, 100)
         split = (self.percent(arms.pretrain, label, SHARE), self.percent(arms.finetune, label, 100 - SHARE))
         return {SCRATCH: Recipe(task, arms.model, (whole,)), SPT: Recipe(task, arms.model, split)}
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Training loss against the step, and accuracy against the epoch; of the first seed."""
+        """Return plots of training loss by step and of accuracy by epoch, for the first seed."""
         found = []
         for label, task in self.at_hand().items():
             cells = {cell.column: cell.recipe for cell in self.part(label, task)}
@@ -68,7 +68,7 @@ def _losses(log: list[Json]) -> Points:
 
 
 def _accuracy(finished: Finished, recipe: Recipe, kind: str) -> Points:
-    """In [0, 1]; R2 where values are rebuilt by their distance. Logs of before have none of training."""
+    """Return accuracy in [0, 1] (R2 of real values) by epoch; older logs lack that of training."""
     result = finished.result(recipe)
     lines = [line for line in finished.log(recipe) if line["kind"] == kind]
     told = [(line, line.get("accuracy", line.get("r2"))) for line in lines]

@@ -53,20 +53,20 @@ class TransformerOnLra(TableStudy):
     architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """The paper's Transformer, and a state space model beside it where its own tables are not at hand."""
+        """Yield the paper's Transformer and, below the paper scale, S4D for comparison."""
         yield from self.architectures
         if self.scale != "paper":
             yield TableRow("S4D", S4D(), "s4", ours=True)
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """Scratch arms see both sides, as masked pretraining does."""
+        """Return the recipes; scratch arms are bidirectional, like masked pretraining."""
         both = [self.arms(label, task, replace(architecture, objective=each)) for each in DIRECTIONS]
         masked, causal = (usual_arms(task, arms) for arms in both)
         found = {SCRATCH: masked[SCRATCH], MATCHED: masked[MATCHED], MASKED: masked[SPT], CAUSAL: causal[SPT]}
         return found | {JOINT: usual_arms(task, at_once(both[0]))[MATCHED]}
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
-        """Speech is ours."""
+        """Return the place in Table 1, which lacks speech and the arms that we added."""
         return ("Table 1", PRINTED[column], label) if column in PRINTED and label != SPEECH else None
 
 

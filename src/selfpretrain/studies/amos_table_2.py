@@ -43,7 +43,7 @@ S4_ROW = TableRow("S4", S4(), "s4")
 
 
 def unpretrained(arms: ArmRecipes) -> ArmRecipes:
-    """From random weights."""
+    """Replace pretrained weights by random ones."""
     return with_model(arms, arms.scratch_model)
 
 
@@ -81,7 +81,7 @@ class StateOfTheArt(TableStudy):
     }
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """On the longest task S4 alone; Pythia where it can be had, and was run."""
+        """Yield S4 alone on PathX-256, else all; Pythia where it is installed and the paper ran it."""
         yield from (S4_ROW,) if label == PATHX256 else self.architectures
         short = label not in (PATHX, PATHX256)
         if self.scale == "paper" and short and Pythia().at_hand:
@@ -90,14 +90,14 @@ class StateOfTheArt(TableStudy):
                 yield PRETRAINED
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """Weights of another corpus are finetuned, and that is all."""
+        """Return finetuning alone for weights pretrained on another corpus, else the three arms."""
         if architecture.name != PRETRAINED.name:
             return super().recipes(label, task, architecture)
         arms = self.arms(label, task, architecture)
         return {CORPUS: Recipe(task, arms.model, (arms.finetune,))}
 
     def notes(self) -> list[str]:
-        """What is missing for Pythia as well."""
+        """Return the notes, with one if the weights of Pythia are missing."""
         absent = self.scale == "paper" and not PYTHIA_70M.at_hand
         how = f"{PRETRAINED.row} is left out: run `hf download {PYTHIA_70M.checkpoint}` (extra hf)"
         return [*super().notes(), *([how] if absent else [])]

@@ -40,14 +40,14 @@ class Signals(TableStudy):
     share = 0.5
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """The causal direction on speech alone, as in the paper."""
+        """Yield both directions on speech, as in the paper, else the masked one alone."""
         for architecture in self.architectures:
             yield replace(architecture, variant=", bidirectional", objective="masked")
             if label == SPEECH:
                 yield replace(architecture, variant=", causal", objective="causal")
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
-        """Directions are columns there, and arms are rows."""
+        """Return the place in the paper, where directions are columns and arms are rows."""
         if column == MATCHED or label in BIDMC_APART:
             return None
         row = {"Transformer": "Transformers"}.get(architecture.name, architecture.name)

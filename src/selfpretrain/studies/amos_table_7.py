@@ -23,13 +23,13 @@ from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, with_model
 
 
 def drawn(arms: ArmRecipes) -> ArmRecipes:
-    """Every parameter at random."""
+    """Initialise every parameter at random."""
     return with_model(arms, replace(arms.model, init="random"))
 
 
 @spec
 class Priors(TableStudy):
-    """Two starts and three arms per architecture."""
+    """Two initialisations and three arms per architecture."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "bars"
@@ -41,7 +41,7 @@ class Priors(TableStudy):
     architectures = (TableRow("S4", S4(), "s4"), TableRow("DLR", DLR(), "dlr"))
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """Both starts."""
+        """Yield each architecture with its own initialisation and with a random one."""
         for architecture in self.architectures:
             yield architecture
             yield replace(
@@ -49,7 +49,7 @@ class Priors(TableStudy):
             )
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
-        """Arms are rows there."""
+        """Return the place in the paper, where arms are rows."""
         row = architecture.row.replace(", random", " + Rand Init")
         return None if column == MATCHED else ("Table 7", row + " + SPT" * (column == SPT), label)
 

@@ -27,7 +27,7 @@ SHARES = {"0 %": 0, "20 %": 20, "40 %": 40, "60 %": 60}
 
 @spec
 class Shares(TableStudy):
-    """Four shares per architecture."""
+    """Four shares of pretraining per architecture."""
 
     contrasts = (("20 %", "0 %"), ("40 %", "0 %"), ("60 %", "0 %"))
     figure = "bars"
@@ -41,13 +41,13 @@ class Shares(TableStudy):
     )
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """S4D is called by its name."""
+        """Yield the architectures; S4D, which replaces S4 at the small scale, under its own name."""
         for architecture in self.architectures:
             stands_in = architecture.name == "S4" and self.scale != "paper"
             yield replace(architecture, name="S4D") if stands_in else architecture
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """One recipe per share."""
+        """Return one recipe per share of the budget in pretraining."""
         arms, found = self.arms(label, task, architecture), {}
         for column, share in SHARES.items():
             finetune = self.percent(arms.finetune, label, 100 - share)
@@ -56,7 +56,7 @@ class Shares(TableStudy):
         return found
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place:
-        """Shares are rows there."""
+        """Return the place in the paper, where shares are rows."""
         return "Table 8", column, f"{label}, {architecture.name.removesuffix('D')}"
 
 

@@ -23,7 +23,7 @@ from .common.table_study import IMAGE, PATHFINDER, Place, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT, resized
 
 Sizes = dict[str, tuple[int, int]]
-"""Width and depth by the label of the size."""
+"""Label of a size -> width and depth."""
 
 TRANSFORMER = TableRow("Transformer", Attention(), "transformer-rotary")
 PAPER: tuple[tuple[TableRow, Sizes], ...] = (
@@ -48,13 +48,13 @@ class Sizing(TableStudy):
     columns = (SCRATCH, MATCHED, SPT)
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """At the small scale the Transformer alone."""
+        """Yield each architecture in every size; at the small scale the Transformer alone."""
         for architecture, sizes in PAPER if self.scale == "paper" else SMALL:
             for size, (width, depth) in sizes.items():
                 yield replace(architecture, variant=f" · {size}", change=resized(width=width, depth=depth))
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
-        """Sizes are columns there, and arms are rows."""
+        """Return the place in the paper, where sizes are columns and arms are rows."""
         family = {"Transformer": "Transformer+Rotary"}.get(architecture.name, architecture.name)
         row = family + " + Masked SPT" * (column == SPT)
         there = self.scale == "paper" and column != MATCHED

@@ -27,19 +27,19 @@ from .common.table_study import IMAGE, LISTOPS, TEXT, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT
 
 SEQUENCES = 64
-"""Validation sequences that are looked at."""
+"""Number of validation sequences that are measured."""
 
 
 @spec
 class AttentionDistance(TableStudy):
-    """The arms of Table 1, looked into."""
+    """Two arms, and the attention distance of their networks."""
 
     contrasts = ((SPT, MATCHED),)
     tasks = (LISTOPS, TEXT, IMAGE)
     architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
     def measures(self, finished: Finished) -> list[Json]:
-        """A curve over layers per state of training."""
+        """Return plots of the attention distance by layer, one curve per state of training."""
         found = []
         for label, task in self.at_hand().items():
             cells = {cell.column: cell.recipe for cell in self.part(label, task)}
@@ -57,7 +57,10 @@ class AttentionDistance(TableStudy):
 
 @torch.no_grad()
 def attention_distance(network: Network, task: Task) -> list[float]:
-    """sum_s a[t, s] |t - s| of every layer, averaged over real positions t, heads and some sequences."""
+    """Return the mean distance of every layer in positions: sum_s a[t, s] |t - s|.
+
+    It is averaged over positions t without padding, heads and ``SEQUENCES`` validation sequences.
+    """
     data = task.load("val")
     batch = data.batch(torch.arange(min(SEQUENCES, len(data))))
     kept: list[torch.Tensor] = []

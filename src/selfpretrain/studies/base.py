@@ -1,4 +1,4 @@
-"""What a study must do: ask one question, and yield the cells of the table that answers it."""
+"""Base class of studies: a question, and the cells of the table that answers it."""
 
 import abc
 import re
@@ -19,77 +19,80 @@ from ..training.recipe import Budget, Precision, Stage
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 SHIPPED = Path(__file__).with_name("results")
-"""Results that come with the package, and what their authors make of them."""
+"""Folder of the results shipped with the package, and their interpretations."""
 
 
 class Study(abc.ABC):
-    """A spec that yields the cells of one table.
+    """A study: a spec that yields the cells of one table.
 
-    Its module's docstring asks the question in its first line; lines such as ``Source: ...`` and
-    ``Expected: ...`` below are the sections of its page.
+    The first line of its module's docstring is the question; paragraphs such as ``Source: ...`` and
+    ``Expected: ...`` are the sections of its report page.
     """
 
-    contrasts: ClassVar[tuple[tuple[str, str], ...]] = ()  # (treatment, control) columns; the headline first
-    figure: ClassVar[Literal["none", "bars", "lines"]] = "none"  # how its page draws the scores
-    paper: ClassVar[str] = ""  # the CSV of printed numbers, e.g. amos2024
-    space: ClassVar[SearchSpace] = SearchSpace()  # what ``--tune`` tries, for every arm alike
-    lasting: ClassVar[bool] = True  # whether there is one of it at a scale, with one folder and kept results
+    contrasts: ClassVar[tuple[tuple[str, str], ...]] = ()  # (treatment, control) columns; main contrast first
+    figure: ClassVar[Literal["none", "bars", "lines"]] = "none"  # plot of the scores on its page
+    paper: ClassVar[str] = ""  # CSV file of published numbers, e.g. amos2024
+    space: ClassVar[SearchSpace] = SearchSpace()  # grid of ``--tune``, the same for every arm
+    lasting: ClassVar[bool] = True  # one instance per scale, with its own folder and kept results
 
     @property
     def changed(self) -> bool:
-        """Whether settings were changed, so that it is not the study that is meant by its name."""
+        """Whether settings differ from those of the named study."""
         return False
 
     @classmethod
     @abc.abstractmethod
     def at(cls, scale: Scale, seeds: int) -> "Study":
-        """The study at a scale: smoke (seconds, proves nothing), small (two cores), paper (as printed).
+        """Return the study at a scale: smoke (seconds, a mere test), small (two cores) or paper (as printed).
 
         Raises:
-            SpecError: if there is no recipe at that scale.
+            SpecError: if the study has no recipe at that scale.
         """
 
     @abc.abstractmethod
     def cells(self) -> Iterator[Cell]:
-        """What to run, and where in the table it goes."""
+        """Yield the cells of the table: recipes with their row, column and seed."""
 
     def notes(self) -> list[str]:
-        """What a reader of the report should know."""
+        """Return remarks for the report, one sentence each."""
         return []
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Curves measured on what finished, for the page: title, x, y and series of label, x and y."""
+        """Return plots of finished runs for the report: title, x, y, and series of label, x and y."""
         return []
 
     def with_mixers(self, mixers: tuple[Mixer, ...]) -> "Study":
-        """The same study with further architectures as rows.
+        """Return the study with one more row per mixer.
 
         Raises:
-            SpecError: if its rows are not architectures.
+            SpecError: if the rows of the study are not architectures.
         """
         names = ", ".join(map(name_of, mixers))
         raise SpecError(f"the rows of {name_of(self)} are not architectures: {names} cannot be added to them")
 
     def amended(self, settings: Mapping[str, Any]) -> "Study":
-        """The same study with settings of its cells changed.
+        """Return the study with settings of its cells changed.
+
+        Args:
+            settings: path -> value.
 
         Raises:
-            SpecError: if it has none.
+            SpecError: if the study has no settings.
         """
         raise SpecError(f"the cells of {name_of(self)} have no settings to change: {', '.join(settings)}")
 
     def with_precision(self, precision: Precision) -> "Study":
-        """The same study with products in a precision, where a setting does not say another one.
+        """Return the study with a precision for matrix products, unless a setting changes it.
 
-        Studies whose recipes are their own stay as they are.
+        Studies that define their own recipes ignore it.
         """
         return self
 
     def experiment(self, scale: Scale, first_seed: int = 0) -> Experiment:
-        """All that the runner needs to know.
+        """Return the experiment that the runner executes.
 
         Args:
-            first_seed: seeds are counted from here on.
+            first_seed: added to the seed of every recipe.
         """
         cells = (replace(c, recipe=replace(c.recipe, seed=c.recipe.seed + first_seed)) for c in self.cells())
         return Experiment(
@@ -109,7 +112,7 @@ class Study(abc.ABC):
 
 
 def title(study: Study) -> str:
-    """The question, after the table or figure of the paper that asks it."""
+    """Return the question of a study, preceded by the table or figure that it reproduces, if any."""
     source = about(study).get("Source", "")
     printed = re.match(r"[^:;]*?\(\d{4}\), (?:Table|Figure) \d+(?: and (?:Table|Figure) \d+)?", source)
     asked = first_line(study)
@@ -117,7 +120,7 @@ def title(study: Study) -> str:
 
 
 def about(study: Study) -> dict[str, str]:
-    """The sections of a study's docstring, by their first words: ``Source: ...``."""
+    """Return the sections of a study's docstring by name: ``Source``, ``Expected``, ..."""
     text = sys.modules[type(study).__module__].__doc__ or type(study).__doc__ or ""
     sections: dict[str, str] = {}
     for paragraph in re.split(r"\n(?=[A-Z][a-z ]+: )|\n\n", text.strip())[1:]:
@@ -129,7 +132,7 @@ def about(study: Study) -> dict[str, str]:
 
 
 def toy(stage: Stage) -> Stage:
-    """The same stage with four steps of a small batch: it runs, and proves nothing."""
+    """Return the stage with four steps of a batch of at most 8, for smoke tests."""
     return replace(stage, budget=Budget(steps=4), batch=min(stage.batch, 8), evals=1)
 
 

@@ -29,21 +29,21 @@ from .recipes.defaults import denoiser, small, toys, with_settings
 from .recipes.lookup import matching
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
-"""What architectures can be made to have in common, and in words."""
+"""Values of ``--match``, and their names in remarks."""
 UNEQUAL = 1.1
-"""Ratio of parameters from which on architectures count as of different size."""
+"""Ratio of parameter counts above which the report says that the models differ in size."""
 LEAST_STEPS = 50
-"""Steps below which a training is not worth its start."""
+"""Fewest steps to which a stage may be shortened."""
 ONCE = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
 
 
 @spec
 class Compare(Study):
-    """Scratch, compute-matched scratch and SPT for every architecture and seed."""
+    """Comparison of scratch, compute-matched scratch and SPT for every architecture and seed."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     space = SearchSpace(lr=(1e-3, 2e-3, 4e-3), batch=(), weight_decay=(0.0, 0.1), dropout=(0.0, 0.1))
-    lasting = False  # as many as there are tasks, mixers and settings
+    lasting = False  # every choice of task, mixers and settings is another study
 
     task: Task
     arms: tuple[ArmRecipes, ...]
@@ -52,13 +52,13 @@ class Compare(Study):
 
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "Compare":
-        """Return what ``spt compare`` compares where nothing is chosen: attention and S4D on paths."""
+        """Return the default of ``spt compare``: attention and S4D on paths."""
         task: Task = find("tasks", "paths")()
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
         return prepare(task, mixers, task.denoising, scale, seeds)
 
     def cells(self) -> Iterator[Cell]:
-        """Seed by seed, so that an unfinished study already shows all arms."""
+        """Yield the cells seed by seed, so that an unfinished study already has all arms."""
         for seed, (fold, task) in product(range(self.seeds), enumerate(self.task.parts())):
             for row, arms in zip(self.rows, self.arms, strict=True):
                 recipes = usual_arms(task, arms, seed)
@@ -66,13 +66,13 @@ class Compare(Study):
 
     @property
     def rows(self) -> list[str]:
-        """Names of the architectures: their mixers, with what sets them apart where a mixer comes twice."""
+        """Names of the rows: the mixers, with the settings that differ if a mixer occurs twice."""
         starts = [arms.model.init for arms in self.arms]
         details = ["" if init == "standard" else f", every parameter {init}" for init in starts]
         return row_names([arms.model.mixer for arms in self.arms], details)
 
     def notes(self) -> list[str]:
-        """How the arms were trained, in words."""
+        """Return a description of each row's network and stages, and remarks on folds and model sizes."""
         rows = list(zip(self.rows, self.arms, strict=True))
         words = [f"{row}: {_words(arms)}" for row, arms in rows]
         scratch = [f"{row}: {ONCE}" for row, arms in rows if not arms.model.mixer.denoises]
@@ -96,9 +96,9 @@ class Compare(Study):
         return [f"the models differ in size: {found} parameters; --match params makes them alike"]
 
     def amended(self, settings: Mapping[str, Any]) -> "Compare":
-        """The same study with settings changed: ``pretrain.optim.lr``, or ``s4d.pretrain.optim.lr`` for one.
+        """Return the study with settings changed in all rows (``model.width``) or one (``s4d.model.width``).
 
-        Of a mixer that comes twice, the second is ``s4d 2``: ``"s4d 2.mixer.init=random"``.
+        If a mixer occurs twice, its rows are numbered: ``"s4d 2.mixer.init=random"``.
 
         Raises:
             UnknownName: if there is no such setting.
@@ -120,7 +120,7 @@ class Compare(Study):
         return study
 
     def settings(self) -> dict[str, Any]:
-        """Every setting that can be changed, by its path, and what it is for the first architecture."""
+        """Return every setting by its path, with its value in the first row."""
         found = {f"task.{path}": value for path, value in settings_of(self.task)}
         arms = self.arms[0]
         found |= {f"model.{path}": v for path, v in settings_of(arms.model) if not path.startswith("mixer.")}
@@ -130,17 +130,17 @@ class Compare(Study):
         return found
 
     def like(self, path: str) -> str:
-        """The end of an error message about a setting: those whose last word is the same, or the nearest."""
+        """Return the end of an error message that suggests settings similar to a path."""
         known = list(self.settings())
         same = [each for each in known if each.rpartition(".")[2] == path.rpartition(".")[2]]
         meant = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
         return f"{meant}; spt list settings {name_of(self.task)} shows all"
 
     def matched(self, by: str) -> "Compare":
-        """The same study with every architecture as wide as it takes to be as large as the first one.
+        """Return the study with the width of every architecture chosen to match the size of the first.
 
         Args:
-            by: "params", "flops" (of a step from scratch), or "none".
+            by: "params", "flops" (of one step from scratch), or "none".
 
         Raises:
             SpecError: if there is no such match.
@@ -159,10 +159,13 @@ class Compare(Study):
         return replace(self, arms=arms, remarks=(*self.remarks, *remarks))
 
     def shortened(self, share: float, why: str) -> "Compare":
-        """The same study with every budget cut to a share, those of all arms alike.
+        """Return the study with every budget multiplied by ``share``, the same in all arms.
+
+        Args:
+            why: start of the remark in the report, and of the error.
 
         Raises:
-            SpecError: if less than ``LEAST_STEPS`` would be left.
+            SpecError: if fewer than ``LEAST_STEPS`` would remain.
         """
         arms = tuple(a.shortened(share) for a in self.arms)
         steps = [stage.budget.steps for a in arms for stage in (a.pretrain, a.finetune, a.scratch)]
@@ -180,13 +183,14 @@ class Compare(Study):
             return arms.amended("model.width", str(width))
 
         widths = (width for width in range(2, arms.model.width, 2) if self._fits(at(width)))
-        step = next(widths, arms.model.width)  # so that heads, and pairs of a head, divide all its multiples
+        # Multiples of the smallest valid width are valid too: heads, and pairs within a head, divide them.
+        step = next(widths, arms.model.width)
         return at(cost.fitting(lambda width: self._size(at(width), by), goal, step))
 
     def _fits(self, arms: ArmRecipes) -> bool:
         try:
             build_network(Recipe(self.task, arms.scratch_model, (arms.scratch,)))
-        except Exception:  # mixers from outside may refuse a width in any way
+        except Exception:  # third-party mixers may raise anything
             return False
         return True
 
@@ -199,7 +203,7 @@ class Compare(Study):
 
 @spec
 class CompareOverTasks(Study):
-    """The same comparison on several tasks: one table, with an average."""
+    """The same comparison on several tasks, in one table with averages."""
 
     contrasts = Compare.contrasts
     space = Compare.space
@@ -209,28 +213,28 @@ class CompareOverTasks(Study):
 
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "CompareOverTasks":
-        """On the default task alone."""
+        """Return the comparison on the default task alone."""
         return cls((Compare.at(scale, seeds),))
 
     def cells(self) -> Iterator[Cell]:
-        """Task by task."""
+        """Yield the cells task by task."""
         for part in self.parts:
             yield from part.cells()
 
     def notes(self) -> list[str]:
-        """How the arms were trained on each task, in words."""
+        """Return the notes of each task, preceded by its name."""
         return [f"{name_of(part.task)}: {note}" for part in self.parts for note in part.notes()]
 
     def amended(self, settings: Mapping[str, Any]) -> "CompareOverTasks":
-        """The same study with settings changed on every task, see ``Compare.amended``."""
+        """Return the study with settings changed on every task, see ``Compare.amended``."""
         return CompareOverTasks(tuple(part.amended(settings) for part in self.parts))
 
     def shortened(self, share: float, why: str) -> "CompareOverTasks":
-        """The same study with every budget cut to a share, see ``Compare.shortened``."""
+        """Return the study with every budget multiplied by ``share``, see ``Compare.shortened``."""
         return CompareOverTasks(tuple(part.shortened(share, why) for part in self.parts))
 
     def matched(self, by: str) -> "CompareOverTasks":
-        """The same study with architectures of equal size on every task, see ``Compare.matched``."""
+        """Return the study with architectures of equal size on every task, see ``Compare.matched``."""
         return CompareOverTasks(tuple(part.matched(by) for part in self.parts))
 
 
@@ -242,7 +246,7 @@ def prepare(
     seeds: int,
     settings: Sequence[str] = (),
 ) -> Compare:
-    """Return the comparison of some mixers on a task, with the settings of a scale and those given."""
+    """Return the comparison of some mixers on a task, with the recipes of a scale and changed settings."""
     recipe = matching if scale == "paper" else small
     task = task.tiny() if scale == "smoke" else task
     arms = tuple(with_settings(recipe(task, mixer, denoiser(task, objective)), settings) for mixer in mixers)

@@ -27,7 +27,7 @@ from .recipes.printed import TASKS
 
 EPOCHS = (0, 1, 10, 50, 100, 150, 200)
 SMALL_EPOCHS = (0, 1, 5, 10, 20, 40)
-SMALL_EPOCHS_OF = {PATHFINDER: (0, 1, 2, 5, 10)}  # an epoch of theirs is of 60,000 pictures, not of 500
+SMALL_EPOCHS_OF = {PATHFINDER: (0, 1, 2, 5, 10)}  # the paper's epoch has 60,000 images, ours 500
 TRANSFORMER = TableRow("Transformer", Attention(), "transformer")
 
 
@@ -50,7 +50,7 @@ class Ladder(TableStudy):
     names = {IMAGE: "CIFAR10"}
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """Both objectives on the text that stands in, on two cores."""
+        """Yield one row; at the small scale, text gets a row for each objective."""
         if self.scale == "paper":
             yield TRANSFORMER
             return
@@ -59,7 +59,7 @@ class Ladder(TableStudy):
         yield replace(TRANSFORMER, variant=", masked")
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """The lengths of pretraining, and the arm from scratch that costs as much as the longest."""
+        """Return one recipe per length of pretraining, and scratch matched to the longest."""
         arms, found = self.arms(label, task, architecture), {}
         small = SMALL_EPOCHS_OF.get(label, SMALL_EPOCHS)
         for epochs in EPOCHS if self.scale == "paper" else small:
@@ -72,12 +72,12 @@ class Ladder(TableStudy):
         return found | {MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, longest),))}
 
     def _warmed(self, stage: Stage, task: Task) -> Stage:
-        """A single epoch has a shorter warm-up in the paper, which does not say to what; here, a tenth."""
+        """Shorten the warm-up for a single epoch to a tenth; the paper shortens it, but not to what."""
         steps = TASKS[task_name(task)].examples // stage.batch // 10
         return replace(stage, optim=replace(stage.optim, warmup_steps=steps))
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
-        """Lengths are rows there."""
+        """Return the place in the paper, where lengths are rows."""
         known = label != TEXT and column in map(_column, EPOCHS)
         return ("Table 2", column, self.names.get(label, label)) if known else None
 

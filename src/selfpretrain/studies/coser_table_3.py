@@ -41,7 +41,7 @@ class Frozen(TableStudy):
     names = {IMAGE: "CIFAR10"}
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """Equal steps for all three: the paper's 100 epochs, or on two cores as many as SPT would cost."""
+        """Return three recipes with equal steps: 100 epochs as in the paper, or the FLOPs of SPT (small)."""
         arms = self.arms(label, task, architecture)
         stage = arms.scratch if self.scale == "paper" else matched_stage(task, arms)
         return {
@@ -50,7 +50,7 @@ class Frozen(TableStudy):
         }
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place:
-        """Tasks are rows there."""
+        """Return the place in the paper, where tasks are rows."""
         return "Table 3", self.names.get(label, label), "from scratch" if column == TRAINED else column
 
 

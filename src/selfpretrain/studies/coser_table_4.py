@@ -33,13 +33,13 @@ INDEPENDENT, IDENTICAL = "independent start", "identical start"
 
 
 def identical(arms: ArmRecipes) -> ArmRecipes:
-    """One layer whose projections start as one matrix."""
+    """Use one layer whose four projections start as the same matrix."""
     return started("identical")(resized(depth=1)(arms))
 
 
 @spec
 class QueriesAndKeys(TableStudy):
-    """Four arms per start."""
+    """Four arms per initialisation."""
 
     contrasts = ((QK, SCRATCH), (ALL, SCRATCH), (REST, SCRATCH), (ALL, QK))
     figure = "bars"
@@ -54,7 +54,7 @@ class QueriesAndKeys(TableStudy):
     names = {IMAGE: "CIFAR10"}
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """What is handed over, from nothing to everything."""
+        """Return one recipe per set of transferred weights, from none to all."""
         arms = self.arms(label, task, architecture)
         found = {SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,))}
         for column, transfer in MOVED.items():
@@ -63,7 +63,7 @@ class QueriesAndKeys(TableStudy):
         return found
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
-        """Tasks are rows there, and starts are identical."""
+        """Return the place in the paper, where tasks are rows and all starts are identical."""
         there = architecture.name == IDENTICAL and label != TEXT and column in PRINTED
         return ("Table 4", self.names.get(label, label), PRINTED[column]) if there else None
 

@@ -50,13 +50,13 @@ class DepthAndSource(TableStudy):
     names = {IMAGE: "CIFAR10"}
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """One row per depth."""
+        """Yield one row per depth."""
         for depth in DEPTHS.get(label, (1, 2, 3)):
             variant = f" · {depth} layer{'s' * (depth > 1)}"
             yield replace(TRANSFORMER, variant=variant, change=resized(depth=depth))
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """Pretrained on its own data, and on other ones."""
+        """Return scratch, matched scratch, and SPT on the task's own data and on those of another task."""
         arms, other = self.arms(label, task, architecture), self.other(label, task)
         if other is None:
             return {}
@@ -67,12 +67,12 @@ class DepthAndSource(TableStudy):
         return {SCRATCH: made[SCRATCH], MATCHED: made[MATCHED], OWN: made[SPT], OTHER: swapped}
 
     def other(self, label: str, task: Task) -> Task | None:
-        """What else networks are pretrained on: for paths other curves, or else the other task."""
+        """Return the other task to pretrain on (for paths, other curves), or None if it is not prepared."""
         curves = replace(task, shortest=4, longest=5, distractors=2) if isinstance(task, Paths) else None
         return curves or self.at_hand().get(SWAP[label])
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
-        """Depths are columns there, and arms are rows."""
+        """Return the place in the paper, where depths are columns and arms are rows."""
         mine, other = (self.names.get(name, name) for name in (label, SWAP[label]))
         said = {SCRATCH: "from scratch", OWN: "SPT", OTHER: f"pretrained on {other}"}
         layers = architecture.variant.removeprefix(" · ")
@@ -80,7 +80,7 @@ class DepthAndSource(TableStudy):
         return ("Table 5", f"{mine}, {said[column]}, test", layers) if there else None
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Accuracy on training data by depth, for every arm, and as the paper prints it."""
+        """Return plots of training accuracy by depth for every arm, with the published values."""
         found = []
         for label, task in self.at_hand().items():
             curves: dict[str, Points] = {}

@@ -35,7 +35,7 @@ class FailedSeeds(TableStudy):
     architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
     def measures(self, finished: Finished) -> list[Json]:
-        """The share of failed seeds, by arm and task."""
+        """Return a plot of the share of failed seeds by arm and task."""
         series: dict[str, list[float]] = {}
         for label, task in self.at_hand().items():
             limit = chance(task)
@@ -49,7 +49,7 @@ class FailedSeeds(TableStudy):
 
 
 def chance(task: Task) -> float:
-    """The accuracy below which a run has learnt nothing: the commonest class, plus two standard errors."""
+    """Return the accuracy of chance level: share of the most frequent class plus two standard errors."""
     targets = task.load("val").targets.numpy()
     share = np.bincount(targets[targets >= 0].astype(int)).max() / len(targets)
     return float(share + 2 * np.sqrt(share * (1 - share) / len(targets)))

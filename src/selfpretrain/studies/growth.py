@@ -46,14 +46,14 @@ class Growth(TableStudy):
     )
 
     def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
-        """The cells of an architecture at every length of a task that has several."""
+        """Yield the cells of an architecture at every length of a task."""
         sizes = (replace(task, size=size) for size in SIZES) if isinstance(task, Paths) else (task,)
         for grown in sizes:
             name = f"{label}, {grown.form.length:,} positions"
             yield from (replace(cell, label=name) for cell in super().row(label, grown, architecture))
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """The usual arms, and those with a third of the pretraining and with three times as much."""
+        """Return matched scratch and SPT, also with a third and with three times the pretraining."""
         arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
         for times, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_MATCHED, SPT: MUCH})):
             others = usual_arms(task, replace(arms, pretrain=lengthened(arms.pretrain, times)))
@@ -61,7 +61,7 @@ class Growth(TableStudy):
         return made
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Accuracy over the length, a panel for every architecture and a curve for every arm."""
+        """Return plots of accuracy by length, one per architecture with a curve per arm."""
         curves: dict[str, dict[str, Points]] = {}
         for label, task in self.at_hand().items():
             for cell in self.part(label, task):

@@ -24,7 +24,7 @@ from .recipes.arms import MATCHED, SCRATCH
 
 @spec
 class S4OnLra(TableStudy):
-    """Two budgets."""
+    """Two arms: scratch, and scratch with the FLOPs of self-pretraining and finetuning."""
 
     contrasts = ((MATCHED, SCRATCH),)
     figure = "bars"
@@ -38,7 +38,7 @@ class S4OnLra(TableStudy):
     printed = {("S4", SCRATCH): "S4 (original)", ("S4, updated", SCRATCH): "S4 (updated)"}
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """The printed settings and, at the paper's scale, those that came later."""
+        """Yield S4 with the published settings and, at the paper scale, with the updated ones."""
         yield TableRow("S4", S4(), "s4")
         if self.scale == "paper":
             yield TableRow("S4, updated", S4(), "s4-updated")

@@ -43,7 +43,7 @@ from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT
 
 RATES: tuple[Literal[8_000], Literal[16_000]] = (8_000, 16_000)
-"""Samples per second that networks are asked about; they are trained at the last."""
+"""Sampling rates of the test data, in Hz; networks are trained at the last."""
 S4_ROW = TableRow("S4", S4(), "s4")
 PERFORMER = TableRow("Performer", Performer(), "performer")
 EXPRNN = TableRow("ExpRNN", ExpRNN(), "exprnn", objective="causal")
@@ -61,7 +61,7 @@ ROWS = {
 
 @spec
 class TenWords(TableStudy):
-    """Two kinds of features and three arms."""
+    """Two kinds of features, and three arms per architecture."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "bars"
@@ -76,17 +76,17 @@ class TenWords(TableStudy):
     space = SearchSpace(lr=(1e-3, 5e-4), batch=(), dropout=(0.0, 0.1))
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """Those that the paper could run."""
+        """Yield the architectures that the paper ran on these features."""
         yield from ROWS[label]
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Accuracy on raw samples against their rate, of the first seed."""
+        """Return a plot of accuracy on raw samples by sampling rate, for the first seed."""
         task = self.at_hand().get(TEN_WORDS_RAW)
         return [heard(list(self.part(TEN_WORDS_RAW, task)), finished)] if isinstance(task, Speech) else []
 
 
 def heard(cells: Sequence[Cell], finished: Finished) -> Json:
-    """Test accuracy at both rates of what can be asked about other lengths."""
+    """Return a plot of test accuracy at both sampling rates, for mixers that accept other lengths."""
     asked = (cell for cell in cells if not cell.recipe.model.mixer.whole)
     curves = {f"{cell.row}, {cell.column}": (RATES, _at_rates(cell.recipe, finished)) for cell in asked}
     return panel("Raw samples at another rate", "samples per second", "test accuracy in %", curves)
@@ -106,7 +106,10 @@ def _at_rates(recipe: Recipe, finished: Finished) -> list[float]:
 
 @torch.no_grad()
 def slower(network: Network, factor: float) -> Network:
-    """The network with longer steps dt, if it has any: for samples that are ``factor`` times as far apart."""
+    """Multiply the step sizes dt of a network, if it has any, by ``factor``, and return it.
+
+    This adapts a state space model to samples that are ``factor`` times as far apart.
+    """
     for name, parameter in network.named_parameters():
         if name.endswith(".log_dt"):
             parameter.add_(math.log(factor))

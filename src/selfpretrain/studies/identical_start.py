@@ -19,7 +19,7 @@ from .recipes.arms import MATCHED, SCRATCH, SPT, started
 
 @spec
 class IdenticalStart(TableStudy):
-    """Three arms per start."""
+    """Three arms per initialisation."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH), (MATCHED, SCRATCH))
     figure = "bars"

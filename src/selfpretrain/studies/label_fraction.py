@@ -32,26 +32,26 @@ from .recipes.defaults import denoiser, small, toys
 
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)
 COUNTED = 10
-"""Baselines need a label of every class, whatever the share."""
+"""Fewest labels for the simple baselines, which need one of every class."""
 
 
 @spec
 class LabelFraction(Study):
-    """Three arms per share of the labels."""
+    """Three arms per fraction of the labels."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "lines"
 
     tasks: tuple[Digits | Paths, ...]
-    arms: tuple[ArmRecipes, ...]  # of each task
+    arms: tuple[ArmRecipes, ...]  # one per task
     seeds: Count = 3
 
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "LabelFraction":
-        """On 8,000 pictures of paths and all 1,000 digits, or toys on some of them.
+        """Return the study on 8,000 images of paths and all 1,000 digits, or on tiny tasks for smoke tests.
 
         Raises:
-            SpecError: at the scale of papers, for none prints it.
+            SpecError: at the paper scale, because no paper has this table.
         """
         if scale == "paper":
             raise SpecError("label-fraction: no paper prints this; use --scale small")
@@ -60,13 +60,13 @@ class LabelFraction(Study):
         return cls(tasks, tuple(arms if scale == "small" else map(toys, arms)), seeds)
 
     def cells(self) -> Iterator[Cell]:
-        """Seed by seed."""
+        """Yield the cells seed by seed."""
         for seed in range(self.seeds):
             for task, arms in zip(self.tasks, self.arms, strict=True):
                 yield from self._of(task, arms, seed)
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Of each task a curve over labels for every arm and every simple method."""
+        """Return a plot per task: accuracy by number of labels, for every arm and simple baseline."""
         from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
 
         found = []

@@ -39,13 +39,13 @@ class Locality(TableStudy):
     small_tasks = (PATHFINDER,)
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """All, a wide and a narrow window."""
+        """Yield full attention, a wide and a narrow window."""
         yield TableRow(EVERYWHERE, Attention(), FAMILY)
         for reach in (16, 4) if label == IMAGE else (4, 1):
             yield TableRow(f"to {reach} on either side", Window(reach=reach), FAMILY)
 
     def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
-        """Windows on the images as they are; full attention on all orders."""
+        """Yield the cells on the original images and, for full attention, on permuted positions."""
         yield from super().row(label, task, architecture)
         if architecture.name == EVERYWHERE:
             for block in (8, 1) if label == IMAGE else (4, 1):

@@ -50,7 +50,7 @@ ZOO: dict[str, tuple[Mixer, Mixer]] = {
     "Luna-256": (Luna(), Luna(slots=8)),
     "MEGA": (Mega(), Mega(keys=32)),
 }
-"""Each as in the benchmark, and with windows and blocks that divide 16 positions."""
+"""Name -> mixer as in the benchmark, and at the small scale, with windows that divide 16 positions."""
 
 
 @spec

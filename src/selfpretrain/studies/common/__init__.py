@@ -1,1 +1,1 @@
-"""Code that the files of this shelf share."""
+"""Code shared by several studies."""

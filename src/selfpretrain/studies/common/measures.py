@@ -1,4 +1,4 @@
-"""Panels that studies measure besides scores: curves over layers, sizes or parts, as the page draws them."""
+"""Plots that studies add to the scores: curves over layers, model sizes or fractions of the data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,13 +14,13 @@ from ...tasks.base import Task
 from ...training.recipe import Recipe
 
 Points = tuple[Sequence[object], Sequence[float]]
-"""Places along x, and a value at each."""
+"""x coordinates (numbers or names) and y values of a curve."""
 Row = tuple[str, str]
-"""A row and a column."""
+"""Row and column of the table."""
 
 
 def panel(title: str, x: str, y: str, curves: Mapping[str, Points]) -> Json:
-    """Curves by their labels, as a record of them."""
+    """Return a plot of labelled curves as JSON, with y rounded to four digits."""
     series = [
         {"label": label, "x": list(xs), "y": [float(f"{value:.4g}") for value in ys]}
         for label, (xs, ys) in curves.items()
@@ -29,7 +29,7 @@ def panel(title: str, x: str, y: str, curves: Mapping[str, Points]) -> Json:
 
 
 def append(curves: dict[str, Points], label: str, x: object, y: float) -> None:
-    """A further point of a curve."""
+    """Append a point to a curve, creating the curve if needed."""
     xs, ys = curves.get(label, ((), ()))
     curves[label] = (*xs, x), (*ys, y)
 
@@ -37,20 +37,20 @@ def append(curves: dict[str, Points], label: str, x: object, y: float) -> None:
 def mean_score(
     finished: Finished, recipe: Recipe, seeds: int, split: Literal["train", "test"] = "test"
 ) -> float:
-    """The mean score of a recipe's seeds, times 100."""
+    """Return the mean score of a recipe over seeds 0 to seeds-1, times 100."""
     runs = [replace(recipe, seed=seed) for seed in range(seeds)]
     return 100 * fmean(finished.result(run)["scores"][split]["score"] for run in runs)
 
 
 def averages(cells: Sequence[Cell], tasks: Mapping[str, Task], finished: Finished, paper: str) -> list[Json]:
-    """Mean test accuracy over tasks of every row and column, beside what the paper prints as "Avg.".
+    """Return a plot of mean test accuracy over tasks by row and column, with the paper's "Avg.".
 
-    A task that the paper marks as failed or infeasible for a row counts as chance, as it does there.
+    A task that the paper marks as failed or infeasible for a row counts as chance level, as in the paper.
 
     Args:
         cells: of all seeds.
-        tasks: those that are averaged over, by label.
-        paper: the CSV of its numbers.
+        tasks: label -> task, the tasks to average over.
+        paper: CSV file of its numbers.
     """
     numbers = published(paper)
     found: dict[Row, dict[str, list[float]]] = {}

@@ -1,6 +1,7 @@
-"""Studies that are tables of the papers: architectures by arms, on their tasks or what stands in for them.
+"""Base class of studies that reproduce a table of a paper: architectures by arms, on several tasks.
 
-Most say what stands in their table, and nothing of how it is run: see ``TableStudy``.
+At the small scale, smaller tasks replace those of the papers. Most subclasses of ``TableStudy`` only set
+class variables: tasks, architectures and columns.
 """
 
 import json
@@ -57,7 +58,7 @@ PAPER_TASKS: dict[str, Task] = {
     BIDMC_APART[1]: Bidmc(target="RR"),
     BIDMC_APART[2]: Bidmc(target="SpO2"),
 }
-"""Tasks of the papers that are called otherwise on the shelf, or have other settings."""
+"""Tasks of the papers whose class has another name or other default settings."""
 STAND_INS: dict[str, Task] = {
     LISTOPS: ListOps(min_length=20, max_length=64, max_depth=5, max_args=5, train=2000, val=1000, test=2000),
     TEXT: Stdlib(),
@@ -66,85 +67,84 @@ STAND_INS: dict[str, Task] = {
     SPEECH: SpokenDigits(features="mfcc"),
     TEN_WORDS: SpokenDigits(features="mfcc"),
 }
-"""What stands in for a paper's task on two cores; the others are too long for any."""
+"""Smaller tasks for the small scale; the other tasks have none, because their sequences are too long."""
 
 
 TOTAL_EPOCHS, TOTAL_STEPS = {IMAGE: 150, TEXT: 30}, 1300
-"""Pretraining and finetuning together: of Amos et al. (2024), Table 8, and of our small scale."""
+"""Budget of pretraining plus finetuning: epochs in Amos et al. (2024), Table 8; steps at our small scale."""
 
 Place = tuple[str, str, str]
 """Table, row and column of a printed number."""
 
 
 def unchanged(arms: ArmRecipes) -> ArmRecipes:
-    """The recipe as it is."""
+    """Return the recipe unchanged."""
     return arms
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table, and whose recipe it takes."""
+    """A row of a table: a mixer and the recipe to train it with."""
 
     name: str
-    mixer: Mixer  # at the smaller scales, and where it takes the place of another one
-    family: str  # of the paper's recipes; ``like:FAMILY`` is that recipe with the mixer in its place
-    variant: str = ""  # the end of the row's name, e.g. " · 10 %": what is done with every architecture
-    small: Mixer | None = None  # at the smaller scales, where windows have to fit 64 positions
-    objective: Denoising | None = None  # None: the study's
-    change: Callable[[ArmRecipes], ArmRecipes] = unchanged  # what sets the row apart from the recipe
-    ours: bool = False  # whether the paper's table lacks it
+    mixer: Mixer  # at the small scales, and with ``like:``
+    family: str  # of the paper's recipes; ``like:FAMILY``: that recipe with its mixer replaced
+    variant: str = ""  # suffix of the row's name, e.g. " · 10 %"
+    small: Mixer | None = None  # mixer at the small scales, e.g. with short windows
+    objective: Denoising | None = None  # None: that of the study
+    change: Callable[[ArmRecipes], ArmRecipes] = unchanged  # applied to the recipe
+    ours: bool = False  # not a row of the paper's table
 
     @property
     def row(self) -> str:
-        """The name of the row."""
+        """Name of the row: ``name`` and ``variant``."""
         return f"{self.name}{self.variant}"
 
 
 @spec
 class TableStudy(Study):
-    """A table at a scale; its arms are those of ``spt compare``, or of the paper.
+    """A table at a scale; its arms are those of ``spt compare`` or of the paper.
 
-    What a table is made of is said once, by the class; ``rows``, ``recipes`` and ``place`` are there to be
-    replaced, one at a time, by tables that are made otherwise.
+    Subclasses set the class variables; for another layout they override ``rows``, ``recipes`` or ``place``.
     """
 
-    tasks: ClassVar[tuple[str, ...]] = ()  # the paper's names, in its order
-    small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all that something stands in for
-    stand_ins: ClassVar[dict[str, Task]] = STAND_INS  # at the smaller scales
-    paper_recipes: ClassVar[str] = "amos"  # whose recipes the paper's scale takes
+    tasks: ClassVar[tuple[str, ...]] = ()  # names and order of the paper
+    small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all tasks with a stand-in
+    stand_ins: ClassVar[dict[str, Task]] = STAND_INS  # name in the paper -> task at the small scales
+    paper_recipes: ClassVar[str] = "amos"  # paper whose recipes are used at the paper scale
     architectures: ClassVar[tuple[TableRow, ...]] = ()
-    columns: ClassVar[tuple[str, ...]] = (MATCHED, SPT)  # of the usual arms
+    columns: ClassVar[tuple[str, ...]] = (MATCHED, SPT)  # subset of the usual arms
     objective: ClassVar[Denoising] = "masked"
-    small_objective: ClassVar[Mapping[str, Denoising]] = {}  # another one at the smaller scales, by task
-    share: ClassVar[float] = 1.0  # of the usual small budget
-    table: ClassVar[str] = ""  # where the paper prints its numbers ...
-    printed: ClassVar[Mapping[tuple[str, str], str]] = {}  # ... row and column here -> row there
-    names: ClassVar[Mapping[str, str]] = {}  # what the paper's columns call a task, if not by its usual name
-    averaged: ClassVar[tuple[str, ...]] = ()  # tasks whose average the paper prints
+    small_objective: ClassVar[Mapping[str, Denoising]] = {}  # by task, at the small scales
+    share: ClassVar[float] = 1.0  # fraction of the default budget at the small scale
+    table: ClassVar[str] = ""  # table of the paper with its numbers
+    printed: ClassVar[Mapping[tuple[str, str], str]] = {}  # (row, column) -> row of the paper
+    names: ClassVar[Mapping[str, str]] = {}  # task -> column of the paper, if other
+    averaged: ClassVar[tuple[str, ...]] = ()  # tasks of the paper's average
 
     scale: Scale = "small"
     seeds: Count = 3
-    extra: tuple[Mixer, ...] = ()  # further rows: these mixers, treated as the first architecture is
-    settings: tuple[tuple[str, str], ...] = ()  # changed everywhere, or of some cells: ``amended``
-    precision: Precision = "fp32"  # of products, where no setting says another one
+    extra: tuple[Mixer, ...] = ()  # further rows, with the recipe of the first architecture
+    settings: tuple[tuple[str, str], ...] = ()  # (path, value), see ``amended``
+    precision: Precision = "fp32"  # of matrix products, unless changed by a setting
 
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "TableStudy":
-        """The table at a scale, with so many seeds."""
+        """Return the table at a scale."""
         return cls(scale, seeds)
 
     def with_mixers(self, mixers: tuple[Mixer, ...]) -> "TableStudy":
-        """The same table with further rows: these mixers, in the network and by the recipe of the first."""
+        """Return the table with one more row per mixer, with the network and recipe of the first row."""
         return replace(self, extra=mixers)
 
     def amended(self, settings: Mapping[str, Any]) -> "TableStudy":
-        """The same table with settings changed, e.g. ``task.source``, ``pretrain.optim.lr``, ``model.width``.
+        """Return the table with settings changed, e.g. ``task.source`` or ``pretrain.optim.lr``.
 
-        A setting is for all cells that have it; ``Image/S4*/pretrain.optim.lr`` for those of a task and a
-        row.
+        A setting applies to all cells that have it, or with a prefix to the cells of a task and row:
+        ``Image/S4*/pretrain.optim.lr``.
 
         Raises:
-            SpecError: if no cell has one of them.
+            SpecError: if no cell has a setting.
         """
         texts = {path: v if isinstance(v, str) else json.dumps(v) for path, v in settings.items()}
         for path in texts:
@@ -153,16 +153,16 @@ class TableStudy(Study):
         return replace(self, settings=(*self.settings, *texts.items()))
 
     def with_precision(self, precision: Precision) -> "TableStudy":
-        """The same table with products in a precision, where a setting does not say another one."""
+        """Return the table with a precision for matrix products, unless a setting changes it."""
         return replace(self, precision=precision)
 
     @property
     def changed(self) -> bool:
-        """Whether any setting was changed."""
+        """Whether any setting is changed."""
         return bool(self.settings)
 
     def cells(self) -> Iterator[Cell]:
-        """Seed by seed, so that an unfinished table already shows all arms."""
+        """Yield the cells seed by seed, so that an unfinished table already has all arms."""
         at_hand = self.at_hand()
         for seed in range(self.seeds):
             for label, task in at_hand.items():
@@ -170,33 +170,33 @@ class TableStudy(Study):
                     yield replace(cell, recipe=replace(cell.recipe, seed=seed))
 
     def part(self, label: str, task: Task) -> Iterator[Cell]:
-        """The cells of one task and the first seed."""
+        """Yield the cells of one task, with seed 0."""
         own = list(self.rows(label))
         for architecture in (*own, *self._further(own)):
             yield from self.row(label, task, architecture)
 
     def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
-        """The cells of an architecture."""
+        """Yield the cells of one architecture on a task, with seed 0."""
         for column, made in self.recipes(label, task, architecture).items():
             place = None if architecture.ours else self.place(label, architecture, column)
             yield Cell(architecture.row, column, made, label, place)
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """The architectures on a task."""
+        """Yield the rows of a task."""
         yield from self.architectures
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
-        """A row: recipes by column, with the first seed."""
+        """Return the recipes of a row by column, with seed 0."""
         made = usual_arms(task, self.arms(label, task, architecture))
         return {column: made[column] for column in self.columns if column in made}
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
-        """Where the paper prints the number that a cell measures."""
+        """Return table, row and column of the published number of a cell, or None if there is none."""
         row = self.printed.get((architecture.row, column))
         return (self.table, row, self.names.get(label, label)) if row else None
 
     def arms(self, label: str, task: Task, architecture: TableRow) -> ArmRecipes:
-        """How an architecture is trained at this scale."""
+        """Return the recipes of an architecture at this scale, with changed settings applied."""
         objective = architecture.objective or self.denoising(label)
         if self.scale == "paper":
             made = self._printed_arms(task, architecture, objective)
@@ -211,15 +211,15 @@ class TableStudy(Study):
         return made
 
     def denoising(self, label: str) -> Denoising:
-        """How networks are pretrained on a task at this scale, where a row does not say it."""
+        """Return the denoising objective of a task at this scale, for rows without one of their own."""
         return self.objective if self.scale == "paper" else self.small_objective.get(label, self.objective)
 
     def at_hand(self) -> dict[str, Task]:
-        """The tasks whose data are here, by the paper's name."""
+        """Return the tasks whose data are prepared on this machine, by their names in the paper."""
         return {label: task for label, task in self._wanted().items() if _is_here(task)}
 
     def notes(self) -> list[str]:
-        """What stands in for what, and what is left out."""
+        """Return notes on the stand-ins, and on the tasks that are left out."""
         shown, wanted = self.at_hand(), self._wanted()
         advice = "is left out: its data are not prepared (spt data get, spt data make)"
         absent = [f"{label} {advice}" for label in wanted if label not in shown]
@@ -233,21 +233,21 @@ class TableStudy(Study):
         ]
 
     def measures(self, finished: Finished) -> list[Json]:
-        """Averages over tasks, where all of them are here."""
+        """Return the plot of averages over tasks, if the data of all of them are prepared."""
         tasks = {label: task for label, task in self.at_hand().items() if label in self.averaged}
         if not tasks or len(tasks) < len(self.averaged):
             return []
         return averages(list(self.cells()), tasks, finished, self.paper)
 
     def percent(self, stage: Stage, label: str, part: int) -> Stage:
-        """The stage with a part of the total budget of Amos et al. (2024), Table 8, or of our small one."""
+        """Return the stage with ``part`` percent of ``TOTAL_EPOCHS`` (paper) or ``TOTAL_STEPS`` (small)."""
         if self.scale == "paper":
             return lasting(stage, TOTAL_EPOCHS[label] * part / 100)
         whole = TOTAL_STEPS if self.scale == "small" else 10
         return replace(stage, budget=Budget(steps=whole * part // 100))
 
     def _further(self, own: list[TableRow]) -> Iterator[TableRow]:
-        """Each extra mixer, in every variant of the first architecture."""
+        """Yield a row for each extra mixer, in every variant of the first architecture."""
         for name, mixer in zip(row_names(self.extra), self.extra, strict=True):
             for first in own:
                 if first.name == own[0].name:
@@ -260,7 +260,7 @@ class TableStudy(Study):
         return made if name == architecture.family else with_mixer(made, architecture.mixer)
 
     def _has(self, path: str, label: str, task: Task) -> bool:
-        """Whether a setting is for a task, or for a row of it."""
+        """Return whether a setting applies to a task or to a row of it."""
         place, inner = _split(path)
         if inner.startswith("task."):
             return _fits(place, label, "") and inner.split(".")[1] in vars(task)
@@ -270,7 +270,7 @@ class TableStudy(Study):
         return {label: self._set(label, task) for label, task in self._usual().items()}
 
     def _set(self, label: str, task: Task) -> Task:
-        """The task with those of the settings that it has."""
+        """Return the task with the changed settings that it has."""
         for whole, text in self.settings:
             path = _split(whole)[1]
             if path.startswith("task.") and self._has(whole, label, task):
@@ -286,13 +286,13 @@ class TableStudy(Study):
 
 
 def _split(setting: str) -> tuple[str, str]:
-    """Which cells a setting is for, and its path."""
+    """Split a setting into its cell pattern ("" for all) and its path."""
     place, _, path = setting.rpartition("/")
     return place, path
 
 
 def _fits(place: str, label: str, row: str) -> bool:
-    """Whether ``TASK``, ``ROW`` or ``TASK/ROW``, where each may hold ``*``, is a task's row."""
+    """Return whether a pattern ``TASK``, ``ROW`` or ``TASK/ROW`` (with ``*``) matches a row of a task."""
     return not place or any(fnmatch(it, place) for it in (label, row, f"{label}/{row}"))
 
 

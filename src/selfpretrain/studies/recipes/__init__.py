@@ -1,1 +1,1 @@
-"""The recipes that papers print, as values with their sources."""
+"""Training recipes: our defaults, and those printed in papers with the source of every value."""

@@ -1,7 +1,7 @@
-"""The recipes of Amos et al. (2024): Tables 4, 5 and 6, and what appendix C and the published code add.
+"""Recipes of Amos et al. (2024): Tables 4, 5 and 6, completed from appendix C and the published code.
 
-Training from scratch is printed for some state space models only. S4 takes that of the published code, with
-its networks; Transformers are trained as in finetuning.
+The paper prints training from scratch for some state space models only. Networks and scratch training of S4
+are those of the published code; Transformers from scratch are trained as in finetuning.
 """
 
 import functools
@@ -45,9 +45,9 @@ LONG_BUDGETS = {
     "speech": (200, 120.0, "appendix C.1: at most 200 epochs; 5 days on 4 GPUs"),
     "pathx": (4, 24.0, "appendix D: a day on 4 GPUs, where 8 epochs take two"),
 }
-"""Epochs and hours of a stage of Transformers, and where they stand; those of PathX were 8 from scratch."""
+"""Epochs, hours and source of a Transformer's stages; PathX from scratch has 8 epochs."""
 ROWS = {"s4": "S4", "s4-random": "S4 + Rand Init", "dlr": "DLR", "dlr-random": "DLR + Rand Init"}
-"""Rows of Table 5 without SPT."""
+"""Family -> row of Table 5 without SPT."""
 SIZES = "model and weight decay are those of the published code, not of Table 11 of Gu et al. (2022)"
 OWN_RATES = {
     "s4": "the published code keeps A, B and P at 1e-3 (PathX: 5e-4) whatever the learning rate; "
@@ -81,7 +81,7 @@ PECULIAR_PYTHIA = {
 
 
 def table() -> Table:
-    """One recipe for every row of Table 4 and every cell of Tables 5 and 6."""
+    """Return a recipe for every row of Table 4, every cell of Tables 5 and 6, PathX-256 and Figure 3."""
     made: dict[RecipeKey, Callable[[], PaperRecipe]] = {
         RecipeKey("amos", row.task, row.family, row.objective): functools.partial(_transformer, row)
         for row in TABLE_4
@@ -176,7 +176,7 @@ def _state_space(key: RecipeKey, cell: Searched) -> PaperRecipe:
 
 
 def _subsets(key: RecipeKey, cell: Searched, steps: int) -> PaperRecipe:
-    """Figure 3: rates and batches of its own, and pretraining of so many steps whatever the data."""
+    """Return a recipe of Figure 3: its own rates and batch sizes, and fixed steps of pretraining."""
     made = _state_space(key, cell)
     evals = TASKS[key.task].evals * steps * made.arms.pretrain.batch // TASKS[key.task].examples
     pretrain = replace(made.arms.pretrain, budget=Budget(steps=steps), evals=evals)
@@ -185,7 +185,7 @@ def _subsets(key: RecipeKey, cell: Searched, steps: int) -> PaperRecipe:
 
 
 def _pythia(key: RecipeKey, cell: Searched) -> PaperRecipe:
-    """Finetuning of the pretrained network, and of the same one with random weights."""
+    """Return finetuning of pretrained Pythia; scratch is the same network with random weights."""
     pooling: Literal["mean", "last"] = "last" if key.task in ("text", "pathfinder") else "mean"
     model = Model(Pythia(pretrained=True), 512, depth=1, expand=0, pooling=pooling, causal=True)
     random = replace(model, mixer=Pythia(layers=6, heads=8))
@@ -206,7 +206,7 @@ def _pythia(key: RecipeKey, cell: Searched) -> PaperRecipe:
 
 
 def _cells(key: RecipeKey) -> tuple[str, str]:
-    """Where the numbers of SPT and of training from scratch stand, if they are printed."""
+    """Return the sources of SPT and of scratch, if they are printed."""
     if key.task == "pathx256":
         return "appendix C.1.2", "appendix C.1.2"
     if key.family == "s4-subsets":
@@ -240,12 +240,12 @@ def _network_sources(key: RecipeKey) -> Sources:
 
 
 def _simplified(course: LRSchedule, *arms: str) -> Sources:
-    """That a constant learning rate is our choice."""
+    """Return "our choice" as the source of learning rate schedules that we simplify to a constant."""
     return tuple((f"{arm}.optim.schedule", OURS) for arm in arms) if course.simplified else ()
 
 
 def _denoising(key: RecipeKey, loss: str) -> Sources:
-    """Where the loss of denoising stands and, where positions are masked, the rate."""
+    """Return the sources of the denoising loss and, for the masked objective, of the masking rate."""
     rate = "appendix C.3" if _data(key.task) in ("speech", "scifar", "bidmc") else "section 2"
     masked = told("pretrain.objective", rate, "rate") if key.objective == "masked" else ()
     return (*masked, ("pretrain.objective.distance", loss), ("pretrain.criterion", "appendix C.1"))
@@ -256,12 +256,12 @@ def _ask(task: str, kind: Literal["transformer", "other"]) -> Objective:
 
 
 def _kind(key: RecipeKey) -> str:
-    """The architecture of a family: s4 or dlr."""
+    """Return the architecture of a family: s4 or dlr."""
     return key.family.partition("-")[0]
 
 
 def _data(task: str) -> str:
-    """The task without what is asked of its signals."""
+    """Return the task without its variant: bidmc for bidmc-hr."""
     return task.partition("-")[0]
 
 

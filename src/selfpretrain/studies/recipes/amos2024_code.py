@@ -1,4 +1,4 @@
-"""What the code published with Amos et al. (2024) adds to the paper: schedules, S4 networks, heads."""
+"""Hyperparameters from the code published with Amos et al. (2024): schedules, S4 networks, heads."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,20 +10,20 @@ from .printed import StageHParams, Style
 MLP_HEADS = {"transformer": ("text", "retrieval", "image", "scifar"), "other": ("retrieval",)}
 """Tasks whose head has a hidden layer in the published code."""
 RECTIFIED = ("text", "image", "scifar")
-"""Those of them whose hidden layer is rectified there, where Retrieval has GELU."""
+"""Those whose hidden layer has ReLU in the published code; Retrieval has GELU."""
 
 Schedule = Literal["constant", "cosine", "plateau"]
 
 
 @dataclass(frozen=True)
 class LRSchedule:
-    """Steps of warm-up and schedules in the published code."""
+    """Warm-up steps and learning rate schedules of the published code."""
 
-    finetune: int
-    pretrain: int
+    finetune: int  # warm-up steps
+    pretrain: int  # warm-up steps
     schedule: Schedule = "constant"  # of finetuning, and of training from scratch
     pretrain_schedule: Schedule = "constant"
-    simplified: bool = False  # whether that of finetuning is more than a constant there
+    simplified: bool = False  # the published schedule of finetuning is more complex than ours
 
 
 COURSES = {
@@ -73,7 +73,7 @@ def _s4(
     shortest: float = 1e-3,
     lr_dt: float | None = 1e-3,
 ) -> Model:
-    """Six layers without an mlp, as the published code has them."""
+    """Return the S4 network of the published code: six layers without an MLP."""
     return Model(S4(states, copies, b_clip=None, shortest=shortest, lr_dt=lr_dt), width, 6, expand=0)
 
 
@@ -89,7 +89,7 @@ S4_MODELS = {
     "speech": replace(_s4(128, copies=64), pooling="max"),
     "bidmc": _s4(128, copies=2, states=256),
 }
-"""The published code's; Table 11 of Gu et al. (2022), to which the paper refers, has other sizes."""
+"""Networks of the published code; Table 11 of Gu et al. (2022), cited by the paper, has other sizes."""
 DECAY, DECAYS = 0.05, {"pathfinder": 0.03}
 """Weight decay of state space models in the published code."""
 S4_SCRATCH = {
@@ -104,19 +104,19 @@ S4_SCRATCH = {
 }
 """Learning rate, batch and epochs of S4 from scratch in the published code.
 
-It took them, like its networks, from the repository of S4 when the updated results stood there.
+Like the networks, they come from the S4 repository at the time of "S4 (updated)".
 """
 
 
 def style(task: str, kind: Literal["transformer", "other"]) -> Style:
-    """How a head answers in the published code."""
+    """Return the kind of head that the published code uses for a task."""
     if task not in MLP_HEADS[kind]:
         return "linear"
     return "mlp-relu" if task in RECTIFIED else "mlp"
 
 
 def s4_from_scratch(task: str) -> StageHParams:
-    """How S4 is trained from scratch by the published code."""
+    """Return the hyperparameters of S4 from scratch in the published code."""
     lr, batch, epochs = S4_SCRATCH[task]
     course = COURSES["s4"][task]
     schedule: Schedule = "cosine" if course.simplified else course.schedule

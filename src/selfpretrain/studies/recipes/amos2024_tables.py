@@ -1,6 +1,6 @@
 """Tables 4, 5 and 6 of Amos et al. (2024), as printed.
 
-Where two numbers stand in a cell, the first is finetuning's and the second pretraining's.
+In pairs, the first value is for finetuning and the second for pretraining.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class Transformer:
-    """A row of Table 4; sinusoidal positions are marked there by a dagger."""
+    """A row of Table 4; the paper marks sinusoidal positions by a dagger."""
 
     task: str
     positions: Literal["sinusoidal", "rotary"]
@@ -26,16 +26,16 @@ class Transformer:
     lr: Pair
     batch: tuple[int, int]
     weight_decay: float
-    misprint: str = ""  # how the row is read
+    misprint: str = ""  # misprint of the row, and our reading
 
     @property
     def family(self) -> str:
-        """Its name in a key."""
+        """Family of the row in a ``RecipeKey``."""
         return "transformer-rotary" if self.positions == "rotary" else "transformer-dagger"
 
     @property
     def source(self) -> str:
-        """The row as the table names it."""
+        """The row, as named in the table."""
         kind = f"{'Rotary + ' * (self.positions == 'rotary')}{self.objective.capitalize()} SPT"
         label = TASKS[self.task].label
         if self.task == "scifar":
@@ -76,15 +76,15 @@ TABLE_4 = (
     Transformer("bidmc-spo2", "rotary", "masked", 128, 4, 4, 128, "max", (1e-4, 5e-4), (8, 16), 0.0),
 )  # fmt: skip
 BLOCKS = {"pathx": (4096, "section 2"), "speech": (4000, "appendix C.3")}
-"""Positions of a block where attention is local."""
+"""Task -> block size of local attention, and its source."""
 
 
 @dataclass(frozen=True)
 class Searched:
-    """A cell of Table 5 or 6 or a sentence of appendix C: learning rate and batch."""
+    """Learning rate and batch size of each stage, from a cell of Table 5 or 6 or from appendix C."""
 
     finetune: tuple[float, int]
-    pretrain: tuple[float | None, int] | None = None  # no rate: the cell lacks it
+    pretrain: tuple[float | None, int] | None = None  # learning rate None: not printed
     scratch: tuple[float, int] | None = None  # of the row without SPT
 
 
@@ -132,9 +132,9 @@ TABLE_6: dict[tuple[str, Denoising], Searched] = {
     ("bidmc-spo2", "masked"): Searched((1e-3, 64), (1e-3, 64), (1e-2, 32)),
 }
 C_1_2 = Searched((1e-3, 64), (1e-3, 8), (1e-4, 16))
-"""PathX-256."""
+"""PathX-256, from appendix C.1.2."""
 C_1_4 = {
     "text": (Searched((5e-4, 16), (5e-4, 8), (1e-3, 16)), 40_000),
     "image": (Searched((2e-3, 50), (1e-2, 50), (2e-3, 50)), 10_000),
 }
-"""Figure 3: the cell, and the steps of pretraining; on Text, training from scratch has 1e-3 or 5e-4."""
+"""Figure 3, from appendix C.1.4, with pretraining steps; Text from scratch has a rate of 1e-3 or 5e-4."""

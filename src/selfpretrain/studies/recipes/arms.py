@@ -1,4 +1,4 @@
-"""How one architecture is trained in each arm of a comparison."""
+"""Recipes of the three arms of a comparison: scratch, compute-matched scratch and self-pretraining."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -17,23 +17,27 @@ from ...training.model import Model
 from ...training.recipe import Budget, Recipe, Stage
 
 SCRATCH, MATCHED, SPT = "scratch", "scratch (matched)", "SPT"
-"""The columns of the usual arms."""
+"""Columns of the three arms."""
 
 
 @spec
 class ArmRecipes:
-    """One architecture, and how each of its arms is trained."""
+    """One architecture, and the training stages of its arms."""
 
     model: Model  # of self-pretraining
     pretrain: Stage
     finetune: Stage
-    scratch_model: Model  # of both arms from scratch; the same up to dropout
-    scratch: Stage  # of the arm without compensation; the matched arm's budget follows from the cost of SPT
+    scratch_model: Model  # of both arms from scratch; may differ in dropout
+    scratch: Stage  # of plain scratch; the matched arm has the FLOPs of SPT as its budget
 
     def amended(self, path: str, text: str) -> "ArmRecipes":
-        """The same with one setting changed; ``model``, ``mixer`` and ``stage`` mean those of all arms.
+        """Return the recipes with one setting changed; ``model``, ``mixer`` and ``stage`` change all arms.
 
-        A budget has one unit, so naming another one replaces it, and its limit in hours.
+        Setting a budget in one unit replaces the budget in any other unit, and its limit in hours.
+
+        Args:
+            path: e.g. ``finetune.optim.lr``.
+            text: the new value as JSON.
         """
         word, _, rest = path.partition(".")
         if word == "stage":
@@ -54,20 +58,21 @@ class ArmRecipes:
         return with_setting(self, path, text)
 
     def shortened(self, share: float) -> "ArmRecipes":
-        """The same with every stage trained for a share of its budget."""
+        """Return the recipes with the budget of every stage multiplied by ``share``."""
         names = ("pretrain", "finetune", "scratch")
         changed: dict[str, Any] = {name: lengthened(getattr(self, name), share) for name in names}
         return replace(self, **changed)
 
 
 def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
-    """Training from scratch with the compute of pretraining and finetuning together.
+    """Return the scratch stage with the FLOPs of pretraining and finetuning together as its budget.
 
     Raises:
-        SpecError: if their budgets are in seconds.
+        SpecError: if a budget is in seconds.
     """
     before = arms.pretrain
-    if not arms.model.mixer.denoises:  # it has none: what it would cost is that of as many labelled steps
+    # Without a denoising objective, count pretraining as the same number of supervised steps.
+    if not arms.model.mixer.denoises:
         before = replace(before, objective=arms.finetune.objective)
     spt = Recipe(task, arms.model, (before, arms.finetune))
     if any(stage.budget.seconds for stage in spt.stages):
@@ -79,12 +84,12 @@ def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
 
 
 def supervised(task: Task) -> Objective:
-    """The objective that a task's labels ask for."""
+    """Return the supervised objective for the targets of a task."""
     return answering(task.form.target)()
 
 
 def usual_arms(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]:
-    """The three usual arms by their columns, except what a mixer cannot do."""
+    """Return the recipes of the three arms by column; without SPT if the mixer cannot denoise."""
     made = {
         SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,), seed),
         MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, arms),), seed),
@@ -95,12 +100,12 @@ def usual_arms(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]
 
 
 def with_model(arms: ArmRecipes, model: Model) -> ArmRecipes:
-    """The same arms for another network."""
+    """Return the arms with another network, keeping the dropout of scratch."""
     return replace(arms, model=model, scratch_model=replace(model, dropout=arms.scratch_model.dropout))
 
 
 def with_mixer(arms: ArmRecipes, mixer: Mixer) -> ArmRecipes:
-    """The same arms with another mixer in the network; one that is a network of its own has it to itself."""
+    """Return the arms with another mixer; one that is a whole network gets a single block without MLP."""
     model = replace(arms.model, mixer=mixer, positions="auto")
     if mixer.whole:
         model = replace(model, depth=1, expand=0)
@@ -108,7 +113,7 @@ def with_mixer(arms: ArmRecipes, mixer: Mixer) -> ArmRecipes:
 
 
 def resized(width: int | None = None, depth: int | None = None) -> Callable[[ArmRecipes], ArmRecipes]:
-    """Give the network another width, depth or both."""
+    """Return a change of arms that sets the width, the depth or both."""
 
     def change(arms: ArmRecipes) -> ArmRecipes:
         model = replace(arms.model, width=width or arms.model.width, depth=depth or arms.model.depth)
@@ -118,7 +123,7 @@ def resized(width: int | None = None, depth: int | None = None) -> Callable[[Arm
 
 
 def started(start: Literal["independent", "identical"]) -> Callable[[ArmRecipes], ArmRecipes]:
-    """Let the projections of attention start so; other mixers stay as they are."""
+    """Return a change of arms that sets how attention projections start; other mixers are kept."""
 
     def change(arms: ArmRecipes) -> ArmRecipes:
         mixer = arms.model.mixer
@@ -130,31 +135,31 @@ def started(start: Literal["independent", "identical"]) -> Callable[[ArmRecipes]
 
 
 def at_once(arms: ArmRecipes) -> ArmRecipes:
-    """Scratch with the loss of denoising beside that of the labels; it is matched to the same compute."""
+    """Return the arms with the denoising loss added to the supervised loss of scratch."""
     denoise = arms.pretrain.objective
     assert isinstance(denoise, Denoise), "pretraining denoises"
     return replace(arms, scratch=replace(arms.scratch, objective=Joint(arms.scratch.objective, denoise)))
 
 
 def lengthened(stage: Stage, times: float) -> Stage:
-    """The same stage with its budget, whatever the unit, and its limit in hours so many times as long."""
+    """Return the stage with its budget, in any unit, and its limit in hours multiplied by ``times``."""
     left = {unit: times * value for unit, value in vars(stage.budget).items() if value}
     steps = {"steps": max(1, round(left["steps"]))} if "steps" in left else {}
     return replace(stage, budget=Budget(**left | steps))
 
 
 def lasting(stage: Stage, epochs: float) -> Stage:
-    """The same stage for so many epochs, with no limit in hours; validated as often in each as before."""
+    """Return the stage with a budget in epochs, no limit in hours, and as many validations per epoch."""
     before = stage.budget.epochs
     evals = max(1, round(stage.evals * epochs / before)) if before else stage.evals
     return replace(stage, budget=Budget(epochs=epochs), evals=evals)
 
 
 def row_names(mixers: Sequence[Mixer], details: Sequence[str] = ()) -> list[str]:
-    """Names of mixers; one that comes twice is told apart by its settings or, if these are alike, by number.
+    """Return names of mixers; repeated ones with their settings or, if these are equal, with numbers.
 
     Args:
-        details: what else tells each of them apart.
+        details: a suffix for each, to distinguish equal mixers further.
     """
     short = [name_of(mixer) for mixer in mixers]
     more = details or [""] * len(mixers)
@@ -167,7 +172,7 @@ def row_names(mixers: Sequence[Mixer], details: Sequence[str] = ()) -> list[str]
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Names, with their number where one comes twice: ``s4d 1``, ``s4d 2``."""
+    """Return the names with numbers appended to repeated ones: ``s4d 1``, ``s4d 2``."""
     return [
         name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
         for i, name in enumerate(names)
@@ -175,7 +180,7 @@ def numbered(names: Sequence[str]) -> list[str]:
 
 
 def _unusual(mixer: Mixer) -> str:
-    """The settings of a mixer that are not the usual ones."""
+    """Return the settings of a mixer that differ from their defaults, as text."""
     known = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
     unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
     return "".join(f", {name} {value}" for name, value in unusual)

@@ -1,4 +1,4 @@
-"""The recipes of Coser & Orvieto (2025): appendix B, Transformers with masked self-pretraining."""
+"""Recipes of Coser & Orvieto (2025), appendix B: Transformers with masked self-pretraining."""
 
 import functools
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 200, 100
 
 @dataclass(frozen=True)
 class _Row:
-    """A paragraph of appendix B; where there are two numbers, finetuning's and pretraining's."""
+    """A paragraph of appendix B; in pairs, the first value is for finetuning, the second for pretraining."""
 
     width: int
     depth: int
@@ -65,7 +65,7 @@ POSITIONS = "the text says rotary positions, the sizes are those of Amos et al. 
 
 
 def table() -> Table:
-    """One recipe for every paragraph."""
+    """Return a recipe for every paragraph."""
     return {
         RecipeKey("coser", task, "transformer", "masked"): functools.partial(_printed, task) for task in ROWS
     }

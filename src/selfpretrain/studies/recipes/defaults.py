@@ -1,7 +1,7 @@
-"""How an architecture is trained on a task: sizes, budgets and learning rates of every arm.
+"""Default hyperparameters at the small scale: network size, budgets and learning rates of every arm.
 
-The small settings were chosen on the validation split of ``stdlib``, with one grid for every arm and a seed
-that no report uses; those of the papers are found by ``lookup``.
+They were chosen on the validation split of ``stdlib``, with one grid for every arm and a seed that no report
+uses. For recipes of papers, see ``lookup``.
 """
 
 from collections.abc import Sequence
@@ -27,15 +27,15 @@ from .printed import TASKS
 BATCH = 16
 PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 7, 3
 PRETRAIN_STEPS, FINETUNE_STEPS = 900, 400
-"""The least that is trained, however few the examples."""
+"""Fewest steps of a stage, for small tasks."""
 MOST_STEPS = 20_000
-"""The most, however many."""
+"""Most steps of a stage, for large tasks."""
 
 
 RATE, RATES = 2e-3, {"s4d": 4e-3}
-"""Learning rate of finetuning and of training from scratch, and where another one was better.
+"""Learning rate of finetuning and scratch, and exceptions by mixer.
 
-Chosen with ``spt compare --tune``, which gave both arms the same answer: see docs/adr/0007.
+Chosen with ``spt compare --tune``, which selected the same rate for both arms: see docs/adr/0007.
 """
 
 
@@ -49,21 +49,21 @@ DEMO = (
     *("s4d.pretrain.budget.steps=600", "s4d.finetune.budget.steps=400", "s4d.scratch.budget.steps=400"),
     *("finetune.evals=4", "scratch.evals=4"),
 )
-"""Settings of a comparison without a task: minutes on two cores, and a gain that few seeds decide.
+"""Settings of ``spt compare`` without a task: minutes on two cores, and a gain that is clear with few seeds.
 
 Chosen on validation with seeds that no report uses, see docs/miniatures.md. The budget is short on purpose:
-training from scratch with as much compute is still at chance, and more labelled steps narrow the gap.
+compute-matched scratch is still at chance level, and more supervised steps narrow the gap.
 """
 
 
 def toys(arms: ArmRecipes) -> ArmRecipes:
-    """The same arms, for seconds: a small network and a few steps."""
+    """Return the arms with a tiny network and four steps per stage, for smoke tests."""
     model = replace(arms.model, width=16, depth=1)
     return ArmRecipes(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
 
 
 def small(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
-    """Minutes on two cores for a few thousand short sequences, with what the task brings along."""
+    """Return the small-scale arms, with the settings of the task: minutes on two cores."""
     depth, expand = (1, 0) if mixer.whole else (2, 2)
     causal = denoise.needs_causal and mixer.denoises
     model = Model(mixer, width=64, depth=depth, expand=expand, causal=causal)
@@ -79,12 +79,15 @@ def small(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
 
 
 def denoiser(task: Task, objective: str) -> Denoise:
-    """A denoising objective of the shelf, or ``package.module:Class``, with settings that suit the task.
+    """Return a denoising objective with settings for a task.
 
-    They are those that it proposes for the signal; of masking, the task's own rate or that of the papers.
+    The settings come from its ``for_signal``; the masking rate is that of the task or the papers, if set.
+
+    Args:
+        objective: name from `spt list objectives`, or ``package.module:Class``.
 
     Raises:
-        SpecError: if there is no such objective, it does not rebuild inputs, or it proposes no settings.
+        SpecError: if there is no such objective, it does not denoise, or it needs more settings.
     """
     kind = find("objectives", objective)
     if not (isinstance(kind, type) and issubclass(kind, Denoise)):
@@ -105,7 +108,7 @@ def denoiser(task: Task, objective: str) -> Denoise:
 def with_settings(arms: ArmRecipes, settings: Sequence[str]) -> ArmRecipes:
     """Return the arms with settings such as ``pretrain.batch=64``, or ``s4d.mixer.states=16`` for one mixer.
 
-    Settings of other mixers are left out, and those of the network where the mixer is a network of its own.
+    Settings of other mixers are skipped, and so are those of the model if the mixer is a whole network.
     """
     mixer, mixers = arms.model.mixer, names("mixers")
     for setting in settings:

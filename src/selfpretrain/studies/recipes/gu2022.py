@@ -1,8 +1,8 @@
-"""The recipes of Gu et al. (2022), S4 from scratch: appendix D.2, Table 11, and what came later.
+"""Recipes of Gu et al. (2022), S4 from scratch: Table 11 in appendix D.2, and the later "S4 (updated)".
 
-Table 11 belongs to "S4 (original)". What was changed for "S4 (updated)" stands in the paper's appendix D.5,
-which we could not read; the code published with Amos et al. (2024) has networks and settings of that time.
-The paper does not pretrain: pretraining is our choice, and finetuning goes like training from scratch.
+Table 11 is for "S4 (original)". The changes for "S4 (updated)" are in the paper's appendix D.5, which we
+could not read; the code published with Amos et al. (2024) has networks and settings of that time.
+The paper does not pretrain: pretraining is our choice, and finetuning equals training from scratch.
 """
 
 import functools
@@ -35,7 +35,7 @@ CITED = "Gu et al. (2022)"
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of Table 11, in its order of columns."""
+    """A row of Table 11, with its columns in order."""
 
     label: str
     depth: int
@@ -51,14 +51,14 @@ class _Row:
 
     @property
     def training(self) -> StageHParams:
-        """A constant learning rate that falls on plateaus."""
+        """Hyperparameters of the row; the learning rate is reduced on plateaus."""
         return StageHParams(
             self.lr, self.batch, self.weight_decay, self.epochs, schedule="plateau", wait=self.patience
         )
 
     @property
     def source(self) -> str:
-        """Where the numbers stand."""
+        """Source of the row."""
         return f"{CITED}, Table 11, {self.label}"
 
 
@@ -79,7 +79,7 @@ TEN_WORDS = "the table is of ten words, Speech(words=10, split=papers)"
 
 
 def table() -> Table:
-    """A recipe for every row of Table 11, every task of "S4 (updated)", and every baseline of speech."""
+    """Return the recipes of Table 11, of "S4 (updated)" on every task, and of the speech baselines."""
     original: dict[RecipeKey, Callable[[], PaperRecipe]] = {
         RecipeKey("gu", task, "s4", "masked"): functools.partial(_printed, task) for task in TABLE_11
     }
@@ -88,7 +88,7 @@ def table() -> Table:
 
 
 def scratch_sources(source: str) -> Sources:
-    """Where a stage from scratch of Table 11 stands."""
+    """Return the sources of a scratch stage of Table 11."""
     return (
         *told("scratch", source, "budget", "batch", "optim.lr", "optim.weight_decay", "optim.wait_epochs"),
         *told("scratch", f"{CITED}, appendix D.2", "optim.schedule", "optim.warmup_steps"),

@@ -1,7 +1,7 @@
-"""The baselines of Speech Commands in Gu et al. (2022): appendix D.2, with the first of what was swept.
+"""Recipes of the Speech Commands baselines in Gu et al. (2022), appendix D.2.
 
-The paper does not pretrain: pretraining is our choice, and finetuning goes like training from scratch. What
-was swept stands with each recipe as a remark; of a sweep the first value is taken, in the paper's order.
+The paper does not pretrain: pretraining is our choice, and finetuning equals training from scratch. Of each
+hyperparameter sweep we take the first value in the paper's order; a remark of the recipe names the others.
 """
 
 import functools
@@ -37,24 +37,24 @@ RECURRENT = "hidden sizes {256, 512} and learning rates {0.001, 0.002, 0.0005} w
 
 @dataclass(frozen=True)
 class Baseline:
-    """A network that is no state space model, on one kind of features."""
+    """A baseline network and its training on one kind of features (raw or MFCC)."""
 
     task: str
     model: Model
     training: StageHParams
     remark: str
-    printed: tuple[str, ...] = ("budget", "batch", "optim.lr")  # of training
+    printed: tuple[str, ...] = ("budget", "batch", "optim.lr")  # published fields of training
 
     @property
     def key(self) -> RecipeKey:
-        """Recurrent networks read from left to right, and are pretrained so."""
+        """Key of the recipe; the objective is causal if the network is."""
         objective: Denoising = "causal" if self.model.causal else "masked"
         family = "transformer" if isinstance(self.model.mixer, Attention) else name_of(self.model.mixer)
         return RecipeKey("gu", self.task, family, objective)
 
     @property
     def sources(self) -> Sources:
-        """Where its numbers stand; the paper says nothing of WaveGAN's training."""
+        """Sources of all values; the training of WaveGAN is not published."""
         return (
             *told("model", SOURCE, "mixer", "depth", "dropout", "placement", "positions"),
             ("model.width", SOURCE if self.printed else OURS),
@@ -66,7 +66,7 @@ class Baseline:
         )
 
     def recipe(self) -> PaperRecipe:
-        """As arms that can be run."""
+        """Return the recipe with its arms."""
         scratch = stage(self.task, supervise(self.task, "linear"), self.training)
         pretrain = stage(self.task, denoise(self.task, self.key.objective), self.training)
         arms = ArmRecipes(self.model, pretrain, scratch, self.model, scratch)
@@ -107,5 +107,5 @@ BASELINES = (
 
 
 def table() -> Table:
-    """One recipe per baseline that was run by the authors, and is on our shelf."""
+    """Return a recipe for each baseline of the paper whose mixer we have."""
     return {each.key: functools.partial(Baseline.recipe, each) for each in BASELINES}

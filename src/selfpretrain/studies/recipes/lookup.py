@@ -1,4 +1,4 @@
-"""Printed recipes by name: which there are, and the one that fits a task, a mixer and an objective."""
+"""Look up published recipes by paper, task, architecture family and objective."""
 
 import functools
 import importlib
@@ -15,33 +15,33 @@ from .arms import ArmRecipes
 from .printed import PaperRecipe, RecipeKey, Table
 
 MODULES = {"amos": "amos2024", "coser": "coser2025", "gu": "gu2022"}
-"""Papers whose recipes are here, and where: they are imported when one is asked for."""
+"""Paper -> module with its recipes, which is imported on demand."""
 PAPERS = {paper: paper_numbers.PAPERS[module] for paper, module in MODULES.items()}
-"""How they are cited."""
+"""Paper -> citation."""
 FAMILIES = {
     ("attention", "masked"): ("transformer-rotary",),
     ("attention", "causal"): ("transformer-dagger", "transformer-rotary"),
     ("local", "masked"): ("transformer-rotary",),
     ("local", "causal"): ("transformer-dagger", "transformer-rotary"),
 }
-"""Families that a mixer stands for, the first one that is printed; others are called as on the shelf."""
+"""(mixer, objective) -> families to try in this order; for other mixers the family is the mixer's name."""
 OBJECTIVES = ["masked", "causal"]
 
 
 def recipe(paper: str, task: str, family: str, objective: str = "masked") -> ArmRecipes:
-    """The arms that a paper prints for a task and a family of architectures.
+    """Return the published arms for a task and a family of architectures.
 
     Raises:
-        SpecError: if the paper prints no such recipe; the message says what there is.
+        SpecError: if the paper has no such recipe; the message lists those it has.
     """
     return printed(paper, task, family, objective).arms
 
 
 def printed(paper: str, task: str, family: str, objective: str = "masked") -> PaperRecipe:
-    """The same with the source of every number.
+    """Return the published arms with the source of every value.
 
     Raises:
-        SpecError: if the paper prints no such recipe; the message says what there is.
+        SpecError: if the paper has no such recipe; the message lists those it has.
     """
     key = RecipeKey(paper, task, family, objective)
     _check(key)
@@ -49,21 +49,21 @@ def printed(paper: str, task: str, family: str, objective: str = "masked") -> Pa
 
 
 def available(paper: str) -> list[RecipeKey]:
-    """Every recipe of a paper.
+    """Return the keys of all recipes of a paper.
 
     Raises:
-        UnknownName: if no recipes of that paper are here.
+        UnknownName: if there are no recipes of that paper.
     """
     return list(_tables(paper))
 
 
 def matching(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
-    """The recipe of Amos et al. (2024) for a mixer as it comes from the shelf.
+    """Return the recipe of Amos et al. (2024) for a mixer with default settings.
 
-    Attention becomes local where the paper cuts sequences into blocks.
+    Attention becomes local attention on tasks where the paper cuts sequences into blocks.
 
     Raises:
-        SpecError: if there is none, or it would replace what was asked for.
+        SpecError: if there is no such recipe, or the mixer has settings that the recipe would replace.
     """
     name, kind = task_name(task), name_of(mixer)
     objective = name_of(denoise)
@@ -87,8 +87,8 @@ def matching(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
 
 
 def task_name(task: Task) -> str:
-    """What a task is called in a key, e.g. ``bidmc-hr``, ``speech-mfcc``."""
-    if isinstance(task, Shuffled):  # the same sequences in another order are trained on alike
+    """Return the name of a task in a ``RecipeKey``, e.g. ``bidmc-hr``, ``speech-mfcc``."""
+    if isinstance(task, Shuffled):  # permuted sequences take the same recipe
         return task_name(task.task)
     plain, settings = name_of(task), vars(task)
     if plain == "bidmc":

@@ -1,7 +1,7 @@
-"""What a printed recipe is: how a paper trained an architecture on a task, and where every number stands.
+"""Published recipes: the hyperparameters of an architecture on a task, and the source of each value.
 
-A paper prints some of what it takes to train a network, the code published with it has more, and the rest is
-our choice or a default of this package. Every field of a recipe's arms has such a source.
+Papers print some hyperparameters, the code published with them has more, and the rest is our choice or a
+default of this package. Every field of a recipe's arms has one of these sources.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,11 +25,11 @@ Denoising = Literal["masked", "causal"]
 Loss = Literal["CE", "L1"]
 Style = Literal["linear", "mlp", "mlp-relu"]
 Sources = tuple[tuple[str, str], ...]
-"""Prefixes of field paths of ``ArmRecipes``, such as ``pretrain.optim``, and the source of their values."""
+"""(prefix, source) pairs: prefixes of field paths of ``ArmRecipes``, such as ``pretrain.optim``."""
 
 
 class RecipeKey(NamedTuple):
-    """What names a printed recipe."""
+    """Name of a published recipe."""
 
     paper: str
     task: str
@@ -39,12 +39,12 @@ class RecipeKey(NamedTuple):
 
 @dataclass(frozen=True)
 class TaskConstants:
-    """What is known of a task, whoever trains on it."""
+    """Constants of a task that are the same in all papers."""
 
-    label: str  # in tables of the papers
-    examples: int  # in our training split
-    rate: float  # share of positions that masked denoising hides
-    loss: Loss  # of denoising
+    label: str  # name in tables of the papers
+    examples: int  # training examples in our split
+    rate: float  # masking rate: share of positions masked in pretraining
+    loss: Loss  # of the denoising objective
     evals: int = 1  # validations per epoch of denoising, in the published code
 
 
@@ -63,12 +63,12 @@ TASKS = {
     "bidmc-rr": TaskConstants("BIDMC-RR", 5_538, 0.25, "L1"),
     "bidmc-spo2": TaskConstants("BIDMC-SpO2", 5_538, 0.25, "L1"),
 }
-"""Rates: Amos et al. (2024), section 2 and appendix C.3. Losses: its Table 4 (Image) and appendix C.1."""
+"""Source: Amos et al. (2024), section 2, appendix C.3 (rates), Table 4 (Image), appendix C.1 (losses)."""
 
 
 @dataclass(frozen=True)
 class StageHParams:
-    """How a stage is trained, in the words of the papers."""
+    """Hyperparameters of a stage, as the papers name them."""
 
     lr: float
     batch: int
@@ -76,21 +76,21 @@ class StageHParams:
     epochs: int = 200
     schedule: Literal["constant", "cosine", "plateau"] = "constant"
     warmup: int = 0  # steps
-    wait: int = 10  # epochs without a better score before the learning rate of a plateau falls
-    hours: float | None = None  # after which the stage ends, whatever its epochs
+    wait: int = 10  # epochs without improvement before schedule="plateau" reduces the learning rate
+    hours: float | None = None  # time limit of the stage
 
 
 @dataclass(frozen=True)
 class PaperRecipe:
-    """A recipe that a paper prints, as arms that can be run."""
+    """A published recipe as arms that can be run."""
 
     key: RecipeKey
     arms: ArmRecipes
     sources: Sources
-    remarks: tuple[str, ...] = ()  # how the paper is read, and what our specs cannot say
+    remarks: tuple[str, ...] = ()  # interpretation of the paper, and differences from it
 
     def source(self, path: str) -> str:
-        """Where a field of the arms stands, e.g. ``source("finetune.optim.lr")``."""
+        """Return the source of a field of the arms, e.g. ``source("finetune.optim.lr")``."""
         sources, part = dict(self.sources), path
         while part and part not in sources:
             part = part.rpartition(".")[0]
@@ -100,16 +100,19 @@ class PaperRecipe:
 
     @property
     def ours(self) -> tuple[str, ...]:
-        """Paths that neither the paper nor its code tells."""
+        """Field paths whose values are our choice."""
         return tuple(path for path, said in self.sources if said.startswith(OURS))
 
 
 Table = Mapping[RecipeKey, Callable[[], PaperRecipe]]
-"""The recipes of a paper, made when they are asked for."""
+"""Recipes of a paper, built on demand."""
 
 
 def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
-    """A stage that is validated once per epoch; denoising of images twice, and by accuracy or R2."""
+    """Return a stage validated once per epoch.
+
+    Denoising stages are validated by accuracy or R2, and on images twice per epoch.
+    """
     known, denoises = TASKS[task], isinstance(objective, Denoise)
     optim = Optim(
         lr=training.lr,
@@ -131,28 +134,28 @@ def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
 
 
 def denoise(task: str, objective: str) -> Objective:
-    """The denoising objective with the rate and the loss of the task."""
+    """Return the denoising objective with the masking rate and loss of a task."""
     known = TASKS[task]
     distance: Literal["l1", "levels"] = "l1" if known.loss == "L1" else "levels"
     return Causal(distance) if objective == "causal" else Masked(known.rate, distance)
 
 
 def supervise(task: str, style: Style) -> Objective:
-    """Classification, or regression where the task has real targets."""
+    """Return the supervised objective of a task: regression for BIDMC, else classification."""
     return Regress(style) if task.startswith("bidmc") else Classify(style)
 
 
 def told(start: str, source: str, *paths: str) -> Sources:
-    """That some fields stand in one place."""
+    """Return the same source for several fields below ``start``."""
     return tuple((f"{start}.{path}", source) for path in paths)
 
 
 def phase(name: str, numbers: str, decay: str, budget: str) -> Sources:
-    """The sources of a stage whose schedule and warm-up are those of the published code.
+    """Return the sources of a stage whose schedule and warm-up are those of the published code.
 
     Args:
-        numbers: where learning rate and batch stand.
-        decay: where weight decay stands.
+        numbers: source of learning rate and batch size.
+        decay: source of weight decay.
     """
     return (
         (f"{name}.budget", budget),
