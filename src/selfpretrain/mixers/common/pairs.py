@@ -82,7 +82,7 @@ class Pairs(Heads):
         return self._plan
 
     def _state(self, q: Headed) -> tuple[object, ...]:
-        """Return a cache key that changes when the pattern's buffers are loaded or moved to another device."""
+        """Return a cache key that changes when the pattern's buffers are loaded or moved to a device."""
         return (q.device, *(buffer._version for buffer in self.buffers()))
 
     def _near(self, at: int, count: int, device: torch.device) -> Near:
@@ -127,7 +127,7 @@ class _Cut:
     def take(self, blocks: list[int]) -> Tensor:
         """Return some blocks, concatenated."""
         first, last = blocks[0], blocks[-1]
-        # A slice costs no memory, but its gradient has full length: used for over half of a sequence.
+        # A slice costs no memory, but its gradient has full length: used for most of a sequence.
         if last - first < len(blocks) and 2 * len(blocks) > len(self.pieces):
             return self.x[:, :, first * self.size : (last + 1) * self.size]
         return torch.cat([self.pieces[b] for b in blocks], dim=2)
