@@ -1,1 +1,1 @@
-"""Mixers: layers that let positions talk. One file, one mixer."""
+"""Token mixers: attention, state space models, convolutions and recurrences, one module each."""

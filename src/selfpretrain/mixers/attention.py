@@ -27,13 +27,15 @@ class Attention(Mixer):
     rotates = True
 
     heads: Count = 4
-    start: Literal["independent", "identical"] = "independent"  # identical: all four begin as one matrix
+    start: Literal["independent", "identical"] = (
+        "independent"  # identical: all four projections start as the same matrix
+    )
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer.
+        """Return the attention layer.
 
-        ``start="identical"`` is how the code published with Amos et al. (2024) begins, by a copy: attention
-        then starts out looking at equal content.
+        ``start="identical"`` is the initialisation of the code published with Amos et al. (2024), where the
+        projections are copies: attention then starts by matching equal content.
         """
         layer = AttentionLayer(context, self.heads)
         if self.start == "identical":
@@ -43,15 +45,15 @@ class Attention(Mixer):
 
 
 class AttentionLayer(Heads):
-    """The module of ``Attention``."""
+    """The layer of ``Attention``."""
 
     def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
-        """softmax(q k^T / sqrt(E)) v."""
+        """Return softmax(q k^T / sqrt(E)) v."""
         mask = self._mask(padding_mask, q.shape[2])
         return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and mask is None)
 
     def weights(self, x: Vectors, padding_mask: PaddingMask = None) -> Float[Tensor, "B H L L"]:
-        """softmax(q k^T / sqrt(E)): what every position attends to; to be looked at, not trained with."""
+        """Return the attention weights softmax(q k^T / sqrt(E)), for inspection, not training."""
         q, k, _ = self.project(x)
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
         mask = self._mask(padding_mask, x.shape[1])

@@ -1,4 +1,4 @@
-"""What a mixer must do."""
+"""The base class of token mixers, and the context in which they are built."""
 
 import abc
 from dataclasses import dataclass
@@ -12,56 +12,56 @@ from ..registry import name_of
 
 Positions = Literal["none", "sinusoidal", "learned", "rotary"]
 State = tuple[Tensor, ...]
-"""What a recurrence remembers of the past: tensors of B rows, whose size does not grow."""
+"""State of a recurrence: tensors with B rows, of constant size."""
 
 
 @dataclass(frozen=True)
 class LayerContext:
-    """Where in a network a mixer will stand."""
+    """Properties of the network that a mixer is built for."""
 
     width: int
-    length: int  # of the longest sequence it will see in training
+    length: int  # of the longest sequence in training
     causal: bool = False
-    rotary: bool = False
+    rotary: bool = False  # rotary position encoding
 
 
 class Mixer(abc.ABC):
-    """A spec of hyper-parameters that builds a module ``(x, valid) -> y``, both (B, L, D).
+    """Hyperparameters of a mixer; ``build`` returns a module ``(x, padding_mask) -> y``, x and y (B, L, D).
 
-    The module must not let padded positions (``padding_mask`` False) reach real ones, nor, when causal, later
-    positions reach earlier ones, nor one sequence another. The laws of the shelf check all of it.
+    Outputs at real positions must not depend on padded positions (``padding_mask`` False), on other sequences
+    or, when causal, on later positions. The tests of this package and ``spt check`` verify this.
     """
 
-    positions: ClassVar[Positions] = "none"  # what ``Model(positions="auto")`` adds for this mixer
-    rotates: ClassVar[bool] = False  # whether it can turn queries and keys by position
-    owns_residual: ClassVar[bool] = False  # whether its module takes the residual path as well, and renews it
-    slow_parameters: ClassVar[dict[str, float]] = {}  # see ``slow``, where no setting changes it
+    positions: ClassVar[Positions] = "none"  # position encoding for ``Model(positions="auto")``
+    rotates: ClassVar[bool] = False  # whether it supports rotary positions
+    owns_residual: ClassVar[bool] = False  # whether its module takes and returns the residual path, too
+    slow_parameters: ClassVar[dict[str, float]] = {}  # returned by ``slow`` unless a setting changes it
     causal: ClassVar[bool] = True  # whether it can be built so that no position sees a later one
-    fixed_length: ClassVar[bool] = False  # whether its answers change with the length sequences are padded to
-    whole: ClassVar[bool] = False  # whether it is a network of its own: no norm before it, no path around it
-    denoises: ClassVar[bool] = True  # whether it answers at every position; else scratch only
-    looks_up: ClassVar[bool] = False  # whether quantised values of one channel reach it as symbols do
-    published: ClassVar[str] = ""  # what code gave the published numbers of that name, if not this formula
+    fixed_length: ClassVar[bool] = False  # whether its outputs depend on the padded length
+    whole: ClassVar[bool] = False  # whether it is a complete network: no norm before it, no residual path
+    denoises: ClassVar[bool] = True  # whether it has an output at every position; else no pretraining
+    looks_up: ClassVar[bool] = False  # whether quantised values of one channel are embedded as tokens
+    published: ClassVar[str] = ""  # code behind the published numbers, if it differs from this formula
 
     @abc.abstractmethod
     def build(self, context: LayerContext) -> nn.Module:
-        """The layer, freshly initialised from torch's global random state.
+        """Return the layer, initialised from torch's global random state.
 
         Raises:
-            SpecError: if the settings cannot be met there.
+            SpecError: if the settings do not fit the context.
         """
 
     def slow(self) -> dict[str, float]:
-        """Name pattern inside the module -> highest learning rate; such parameters are never decayed."""
+        """Return parameter name patterns with maximum learning rates; these parameters are not decayed."""
         return self.slow_parameters
 
     def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
-        """Vectors that the embedding of symbols starts from, given how they are written; None: fresh ones."""
+        """Return initial token embeddings, given the text of the symbols, or None for random ones."""
         return None
 
 
 def refuse_causal(mixer: Mixer, context: LayerContext) -> None:
-    """Refuse a network whose positions must not see later ones, for mixers that cannot do without.
+    """Check that a mixer supports a causal network, if the context is causal.
 
     Raises:
         SpecError: if the network is causal and the mixer cannot be.
@@ -75,7 +75,7 @@ def refuse_causal(mixer: Mixer, context: LayerContext) -> None:
 
 
 def check_length(length: int, longest: int) -> None:
-    """Refuse sequences longer than a mixer has weights for.
+    """Check that a sequence is not longer than a mixer has weights for.
 
     Raises:
         SpecError: if ``length`` exceeds ``longest``.

@@ -32,16 +32,16 @@ class BigBird(Mixer):
     )
 
     heads: Count = 4
-    size: Count = 64  # positions of a block
-    random: Annotated[int, Field(ge=0)] = 3  # random blocks that each block sees, for each head its own
+    size: Count = 64  # block size in positions
+    random: Annotated[int, Field(ge=0)] = 3  # random blocks that each block sees, drawn per head
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         return BigBirdLayer(context, self)
 
 
 class BigBirdLayer(Pairs):
-    """The module of ``BigBird``."""
+    """The layer of ``BigBird``."""
 
     talks: Bool[Tensor, "H n n"]
 
@@ -50,16 +50,16 @@ class BigBirdLayer(Pairs):
         self.register_buffer("talks", _blocks(-(-context.length // settings.size), settings, context.causal))
 
     def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
-        """Softmax attention over the pairs that talk.
+        """Return softmax attention over the pairs of the pattern.
 
         Raises:
-            SpecError: if the sequence is longer than the random blocks that were drawn.
+            SpecError: if the sequence is longer than the pattern of random blocks.
         """
         check_length(q.shape[2], self.longest)
         return super().mix(q, k, v, padding_mask)
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Pairs of blocks that talk."""
+        """Return whether the block of the query attends to the block of the key."""
         return self.talks[head, query // self.block, key // self.block]
 
 

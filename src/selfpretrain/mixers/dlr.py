@@ -1,4 +1,4 @@
-"""Diagonal linear recurrence (DLR): every channel weighs the same thousand damped oscillations.
+"""Diagonal linear recurrence (DLR): every channel weights the same thousand damped oscillations.
 
 x[t] = exp(rate) x[t-1] + u[t],  y[t] = Re W x[t] + D u[t],  Re rate = -p^2:
 K[l] = Re sum_n W_n exp(rate_n l)
@@ -26,17 +26,17 @@ class DLR(Mixer):
     slow_parameters: ClassVar[dict[str, float]] = {"root_decay": 1e-4, "frequency": 1e-4, "W": 1e-4}
 
     states: Count = 1024  # N complex modes
-    init: Literal["structured", "random"] = "structured"  # imaginary parts at the start: 2 pi n/N; N(0, 1)
-    shortest: Positive = 1e-4  # Re rate is -dt/2 at the start, with dt between these two
+    init: Literal["structured", "random"] = "structured"  # initial imaginary parts: 2 pi n/N; N(0, 1)
+    shortest: Positive = 1e-4  # initially Re rate = -dt/2, with dt between these two
     longest: Positive = 1e-1
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The convolution layer."""
+        """Return the convolution layer."""
         return DLRLayer(context, self)
 
 
 class DLRLayer(Convolution):
-    """The module of ``DLR``."""
+    """The layer of ``DLR``."""
 
     def __init__(self, context: LayerContext, settings: DLR) -> None:
         super().__init__(context)
@@ -48,7 +48,7 @@ class DLRLayer(Convolution):
         self.W = nn.Parameter(torch.randn(self.directions, context.width, N, 2) / N)
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """K of the module's docstring."""
+        """Return K of the module docstring."""
         return shared_kernel(torch.view_as_complex(self.W), self._rate(), length)
 
     def _rate(self) -> Complex[Tensor, "N"]:

@@ -1,11 +1,11 @@
-"""Diagonal state spaces (DSS): every channel weighs the same damped oscillations, at a pace of its own.
+"""Diagonal state spaces (DSS): every channel weights the same damped oscillations, with its own step.
 
 exp:      K[l] = Re sum_n W_n (exp(dt A_n) - 1)/A_n exp(dt A_n l)
 softmax:  K[l] = Re sum_n W_n/A_n exp(dt A_n l) / sum_{k < T} exp(dt A_n k)
 
-A is shared by all channels, dt is one per channel. T is the length that the layer is built for, and
-Re A < 0 in both, where the paper's softmax runs over the batch and allows both signs: so padding does not
-change a kernel, and both are recurrences.
+A is shared by all channels, and every channel has its own dt. T is the length that the layer is built for,
+and Re A < 0 in both, whereas the paper's softmax runs over the length of the batch and allows both signs: so
+padding does not change a kernel, and both are recurrences.
 
 Source: Gupta et al. (2022), Diagonal State Spaces are as Effective as Structured State Spaces, section 3.
 """
@@ -37,17 +37,17 @@ class DSS(Mixer):
 
     states: Count = 64  # N complex modes
     variant: Literal["exp", "softmax"] = "exp"
-    init: Literal["lin", "random"] = "lin"  # imaginary parts at the start: pi n; N(0, 1)
-    shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
-    longest: Positive = 1e-1  # largest step dt at the start
+    init: Literal["lin", "random"] = "lin"  # initial imaginary parts: pi n; N(0, 1)
+    shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
+    longest: Positive = 1e-1  # largest initial step dt
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The convolution layer."""
+        """Return the convolution layer."""
         return DSSLayer(context, self)
 
 
 class DSSLayer(Convolution):
-    """The module of ``DSS``."""
+    """The layer of ``DSS``."""
 
     def __init__(self, context: LayerContext, settings: DSS) -> None:
         super().__init__(context)
@@ -60,7 +60,7 @@ class DSSLayer(Convolution):
         self.W = nn.Parameter(torch.randn(self.directions, H, N, 2))
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """K of the module's docstring."""
+        """Return K of the module docstring."""
         rate, scale = self._discrete()
         W = torch.view_as_complex(self.W)
         return modal_kernel(W * scale.to(W), rate, length)

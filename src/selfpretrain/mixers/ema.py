@@ -1,4 +1,4 @@
-"""Damped exponential moving averages: every channel a sum of a few, fast and slow.
+"""Damped exponential moving averages (EMA): every channel is a weighted sum of several, fast and slow.
 
 x[t] = q x[t-1] + p b u[t],  y[t] = sum_n g_n x_n[t] / sqrt(N) + D u[t],
 p = sigmoid(d),  q = 1 - p sigmoid(a):  K[l] = sum_n p b g / sqrt(N) q^l
@@ -27,19 +27,19 @@ class EMA(Mixer):
     states: Count = 16  # N averages per channel and direction
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The convolution layer."""
+        """Return the convolution layer."""
         return EMALayer(context, self)
 
 
 class EMALayer(Convolution):
-    """The module of ``EMA``."""
+    """The layer of ``EMA``."""
 
     def __init__(self, context: LayerContext, settings: EMA) -> None:
         super().__init__(context)
         self.averages = Averages(self.directions, context.width, settings.states)
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """K of the module's docstring."""
+        """Return K of the module docstring."""
         return self.averages.kernel(length)
 
 

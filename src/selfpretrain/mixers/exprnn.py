@@ -1,10 +1,10 @@
-"""Orthogonal recurrent network (ExpRNN): a recurrence that neither lengthens nor shortens its state.
+"""Orthogonal recurrent network (ExpRNN): a recurrence whose matrix preserves the norm of its state.
 
 h[t] = modrelu(R h[t-1] + W_x x[t]),  R = exp(A - A^T),  modrelu(z) = sign(z) max(|z| + b, 0),  y[t] = W h[t]
 
-Source: Lezcano-Casado & Martinez-Rubio (2019), Cheap Orthogonal Constraints in Neural Networks; A at the
-start as by Henaff et al. (2016). What differs from it: only the upper half of A
-counts; the linear layer W.
+Source: Lezcano-Casado & Martinez-Rubio (2019), Cheap Orthogonal Constraints in Neural Networks; A is
+initialised as by Henaff et al. (2016). What differs from it: only the upper triangle of A is used; the linear
+layer W.
 """
 
 import math
@@ -22,7 +22,7 @@ from .ops._exact import exact
 
 @spec
 class ExpRNN(Mixer):
-    """Orthogonal recurrent network, one per direction unless causal; position by position, so slow."""
+    """Orthogonal recurrent network, one per direction unless causal; slow, as it is sequential in time."""
 
     slow_parameters: ClassVar[dict[str, float]] = {"*.A": 1e-4}
     published: ClassVar[str] = (
@@ -33,7 +33,7 @@ class ExpRNN(Mixer):
     states: Count = 128  # size of h
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The recurrent layer."""
+        """Return the recurrent layer."""
         return Directions(context, lambda: ExpCell(context.width, self.states))
 
 
@@ -44,22 +44,22 @@ class ExpCell(RecurrentCell):
         super().__init__()
         self.enter = nn.Linear(width, states, bias=False)
         A = torch.zeros(states, states)
-        turns = A.diagonal(1)[::2]  # the plane of states 2i and 2i + 1 starts with an angle of its own
+        turns = A.diagonal(1)[::2]  # one initial rotation angle per pair of states 2i, 2i + 1
         turns.uniform_(-math.pi, math.pi)
         self.A = nn.Parameter(A)
         self.bias = nn.Parameter(torch.empty(states).uniform_(-0.01, 0.01))  # b
         self.out = nn.Linear(states, width)
 
     def start(self, batch: int) -> State:
-        """Zeros."""
+        """Return a zero state."""
         return (self.A.new_zeros(batch, len(self.A)),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """Along the sequence."""
+        """Run the recurrence; return the outputs and the last state."""
         u, (h,) = self.enter(x), state
         with exact(x.device):
             upper = self.A.triu(1)
-            turn = torch.matrix_exp(upper.T - upper)  # rows are states: this is R transposed
+            turn = torch.matrix_exp(upper.T - upper)  # R transposed, as states are rows
 
             def step(now: Tensor, h: Tensor) -> Tensor:
                 z = torch.addmm(now, h, turn)

@@ -1,9 +1,9 @@
-"""FNet: a Fourier transform over positions and features in place of attention; nothing is learned.
+"""FNet: a Fourier transform over positions and features in place of attention, without parameters.
 
 Y = Re FFT_L(FFT_D(X)) / sqrt(L D)
 
 Source: Lee-Thorp et al. (2022), FNet, eq. 3. What differs from it: the division, for residual paths without
-a norm behind them. Padded positions count zero, but the transform is that of the padded length.
+a norm after them. Padded positions are zeroed, but the transform is that of the padded length.
 """
 
 from typing import Any, ClassVar
@@ -29,25 +29,25 @@ class FNet(Mixer):
     )
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The layer."""
+        """Return the layer, which has no parameters."""
         refuse_causal(self, context)
         return FNetLayer()
 
 
 class FNetLayer(nn.Module):
-    """The module of ``FNet``."""
+    """The layer of ``FNet``."""
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """The real part of the transform."""
+        """Return the real part of the transform."""
         u = x if padding_mask is None else x * padding_mask[..., None]
-        # FFTs exist in single and double precision only.
+        # FFTs support fp32 and fp64 only.
         return _Transform.apply(u.to(torch.promote_types(u.dtype, torch.float32)))
 
 
 class _Transform(torch.autograd.Function):
     """Re FFT_L(FFT_D(x)) / sqrt(L D), which is its own gradient, from half of the frequencies of D.
 
-    The other half is the same backwards in both directions: Y[l, d] = Y[-l, -d].
+    The other half follows from the symmetry Y[l, d] = Y[-l, -d].
     """
 
     @staticmethod

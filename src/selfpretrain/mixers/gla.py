@@ -1,10 +1,10 @@
-"""Gated linear attention (GLA): linear attention whose sums fade, every key's feature at a rate of its own.
+"""Gated linear attention (GLA): linear attention whose state decays at a learned rate per key feature.
 
 S[t] = diag(a[t]) S[t-1] + k[t] v[t]^T,  o[t] = S[t]^T q[t] / sqrt(M) per head,
 a = sigmoid(W_2 W_1 x)^(1/tau),  y[t] = W (SiLU(W_r x[t]) RMSNorm(o[t]))
 
 Source: Yang et al. (2024), Gated Linear Attention Transformers with Hardware-Efficient Training, section 4.
-What differs from it: bidirectional layers have a second one and add up.
+What differs from it: bidirectional layers add the outputs of a second, backward recurrence.
 """
 
 import torch.nn.functional as F
@@ -25,10 +25,10 @@ class GLA(Mixer):
 
     heads: Count = 4
     rank: Count = 16  # of W_2 W_1
-    tau: Positive = 16.0  # the larger, the slower sums fade
+    tau: Positive = 16.0  # the larger, the slower the state decays
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The recurrent layer."""
+        """Return the recurrent layer."""
         if head_size(context, self.heads) % 2:
             raise SpecError(f"gla halves its heads of {context.width // self.heads}, which must be even")
         return Directions(context, lambda: GLACell(context.width, self))
@@ -47,12 +47,12 @@ class GLACell(RecurrentCell):
         self.norm, self.out = nn.RMSNorm(D // self.heads, eps=1e-5), nn.Linear(D, D, bias=False)
 
     def start(self, batch: int) -> State:
-        """S is zero."""
+        """Return a zero state."""
         size = self.norm.weight.shape[0]
         return (self.norm.weight.new_zeros(batch, self.heads, size // 2, size),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """In chunks."""
+        """Run the recurrence in chunks; return the outputs and the last state."""
         q, k, v, fade = (split(p(x), self.heads) for p in (self.q, self.k, self.v, self.fade))
         g = F.logsigmoid(fade.to(state[0].dtype)) / self.tau
         o, S = decayed_attention(q * q.shape[-1] ** -0.5, k, v, g, state[0])

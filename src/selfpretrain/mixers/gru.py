@@ -1,10 +1,10 @@
-"""Gated recurrent unit (GRU): a recurrence that moves its state towards a candidate, as far as a gate says.
+"""Gated recurrent unit (GRU): a recurrence whose gate interpolates between the state and a candidate.
 
 h[t] = (1 - z[t]) n[t] + z[t] h[t-1],  n[t] = tanh(W_n x[t] + b_n + r[t] (U_n h[t-1] + c_n)),  y[t] = W h[t]
 r, z = sigmoid(W_* x[t] + U_* h[t-1] + b_*)
 
 Source: Cho et al. (2014), Learning Phrase Representations using RNN Encoder-Decoder. What differs from it:
-the reset gate r multiplies after U_n and z and 1 - z trade places, as in PyTorch; the linear layer W.
+the reset gate r multiplies after U_n, and z and 1 - z are swapped, as in PyTorch; the linear layer W.
 """
 
 from torch import nn
@@ -23,7 +23,7 @@ class GRU(Mixer):
     states: Count = 128  # size of h
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The recurrent layer."""
+        """Return the recurrent layer."""
         return Directions(context, lambda: GRUCell(context.width, self.states))
 
 
@@ -35,11 +35,11 @@ class GRUCell(RecurrentCell):
         self.rnn, self.out = nn.GRU(width, states, batch_first=True), nn.Linear(states, width)
 
     def start(self, batch: int) -> State:
-        """Zeros."""
+        """Return a zero state."""
         return (self.out.weight.new_zeros(batch, self.rnn.hidden_size),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """Along the sequence."""
+        """Run the recurrence; return the outputs and the last state."""
         with exact(x.device):
             y, h = self.rnn(x.to(state[0].dtype), state[0][None])
         return self.out(y), (h[0],)

@@ -1,4 +1,4 @@
-"""Linear attention: softmax weights are replaced by products of positive features, and the cost grows with L.
+"""Linear attention: softmax weights are replaced by products of positive features, at a cost of O(L).
 
 y[t] = sum_s phi(q[t]).phi(k[s]) v[s] / sum_s phi(q[t]).phi(k[s]),  phi(x) = elu(x) + 1
 
@@ -28,15 +28,15 @@ class Linear(Mixer):
     heads: Count = 4
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         return LinearLayer(context, self.heads)
 
 
 class LinearLayer(Heads):
-    """The module of ``Linear``."""
+    """The layer of ``Linear``."""
 
     def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
-        """Sum up keys and values, then ask."""
+        """Return linear attention with the features of queries and keys."""
         q, k = (_Features.apply(x.to(torch.promote_types(x.dtype, torch.float32))) for x in (q, k))
         if padding_mask is not None:
             k = k * padding_mask[:, None, :, None]
@@ -45,11 +45,11 @@ class LinearLayer(Heads):
 
 
 class _Features(torch.autograd.Function):
-    """elu(x) + 1 = exp(min(x, 0)) + max(x, 0) = y, whose derivative is min(y, 1): nothing but y is kept."""
+    """elu(x) + 1 = exp(min(x, 0)) + max(x, 0) = y, with derivative min(y, 1), so that only y is stored."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        x = x.contiguous()  # heads apart are read several times
+        x = x.contiguous()  # non-contiguous heads would be read several times
         y = x.clamp(max=0).exp_().add_(x.relu())
         ctx.save_for_backward(y)
         return y

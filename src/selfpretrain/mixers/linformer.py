@@ -1,4 +1,4 @@
-"""Linformer: softmax attention over ``rank`` weighted sums of all positions, in place of the positions.
+"""Linformer: softmax attention over ``rank`` learned weighted sums of the positions.
 
 Y = softmax(Q (E K)^T / sqrt(D/H)) F V,  E and F learned, rank x L, the same for all heads
 
@@ -20,7 +20,7 @@ from .common.attention_heads import Headed, Heads
 
 @spec
 class Linformer(Mixer):
-    """Attention to learned summaries of the sequence; made for one length, and never causal."""
+    """Attention to learned summaries of the sequence; built for one length, and never causal."""
 
     positions = "learned"
     causal = False
@@ -32,13 +32,13 @@ class Linformer(Mixer):
     rank: Count = 256  # rows of E and F
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         refuse_causal(self, context)
         return LinformerLayer(context, self)
 
 
 class LinformerLayer(Heads):
-    """The module of ``Linformer``."""
+    """The layer of ``Linformer``."""
 
     def __init__(self, context: LayerContext, settings: Linformer) -> None:
         super().__init__(context, settings.heads)
@@ -46,7 +46,7 @@ class LinformerLayer(Heads):
         self.sum_k, self.sum_v = (nn.Parameter(torch.randn(size) * context.length**-0.5) for _ in range(2))
 
     def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
-        """Sum up keys and values, then attend to the sums.
+        """Project keys and values along the sequence, then attend to the projections.
 
         Raises:
             SpecError: if the sequence is longer than the rows of E and F.

@@ -1,4 +1,4 @@
-"""Lipschitz recurrent network: a differential equation that keeps near pasts near, in small explicit steps.
+"""Lipschitz recurrent network: a stable differential equation, solved by small explicit Euler steps.
 
 h[t] = h[t-1] + step (A h[t-1] + tanh(V h[t-1] + U x[t] + b)),  y[t] = W h[t]
 A, V = (1 - skew) (M + M^T) + skew (M - M^T) - damping I, each with its own M
@@ -19,7 +19,7 @@ from .ops._exact import exact
 
 @spec
 class Lipschitz(Mixer):
-    """Lipschitz recurrent network, one per direction unless causal; position by position, so slow."""
+    """Lipschitz recurrent network, one per direction unless causal; slow, as it is sequential in time."""
 
     states: Count = 128  # size of h
     skew: Share = 0.75
@@ -27,7 +27,7 @@ class Lipschitz(Mixer):
     step: Positive = 0.03
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The recurrent layer."""
+        """Return the recurrent layer."""
         return Directions(context, lambda: LipschitzCell(context.width, self))
 
 
@@ -39,14 +39,14 @@ class LipschitzCell(RecurrentCell):
         N = settings.states
         self.settings = settings
         self.enter, self.out = nn.Linear(width, N), nn.Linear(N, width)
-        self.A, self.V = (nn.Parameter(torch.randn(N, N) / N) for _ in range(2))  # M of each
+        self.A, self.V = (nn.Parameter(torch.randn(N, N) / N) for _ in range(2))  # the M of each
 
     def start(self, batch: int) -> State:
-        """Zeros."""
+        """Return a zero state."""
         return (self.A.new_zeros(batch, len(self.A)),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """Along the sequence."""
+        """Run the recurrence; return the outputs and the last state."""
         u, (h,), size = self.enter(x), state, self.settings.step
         with exact(x.device):
             keep = torch.eye(len(self.A), dtype=h.dtype, device=x.device) + size * self._bounded(self.A).T

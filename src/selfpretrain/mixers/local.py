@@ -1,4 +1,4 @@
-"""Block-local attention: softmax attention to one's own block and the blocks next to it.
+"""Block-local attention: softmax attention within blocks of positions and to the neighbouring blocks.
 
 y[t] = sum_s softmax_s(q[t].k[s] / sqrt(D/H)) v[s]  over s for which
 -before <= floor(s/size) - floor(t/size) <= after
@@ -21,7 +21,7 @@ Blocks = Annotated[int, Field(ge=0)]
 
 @spec
 class Local(Mixer):
-    """Attention inside a block of positions and to its neighbours."""
+    """Attention within a block of positions and to its neighbours."""
 
     positions = "rotary"
     rotates = True
@@ -31,24 +31,24 @@ class Local(Mixer):
     )
 
     heads: Count = 4
-    size: Count = 128  # positions of a block
-    before: Blocks = 1  # blocks seen before one's own
-    after: Blocks = 1  # blocks seen after one's own, unless causal
+    size: Count = 128  # block size in positions
+    before: Blocks = 1  # blocks seen before the own block
+    after: Blocks = 1  # blocks seen after the own block, unless causal
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         return LocalLayer(context, self)
 
 
 class LocalLayer(Pairs):
-    """The module of ``Local``."""
+    """The layer of ``Local``."""
 
     def __init__(self, context: LayerContext, settings: Local) -> None:
         super().__init__(context, settings.heads, block=settings.size)
         self.before, self.after = settings.before, settings.after
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Pairs of near blocks."""
+        """Return whether the key is in the block of the query or a neighbouring one."""
         further = key // self.block - query // self.block
         return (further >= -self.before) & (further <= self.after)
 

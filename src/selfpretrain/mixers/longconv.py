@@ -1,8 +1,8 @@
-"""Long convolution: a kernel of free numbers, one for every lag that a training sequence has.
+"""Long convolution: a kernel with one free parameter per channel and lag, up to the training length.
 
-y = K * u + D u;  at the start K[h, l] = N(0, 1) exp(-l/m_h) with unit energy, memories m_h from 1 to T
+y = K * u + D u;  initially K[h, l] = N(0, 1) exp(-l/m_h) with unit energy, memories m_h from 1 to T
 
-There is no recurrence behind it: no state of constant size, and no lag beyond the length it is built for.
+It is not a recurrence: it has no state of constant size, and no lag beyond the length it is built for.
 
 Source: Fu et al. (2023), Simple Hardware-Efficient Long Convolutions for Sequence Modeling, section 3.
 """
@@ -26,12 +26,12 @@ class LongConv(Mixer):
     slow_parameters: ClassVar[dict[str, float]] = {"taps": 1e-3}
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The convolution layer."""
+        """Return the convolution layer."""
         return LongConvLayer(context)
 
 
 class LongConvLayer(Convolution):
-    """The module of ``LongConv``."""
+    """The layer of ``LongConv``."""
 
     def __init__(self, context: LayerContext) -> None:
         super().__init__(context)
@@ -41,8 +41,8 @@ class LongConvLayer(Convolution):
         self.taps = nn.Parameter(F.normalize(taps, dim=-1))
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """The taps; lags that were never trained count zero."""
-        return F.pad(self.taps, (0, length - self.taps.shape[-1]))  # a negative number cuts
+        """Return the taps; lags beyond the training length are zero."""
+        return F.pad(self.taps, (0, length - self.taps.shape[-1]))  # a negative number truncates
 
 
 mixer = LongConv

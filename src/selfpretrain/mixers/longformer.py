@@ -1,9 +1,9 @@
-"""Longformer attention: a sliding window, and a few first positions that see and are seen by all.
+"""Longformer attention: a sliding window, and global attention of the first positions.
 
 y[t] = sum_s softmax_s(q[t].k[s] / sqrt(D/H)) v[s]  over s with |s - t| <= reach or s < first or t < first
 
 Source: Beltagy et al. (2020), Longformer, section 3.1. What differs from it: global positions share the
-projections of the others, and no dilation. When causal, they are seen by all, but look back only.
+projections of the others, and no dilation. When causal, later positions see them, but they look back only.
 """
 
 from typing import ClassVar
@@ -17,7 +17,7 @@ from .common.pairs import Pairs
 
 @spec
 class Longformer(Mixer):
-    """Attention in a sliding window and through global positions."""
+    """Attention in a sliding window and to global positions."""
 
     positions = "rotary"
     rotates = True
@@ -28,19 +28,19 @@ class Longformer(Mixer):
     first: Count = 1  # positions at the start that are global
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         return LongformerLayer(context, self)
 
 
 class LongformerLayer(Pairs):
-    """The module of ``Longformer``."""
+    """The layer of ``Longformer``."""
 
     def __init__(self, context: LayerContext, settings: Longformer) -> None:
         super().__init__(context, settings.heads)
         self.reach, self.first = settings.reach, settings.first
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Pairs that are near, or of which one is global."""
+        """Return whether two positions are near, or one of them is global."""
         return ((query - key).abs() <= self.reach) | (key < self.first) | (query < self.first)
 
 

@@ -4,7 +4,7 @@ z[t] = exp(rate) z[t-1] + exp(log_gain) B x[t],  y[t] = GLU(W GELU(Re C z[t] + D
 rate = -exp(log_decay) + i exp(log_frequency)
 
 Source: Orvieto et al. (2023), Resurrecting Recurrent Neural Networks for Long Sequences, section 3. What
-differs from it: nothing in the recurrence; bidirectional layers have a second one and add up.
+differs from it: nothing in the recurrence; bidirectional layers add the outputs of a second, backward one.
 """
 
 import math
@@ -30,13 +30,15 @@ class LRU(Mixer):
         ("*.log_decay", "*.log_frequency", "*.log_gain"), 1e-3
     )
 
-    states: Count = 64  # N complex states of a direction
-    smallest: Rate = 0.9  # |exp(rate)| at the start, evenly spread over a ring of the complex plane
+    states: Count = 64  # N complex states per direction
+    smallest: Rate = (
+        0.9  # inner radius of the ring in the complex plane where exp(rate) is initialised, uniformly by area
+    )
     largest: Rate = 0.999
-    turn: Positive = 2 * math.pi  # largest angle of exp(rate) at the start
+    turn: Positive = 2 * math.pi  # largest initial angle of exp(rate)
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The recurrent layer."""
+        """Return the recurrent layer."""
         return Directions(context, lambda: LRUCell(context.width, self))
 
 
@@ -56,11 +58,11 @@ class LRUCell(RecurrentCell):
         self.out = nn.Linear(width, 2 * width)
 
     def start(self, batch: int) -> State:
-        """Zeros, real and imaginary parts next to each other."""
+        """Return a zero state, with real and imaginary parts next to each other."""
         return (self.B.new_zeros(batch, 2 * len(self.B)),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """At all positions at once."""
+        """Compute all positions at once; return the outputs and the last state."""
         rate = torch.complex(-self.log_decay.double().exp(), self.log_frequency.double().exp())
         u = F.linear(x, (self.log_gain.exp()[:, None, None] * self.B).flatten(0, 1)).to(self.B.dtype)
         z, last = modal_scan(

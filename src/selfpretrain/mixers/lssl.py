@@ -1,12 +1,12 @@
 """Linear state space layer (LSSL): one dense matrix for all channels, each with its own step; a baseline.
 
-x'(t) = A x(t) + B u(t),  y(t) = C x(t) + D u(t),  A dense (HiPPO-LegS at the start), bilinear rule:
+x'(t) = A x(t) + B u(t),  y(t) = C x(t) + D u(t),  A dense (initially HiPPO-LegS), bilinear rule:
 K[l] = C Abar^l Bbar
 
-Every channel needs an inverse and powers of a full matrix: S4 gives A the structure to do without.
-Nothing keeps a trained A stable. With an unstable A (an eigenvalue with a positive real part) the kernel
-grows with its length, and the rounding of the FFT, which is relative to its largest value, reaches all
-positions: later ones then move earlier ones, also in a causal layer. ``spt check lssl`` warns of it.
+Every channel needs an inverse and powers of a full matrix, which the structure of A in S4 avoids. Training
+may make A unstable. With an unstable A (an eigenvalue with a positive real part) the kernel grows with its
+length, and the rounding errors of the FFT, relative to its largest value, reach all positions: earlier
+outputs then depend on later inputs, also in a causal layer. ``spt check lssl`` warns about it.
 
 Source: Gu et al. (2021), Combining Recurrent, Convolutional, and Continuous-time Models with Linear State
 Space Layers, section 3.
@@ -35,16 +35,16 @@ class LSSL(Mixer):
 
     states: Count = 64  # N
     init: Literal["legs", "random"] = "legs"  # random: A = -I + N(0, 1/(4 N)) in every entry, B = N(0, 1)
-    shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
-    longest: Positive = 1e-1  # largest step dt at the start
+    shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
+    longest: Positive = 1e-1  # largest initial step dt
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The convolution layer."""
+        """Return the convolution layer."""
         return LSSLLayer(context, self)
 
 
 class LSSLLayer(Convolution):
-    """The module of ``LSSL``."""
+    """The layer of ``LSSL``."""
 
     def __init__(self, context: LayerContext, settings: LSSL) -> None:
         super().__init__(context)
@@ -58,7 +58,7 @@ class LSSLLayer(Convolution):
         self.C = nn.Parameter(torch.randn(self.directions, H, N))
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """K of the module's docstring."""
+        """Return K of the module docstring."""
         change, B, C = (x.to(chain_dtype(self.C)) for x in (*self._discrete(), self.C))
         return powers_kernel(change, B[:, None], C, length).to(self.C.dtype)
 

@@ -1,4 +1,4 @@
-"""Long short-term memory (LSTM): a gated recurrence whose cell keeps what its gates let in.
+"""Long short-term memory (LSTM): a recurrence with input, forget and output gates around a memory cell.
 
 c[t] = f[t] c[t-1] + i[t] tanh(W_c x[t] + U_c h[t-1] + b_c),  h[t] = o[t] tanh(c[t]),  y[t] = W h[t]
 i, f, o = sigmoid(W_* x[t] + U_* h[t-1] + b_*)
@@ -23,7 +23,7 @@ class LSTM(Mixer):
     states: Count = 128  # size of c and h
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The recurrent layer."""
+        """Return the recurrent layer."""
         return Directions(context, lambda: LSTMCell(context.width, self.states))
 
 
@@ -35,12 +35,12 @@ class LSTMCell(RecurrentCell):
         self.rnn, self.out = nn.LSTM(width, states, batch_first=True), nn.Linear(states, width)
 
     def start(self, batch: int) -> State:
-        """Zeros."""
+        """Return a zero state."""
         h = self.out.weight.new_zeros(batch, self.rnn.hidden_size)
         return h, h
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """Along the sequence."""
+        """Run the recurrence; return the outputs and the last state."""
         with exact(x.device):
             y, (h, c) = self.rnn(x.to(state[0].dtype), (state[0][None], state[1][None]))
         return self.out(y), (h[0], c[0])

@@ -8,8 +8,8 @@ y[t] = 1/t sum_s (w[t].A[s]) v[s],  w[t] = softmax(1/t sum_s (q[t].k[s] / sqrt(D
 
 Source: Ma et al. (2021), Luna: Linear Unified Nested Attention, section 3; the base of the logarithm and the
 scale of q are those of its code (XuezheMax/fairseq-apollo). What differs from it: p is learned by every
-layer; in the paper it is what the layer before has made of it, normed, with positions at the start. Causal,
-memory and queries ask the same k; in the code k of each is a projection of its own.
+layer; in the paper it is the normalised output of the previous layer, with positions in the first. When
+causal, memory and queries share k; in the code each has its own projection.
 """
 
 import math
@@ -35,16 +35,16 @@ class Luna(Mixer):
     published: ClassVar[str] = "The LRA number came from a memory that goes from layer to layer."
 
     heads: Count = 4
-    slots: Count = 256  # of the memory
+    slots: Count = 256  # slots of the memory
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         head_size(context, self.heads)
         return LunaLayer(context, self)
 
 
 class LunaLayer(nn.Module):
-    """The module of ``Luna``."""
+    """The layer of ``Luna``."""
 
     def __init__(self, context: LayerContext, settings: Luna) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class LunaLayer(nn.Module):
         self.k_memory, self.v_memory = (None if context.causal else nn.Linear(D, D) for _ in range(2))
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Pack the sequence into the memory, and unpack what each position asks for."""
+        """Attend from the memory to the real positions, then from every position to the memory."""
         p = split(self.p(self.memory), self.heads)
         q, k, v = (split(f(x), self.heads) for f in (self.q, self.k, self.v))
         if self.k_memory is None or self.v_memory is None:
@@ -67,7 +67,7 @@ class LunaLayer(nn.Module):
 def _causal(
     p: Float[Tensor, "1 H slots E"], q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask
 ) -> Headed:
-    """The second formula of the module's docstring."""
+    """Return the causal formula of the module docstring."""
     wide = torch.promote_types(k.dtype, torch.float32)
     scale = k.shape[-1] ** -0.5
     A = F.softplus((k @ p.mT).to(wide) * scale, beta=math.log(2))

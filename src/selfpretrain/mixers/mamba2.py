@@ -1,10 +1,10 @@
-"""Mamba-2: a state space model per head whose input, output and speed depend on what it reads.
+"""Mamba-2: a selective state space model per head, whose input, output and step depend on the sequence.
 
 S[t] = exp(dt[t] A) S[t-1] + dt[t] b[t] u[t]^T,  o[t] = S[t]^T c[t] + D u[t],  A = -exp(log_decay),
 u, b, c = SiLU(conv(W_* x)),  dt = softplus(W_dt x + step),  y[t] = W (RMSNorm(o[t] SiLU(W_z x[t])))
 
 Source: Dao & Gu (2024), Transformers are SSMs, sections 5 to 7. What differs from it: the number of heads is
-given and not their size; bidirectional layers have a second one and add up.
+given and not their size; bidirectional layers add the outputs of a second, backward recurrence.
 """
 
 from typing import ClassVar
@@ -29,14 +29,14 @@ class Mamba2(Mixer):
     slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.log_decay", "*.step"), 1e-3)
 
     heads: Count = 4
-    states: Count = 64  # rows of S, as many as b and c have entries
+    states: Count = 64  # rows of S, the size of b and c
     expand: Count = 2  # size of u as a multiple of the width
-    taps: Count = 4  # positions of the convolution
-    shortest: Positive = 1e-3  # smallest step dt at the start
-    longest: Positive = 1e-1  # largest step dt at the start
+    taps: Count = 4  # kernel size of the convolution
+    shortest: Positive = 1e-3  # smallest initial step dt
+    longest: Positive = 1e-1  # largest initial step dt
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The recurrent layer."""
+        """Return the recurrent layer."""
         head_size(context, self.heads)
         return Directions(context, lambda: Mamba2Cell(context.width, self))
 
@@ -53,18 +53,18 @@ class Mamba2Cell(RecurrentCell):
         self.bias = nn.Parameter(torch.zeros(E + 2 * N))
         self.log_decay = nn.Parameter(torch.empty(H).uniform_(1, 16).log())
         dt = log_uniform(H, settings.shortest, settings.longest).exp()
-        self.step = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))  # softplus of it is dt
+        self.step = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))  # softplus(step) = dt
         self.D = nn.Parameter(torch.ones(H))
         self.norm, self.out = nn.RMSNorm(E, eps=1e-5), nn.Linear(E, width, bias=False)
 
     def start(self, batch: int) -> State:
-        """Zeros: what the convolution still has to see, and S."""
+        """Return a zero state: the last inputs of the convolution, and S."""
         (E, N, _), H = self.sizes, self.heads
         zeros = self.D.new_zeros
         return zeros(batch, len(self.taps) - 1, E + 2 * N), zeros(batch, H, N, E // H)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """In chunks."""
+        """Run the recurrence in chunks; return the outputs and the last state."""
         before, S = state
         z, recent, dt = self.enter(x).split([self.sizes[0], sum(self.sizes), self.heads], dim=-1)
         recent = torch.cat([before, recent], dim=1)

@@ -7,7 +7,7 @@ laplace(a) = (1 + erf((a - sqrt(1/2)) / (sigma sqrt(2)))) / 2,  sigma = 1 / sqrt
 
 Source: Ma et al. (2023), Mega: Moving Average Equipped Gated Attention, sections 3.2 to 3.4. What differs
 from it: bidirectional averages count lag zero once, not in both directions; with rotary positions, queries
-and keys are turned and there is no b, which in the paper is then a product of two learned vectors, turned.
+and keys are rotated and there is no b, which in the paper is then a product of two rotated learned vectors.
 """
 
 import math
@@ -32,7 +32,7 @@ Chunks = Float[Tensor, "B n T z"]
 
 @spec
 class Mega(Mixer):
-    """Moving averages, then gated attention to the whole sequence or inside chunks of it."""
+    """Moving averages, then gated attention over the whole sequence or within chunks."""
 
     rotates = True
     owns_residual = True
@@ -43,19 +43,19 @@ class Mega(Mixer):
     states: Count = 16  # averages per channel and direction
     keys: Count = 64  # z, size of queries and keys
     expand: Count = 2  # size of values as a multiple of the width
-    chunk: Count | None = None  # positions that attend to each other; None: all
+    chunk: Count | None = None  # chunk size in positions; None: attention over the whole sequence
     weigh: Literal["softmax", "laplace", "relu2"] = "softmax"  # f
-    dropout: Rate = 0.0  # on H; that of the model does not reach inside
+    dropout: Rate = 0.0  # on H; ``Model.dropout`` does not apply inside the layer
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The layer, residual path included."""
+        """Return the layer, which includes the residual path."""
         if context.rotary and self.keys % 2:
             raise SpecError(f"rotary positions need an even number of keys, not {self.keys}")
         return MegaLayer(context, self)
 
 
 class MegaLayer(nn.Module):
-    """The module of ``Mega``."""
+    """The layer of ``Mega``."""
 
     theta: Tensor
 
@@ -78,10 +78,10 @@ class MegaLayer(nn.Module):
     def forward(
         self, x: Vectors, padding_mask: PaddingMask = None, residual: Vectors | None = None
     ) -> Vectors:
-        """The new content of the residual path, which is ``x`` itself where none is given.
+        """Return the residual path after the layer; without a given residual path, it is ``x``.
 
         Raises:
-            SpecError: if a sequence is longer than b, and not cut into chunks.
+            SpecError: if a sequence is longer than b, and attention is not chunked.
         """
         residual, M = x if residual is None else residual, self._average(x, padding_mask)
         Z = F.silu(self.z(M))
@@ -98,7 +98,7 @@ class MegaLayer(nn.Module):
         return F.silu(y + self.skip * u)
 
     def _attend(self, Q: Tensor, K: Tensor, V: Tensor, padding_mask: PaddingMask) -> Tensor:
-        """f(Q K^T) V, chunk by chunk."""
+        """Return f(Q K^T) V within every chunk."""
         L = Q.shape[1]
         size = min(self.chunk or L, L)
         real = (

@@ -1,10 +1,10 @@
-"""Nystroemformer: softmax attention by way of a few landmarks, the means of consecutive positions.
+"""Nystroemformer: softmax attention approximated through landmarks, the means of consecutive positions.
 
 Y = s(Q K~^T) s(Q~ K~^T)^+ s(Q~ K^T) V + depthwise convolution of V,  s(X) = softmax(X / sqrt(D/H))
 
 Source: Xiong et al. (2021), Nystroemformer, eqs. 9-13. What differs from it: segments divide the real
-positions, so that padding changes nothing; a short sequence has no more landmarks than positions; and the
-inverse starts from norms of each matrix, not of the whole batch.
+positions, so that padding changes nothing; a short sequence has at most as many landmarks as positions; and
+the inverse starts from norms of each matrix, not of the whole batch.
 """
 
 from typing import Annotated, ClassVar
@@ -37,11 +37,11 @@ class Nystromformer(Mixer):
 
     heads: Count = 4
     landmarks: Count = 64
-    steps: Count = 6  # of the iteration for the inverse
+    steps: Count = 6  # iterations for the pseudoinverse
     kernel: Annotated[int, Field(ge=0)] = 35  # width of the convolution, an odd number; 0: none
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         refuse_causal(self, context)
         if self.kernel and self.kernel % 2 == 0:
             raise SpecError(f"a convolution around a position has an odd width, not {self.kernel}")
@@ -49,7 +49,7 @@ class Nystromformer(Mixer):
 
 
 class NystromformerLayer(Heads):
-    """The module of ``Nystromformer``."""
+    """The layer of ``Nystromformer``."""
 
     def __init__(self, context: LayerContext, settings: Nystromformer) -> None:
         super().__init__(context, settings.heads)
@@ -60,11 +60,11 @@ class NystromformerLayer(Heads):
         )
 
     def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
-        """Let landmarks attend to all positions, and all positions to landmarks."""
+        """Return attention from positions to landmarks, which attend to all positions."""
         real = padding_mask if padding_mask is not None else q.new_ones(len(q), q.shape[2], dtype=torch.bool)
         q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
         v = v * real[:, None, :, None]
-        with exact(q.device):  # the inverse enlarges whatever is wrong with the rest
+        with exact(q.device):  # the inverse amplifies rounding errors
             means, used = _segments(real, self.landmarks, q.dtype)
             q_mean, k_mean = means[:, None] @ q, means[:, None] @ k
             heard = F.scaled_dot_product_attention(q_mean, k, v, key_mask(padding_mask))
@@ -76,7 +76,7 @@ class NystromformerLayer(Heads):
 def _segments(
     real: Bool[Tensor, "B L"], count: int, dtype: torch.dtype
 ) -> tuple[Float[Tensor, "B m L"], Bool[Tensor, "B m"]]:
-    """The weights of means over ``count`` segments of the real positions, and which segments there are."""
+    """Return the weights of means over ``count`` segments of real positions, and a mask of used segments."""
     length = real.sum(1, keepdim=True).clamp(min=1)
     segments = length.clamp(max=count)
     number = torch.arange(count, device=real.device)
@@ -86,7 +86,7 @@ def _segments(
 
 
 def _weights(q: Headed, k: Headed, used: Bool[Tensor, "B m"]) -> Float[Tensor, "B H m m"]:
-    """Softmax attention among landmarks; those not in use see themselves, which leaves the others alone."""
+    """Return softmax attention weights among landmarks; unused ones attend to themselves only."""
     logits = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     weights = logits.masked_fill(~used[:, None, None], torch.finfo(q.dtype).min).softmax(-1)
     eye = torch.eye(q.shape[2], dtype=q.dtype, device=q.device)

@@ -1,13 +1,14 @@
-"""Performer: attention by random features, whose products are right on average for softmax (FAVOR+).
+"""Performer: attention by random features, an unbiased estimate of the softmax kernel (FAVOR+).
 
 y[t] = sum_s phi(q[t]).phi(k[s]) v[s] / sum_s phi(q[t]).phi(k[s]),  queries and keys divided by (D/H)^(1/4)
 favor:  phi_m(x) = exp(w_m.x - |x|^2 / 2)        relu:  phi_m(x) = max(w_m.x, 0) / sqrt(M) + 0.001
 
 Source: Choromanski et al. (2021), Rethinking Attention with Performers, lemma 1 and section 2.4 (orthogonal
-directions). What differs from it: directions are drawn once and kept with the weights. Exponents of keys are
-taken relative to the largest one of all real keys, of each feature, or, causal, of the keys so far; those of
-queries, which make up for it, to their own largest. It cancels in the ratio, and none is too large or too
-small, for logits q.k with a standard deviation up to 200 or, causal, 40; beyond, answers shrink towards zero.
+directions). What differs from it: directions are drawn once and stored with the weights. Exponents of keys
+are taken relative to the largest one of all real keys, of each feature, or, causal, of the keys so far; those
+of queries, which compensate for it, relative to their own largest. This cancels in the ratio, and prevents
+over- and underflow for logits q.k with a standard deviation up to 200 or, causal, 40; beyond, outputs shrink
+towards zero.
 """
 
 from typing import ClassVar, Literal
@@ -28,7 +29,7 @@ Features = Float[Tensor, "B H L M"]
 
 @spec
 class Performer(Mixer):
-    """Attention by random features of the softmax kernel, or by random rectified ones."""
+    """Attention by random features of the softmax kernel, or by random ReLU features."""
 
     positions = "sinusoidal"
     published: ClassVar[str] = (
@@ -41,12 +42,12 @@ class Performer(Mixer):
     features: Count = 256  # M
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         return PerformerLayer(context, self)
 
 
 class PerformerLayer(Heads):
-    """The module of ``Performer``."""
+    """The layer of ``Performer``."""
 
     directions: Float[Tensor, "M E"]
 
@@ -56,7 +57,7 @@ class PerformerLayer(Heads):
         self.register_buffer("directions", _orthogonal(settings.features, context.width // settings.heads))
 
     def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
-        """Sum up the features of keys and their values, then ask."""
+        """Return linear attention with the random features of queries and keys."""
         real = None if padding_mask is None else padding_mask[:, None, :, None]
         wide = torch.promote_types(q.dtype, torch.float32)
         q, k = (x.to(wide) * x.shape[-1] ** -0.25 for x in (q, k))
@@ -92,11 +93,11 @@ def _real(x: Features, real: Bool[Tensor, "B 1 L 1"] | None) -> Features:
 
 
 def _orthogonal(count: int, size: int) -> Float[Tensor, "M E"]:
-    """Rows as long as Gaussian ones, orthogonal within every ``size`` of them, no direction more likely."""
+    """Return rows with norms of Gaussian vectors and uniform directions, orthogonal in groups of ``size``."""
     blocks = []
     for _ in range(-(-count // size)):
         q, r = torch.linalg.qr(torch.randn(size, size))
-        blocks.append((q * r.diagonal().sign()).T)  # without the signs, some directions would never occur
+        blocks.append((q * r.diagonal().sign()).T)  # without the signs, directions would not be uniform
     return torch.cat(blocks)[:count] * torch.randn(count, size).norm(dim=1, keepdim=True)
 
 

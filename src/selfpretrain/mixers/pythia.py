@@ -1,14 +1,15 @@
-"""Pythia, or another language model of the library transformers, without its tokens: vectors in, vectors out.
+"""Pythia, or another language model of Hugging Face transformers, without its token embedding, as a mixer.
 
 y = W_2 backbone(W_1 x);  W_1 and W_2 only where the model is not as wide as the backbone
 
-The backbone is what ``AutoModel`` makes of a checkpoint, as long as it takes vectors for tokens; unless one
-is asked for, a small GPT-NeoX, which is what Pythia is. It is told which positions see which: all real ones,
-or no later ones. Nothing is downloaded. With pretrained weights, a symbol of the task starts as the token
-that it is, or as the mean of those that write it, and a grey value as its number.
+The backbone is any ``AutoModel`` that accepts input embeddings; by default it is a small GPT-NeoX, the
+architecture of Pythia. Its attention mask allows all real positions or, when causal, no later ones. Nothing
+is downloaded. With pretrained weights, the embedding of a symbol starts as that of its token, or as the mean
+of its tokens' embeddings; a grey value is written as its number.
 
-Source: Biderman et al. (2023), Pythia. The one of Amos et al. (2024), section 3.5, has the weights of the
-checkpoint or, drawn anew, 6 layers of 8 heads; its model is causal and 512 wide, with one block and no mlp.
+Source: Biderman et al. (2023), Pythia. That of Amos et al. (2024), section 3.5, has the weights of the
+checkpoint or, randomly initialised, 6 layers of 8 heads; its model is causal with width 512, one block and no
+MLP.
 """
 
 from typing import Annotated, Any, ClassVar
@@ -28,7 +29,7 @@ from .common.attention_heads import head_size
 
 @spec
 class Pythia(Mixer):
-    """A network of its own, norms, mlps and positions included; usual with ``Model(depth=1, expand=0)``."""
+    """A complete network with norms, MLPs and positions; usually with ``Model(depth=1, expand=0)``."""
 
     whole = True
     looks_up = True
@@ -37,31 +38,31 @@ class Pythia(Mixer):
         "bidirectional model lifts that mask."
     )
 
-    checkpoint: str = "EleutherAI/pythia-70m-deduped"  # a name on the Hugging Face hub, or a folder
+    checkpoint: str = "EleutherAI/pythia-70m-deduped"  # name on the Hugging Face hub, or folder
     pretrained: bool = False  # whether to start from the checkpoint's weights
     layers: Annotated[int, Field(ge=0)] = (
-        2  # of a fresh GPT-NeoX; 0: a fresh network of the checkpoint's sizes
+        2  # of a randomly initialised GPT-NeoX; 0: the architecture of the checkpoint
     )
-    heads: Count = 4  # of that GPT-NeoX, which is as wide as the model
+    heads: Count = 4  # of that GPT-NeoX, whose width is that of the model
 
     @property
     def at_hand(self) -> bool:
-        """Whether all that it needs is on this machine."""
+        """Return whether the library and, if it is used, the checkpoint are on this machine."""
         return pythia_weights.at_hand(self.checkpoint if self.pretrained or not self.layers else None)
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The backbone, made to fit the model's width."""
+        """Return the backbone, with projections if its width differs from the model's."""
         return PythiaLayer(context, self)
 
     def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
-        """The checkpoint's own vectors, if its weights are used."""
+        """Return the checkpoint's token embeddings of the symbols, if it is pretrained; else None."""
         return pythia_weights.written(self.checkpoint, symbols) if self.pretrained else None
 
     def backbone(self, width: int) -> Any:
-        """The network as the library makes it.
+        """Return the network of the library.
 
         Raises:
-            SpecError: if it cannot be made.
+            SpecError: if it cannot be built.
         """
         if self.pretrained:
             return pythia_weights.trained(self.checkpoint)
@@ -74,7 +75,7 @@ class Pythia(Mixer):
 
 
 class PythiaLayer(nn.Module):
-    """The module of ``Pythia``.
+    """The layer of ``Pythia``.
 
     Raises:
         SpecError: if pretrained weights and the model differ in width.
@@ -91,12 +92,12 @@ class PythiaLayer(nn.Module):
         self.leave = nn.Identity() if leaves == D else nn.Linear(leaves, D)  # W_2
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Through all layers of the backbone."""
+        """Apply all layers of the backbone."""
         y = self.backbone(inputs_embeds=self.enter(x), attention_mask=self._seen(x, padding_mask))
         return self.leave(y.last_hidden_state)
 
     def _seen(self, x: Vectors, padding_mask: PaddingMask) -> Bool[Tensor, "b 1 L L"]:
-        """Which positions each one sees; itself always, for padding must see something."""
+        """Return the attention mask; every position sees itself, so that no row of padding is empty."""
         seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
         seen = (seen.tril() if self.causal else seen)[None, None]
         if padding_mask is None:

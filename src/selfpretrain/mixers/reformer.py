@@ -1,12 +1,12 @@
-"""Reformer attention: positions are sorted by a hash, and attend to those that land near them.
+"""Reformer attention: positions are sorted by a hash, and attend to those next to them in this order.
 
 y[t] = sum_r softmax_r(z_r[t]) sum_s softmax_s(a[t, s]) v[s],  a[t, s] = q[t].q[s]/|q[s]| / sqrt(D/H)
 over s in t's chunk or the one before, when positions are ordered by hash_r(q) = argmax [q R_r; -q R_r];
 z_r[t] = log sum_s exp a[t, s] over the same
 
 Source: Kitaev et al. (2020), Reformer, section 2, eqs. 2-5. What differs from it: the rotations R are drawn
-once and kept with the weights; positions of a chunk see each other whether or not their hashes are equal;
-pairs that meet in several rounds count in each; the first chunk has none before it; padding comes last.
+once and stored with the weights; positions of a chunk see each other whether or not their hashes are equal;
+pairs that meet in several rounds count in each; the first chunk has no predecessor; padding is sorted last.
 Never causal: later positions would move the borders of chunks.
 """
 
@@ -26,7 +26,7 @@ from .ops._exact import exact
 Chunks = Float[Tensor, "B H rounds n T E"]
 
 ITSELF = -1e5
-"""Logit of a position's own key: it counts only where there is no other."""
+"""Logit of a position's own key, so that it matters only if there is no other key."""
 
 
 @spec
@@ -41,17 +41,17 @@ class Reformer(Mixer):
     )
 
     heads: Count = 4
-    size: Count = 64  # positions of a chunk, and of a bucket on average
-    rounds: Count = 2  # of hashing
+    size: Count = 64  # chunk size and average bucket size, in positions
+    rounds: Count = 2  # hashing rounds
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         refuse_causal(self, context)
         return ReformerLayer(context, self)
 
 
 class ReformerLayer(nn.Module):
-    """The module of ``Reformer``."""
+    """The layer of ``Reformer``."""
 
     rotations: Float[Tensor, "H rounds E half"]
 
@@ -86,13 +86,13 @@ class ReformerLayer(nn.Module):
 
     @torch.no_grad()
     def _hash(self, q: Headed, real: Bool[Tensor, "B L"]) -> Int[Tensor, "B H rounds L"]:
-        """The bucket of every position in every round; padding has one of its own, the last."""
+        """Return the bucket of every position in every round; padding is in a separate, last bucket."""
         turned = q[:, :, None] @ self.rotations
         bucket = torch.cat([turned, -turned], dim=-1).argmax(-1)
         return bucket.masked_fill(~real[:, None, None], 2 * turned.shape[-1])
 
     def _attend(self, q: Chunks, v: Chunks, real: Tensor) -> tuple[Chunks, Tensor]:
-        """Inside chunks and to those before, with the log of each softmax's divisor."""
+        """Return attention within chunks and to the previous ones, and the log-sum-exp of each softmax."""
         k, v_near = _with_previous(F.normalize(q, dim=-1)), _with_previous(v)
         unreal = (~_with_previous(real)).to(q.dtype).mT * torch.finfo(q.dtype).min
         itself = ITSELF * torch.eye(
@@ -103,13 +103,13 @@ class ReformerLayer(nn.Module):
 
 
 def _take(x: Tensor, order: Int[Tensor, "B H rounds L"]) -> Tensor:
-    """Positions in the order of each head and round."""
+    """Return the positions reordered for every head and round."""
     x = x.expand(*order.shape, x.shape[-1])
     return x.gather(3, order[..., None].expand_as(x))
 
 
 def _with_previous(x: Tensor) -> Tensor:
-    """Every chunk, then the one before it, of which the first has none: zeros."""
+    """Return every chunk followed by the previous one; zeros for the first."""
     before = torch.cat([torch.zeros_like(x[:, :, :, :1]), x[:, :, :, :-1]], dim=3)
     return torch.cat([x, before], dim=4)
 

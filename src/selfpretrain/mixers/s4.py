@@ -1,10 +1,10 @@
-"""Structured state space model (S4): every channel a linear system that remembers by Legendre coefficients.
+"""Structured state space model (S4): every channel is a linear system, initialised with HiPPO-LegS.
 
-x'(t) = A x(t) + B u(t),  y(t) = 2 Re C x(t) + D u(t),  A = diag(w) - P P*  (HiPPO-LegS at the start),
+x'(t) = A x(t) + B u(t),  y(t) = 2 Re C x(t) + D u(t),  A = diag(w) - P P*  (initially HiPPO-LegS),
 in discrete time by the bilinear rule:  K[l] = 2 Re C Abar^l Bbar
 
 The kernel is exact at any length: powers of Abar itself, no truncation, no eigenvectors. As Q = P, Abar never
-makes a vector longer, whatever the parameters.
+increases the norm of a vector, for any parameters.
 
 Source: Gu et al. (2022), Efficiently Modeling Long Sequences with Structured State Spaces, section 3;
 Amos et al. (2024), appendix C, whose code trains C (I - Abar^L) in place of C and does not clip B.
@@ -29,7 +29,7 @@ from .ops.discretize import Dplr, bilinear_dplr
 from .ops.dplr import dplr_kernel
 
 Pairs = Float[Tensor, "S N 2"]
-"""Real and imaginary part of one of each conjugate pair, in so many copies."""
+"""Real and imaginary part of one of each conjugate pair, in S copies."""
 
 
 @spec
@@ -41,28 +41,28 @@ class S4(Mixer):
     )
 
     states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
-    copies: Count | None = None  # how many (A, B, P) the channels share between them; None: one for each
+    copies: Count | None = None  # number of (A, B, P) shared by the channels; None: one per channel
     init: Literal["legs", "random"] = "legs"  # random: w = -1/2 + i N(0, 1), P and B complex N(0, 1)
-    b_clip: Positive | None = 2.0  # largest part of B at the start
-    shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
-    longest: Positive = 1e-1  # largest step dt at the start
-    lr_dt: Positive | None = 1e-3  # highest learning rate of dt; None: that of what is not slow
-    lr_C: Positive | None = None  # the same of C, then not decayed; appendix D.2 has 1e-3, its code None
+    b_clip: Positive | None = 2.0  # largest initial real or imaginary part of B
+    shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
+    longest: Positive = 1e-1  # largest initial step dt
+    lr_dt: Positive | None = 1e-3  # maximum learning rate of dt; None: not a slow parameter
+    lr_C: Positive | None = None  # the same for C; appendix D.2 has 1e-3, its code None
 
     def slow(self) -> dict[str, float]:
-        """The slow parameters, dt and C as their settings say."""
+        """Return the slow parameters, with ``lr_dt`` for dt and ``lr_C`` for C."""
         own = {"C": self.lr_C} if self.lr_C else {}
         return self.slow_parameters | {"log_dt": self.lr_dt or math.inf} | own
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The convolution layer."""
+        """Return the convolution layer."""
         if self.copies and context.width % self.copies:
             raise SpecError(f"copies={self.copies} does not divide the width {context.width}")
         return S4Layer(context, self)
 
 
 class S4Layer(Convolution):
-    """The module of ``S4``."""
+    """The layer of ``S4``."""
 
     def __init__(self, context: LayerContext, settings: S4) -> None:
         super().__init__(context)
@@ -75,7 +75,7 @@ class S4Layer(Convolution):
         self.C = nn.Parameter(torch.randn(self.directions, H, pairs, 2) * 0.5**0.5)
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """K of the module's docstring."""
+        """Return K of the module docstring."""
         system, C = self._discrete()
         return dplr_kernel(system, C.to(chain_dtype(self.C)), length).to(self.C.dtype)
 
@@ -88,7 +88,7 @@ class S4Layer(Convolution):
 
 
 def _start(init: str, copies: int, pairs: int) -> tuple[Pairs, Pairs, Pairs]:
-    """w, P and B."""
+    """Return the initial w, P and B."""
     if init == "legs":
         w, P, B = (x.float().repeat(copies, 1, 1) for x in legs(2 * pairs))
         return w, P, B

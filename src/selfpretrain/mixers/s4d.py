@@ -1,4 +1,4 @@
-"""Diagonal state space model (S4D): every channel a sum of damped oscillations, convolved with the sequence.
+"""Diagonal state space model (S4D): every channel is convolved with a sum of damped oscillations.
 
 x'(t) = A x(t) + u(t),  y(t) = 2 Re C x(t) + D u(t),  A diagonal, in discrete time by one of two rules:
 held over a step of ``dt`` (zoh):  K[l] = 2 Re sum_n C_n (exp(dt A_n) - 1)/A_n exp(dt A_n l)
@@ -32,21 +32,21 @@ class S4D(Mixer):
     states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
     init: Literal["lin", "inv", "inv2", "quad", "real", "legs", "random"] = "lin"  # see ``_start``
     rule: Literal["zoh", "bilinear"] = "zoh"
-    shortest: Positive = 1e-3  # smallest step dt at the start; 1/dt is a time constant in positions
-    longest: Positive = 1e-1  # largest step dt at the start
-    lr_dt: Positive | None = 1e-3  # highest learning rate of dt; None: that of what is not slow
+    shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
+    longest: Positive = 1e-1  # largest initial step dt
+    lr_dt: Positive | None = 1e-3  # maximum learning rate of dt; None: not a slow parameter
 
     def slow(self) -> dict[str, float]:
-        """The slow parameters, dt as its setting says."""
+        """Return the slow parameters, with ``lr_dt`` for dt."""
         return self.slow_parameters | {"log_dt": self.lr_dt or math.inf}
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The convolution layer."""
+        """Return the convolution layer."""
         return S4DLayer(context, self)
 
 
 class S4DLayer(Convolution):
-    """The module of ``S4D``."""
+    """The layer of ``S4D``."""
 
     def __init__(self, context: LayerContext, settings: S4D) -> None:
         super().__init__(context)
@@ -58,11 +58,11 @@ class S4DLayer(Convolution):
         self.frequency = nn.Parameter(frequency)  # Im A
         C = torch.randn(self.directions, H, pairs, 2) * 0.5**0.5
         if settings.init == "legs":
-            C = C * legs(settings.states)[2][:, :1].clamp(max=2).to(C)  # larger ones drown the rest
+            C = C * legs(settings.states)[2][:, :1].clamp(max=2).to(C)  # larger ones dominate the rest
         self.C = nn.Parameter(C)
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """K of the module's docstring."""
+        """Return K of the module docstring."""
         rate, B = self._discrete()
         weight = 2 * torch.view_as_complex(self.C) * B.to(torch.view_as_complex(self.C))
         return modal_kernel(weight, rate, length)
@@ -74,7 +74,7 @@ class S4DLayer(Convolution):
 
 
 def _start(init: str, H: int, pairs: int) -> tuple[Float[Tensor, "H N"], Float[Tensor, "H N"]]:
-    """log -Re A and Im A.
+    """Return the initial log -Re A and Im A.
 
     Re A = -1/2 and Im A[n] = pi n (lin), (N/pi)(N/(2n+1) - 1) (inv), (N/pi)(N/(n+1) - 1) (inv2),
     (2n+1)^2/pi (quad), that of HiPPO-LegS, whose B joins C (legs), N(0, 1) (random); or A[n] = -(n+1) (real).

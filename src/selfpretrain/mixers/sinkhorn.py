@@ -4,9 +4,9 @@ y_n = softmax(q_n [k_n ; R_n k]^T / sqrt(D/H)) [v_n ; R_n v],  R_n k = sum_m R[n
 R = Sinkhorn(exp(S / temperature)),  S[., m] = W sum of the keys of block m
 
 Source: Tay et al. (2020), Sparse Sinkhorn Attention, sections 3.1-3.3; S is that of the authors' code in Long
-Range Arena: one linear layer on the keys of each head. What differs from the paper: there S is a network of
-two layers on what the layer is fed, summed up by block, and has Gumbel noise. Here blocks without real
-positions take no part in R, and padding inside a block counts zero.
+Range Arena: one linear layer on the keys of each head. What differs from the paper: there S is a two-layer
+network on the layer's inputs, summed per block, and has Gumbel noise. Here blocks without real positions are
+excluded from R, and padding inside a block is zeroed.
 """
 
 from typing import ClassVar
@@ -27,7 +27,7 @@ Blocks = Float[Tensor, "B H n T E"]
 
 @spec
 class Sinkhorn(Mixer):
-    """Attention inside blocks and to blocks that are sorted by a learned rule; never causal here."""
+    """Attention within blocks and to blocks sorted by a learned soft permutation; never causal here."""
 
     positions = "sinusoidal"
     causal = False
@@ -37,18 +37,18 @@ class Sinkhorn(Mixer):
     )
 
     heads: Count = 4
-    size: Count = 64  # positions of a block
-    iterations: Count = 8  # of balancing rows and columns
+    size: Count = 64  # block size in positions
+    iterations: Count = 8  # normalisations of rows and columns
     temperature: Positive = 0.75
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         refuse_causal(self, context)
         return SinkhornLayer(context, self)
 
 
 class SinkhornLayer(Heads):
-    """The module of ``Sinkhorn``."""
+    """The layer of ``Sinkhorn``."""
 
     def __init__(self, context: LayerContext, settings: Sinkhorn) -> None:
         super().__init__(context, settings.heads)
@@ -61,7 +61,7 @@ class SinkhornLayer(Heads):
         """Sort the blocks, then attend inside each pair of blocks.
 
         Raises:
-            SpecError: if the sequence has more blocks than are sorted.
+            SpecError: if the sequence has more blocks than S was built for.
         """
         L = q.shape[2]
         check_length(L, self.longest)
@@ -83,7 +83,7 @@ class SinkhornLayer(Heads):
         return F.pad(x, (0, 0, 0, -x.shape[2] % self.size)).unflatten(2, (-1, self.size))
 
     def _order(self, k: Blocks, there: Bool[Tensor, "B n"]) -> Float[Tensor, "B H n n"]:
-        """R of the module's docstring: rows and columns of real blocks sum up to one."""
+        """Return R of the module docstring: rows and columns of real blocks sum to one."""
         with exact(k.device):
             wide = torch.promote_types(k.dtype, torch.float32)
             scores = F.linear(k.sum(3).to(wide), self.sort.weight, self.sort.bias)[..., : k.shape[2]]

@@ -1,4 +1,4 @@
-"""SPADE: a state space model for what is far and block-local attention for what is near, side by side.
+"""SPADE: a state space model for long range and block-local attention for short range, in parallel.
 
 y = W [LayerNorm(S4(x)); LayerNorm(Local(x))] + b
 
@@ -20,7 +20,7 @@ from .base import LayerContext, Mixer
 
 @spec
 class Spade(Mixer):
-    """The mixers ``s4`` and ``local``, joined by a linear layer."""
+    """The mixers ``s4`` and ``local``, combined by a linear layer."""
 
     positions = "rotary"
     rotates = True
@@ -31,15 +31,15 @@ class Spade(Mixer):
 
     states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # of the state space model
     heads: Count = 4  # of attention
-    size: Count = 128  # positions of a block, which sees those next to it
+    size: Count = 128  # block size in positions; a block sees those next to it
 
     def build(self, context: LayerContext) -> nn.Module:
-        """Both layers and what joins them."""
+        """Return both layers with the norms and the linear layer that combine them."""
         return SpadeLayer(context, self)
 
 
 class SpadeLayer(nn.Module):
-    """The module of ``Spade``."""
+    """The layer of ``Spade``."""
 
     def __init__(self, context: LayerContext, settings: Spade) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class SpadeLayer(nn.Module):
         self.out = nn.Linear(2 * context.width, context.width)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Mix the real positions of every sequence twice."""
+        """Mix the real positions of every sequence with both layers."""
         far, near = self.norm_far(self.far(x, padding_mask)), self.norm_near(self.near(x, padding_mask))
         return self.out(torch.cat([far, near], dim=-1))
 

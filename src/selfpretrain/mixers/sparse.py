@@ -1,4 +1,4 @@
-"""Sparse Transformer attention: a near part of the sequence, and a far part that is thinned out.
+"""Sparse Transformer attention: near positions, and a regular subset of the far ones.
 
 y[t] = sum_s softmax_s(q[t].k[s] / sqrt(D/H)) v[s]  over s with:
 strided:  |t - s| < size  or  (t - s) mod size = 0
@@ -21,7 +21,7 @@ from .common.pairs import Pairs
 
 @spec
 class Sparse(Mixer):
-    """Attention to near positions and to every so many-th far one."""
+    """Attention to near positions and to a strided or fixed subset of far ones."""
 
     positions = "rotary"
     rotates = True
@@ -31,25 +31,25 @@ class Sparse(Mixer):
 
     heads: Count = 4
     pattern: Literal["strided", "fixed"] = "strided"
-    size: Count = 64  # the stride, or the positions of a block
+    size: Count = 64  # stride, or block size in positions
     summary: Count = 8  # positions at the end of a block that all others see, for the fixed pattern
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         if self.pattern == "fixed" and self.summary > self.size:
             raise SpecError(f"a block of {self.size} positions has no {self.summary} summary positions")
         return SparseLayer(context, self)
 
 
 class SparseLayer(Pairs):
-    """The module of ``Sparse``."""
+    """The layer of ``Sparse``."""
 
     def __init__(self, context: LayerContext, settings: Sparse) -> None:
         super().__init__(context, settings.heads)
         self.pattern, self.size, self.summary = settings.pattern, settings.size, settings.summary
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Pairs of the chosen pattern."""
+        """Return whether a pair is in the chosen pattern."""
         if self.pattern == "fixed":
             return (query // self.size == key // self.size) | (key % self.size >= self.size - self.summary)
         apart = (query - key).abs()

@@ -1,4 +1,4 @@
-"""Synthesizer: attention whose weights are learned as they are, or made from each position alone.
+"""Synthesizer: attention whose weights are learned directly, or computed from each position alone.
 
 Y = softmax(A + G) V per head, over real positions (and not over later ones when causal)
 dense:       A[t] = W_2 max(W_1 X[t], 0)          random:  A learned, L x L
@@ -6,8 +6,8 @@ factorised:  A = R_1 R_2^T, both learned, L x rank
 G = Q K^T / sqrt(D/H) with ``dot_product``, else 0
 
 Source: Tay et al. (2021), Synthesizer: Rethinking Self-Attention for Transformer Models, section 3. What
-differs from it: of mixtures, only those with dot products are here, with equal weights. Shorter sequences use
-the first rows and columns of what is learned.
+differs from it: the only mixtures are those with dot products, with equal weights. Shorter sequences use the
+first rows and columns of the learned weights.
 """
 
 from typing import ClassVar, Literal
@@ -26,7 +26,7 @@ Logits = Float[Tensor, "B H L L"] | Float[Tensor, "H L L"]
 
 @spec
 class Synthesizer(Mixer):
-    """Attention that compares no positions, unless it is told to; made for one length."""
+    """Attention that does not compare positions, unless ``dot_product`` is set; built for one length."""
 
     positions = "sinusoidal"
     published: ClassVar[str] = (
@@ -36,16 +36,16 @@ class Synthesizer(Mixer):
 
     heads: Count = 4
     kind: Literal["dense", "random", "factorised"] = "dense"
-    rank: Count = 8  # of factorised weights
-    dot_product: bool = False  # whether queries are compared with keys as well
+    rank: Count = 8  # of the factorised weights
+    dot_product: bool = False  # whether to add scaled dot products of queries and keys
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         return SynthesizerLayer(context, self)
 
 
 class SynthesizerLayer(nn.Module):
-    """The module of ``Synthesizer``."""
+    """The layer of ``Synthesizer``."""
 
     def __init__(self, context: LayerContext, settings: Synthesizer) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class SynthesizerLayer(nn.Module):
         """Mix the real positions of every sequence.
 
         Raises:
-            SpecError: if the sequence is longer than there are weights.
+            SpecError: if the sequence is longer than the weights.
         """
         check_length(x.shape[1], self.longest)
         logits = self.made(x)
@@ -92,7 +92,7 @@ class SynthesizerLayer(nn.Module):
 
 
 class Dense(nn.Module):
-    """Every position says how it looks at each place in the sequence."""
+    """Attention logits computed by a two-layer network from every position."""
 
     def __init__(self, context: LayerContext, heads: int) -> None:
         super().__init__()
@@ -101,12 +101,12 @@ class Dense(nn.Module):
         self.down = nn.Parameter(torch.randn(heads, size, context.length) * size**-0.5)
 
     def forward(self, x: Vectors) -> Float[Tensor, "B H L L"]:
-        """A of the module's docstring."""
+        """Return A of the module docstring."""
         return split(self.up(x).relu(), self.heads) @ self.down[..., : x.shape[1]]
 
 
 class Random(nn.Module):
-    """Every place looks at each other one as it has learned to, whatever stands there."""
+    """Attention logits that are learned for every pair of positions, independent of the input."""
 
     def __init__(self, context: LayerContext, heads: int) -> None:
         super().__init__()
@@ -114,12 +114,12 @@ class Random(nn.Module):
         self.table = nn.Parameter(torch.randn(heads, L, L) * L**-0.5)
 
     def forward(self, x: Vectors) -> Float[Tensor, "H L L"]:
-        """A of the module's docstring."""
+        """Return A of the module docstring."""
         return self.table[:, : x.shape[1], : x.shape[1]]
 
 
 class Factorised(nn.Module):
-    """The same with a table of low rank."""
+    """The learned attention logits as a product of low rank."""
 
     def __init__(self, context: LayerContext, heads: int, rank: int) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class Factorised(nn.Module):
         self.left, self.right = (nn.Parameter(torch.randn(size) * scale) for _ in range(2))
 
     def forward(self, x: Vectors) -> Float[Tensor, "H L L"]:
-        """A of the module's docstring."""
+        """Return A of the module docstring."""
         return self.left[:, : x.shape[1]] @ self.right[:, : x.shape[1]].transpose(-1, -2)
 
 

@@ -1,14 +1,14 @@
-"""WaveGAN's discriminator: convolutions that stride through a sequence, to one answer for all of it.
+"""WaveGAN's discriminator: strided convolutions that reduce a sequence to a single output.
 
 u <- u + N(f(A u)),  u <- N(f(B u)) at every fourth position, with twice the channels;  five times
 y[t] = W u, the same at all positions t;  A and B reach over 25 positions
 
-f is a leaky ReLU, N norms a sequence over positions and channels. Sequences are filled up with zeros to a
-multiple of 4^5 positions. There is no self-pretraining: no single position can be asked for.
+f is a leaky ReLU, N normalises a sequence over positions and channels. Sequences are padded with zeros to a
+multiple of 4^5 positions. There is no self-pretraining, as there is no output per position.
 
 Source: Donahue et al. (2019), Adversarial Audio Synthesis, for B, f and W; A and N are those of the
-baseline of Gu et al. (2022), S4, appendix D. What differs from it: N is a batch norm there, by which the
-sequences of a batch meet; the first layer sees as many channels as the model is wide, not one.
+baseline of Gu et al. (2022), S4, appendix D. What differs from it: there N is a batch norm, which mixes the
+sequences of a batch; here the first layer has as many input channels as the model's width, there one.
 """
 
 import itertools
@@ -22,12 +22,12 @@ from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length, refuse_causal
 
 REACH, STRIDE, SLOPE = 25, 4, 0.2
-"""Positions under a kernel, positions from one to the next, and slope of the leaky ReLU below zero."""
+"""Kernel size, stride, and negative slope of the leaky ReLU."""
 
 
 @spec
 class WaveGAN(Mixer):
-    """A network of its own that answers once per sequence; usual with ``Model(depth=1, expand=0)``."""
+    """A complete network with one output per sequence; usually with ``Model(depth=1, expand=0)``."""
 
     whole = True
     denoises = False
@@ -37,17 +37,17 @@ class WaveGAN(Mixer):
         "is said not to work."
     )
 
-    channels: Count = 16  # behind the first of its strides, doubled by each of the others
-    stages: Count = 5  # strides
+    channels: Count = 16  # after the first stage, doubled by each of the others
+    stages: Count = 5  # strided stages
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The discriminator, without its verdict."""
+        """Return the discriminator, without its final score."""
         refuse_causal(self, context)
         return WaveGANLayer(context, self)
 
 
 class WaveGANLayer(nn.Module):
-    """The module of ``WaveGAN``."""
+    """The layer of ``WaveGAN``."""
 
     def __init__(self, context: LayerContext, settings: WaveGAN) -> None:
         super().__init__()
@@ -58,10 +58,10 @@ class WaveGANLayer(nn.Module):
         self.out = nn.Linear(widths[-1] * (self.longest // step), context.width)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """The answer, once per position.
+        """Return the output of every sequence, repeated at all positions.
 
         Raises:
-            SpecError: if a sequence is longer than what the last layer was made for.
+            SpecError: if a sequence is longer than the last layer was built for.
         """
         check_length(x.shape[1], self.longest)
         u = x if padding_mask is None else x * padding_mask[..., None]
@@ -72,7 +72,7 @@ class WaveGANLayer(nn.Module):
 
 
 class Stride(nn.Module):
-    """One step of ``WaveGAN``, from C channels of L positions to E channels of L / 4."""
+    """One stage of ``WaveGAN``, from C channels and L positions to E channels and L / 4 positions."""
 
     def __init__(self, C: int, E: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Stride(nn.Module):
         self.near_norm, self.far_norm = nn.GroupNorm(1, C), nn.GroupNorm(1, E)
 
     def forward(self, u: Tensor) -> Tensor:
-        """(B, C, L) to (B, E, L / 4)."""
+        """Map (B, C, L) to (B, E, L / 4)."""
         u = u + self.near_norm(F.leaky_relu(self.near(u), SLOPE))
         return self.far_norm(F.leaky_relu(self.far(u), SLOPE))
 

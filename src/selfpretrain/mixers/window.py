@@ -1,4 +1,4 @@
-"""Sliding-window attention: softmax attention to the positions around one's own.
+"""Sliding-window attention: softmax attention to the nearest positions.
 
 y[t] = sum_s softmax_s(q[t].k[s] / sqrt(D/H)) v[s]  over s with |s - t| <= reach
 
@@ -23,19 +23,19 @@ class Window(Mixer):
     reach: Count = 128  # positions seen to either side, or before only when causal
 
     def build(self, context: LayerContext) -> nn.Module:
-        """The attention layer."""
+        """Return the attention layer."""
         return WindowLayer(context, self)
 
 
 class WindowLayer(Pairs):
-    """The module of ``Window``."""
+    """The layer of ``Window``."""
 
     def __init__(self, context: LayerContext, settings: Window) -> None:
         super().__init__(context, settings.heads)
         self.reach = settings.reach
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Pairs that are not far from each other."""
+        """Return whether two positions are at most ``reach`` apart."""
         return (query - key).abs() <= self.reach
 
 

@@ -89,7 +89,7 @@ class Setting:
 
 
 def asked(text: str) -> list[str]:
-    """Parse a comma-separated list of mixer names; ``all`` stands for every mixer of the package."""
+    """Parse a comma-separated list of mixer names; ``all`` means every mixer of the package."""
     return names("mixers") if text.strip() == "all" else [name.strip() for name in text.split(",")]
 
 

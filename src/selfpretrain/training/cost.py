@@ -216,6 +216,7 @@ def _of_unequal(recipe: Recipe, network: nn.Module, data: SequenceDataset, order
         for rows in _one_and_two(data, length):
             loss_mask = objective.make_targets(data.batch(rows), form, generator("cost")).loss_mask
             answers = 0 if loss_mask is None else int(loss_mask.sum())
+            # Without the head: this sample's number of predictions is not the average one, added below.
             bare.append(_count(recipe, network, data, rows) - each * answers)
         one, two = bare
         return one + (two - one) * (order.size - 1)

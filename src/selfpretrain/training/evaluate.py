@@ -59,6 +59,7 @@ def evaluate(
     for i, (rows, batch) in enumerate(data.batches(size)):
         if i % distributed.world_size() != distributed.rank():
             continue
+        # Seeded by the batch, not by the stage: every validation of every run has the same masks.
         targets = objective.make_targets(batch.to(device), form, generator("evaluate", i))
         with precision_context(precision, device):
             outputs = network(*targets.question())

@@ -266,6 +266,7 @@ class BatchNorm(nn.Module):
         variance = distributed.all_reduce_with_gradient(((x - mean) ** 2 * real).sum((0, 1))) / n
         with torch.no_grad():
             self.mean.lerp_(mean, self.momentum)
+            # As in torch: the running variance is unbiased, that of the batch is not.
             self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
         return mean, variance
 

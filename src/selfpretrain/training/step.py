@@ -75,6 +75,7 @@ def backward(
     for i in range(stage.grad_accumulation):
         share = targets if parts == 1 else targets.part(distributed.rank() + world * i, parts)
         last = i + 1 == stage.grad_accumulation
+        # Processes exchange gradients once per step, after the last micro-batch.
         waits = isinstance(network, DistributedDataParallel) and not last
         with network.no_sync() if waits else contextlib.nullcontext():  # type: ignore[operator]
             with precision_context(stage.precision, device):

@@ -98,6 +98,7 @@ class Trainer:
         Raises:
             Interrupted: if ``stop`` returned True; a checkpoint has been saved.
         """
+        # Only dropout uses torch's global random state; resuming replaces it by that of the checkpoint.
         torch.manual_seed(generator(self.seed, "dropout", self.key).initial_seed())
         self._resume()
         self.network_at_work.train()
@@ -162,6 +163,7 @@ class Trainer:
         if math.floor(self.progress * LINES) > state.lines:
             state.lines = math.floor(self.progress * LINES)
             self._say("train", self._losses())
+        # Validations are spaced by progress rather than steps, so that budgets in seconds have them, too.
         due, late = math.floor(self.progress * self.stage.evals), self._late()
         if (due > state.evals or late) and not state.stopped:
             state.evals = due
@@ -178,6 +180,7 @@ class Trainer:
         return distributed.any_process(self.state.seconds >= 3600 * hours)
 
     def _losses(self) -> dict[str, float]:
+        # Losses are summed on the device and read here only: reading each one would synchronise every step.
         total, steps = (distributed.all_reduce(self.running.clone()) / distributed.world_size()).tolist()
         scores = self.stage.objective.scores(gathered(self.sums, self.device)) if self.sums else {}
         self.running.zero_()
@@ -232,6 +235,7 @@ class Trainer:
     def _save(self, log: Log | None) -> None:
         if log is None:
             return
+        # The log must be on disk before a checkpoint that refers to its size.
         self.state.log = log.settle()
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
@@ -261,6 +265,7 @@ class Trainer:
         for key, value in _under("optimizer.", tensors).items():
             i, _, name = key.partition(".")
             entries.setdefault(int(i), {})[name] = value
+        # Parameter groups follow from the recipe, and their learning rates are set at every step.
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": entries, "param_groups": groups})
         torch.set_rng_state(tensors["random.cpu"])

@@ -41,6 +41,7 @@ def move(source: Mapping[str, Tensor], network: nn.Module, rule: Transfer) -> Mo
     target = network.state_dict()
     kept = set(_named(target, rule.fresh))
     moved = sorted(set(_named(target, rule.patterns)) - kept)
+    # All weights are checked before any is copied: a failed transfer leaves the network unchanged.
     for name in moved:
         if name not in source:
             raise TransferError(

@@ -1,1 +1,1 @@
-"""Code that the files of this shelf share."""
+"""Code shared by mixers: attention heads, masks of position pairs, recurrent cells and convolutions."""

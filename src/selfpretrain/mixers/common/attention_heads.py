@@ -1,4 +1,4 @@
-"""Layers that talk in heads: how queries, keys and values are made, and how heads become one again."""
+"""Multi-head attention layers: projections to queries, keys and values, and the output projection."""
 
 import abc
 
@@ -15,10 +15,10 @@ Headed = Float[Tensor, "B H L E"]
 
 
 class Heads(nn.Module, abc.ABC):
-    """Projections to queries, keys and values, and from all heads together to the output.
+    """Base class of multi-head layers: query, key, value and output projections around ``mix``.
 
     Raises:
-        SpecError: if the width does not split into heads, or heads do not split into pairs to be rotated.
+        SpecError: if the width is not divisible by the heads, or the head size is odd with rotary positions.
     """
 
     cos: Tensor
@@ -40,7 +40,7 @@ class Heads(nn.Module, abc.ABC):
         return self.out(join(self.mix(*self.project(x), padding_mask)))
 
     def project(self, x: Vectors) -> tuple[Headed, Headed, Headed]:
-        """Queries, keys and values of every head, turned by their positions where these are rotary."""
+        """Return queries, keys and values of every head, with rotary position encoding if enabled."""
         q, k, v = (split(p(x), self.heads) for p in (self.q, self.k, self.v))
         if self.rotary:
             L = x.shape[1]
@@ -51,7 +51,7 @@ class Heads(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
-        """Every head on its own."""
+        """Return the outputs of every head, from its queries, keys and values."""
 
     def _turn(self, length: int) -> None:
         theta = angles(length, self.q.out_features // self.heads).to(self.q.weight.device)
@@ -60,10 +60,10 @@ class Heads(nn.Module, abc.ABC):
 
 
 def head_size(context: LayerContext, heads: int) -> int:
-    """E = D/H.
+    """Return E = D/H.
 
     Raises:
-        SpecError: if the width does not split into so many heads.
+        SpecError: if the width is not divisible by the number of heads.
     """
     if context.width % heads:
         raise SpecError(f"width {context.width} does not split into {heads} heads")
@@ -71,15 +71,15 @@ def head_size(context: LayerContext, heads: int) -> int:
 
 
 def split(x: Vectors, heads: int) -> Headed:
-    """The vector of every position, cut into heads."""
+    """Split the vector of every position into heads."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def join(y: Headed) -> Vectors:
-    """All heads of a position, one after the other."""
+    """Concatenate the heads of every position."""
     return y.transpose(1, 2).flatten(2)
 
 
 def key_mask(padding_mask: PaddingMask) -> Bool[Tensor, "B 1 1 L"] | None:
-    """Which keys are real, for any head and query."""
+    """Return the padding mask with axes for heads and queries; None: no padding."""
     return None if padding_mask is None else padding_mask[:, None, None, :]

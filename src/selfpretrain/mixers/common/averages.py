@@ -1,4 +1,4 @@
-"""Damped exponential moving averages as kernels."""
+"""Damped exponential moving averages as convolution kernels."""
 
 import torch
 from jaxtyping import Float
@@ -17,19 +17,19 @@ class Averages(nn.Module):
         super().__init__()
         shape = directions, width, states
         signs = 1 - 2 * (torch.arange(states) % 2)
-        self.weight = nn.Parameter(0.2 * torch.randn(shape))  # d: how much of the present comes in
-        self.damping = nn.Parameter(0.2 * torch.randn(shape))  # a: how much of the past that pushes out
+        self.weight = nn.Parameter(0.2 * torch.randn(shape))  # d: weight of the input
+        self.damping = nn.Parameter(0.2 * torch.randn(shape))  # a: damping of the past by the input
         self.enter = nn.Parameter(signs + 0.02 * torch.randn(shape))  # b
         self.leave = nn.Parameter(torch.randn(shape))  # g
 
     def kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """K for lags below ``length``."""
+        """Return K for lags below ``length``."""
         scale, rate = self.discrete()
         K = modal_kernel(scale.flatten(0, 1)[None].to(self.leave), rate.flatten(0, 1), length)
         return K.view(*self.leave.shape[:2], length)
 
     def discrete(self) -> tuple[Float[Tensor, "c H N"], Float[Tensor, "c H N"]]:
-        """What stands before every power, and log q, in double precision."""
+        """Return the factor p b g / sqrt(N) and log q, in double precision."""
         p = torch.sigmoid(self.weight.double())
         scale = p * self.enter * self.leave / self.leave.shape[-1] ** 0.5
         return scale, torch.log1p(-p * torch.sigmoid(self.damping.double()))

@@ -1,4 +1,4 @@
-"""Layers that go along a sequence with a state of constant size: one direction, or both."""
+"""Recurrent layers with a state of constant size, unidirectional or bidirectional."""
 
 import abc
 from collections.abc import Callable
@@ -11,26 +11,26 @@ from ...shapes import PaddingMask, Vectors
 from ..base import LayerContext, State
 
 CHUNK = 32
-"""Positions of a graph where cells are compiled: compiling takes half a second for each."""
+"""Positions per compiled graph; compilation takes half a second per position."""
 
 
 class RecurrentCell(nn.Module, abc.ABC):
-    """A causal layer from one vector per position, and the state before them, to the same."""
+    """Base class of causal recurrent layers, from vectors and a state to vectors and the next state."""
 
     @abc.abstractmethod
     def start(self, batch: int) -> State:
-        """The state before the first position of so many sequences."""
+        """Return the state before the first position, for a batch of sequences."""
 
     @abc.abstractmethod
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
-        """The answers, and the state behind the last position."""
+        """Return the outputs and the state after the last position."""
 
 
 Step = Callable[[Float[Tensor, "B N"], Float[Tensor, "B N"]], Float[Tensor, "B N"]]
 
 
 def along(step: Step, u: Vectors, h: Float[Tensor, "B N"]) -> tuple[Vectors, Float[Tensor, "B N"]]:
-    """h[t] = step(u[t], h[t-1]) at every position, and the last one."""
+    """Return h[t] = step(u[t], h[t-1]) at every position, and the last h."""
     chunks = []
     for part in u.split(CHUNK, dim=1):
         if torch.compiler.is_compiling():
@@ -49,7 +49,7 @@ def _chunk(step: Step, u: Vectors, h: Float[Tensor, "B N"]) -> tuple[Vectors, Fl
 
 
 class Directions(nn.Module):
-    """A cell and, unless causal, a second one that comes from the end; their answers add up."""
+    """A forward cell and, unless causal, a backward cell, whose outputs are added."""
 
     def __init__(self, context: LayerContext, make: Callable[[], RecurrentCell]) -> None:
         super().__init__()
@@ -62,9 +62,9 @@ class Directions(nn.Module):
 
 
 def _travel(cell: RecurrentCell, x: Vectors, padding_mask: PaddingMask, way: int) -> Vectors:
-    """The cell's answers when it meets real positions first, in the order of its way."""
+    """Run a cell forward (``way`` 1) or backward (-1), with real positions sorted before padding."""
     if padding_mask is None:
-        # A view, so that gradients add up in the same order, whether anything is padded or not.
+        # A view, so that gradients add up in the same order with and without padding.
         y, _ = cell(x.view_as(x) if way > 0 else x.flip(1), cell.start(len(x)))
         return y if way > 0 else y.flip(1)
     at = torch.arange(x.shape[1], device=x.device)

@@ -1,4 +1,4 @@
-"""What all convolutional mixers share: the block around a kernel.
+"""Base class of convolutional mixers: the layer around one or two long kernels.
 
 y = kernel * u + D u,  out = GLU(W GELU(y)),  with padded positions of u set to zero.
 
@@ -21,7 +21,7 @@ from ..ops.longconv import causal_conv, two_sided_conv
 
 
 class Convolution(nn.Module, abc.ABC):
-    """A layer made of one or two long kernels per channel, which its subclass makes from parameters."""
+    """A convolutional layer with one or two long kernels per channel, computed by the subclass."""
 
     def __init__(self, context: LayerContext) -> None:
         super().__init__()
@@ -32,10 +32,10 @@ class Convolution(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """The kernels for lags below ``length``; those of a shorter length are a prefix."""
+        """Return the kernels for lags below ``length``; those of a shorter length are a prefix."""
 
     def kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """One kernel into the past and, unless causal, one into the future, in single precision or better."""
+        """Return a kernel for the past and, unless causal, one for the future, in fp32 or better."""
         with exact(self.D.device):
             return self.make_kernel(length)
 
@@ -43,15 +43,15 @@ class Convolution(nn.Module, abc.ABC):
         """Convolve the real positions of every sequence, then gate."""
         u = x if padding_mask is None else x * padding_mask[..., None]
         K = self.kernel(x.shape[1])
-        # D u is a lag of its own, added where it costs nothing.
+        # Adding D to lag zero of the kernel makes D u free.
         past = torch.cat([K[0, :, :1] + self.D[:, None], K[0, :, 1:]], dim=-1)
         return self.gate(causal_conv(u, past) if self.causal else two_sided_conv(u, past, K[1]))
 
     def gate(self, y: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        """GLU(W GELU(y)), position by position."""
+        """Return GLU(W GELU(y)) at every position."""
         return F.glu(self.out(F.gelu(y)), dim=-1)
 
 
 def log_uniform(count: int, low: float, high: float) -> Float[Tensor, "n"]:
-    """Logarithms of random numbers, spread evenly between those of ``low`` and ``high``."""
+    """Return random numbers, uniform between log(low) and log(high)."""
     return math.log(low) + (math.log(high) - math.log(low)) * torch.rand(count)

@@ -1,4 +1,4 @@
-"""HiPPO-LegS: the matrix that remembers a signal by its Legendre coefficients, and its normal part.
+"""HiPPO-LegS: the state matrix that compresses a signal into Legendre coefficients, and its normal part.
 
 A[i, j] = -sqrt((2i+1)(2j+1)) below the diagonal, -(i+1) on it;  B[i] = sqrt(2i+1);  P[i] = sqrt(i + 1/2).
 A + P P^T is -1/2 on the diagonal and skew elsewhere, so unitary V diagonalise it: V* A V = diag(w) - p p*.
@@ -16,7 +16,7 @@ Pairs = Float[Tensor, "N 2"]
 
 
 def legs_matrix(states: int) -> tuple[Float[Tensor, "N N"], Float[Tensor, "N"]]:
-    """A and B of the module's docstring, in double precision."""
+    """Return A and B of the module docstring, in double precision."""
     i = torch.arange(states, dtype=torch.float64)
     root = torch.sqrt(2 * i + 1)
     return -(torch.outer(root, root).tril(-1) + torch.diag(i + 1)), root
@@ -24,11 +24,11 @@ def legs_matrix(states: int) -> tuple[Float[Tensor, "N N"], Float[Tensor, "N"]]:
 
 @functools.cache
 def legs(states: int) -> tuple[Pairs, Pairs, Pairs]:
-    """w, p = V* P and b = V* B for one of each conjugate pair, in double precision.
+    """Return w, p = V* P and b = V* B for one of each conjugate pair, in double precision.
 
     An eigenvector's phase is free; here b is real and positive.
     """
-    with torch.device("cpu"):  # it is kept, whatever device the first network that asks is made on
+    with torch.device("cpu"):  # cached, so independent of the device of the first network
         A, B = legs_matrix(states)
         P = torch.sqrt(torch.arange(states, dtype=torch.float64) + 0.5)
         normal = A + torch.outer(P, P)

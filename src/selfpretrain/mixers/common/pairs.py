@@ -1,4 +1,4 @@
-"""Softmax attention over some pairs of positions: block by block of queries, with the keys it needs."""
+"""Sparse softmax attention: a pattern of (query, key) pairs, computed per block of queries."""
 
 import abc
 from dataclasses import dataclass, replace
@@ -15,28 +15,28 @@ from ..ops.flex import flex, flexible, lay_out
 from .attention_heads import Headed, Heads
 
 BLOCK = 128
-"""Positions of a block, where the pattern is not made of blocks itself."""
+"""Block size for patterns that are not made of blocks themselves."""
 KEEP = 1 << 24
-"""Pairs up to which masks are kept: all those of 4096 positions. Beyond, a mask is made at each use."""
+"""Maximum mask entries to cache: all pairs of 4096 positions. Further masks are computed at each use."""
 
 
 @dataclass(frozen=True)
 class Near:
-    """What one block of queries needs."""
+    """Key blocks and mask of one block of queries."""
 
-    blocks: list[int]  # of keys, in order
-    numbers: Int[Tensor, "blocks"]  # the same, where the pattern is made
-    whole: bool  # whether all pairs of them talk
-    mask: Bool[Tensor, "1 h W S"] | None  # which pairs do, if it is kept
+    blocks: list[int]  # indices of key blocks, ascending
+    numbers: Int[Tensor, "blocks"]  # the same, as a tensor on the device
+    whole: bool  # whether the pattern contains all of their pairs
+    mask: Bool[Tensor, "1 h W S"] | None  # the pattern; None if ``whole`` or not cached
 
 
 class Pairs(Heads):
-    """Query i attends to those real keys j that it sees, itself always among them.
+    """Base class of sparse attention: query i attends to the real keys j of its pattern, which includes i.
 
-    What it sees depends on i and j, not on the length of the sequence: so padding changes nothing.
+    The pattern depends on i and j, not on the length of the sequence, so that padding changes nothing.
 
     Args:
-        block: positions of the blocks that the pattern is made of: of two blocks, all pairs talk or none.
+        block: block size of a block-sparse pattern, which contains all pairs of two blocks or none.
     """
 
     def __init__(self, context: LayerContext, heads: int, block: int | None = None) -> None:
@@ -49,10 +49,10 @@ class Pairs(Heads):
 
     @abc.abstractmethod
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """Which pairs talk if later keys may be seen: for numbers of heads and positions, which broadcast."""
+        """Return the pattern before the causal mask, for broadcasting head, query and key indices."""
 
     def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
-        """Softmax attention over the pairs that talk."""
+        """Return softmax attention over the pairs of the pattern."""
         if flexible(q) and q.shape[2] == self.longest:  # a kernel is compiled for one length
             return flex(q, k, v, padding_mask, self._laid_out(q))
         keys, values = _Cut(k, self.block), _Cut(v, self.block)
@@ -71,7 +71,7 @@ class Pairs(Heads):
         return torch.cat(mixed, dim=2)
 
     def _planned(self, q: Headed) -> list[Near]:
-        """What every block of queries needs, worked out once, for the longest sequence."""
+        """Return key blocks and masks of all query blocks, computed once for the longest sequence."""
         count = -(-max(q.shape[2], self.longest) // self.block)
         if self._plan_of != self._state(q) or len(self._plan) < count:
             self._plan, self._plan_of, kept = [], self._state(q), 0
@@ -82,11 +82,11 @@ class Pairs(Heads):
         return self._plan
 
     def _state(self, q: Headed) -> tuple[object, ...]:
-        """Changes when a pattern that is kept in a buffer is loaded again, or moved to another device."""
+        """Return a cache key that changes when the pattern's buffers are loaded or moved to a device."""
         return (q.device, *(buffer._version for buffer in self.buffers()))
 
     def _near(self, at: int, count: int, device: torch.device) -> Near:
-        step = self.block if self.even else 1  # one position speaks for its block
+        step = self.block if self.even else 1  # one position represents its block
         every = self._pairs(at, torch.arange(count, device=device), device, step).unflatten(-1, (count, -1))
         needed = every.any(-1).flatten(0, 2).any(0)
         numbers = needed.nonzero().flatten()
@@ -100,7 +100,7 @@ class Pairs(Heads):
     def _pairs(
         self, at: int, blocks: Int[Tensor, "blocks"], device: torch.device, step: int = 1
     ) -> Bool[Tensor, "1 h W S"]:
-        """Which queries of a block see which keys of some blocks; every ``step``-th of each."""
+        """Return the pattern of a query block and some key blocks, at every ``step``-th position of each."""
         inside = torch.arange(0, self.block, step, device=device)
         query = at * self.block + inside[:, None]
         key = (blocks[:, None] * self.block + inside).flatten()
@@ -119,15 +119,15 @@ class Pairs(Heads):
 
 
 class _Cut:
-    """A tensor, whole and in blocks of positions."""
+    """A tensor and its blocks of positions."""
 
     def __init__(self, x: Tensor, size: int) -> None:
         self.x, self.size, self.pieces = x, size, x.split(size, 2)
 
     def take(self, blocks: list[int]) -> Tensor:
-        """These blocks, one after the other."""
+        """Return some blocks, concatenated."""
         first, last = blocks[0], blocks[-1]
-        # A slice costs no memory, but its gradient is as long as the sequence: it is for most of a sequence.
+        # A slice costs no memory, but its gradient has full length: used for most of a sequence.
         if last - first < len(blocks) and 2 * len(blocks) > len(self.pieces):
             return self.x[:, :, first * self.size : (last + 1) * self.size]
         return torch.cat([self.pieces[b] for b in blocks], dim=2)

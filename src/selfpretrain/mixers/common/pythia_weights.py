@@ -1,4 +1,4 @@
-"""Networks of the library transformers (extra ``hf``): fresh ones, and checkpoints on this machine."""
+"""Networks of Hugging Face transformers (extra ``hf``): randomly initialised, or from local checkpoints."""
 
 import contextlib
 import functools
@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from ...errors import SpecError
 
 KIND: dict[str, Any] = {"attn_implementation": "sdpa", "dtype": torch.float32}
-"""Of every network: torch's attention takes masks of booleans; checkpoints may be in half precision."""
+"""Arguments for every network: SDPA accepts boolean masks; checkpoints may be in half precision."""
 POOLER = "pooler"
-"""The part of some networks that answers for a whole sequence; nobody asks it."""
+"""Name of the module that pools a sequence in some networks; it is not used."""
 
 
 def gpt_neox(width: int, layers: int, heads: int) -> Any:
-    """A fresh GPT-NeoX as Pythia is one: positions turn a quarter of each head, and at least a pair.
+    """Return a randomly initialised GPT-NeoX like Pythia: rotary positions on a quarter of each head.
 
     Raises:
         SpecError: if the library is not installed.
@@ -28,7 +28,7 @@ def gpt_neox(width: int, layers: int, heads: int) -> Any:
     size = width // heads
     turned = max(2, size // 8 * 2) / size
     config = _library().GPTNeoXConfig(
-        vocab_size=1,  # tokens are looked up elsewhere
+        vocab_size=1,  # the embedding is outside this network
         bos_token_id=None,
         eos_token_id=None,
         hidden_size=width,
@@ -41,7 +41,7 @@ def gpt_neox(width: int, layers: int, heads: int) -> Any:
 
 
 def at_hand(checkpoint: str | None) -> bool:
-    """Whether the library is installed and, if one is named, a checkpoint is on this machine."""
+    """Return whether the library is installed and the checkpoint, if any, is on this machine."""
     try:
         library = _library()
         with _explained(checkpoint or ""):
@@ -53,10 +53,10 @@ def at_hand(checkpoint: str | None) -> bool:
 
 
 def fresh(checkpoint: str) -> Any:
-    """A fresh network of a checkpoint's sizes.
+    """Return a randomly initialised network with the architecture of a checkpoint.
 
     Raises:
-        SpecError: if the checkpoint is not on this machine, or the library cannot make it.
+        SpecError: if the checkpoint is not on this machine, or the library cannot build it.
     """
     library = _library()
     with _explained(checkpoint):
@@ -65,7 +65,7 @@ def fresh(checkpoint: str) -> Any:
 
 
 def trained(checkpoint: str) -> Any:
-    """A network with the weights of a checkpoint, all of them.
+    """Return a network with all weights of a checkpoint.
 
     Raises:
         SpecError: if the checkpoint is not on this machine, has no safetensors, or lacks weights.
@@ -84,23 +84,23 @@ def trained(checkpoint: str) -> Any:
 
 
 def written(checkpoint: str, symbols: tuple[str, ...]) -> Float[Tensor, "V D"]:
-    """For every symbol the vector of the token that it is, or the mean of those that write it.
+    """Return the mean token embedding of every symbol's text, in a checkpoint.
 
     Raises:
-        SpecError: if the checkpoint is not on this machine, or comes without its tokens.
+        SpecError: if the checkpoint is not on this machine, or has no tokenizer.
     """
     table = trained(checkpoint).get_input_embeddings().weight.detach()
     with _explained(checkpoint):
         tokens = _library().AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
     found = [tokens(symbol, add_special_tokens=False)["input_ids"] for symbol in symbols]
-    return torch.stack([table[ids or slice(None)].mean(0) for ids in found])  # of none: the mean of all
+    return torch.stack([table[ids or slice(None)].mean(0) for ids in found])  # no token: the mean of all
 
 
 def without_tokens(network: Any, name: str) -> tuple[nn.Module, int, int]:
-    """A network that takes vectors only, their size, and the size of those it answers with.
+    """Remove the token embedding of a network; return the network and its input and output widths.
 
     Raises:
-        SpecError: if it never looks tokens up, or reads one sequence to write another.
+        SpecError: if it has no token embedding, or is an encoder-decoder.
     """
     table, config = network.get_input_embeddings(), network.config
     if config.is_encoder_decoder or not isinstance(table, nn.Embedding):
@@ -124,7 +124,7 @@ def _library() -> Any:
 
 @contextlib.contextmanager
 def _explained(checkpoint: str) -> Iterator[None]:
-    """What the library says of a checkpoint, in one line."""
+    """Convert errors of the library about a checkpoint into a one-line SpecError."""
     try:
         yield
     except (OSError, ValueError, ImportError, KeyError) as error:

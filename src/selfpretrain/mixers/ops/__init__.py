@@ -1,1 +1,1 @@
-"""Arithmetic without parameters: plain PyTorch, no state."""
+"""Functions for mixers, without parameters or state: long convolutions, SSM kernels, linear attention."""

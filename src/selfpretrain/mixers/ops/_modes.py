@@ -8,10 +8,10 @@ from torch import Tensor
 
 
 def powers(rate: Tensor, step: int, count: int, like: torch.dtype) -> Tensor:
-    """exp(rate step j) for j < count, as the last axis but one: (..., N) to (..., count, N).
+    """Return exp(rate step j) for j < count along the second to last axis: (..., N) to (..., count, N).
 
-    A phase of thousands of radians does not survive single precision, so exponentials are taken in double,
-    but only some 2 sqrt(count) of them: the others are products of two.
+    Single precision cannot represent a phase of thousands of radians, so exponentials are computed in double,
+    but only about 2 sqrt(count) of them: the others are products of two.
 
     Args:
         rate: real or complex, in double precision.
@@ -25,7 +25,7 @@ def powers(rate: Tensor, step: int, count: int, like: torch.dtype) -> Tensor:
 
 
 def as_real(z: Tensor) -> Float[Tensor, "..."]:
-    """Real and imaginary parts next to each other on the last axis: (..., N) to (..., 2N)."""
+    """Interleave real and imaginary parts on the last axis: (..., N) to (..., 2N)."""
     return torch.view_as_real(z).flatten(-2) if z.is_complex() else z
 
 

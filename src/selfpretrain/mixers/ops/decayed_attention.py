@@ -1,9 +1,9 @@
-"""Linear attention whose past fades: sums over keys that are multiplied by a factor at every position.
+"""Linear attention with decay: sums over keys that are multiplied by a factor at every position.
 
 y[t] = q[t]^T S[t],  S[t] = diag(exp g[t]) S[t-1] + k[t] v[t]^T
 
-A chunk is taken at once; only its sums go on to the next. What is exponentiated is a sum of logarithms
-between two positions, never above zero, so nothing overflows and nothing is divided, whatever the factors.
+A chunk is computed at once; only its sums are passed on to the next. Exponents are sums of logarithms between
+two positions, never above zero, so nothing overflows and nothing is divided, whatever the factors.
 """
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from ._exact import exact
 
 CHUNK, CHUNK_OF_MANY = 64, 16
-"""Positions of a chunk where all features of a head fade together, and where each has its own factor."""
+"""Chunk size when all features of a head share a decay factor, and when each has its own."""
 
 Features = Float[Tensor, "B _ L M"]
 Sums = Float[Tensor, "B H M E"]
@@ -23,7 +23,7 @@ Sums = Float[Tensor, "B H M E"]
 def decayed_attention(
     q: Features, k: Features, v: Float[Tensor, "B H L E"], g: Float[Tensor, "B H L _"], state: Sums
 ) -> tuple[Float[Tensor, "B H L E"], Sums]:
-    """The formula above: answers, and the sums behind the last position.
+    """Return y of the formula above, and the sums S after the last position.
 
     Source: Yang et al. (2024), Gated Linear Attention, section 4; with one factor per head, Dao & Gu (2024),
     Transformers are SSMs, section 6.
@@ -47,19 +47,19 @@ def decayed_attention(
 
 
 def _decay(g: Float[Tensor, "B H n T _"]) -> Float[Tensor, "B H n T T _"]:
-    """exp(g[s+1] + ... + g[t]) in row t and column s, zero for s > t; each sum adds up only what is in it."""
+    """Return exp(g[s+1] + ... + g[t]) in row t and column s, zero for s > t; sums are not differences."""
     past = torch.ones(g.shape[3], g.shape[3], dtype=torch.bool, device=g.device).tril(-1)
     sums = torch.where(past[..., None], g[:, :, :, :, None], 0).cumsum(3)
     return sums.masked_fill(past.mT[..., None], -torch.inf).exp()
 
 
 def _weights(q: Tensor, k: Tensor, decay: Tensor) -> Float[Tensor, "B H n T T"]:
-    """sum_m q[t, m] k[s, m] decay[t, s, m]."""
+    """Return sum_m q[t, m] k[s, m] decay[t, s, m]."""
     if decay.shape[-1] == 1:
         return q @ k.mT * decay[..., 0]
     return (decay * k[:, :, :, None] @ q[..., None])[..., 0]
 
 
 def _chunks(x: Tensor, size: int) -> Tensor:
-    """Along a new axis. What is filled up has no weight and fades nothing."""
+    """Split positions into chunks along a new axis; the zero padding adds no weight and no decay."""
     return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))

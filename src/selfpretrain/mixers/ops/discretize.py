@@ -1,9 +1,9 @@
-"""From continuous to discrete time, by the bilinear rule.
+"""Discretisation of state space models, by the bilinear rule or zero-order hold.
 
 x'(t) = A x(t) + B u(t) becomes x[t] = Abar x[t-1] + Bbar u[t] with
 Abar = (I - dt/2 A)^-1 (I + dt/2 A),  Bbar = (I - dt/2 A)^-1 dt B.
 
-Dense matrices are returned as Abar - I, for that is what survives single precision.
+Dense matrices are returned as Abar - I, which keeps its digits in single precision.
 """
 
 from typing import NamedTuple
@@ -28,9 +28,9 @@ class Dplr(NamedTuple):
 
 
 def bilinear_dplr(A: Pair, P: Pair, B: Pair, dt: Float[Tensor, "H"]) -> Dplr:
-    """The bilinear rule for a diagonal matrix minus one of rank one, diag(A) - P P*, in closed form.
+    """Apply the bilinear rule to a diagonal matrix minus one of rank one, diag(A) - P P*, in closed form.
 
-    Complex states stand for conjugate pairs, so P P* x is P Re(P* x) twice: the matrix is real in the basis
+    Complex states represent conjugate pairs, so P P* x is P Re(P* x) twice: the matrix is real in the basis
     of real and imaginary parts, its spectrum closed under conjugation whatever the parameters. As its
     symmetric part is negative for Re A < 0, no singular value of Abar exceeds one.
 
@@ -56,7 +56,7 @@ def bilinear_dplr(A: Pair, P: Pair, B: Pair, dt: Float[Tensor, "H"]) -> Dplr:
 def bilinear_dense(
     A: Float[Tensor, "N N"], B: Float[Tensor, "N"], dt: Float[Tensor, "H"]
 ) -> tuple[Float[Tensor, "H N N"], Float[Tensor, "H N"]]:
-    """The bilinear rule for one matrix that all channels share, each with its own step: Abar - I, Bbar."""
+    """Apply the bilinear rule to a matrix shared by channels with their own steps; return Abar - I, Bbar."""
     eye = torch.eye(len(B), dtype=A.dtype, device=A.device)
     right = torch.cat([A, B[:, None]], dim=-1) * dt[:, None, None]
     solved = torch.linalg.solve(eye - 0.5 * dt[:, None, None] * A, right)
@@ -64,7 +64,7 @@ def bilinear_dense(
 
 
 def bilinear_modes(A: Pair, dt: Float[Tensor, "H"]) -> tuple[Pair, Pair]:
-    """The bilinear rule for single modes: log of Abar and, for B = 1, Bbar.
+    """Apply the bilinear rule to single modes; return log Abar and, for B = 1, Bbar.
 
     With z = dt A/2:  Re log Abar = log(|1 + z|^2 / |1 - z|^2) / 2,  Im log Abar = arg((1 + z)(1 - z*)).
     """
@@ -75,10 +75,10 @@ def bilinear_modes(A: Pair, dt: Float[Tensor, "H"]) -> tuple[Pair, Pair]:
 
 
 def held_modes(A: Pair, dt: Float[Tensor, "H"]) -> tuple[Pair, Pair]:
-    """The same for an input that is held over the step: log Abar = dt A, Bbar = (exp(dt A) - 1) / A."""
+    """Apply zero-order hold to single modes; return log Abar = dt A and Bbar = (exp(dt A) - 1) / A."""
     rate = dt[:, None, None] * A
     a, b = rate.unbind(-1)
-    # exp(a) cos(b) - 1 without the difference of two numbers near one
+    # exp(a) cos(b) - 1 without cancellation of two numbers near one
     risen = torch.expm1(a) * torch.cos(b) - 2 * torch.sin(b / 2).square()
     less = torch.stack([risen, torch.exp(a) * torch.sin(b)], dim=-1)
     return rate, _times(less, _conj(A)) / A.square().sum(-1, keepdim=True)

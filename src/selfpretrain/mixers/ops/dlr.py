@@ -1,7 +1,7 @@
-"""Kernels of many modes that all channels share, as in diagonal linear recurrences.
+"""Convolution kernels of many modes shared by all channels, as in diagonal linear recurrences.
 
-Lags are cut into blocks. The powers inside a block are one table for all of them; at block i the weights
-are turned by exp(rate i T), and modes that have died away by then are left out.
+Lags are split into blocks of T. All blocks share one table of powers; at block i the weights are multiplied
+by exp(rate i T), and modes that have decayed by then are left out.
 """
 
 import math
@@ -17,26 +17,26 @@ from ._exact import exact
 from ._modes import as_modes, as_real, powers
 
 BLOCK = 1024
-"""Lags of one block: products with its table take nearly all of the time."""
+"""Lags per block; products with the block's table take nearly all of the time."""
 
 
 def shared_kernel(
     weight: Complex[Tensor, "c H N"], rate: Complex[Tensor, "N"], length: int, block: int = BLOCK
 ) -> Float[Tensor, "c H L"]:
-    """K[c, h, l] = Re sum_n weight[c, h, n] exp(rate[n] l), for l < length.
+    """Return K[c, h, l] = Re sum_n weight[c, h, n] exp(rate[n] l), for l < length.
 
     Args:
         weight: one per output, channel and mode; its precision is that of the kernel.
         rate: log of each mode's factor per position, no real part above zero; best in double precision.
         block: lags that are computed together.
     """
-    order = rate.real.argsort(descending=True)  # slowest first, so that what lives on is a prefix
+    order = rate.real.argsort(descending=True)  # slowest first, so that the remaining modes are a prefix
     kernel = _Shared.apply(weight.flatten(0, 1)[:, order], rate[order], length, block)
     return kernel.unflatten(0, weight.shape[:2])
 
 
 class _Shared(torch.autograd.Function):
-    """The sum above for modes in order of decay; backward the tables are made again, not kept.
+    """The sum above for modes in order of decay; tables are recomputed in the backward pass, not stored.
 
     Tables hold conjugate powers: the real part of a product of complex numbers is then one product of real
     ones, forward and backward.
@@ -77,14 +77,14 @@ def _table(rate: Tensor, length: int, block: int, like: torch.dtype) -> Float[Te
 
 
 def _blocks(rate: Tensor, length: int, block: int, like: torch.dtype) -> Iterator[tuple[slice, Tensor, int]]:
-    """Lags of every block, the factors that take the modes there, and how many of them are still alive."""
+    """Yield the lags of every block, the factors of the modes at its start, and how many have not decayed."""
     wide = rate.to(torch.complex128)
     starts = torch.arange(0, length, block, dtype=torch.float64, device=rate.device)
-    dead = -math.log(torch.finfo(like).eps)  # decayed to the rounding of where they started
+    dead = -math.log(torch.finfo(like).eps)  # decayed to the rounding error of the initial value
     if rate.device.type == "cpu":
-        decayed = -wide.real * starts[:, None] >= dead  # False for NaN, which must not go unseen
+        decayed = -wide.real * starts[:, None] >= dead  # False for NaN, which must propagate
         alive = (~decayed).sum(1).tolist()
-    else:  # how many they are is not worth waiting for
+    else:  # counting them would synchronise with the GPU
         alive = [len(rate)] * len(starts)
     for at, count in zip(range(0, length, block), alive, strict=True):
         turn = powers(wide[:count] * at, 1, 2, like)[1]

@@ -1,11 +1,11 @@
-"""Kernels of state space models whose matrix is diagonal plus one of rank one, A = D + u r^T.
+"""Convolution kernels of state space models whose matrix is diagonal plus rank one, A = D + u r^T.
 
-Columns A^j B are doubled without a power of A as a matrix, for what it does beyond D is of low rank:
+Columns A^j B are doubled without forming powers of A, as their difference from powers of D has low rank:
 
 A^k x = D^k x + sum_{j<k} A^j u (r^T D^(k-1-j) x)
 
-Only A^s, which leads from one block of s lags to the next, is made dense. Up to some 4,096 lags no matrix is
-squared, which costs less and is ten times as exact in single precision.
+Only A^s, which leads from one block of s lags to the next, is formed as a dense matrix. Up to about 4,096
+lags no matrix is squared, which is cheaper and ten times as accurate in single precision.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from .powers import doublings, powers_kernel
 
 
 def dplr_kernel(system: Dplr, C: Float[Tensor, "c H M"], length: int) -> Float[Tensor, "c H L"]:
-    """K[c, h, l] = C[c, h] A[h]^l B[h] for l < length, in the precision of C."""
+    """Return K[c, h, l] = C[c, h] A[h]^l B[h] for l < length, in the precision of C."""
     times = min(doublings(length), C.shape[-1].bit_length() - 1)  # as long as the rank is below that of D
     k = 2 ** torch.arange(times, device=C.device)
     like = torch.complex128 if C.dtype == torch.float64 else torch.complex64
@@ -34,14 +34,14 @@ def dplr_kernel(system: Dplr, C: Float[Tensor, "c H M"], length: int) -> Float[T
 
 
 def dense(system: Dplr) -> Float[Tensor, "H M M"]:
-    """A - I as a matrix."""
+    """Return A - I as a matrix."""
     return diagonal_plus(system.rate, 1, system.u[:, None], system.r[:, None])
 
 
 def diagonal_plus(
     rate: Complex[Tensor, "H N"], power: int, left: Float[Tensor, "H k M"], right: Float[Tensor, "H k M"]
 ) -> Float[Tensor, "H M M"]:
-    """D^power - I + left^T right, in the precision of the latter."""
+    """Return D^power - I + left^T right, in the precision of the latter."""
     change = torch.view_as_real(torch.expm1(power * rate)).to(left)
     return _DiagonalPlus.apply(change, left, right)
 
@@ -109,7 +109,7 @@ class _DiagonalPlus(torch.autograd.Function):
 
 
 def _blocks(matrix: Tensor) -> list[tuple[Tensor, int, int]]:
-    """The entries of the 2 x 2 blocks [[Re, -Im], [Im, Re]] on the diagonal: which part, and its sign."""
+    """Return views of the diagonal 2 x 2 blocks [[Re, -Im], [Im, Re]], with part (Re or Im) and sign."""
     pairs = matrix.unflatten(-1, (-1, 2)).unflatten(-3, (-1, 2)).diagonal(dim1=-4, dim2=-2)
     return [(pairs[:, i, j], int(i != j), -1 if i < j else 1) for i in range(2) for j in range(2)]
 
@@ -123,5 +123,5 @@ def _times(x: Tensor, turn: Tensor) -> Tensor:
 
 
 def _summed(x: Tensor, y: Tensor, like: Tensor) -> Tensor:
-    """sum_j x[j] y[j]*, mode by mode."""
+    """Return sum_j x[j] y[j]* per mode."""
     return (as_modes(x, like) * as_modes(y, like).conj()).sum(1)

@@ -1,4 +1,4 @@
-"""Attention to some pairs of positions as one compiled kernel (FlexAttention), on CUDA devices only."""
+"""Sparse attention as one compiled kernel (FlexAttention), on CUDA devices only."""
 
 import functools
 import importlib.util
@@ -11,17 +11,17 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 Sees = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(head, query, key), whole numbers that broadcast, to which of these pairs talk."""
+"""A pattern: maps broadcasting indices (head, query, key) to True where the query attends to the key."""
 
 
 def flexible(q: Tensor) -> bool:
-    """Whether the kernel takes such queries, and they are so many that it pays."""
+    """Return whether FlexAttention supports these queries, and there are enough of them to be faster."""
     built = q.device.type == "cuda" and importlib.util.find_spec("triton") is not None
     return built and q.dtype != torch.float64 and q.shape[-1] >= 16 and q.shape[-2] >= 2048
 
 
 def lay_out(sees: Sees, heads: int, length: int, device: torch.device) -> BlockMask:
-    """Which blocks of keys each block of queries needs."""
+    """Return the block mask of a pattern."""
     make = _fast(create_block_mask, device.type)
     return make(lambda _, head, query, key: sees(head, query, key), None, heads, length, length, str(device))
 
@@ -33,7 +33,7 @@ def flex(
     padding_mask: Bool[Tensor, "B L"] | None,
     pairs: BlockMask,
 ) -> Float[Tensor, "B H L E"]:
-    """Softmax attention over the pairs whose keys are real."""
+    """Return softmax attention over the pairs of the pattern with real keys."""
     attend = _fast(flex_attention, q.device.type)
     if padding_mask is None:
         return attend(q, k, v, block_mask=pairs)
@@ -48,6 +48,6 @@ def flex(
 def _fast(function: Callable[..., Any], device: str) -> Any:
     if device != "cuda":
         return function
-    # One kernel per pattern, with and without padding or gradients; beyond the limit, all pairs are laid out.
+    # One kernel per pattern, with and without padding or gradients; beyond the limit, all pairs are computed.
     torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
     return torch.compile(function, dynamic=False)

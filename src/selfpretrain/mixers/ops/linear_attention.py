@@ -1,6 +1,6 @@
-"""Attention whose weights are products of features: sums over keys are taken before any query asks, in O(L).
+"""Linear attention: weights are products of features, so that sums over keys are computed once, in O(L).
 
-Features and sums keep single precision under autocast: what is divided by is a sum over all positions.
+Features and sums stay in fp32 under autocast, as the denominator is a sum over all positions.
 """
 
 from typing import Any
@@ -15,16 +15,16 @@ from ._exact import exact
 from .decayed_attention import decayed_attention
 
 CHUNK = 128
-"""Positions whose pairs are looked at one by one in the causal form."""
+"""Chunk size of the causal form; pairs within a chunk are computed explicitly."""
 SMALLEST = 1e-30
-"""What is divided by where no key has any weight."""
+"""Lower bound of the denominator, for queries without any key of positive weight."""
 
 Features = Float[Tensor, "B H L M"]
 Values = Float[Tensor, "B H L E"]
 
 
 def linear_attention(q: Features, k: Features, v: Values) -> Values:
-    """y[t] = sum_s (q[t].k[s]) v[s] / sum_s q[t].k[s], for features that are not negative.
+    """Return y[t] = sum_s (q[t].k[s]) v[s] / sum_s q[t].k[s], for non-negative features.
 
     Source: Katharopoulos et al. (2020), Transformers are RNNs, eq. 6.
     """
@@ -33,7 +33,7 @@ def linear_attention(q: Features, k: Features, v: Values) -> Values:
 
 
 def causal_linear_attention(q: Features, k: Features, v: Values, chunk: int = CHUNK) -> Values:
-    """The same with s <= t: what earlier chunks sum up to, and inside a chunk pair by pair.
+    """Return the same with s <= t: sums over earlier chunks, and explicit pairs within a chunk.
 
     Source: Katharopoulos et al. (2020), eq. 9; in chunks: Hua et al. (2022), FLASH, section 3.2.
     """
@@ -42,9 +42,9 @@ def causal_linear_attention(q: Features, k: Features, v: Values, chunk: int = CH
 
 
 def rescaled_linear_attention(q: Features, k: Features, v: Values, rise: Float[Tensor, "B H L 1"]) -> Values:
-    """The same where the features of key s are exp(rise[s]) k[s] in truth, and ``rise`` never falls.
+    """Return the same for key features exp(rise[s]) k[s] with non-decreasing ``rise``.
 
-    So large a factor may be that it fits no number: what is past is made smaller when it rises.
+    The factors may overflow: past sums are scaled down instead when ``rise`` increases.
     """
     fall = F.pad(rise[:, :, :-1] - rise[:, :, 1:], (0, 0, 1, 0))
     v = _counted(v)
@@ -53,23 +53,23 @@ def rescaled_linear_attention(q: Features, k: Features, v: Values, rise: Float[T
 
 
 def causal_sums(q: Features, k: Features, v: Values, chunk: int = CHUNK) -> Values:
-    """y[t] = sum_s (q[t].k[s]) v[s] over s <= t."""
+    """Return y[t] = sum_s (q[t].k[s]) v[s] over s <= t."""
     L = q.shape[2]
     with exact(q.device):
         q, k, v = (_chunks(x, min(chunk, L)) for x in (q, k, v))
-        # Sums of chunks that are past, never all of them less those to come: that lets rounding through.
+        # Sums over past chunks, not the total minus later ones: rounding errors would leak the future.
         before = F.pad((k.mT @ v)[:, :, :-1].cumsum(2), (0, 0, 0, 0, 1, 0))
         y = q @ before + (q @ k.mT).tril() @ v
         return y.flatten(2, 3)[:, :, :L]
 
 
 def _counted(v: Values) -> Float[Tensor, "B H L E1"]:
-    """Values with a one at their end: its weighted sum is the sum of the weights."""
+    """Return values with a one appended, whose weighted sum is the sum of the weights."""
     return F.pad(v, (0, 1), value=1.0)
 
 
 class _Divided(torch.autograd.Function):
-    """All entries but the last, divided by that; its gradient is written where it belongs, in one tensor."""
+    """All entries but the last, divided by the last; the gradient is written into one tensor."""
 
     @staticmethod
     def forward(ctx: Any, y: Float[Tensor, "B H L E1"]) -> Values:

@@ -12,14 +12,14 @@ from torch.autograd.function import once_differentiable
 from ._exact import exact
 
 BLOCK = 1 << 21
-"""Bytes that are transformed together on CPUs: they stay in a core's cache between the steps of a product."""
+"""Bytes per block of FFTs on CPUs, so that a block stays in a core's cache throughout."""
 
 Sequences = Float[Tensor, "B L H"]
 Taps = Float[Tensor, "H T"]
 
 
 def causal_conv(u: Sequences, kernel: Taps) -> Sequences:
-    """y[t] = sum_{j >= 0} kernel[j] u[t - j], per channel; lags beyond the kernel count zero."""
+    """Return y[t] = sum_{j >= 0} kernel[j] u[t - j], per channel; lags beyond the kernel are zero."""
     kernel = kernel[:, : u.shape[1]]
     if torch.compiler.is_exporting():
         return _direct(u, kernel, 0)
@@ -27,7 +27,7 @@ def causal_conv(u: Sequences, kernel: Taps) -> Sequences:
 
 
 def two_sided_conv(u: Sequences, past: Taps, future: Taps) -> Sequences:
-    """y[t] = sum_{j >= 0} past[j] u[t - j] + sum_{j >= 0} future[j] u[t + 1 + j], per channel.
+    """Return y[t] = sum_{j >= 0} past[j] u[t - j] + sum_{j >= 0} future[j] u[t + 1 + j], per channel.
 
     Source: Amos et al. (2024), the bidirectional S4 of their code: the future starts at lag 1.
     """
@@ -38,7 +38,7 @@ def two_sided_conv(u: Sequences, past: Taps, future: Taps) -> Sequences:
 
 
 def _direct(u: Sequences, kernel: Taps, ahead: int) -> Sequences:
-    """The same term by term: formats that networks are exported to have no FFT of any length.
+    """Return the convolution without FFT, which export formats do not support for arbitrary lengths.
 
     Args:
         kernel: the lag of its first tap is -ahead.
@@ -48,21 +48,21 @@ def _direct(u: Sequences, kernel: Taps, ahead: int) -> Sequences:
 
 
 def fast_length(n: int) -> int:
-    """The smallest number from ``n`` on with no prime factors but 2, 3 and 5: FFTs of that size are fast."""
+    """Return the smallest number >= ``n`` with no prime factors but 2, 3 and 5, a fast size for FFTs."""
     while not _smooth(n):
         n += 1
     return n
 
 
 def _around(past: Taps, future: Taps | None, n: int) -> Float[Tensor, "H n"]:
-    """Both kernels on a circle of n positions: lag j at j, lag -1 - j at n - 1 - j."""
+    """Return both kernels as one circular kernel of size n: lag j at j, lag -1 - j at n - 1 - j."""
     between = n - past.shape[1] - (0 if future is None else future.shape[1])
     parts = [past, past.new_zeros(len(past), between)]
     return torch.cat(parts if future is None else [*parts, future.flip(-1)], dim=-1)
 
 
 def _convolve(u: Sequences, circle: Float[Tensor, "H n"]) -> Sequences:
-    # FFTs exist in single and double precision only; under autocast the kernel would lose digits silently.
+    # FFTs support fp32 and fp64 only; under autocast the kernel would lose digits silently.
     with exact(u.device):
         circle = circle.to(torch.promote_types(u.dtype, torch.float32))
         if u.device.type != "cpu":
@@ -71,14 +71,14 @@ def _convolve(u: Sequences, circle: Float[Tensor, "H n"]) -> Sequences:
 
 
 def circular(u: Sequences, circle: Float[Tensor, "H n"]) -> Sequences:
-    """Circular convolution of sequences padded to the length of their kernels, in one piece."""
+    """Return the circular convolution of sequences padded to the length of the kernels, in one piece."""
     n = circle.shape[1]
     spectrum = torch.fft.rfft(u.to(circle.dtype).transpose(1, 2), n=n) * torch.fft.rfft(circle)
     return torch.fft.irfft(spectrum, n=n)[..., : u.shape[1]].transpose(1, 2).to(u.dtype)
 
 
 class _Blocked(torch.autograd.Function):
-    """``circular`` in blocks of a few channels and sequences; spectra are kept for the way back."""
+    """``circular`` in blocks of a few channels and sequences; spectra are stored for the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, circle: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ class _Blocked(torch.autograd.Function):
 
 
 def _blocks(u: Sequences, circle: Float[Tensor, "H n"]) -> Iterator[tuple[slice, list[slice]]]:
-    """Groups of sequences, and of channels to go through with each, so that a block fits into the cache."""
+    """Yield groups of sequences, each with groups of channels, such that a block fits into the cache."""
     (B, _, H), n = u.shape, circle.shape[1]
     values = BLOCK // circle.element_size()
     rows = max(1, values // (H * n))
@@ -130,7 +130,7 @@ def _blocks(u: Sequences, circle: Float[Tensor, "H n"]) -> Iterator[tuple[slice,
 
 
 def _turned(u: Sequences, dtype: torch.dtype) -> Float[Tensor, "H B L"]:
-    """Channels first. As a matrix it is turned four times as fast as in three dimensions."""
+    """Move channels first; a matrix transpose is four times as fast as a permutation of three axes."""
     return u.to(dtype).flatten(0, 1).T.contiguous().unflatten(1, u.shape[:2])
 
 

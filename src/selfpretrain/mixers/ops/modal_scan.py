@@ -1,4 +1,4 @@
-"""Damped oscillations driven by sequences, at all positions at once by FFT."""
+"""Diagonal linear recurrence (damped oscillations), computed at all positions at once by FFT."""
 
 import torch
 from jaxtyping import Complex
@@ -14,7 +14,7 @@ Modes = Complex[Tensor, "B N"]
 def modal_scan(
     u: Complex[Tensor, "B L N"], rate: Complex[Tensor, "N"], state: Modes
 ) -> tuple[Complex[Tensor, "B L N"], Modes]:
-    """z[t] = exp(rate) z[t-1] + u[t], and the state behind the last position.
+    """Return z[t] = exp(rate) z[t-1] + u[t], and the state after the last position.
 
     Args:
         rate: log of each mode's factor, in double precision.

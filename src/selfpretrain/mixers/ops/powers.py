@@ -1,8 +1,8 @@
-"""Kernels of state space models with a dense transition matrix, without the length in any matrix power.
+"""Convolution kernels of state space models with a dense transition matrix, by baby and giant steps.
 
 With l = i s + j the kernel is C A^(is) A^j B: columns A^j B (baby steps) times rows C A^(is) (giant steps).
-Columns grow by doubling, for every squaring of A doubles how many of them are known; rows follow one another,
-for a few products with rows cost less than a squaring.
+Columns grow by doubling, as every squaring of A doubles their number; rows are computed one after the other,
+as a few products with rows are cheaper than a squaring.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from ._exact import exact
 
 MOST_LEAPS = 64
-"""Rows that follow one another; beyond, A is squared so that they come in twos, fours and so on."""
+"""Maximum number of sequential row products; for more rows, A is squared to compute 2, 4, ... at once."""
 
 Dense = Float[Tensor, "H N N"]
 
@@ -25,14 +25,14 @@ Dense = Float[Tensor, "H N N"]
 def powers_kernel(
     change: Dense, columns: Float[Tensor, "H s N"], C: Float[Tensor, "c H N"], length: int
 ) -> Float[Tensor, "c H L"]:
-    """K[c, h, l] = C[c, h] A[h]^l B[h] for l < length.
+    """Return K[c, h, l] = C[c, h] A[h]^l B[h] for l < length.
 
-    Powers of A are kept as their difference from the identity: for short steps A is so near to it that
+    Powers of A are stored as their difference from the identity: for short steps A is so close to it that
     single precision would lose half of its digits.
 
     Args:
         change: A^s - I; A should have no singular value above one, or its powers grow.
-        columns: A^j B for j < s, as many as are known; one, or any other power of two.
+        columns: A^j B for j < s, with s a power of two, e.g. 1.
     """
     while columns.shape[1] < 2 ** doublings(length):
         columns = torch.cat([columns, torch.baddbmm(columns, columns, change.mT)], dim=1)
@@ -49,7 +49,7 @@ def powers_kernel(
 
 
 def doublings(length: int) -> int:
-    """How often columns are doubled: there are then about as many of them as rows."""
+    """Return the number of doublings after which there are about as many columns as rows."""
     return math.ceil(math.log2(length) / 2)
 
 

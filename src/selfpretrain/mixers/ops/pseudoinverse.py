@@ -1,4 +1,4 @@
-"""The Moore-Penrose inverse by matrix products only."""
+"""The Moore-Penrose pseudoinverse, by matrix products only."""
 
 import torch
 from jaxtyping import Float
@@ -8,7 +8,7 @@ from ._exact import exact
 
 
 def pseudoinverse(A: Float[Tensor, "*batch m m"], steps: int) -> Float[Tensor, "*batch m m"]:
-    """Z_0 = A^T / (|A|_1 |A|_inf),  Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4, each matrix on its own.
+    """Iterate Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4 from Z_0 = A^T / (|A|_1 |A|_inf), per matrix.
 
     Source: Xiong et al. (2021), Nystroemformer, eqs. 11-12, after Razavi et al. (2014).
     """

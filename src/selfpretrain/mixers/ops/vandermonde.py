@@ -1,7 +1,7 @@
-"""Kernels of diagonal state space models: sums of damped oscillations, without a tensor of H x N x L.
+"""Convolution kernels of diagonal state space models: sums of modes, without a tensor of H x N x L.
 
-Baby steps and giant steps: with l = i s + j and s near sqrt(L), exp(rate l) is the product of two small
-tables, so the sum over modes is one real matrix product per channel.
+Baby and giant steps: with l = i s + j and s near sqrt(L), exp(rate l) is the product of two small tables, so
+that the sum over modes is one real matrix product per channel.
 """
 
 import math
@@ -22,18 +22,18 @@ Modes = Complex[Tensor, "H N"] | Float[Tensor, "H N"]
 def modal_kernel(
     weight: Complex[Tensor, "c H N"] | Float[Tensor, "c H N"], rate: Modes, length: int
 ) -> Float[Tensor, "c H L"]:
-    """K[c, h, l] = Re sum_n weight[c, h, n] exp(rate[h, n] l), for l < length.
+    """Return K[c, h, l] = Re sum_n weight[c, h, n] exp(rate[h, n] l), for l < length.
 
     Args:
         weight: one per output, channel and mode; its precision is that of the kernel.
         rate: log of each mode's factor per position, complex if and only if ``weight`` is; best in double
-            precision, for its rounding is multiplied by the length.
+            precision, as its rounding error is multiplied by the length.
     """
     return _Modal.apply(weight, rate, length)
 
 
 class _Modal(torch.autograd.Function):
-    """The sum above; backward, two more such products give every gradient without a table of theirs."""
+    """The sum above; the backward pass computes all gradients by two more such products."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, rate: Tensor, length: int) -> Tensor:
