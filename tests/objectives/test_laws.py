@@ -92,7 +92,7 @@ def test_padding_is_never_asked(objective, task):
 
 
 def test_labels_beyond_the_end_and_unknown_ones_are_not_scored():
-    task, objective = several.Several(target="positions"), OBJECTIVES["segment"]()
+    task, objective = several.Several(target="positions"), OBJECTIVES["token-classify"]()
     data = task.load("train")
     shorter = replace(data, lengths=data.lengths.clamp(max=10), targets=data.targets.clone())
     shorter.targets[:, 3] = -1
@@ -234,7 +234,7 @@ def test_masking_rate_is_kept(rate):
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("classify", "classes"), ("regress", "reals"), ("multilabel", "sets"), ("segment", "positions")],
+    [("classify", "classes"), ("regress", "reals"), ("multilabel", "sets"), ("token-classify", "positions")],
 )
 def test_a_weight_of_two_is_an_example_twice(name, target):
     """In the sum of losses, whose gradient training follows."""
@@ -253,7 +253,7 @@ def test_a_weight_of_two_is_an_example_twice(name, target):
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [("classify", "classes"), ("multilabel", "sets"), ("segment", "positions")]
+    ("name", "target"), [("classify", "classes"), ("multilabel", "sets"), ("token-classify", "positions")]
 )
 def test_weights_of_classes_must_be_as_many(name, target):
     task, objective = several.majority(target), OBJECTIVES[name]

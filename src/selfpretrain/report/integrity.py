@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import StoreError
 from ..system.files import Json, damaged, digest_of, explained, sha256_of
 
-OURS = ("classify", "regress", "multilabel", "segment")
+OURS = ("classify", "regress", "multilabel", "token-classify")
 """Our objectives, scored by accuracy, F1 or R2; other objectives may define their own score."""
 OBJECTIVES = "selfpretrain.objectives"
 CLOSE = 1e-4
