@@ -163,8 +163,8 @@ def test_no_step_waits_for_the_device(name, objective, seen):
         (Regress(), VALUES, {}),
         (Classify(weights=(1.0, 2.0), smoothing=0.1), TOKENS, {}),
         (Joint(Classify(), Masked(0.3)), TOKENS, {}),
-        (Classify(), TOKENS, {"accumulate": 2}),
-        (Masked(0.3), TOKENS, {"accumulate": 2, "recompute": True}),
+        (Classify(), TOKENS, {"grad_accumulation": 2}),
+        (Masked(0.3), TOKENS, {"grad_accumulation": 2, "activation_checkpointing": True}),
     ],
     ids=["values", "regress", "weights", "joint", "parts", "again"],
 )

@@ -28,7 +28,7 @@ class TokenClassify(Objective):
         classes = target_of(self, form).outputs
         class_weights(self.weights, classes)
         if form.views > 1:
-            raise SpecError("token-classify labels the positions of one sequence; these examples have several")
+            raise SpecError("token-classify labels positions of one sequence; these examples have several")
         return PerPosition(width, classes)
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
