@@ -17,7 +17,7 @@ def test_the_study_is_what_the_command_compares_where_nothing_is_chosen():
     chosen = inspect.signature(compare).parameters
     names = ("task", "mixers", "objective", "seeds")
     asked = comparison(*(chosen[name].default for name in names), "smoke", {})
-    assert Compare.at("smoke", 3) == asked
+    assert Compare.at("smoke", chosen["seeds"].default) == asked
     given = {name: inspect.signature(command).parameters[name].default for name in names}
     usual = {name: chosen[name].default for name in names}
     assert given == usual | {"mixers": ",".join(usual["mixers"])}

@@ -25,7 +25,7 @@ from ..training.build import build_network
 from ..training.recipe import Recipe
 from .base import Scale, Study
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, numbered, row_names, usual_arms
-from .recipes.defaults import denoiser, small, toys, with_settings
+from .recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK, denoiser, small, toys, with_settings
 from .recipes.lookup import matching
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
@@ -52,10 +52,9 @@ class Compare(Study):
 
     @classmethod
     def at(cls, scale: Scale, seeds: int) -> "Compare":
-        """Return the default of ``spt compare``: attention and S4D on paths."""
-        task: Task = find("tasks", "paths")()
+        """Return the default of ``spt compare``: attention and S4D on paths, with a budget of minutes."""
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
-        return prepare(task, mixers, task.denoising, scale, seeds)
+        return prepare(find("tasks", DEMO_TASK)(), mixers, DEMO_OBJECTIVE, scale, seeds, DEMO)
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished study already has all arms."""

@@ -146,7 +146,9 @@ def plain(values: Any) -> np.ndarray:
     Objects of mixed types are returned unchanged.
     """
     array = np.asarray(values)
-    if array.dtype.kind not in "OU" or array.ndim != 1:
+    # NumPy turns a list of booleans and NaN into numbers.
+    has_bools = isinstance(values, list) and any(isinstance(each, bool) for each in values)
+    if array.ndim != 1 or (array.dtype.kind not in "OU" and not has_bools):
         return array
     things = np.asarray(values, dtype=object)  # a string array would turn NaN into "nan"
     missing = np.array([each is None or (isinstance(each, float) and np.isnan(each)) for each in things])
