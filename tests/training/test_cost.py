@@ -186,7 +186,7 @@ def test_a_mean_over_lengths_follows_curves_and_steps_with_few_questions():
     for function in (lambda n: 5.0 * n + 0.01 * n * n, lambda n: 64.0 * -(-n // 64), lambda n: 7.0 + 0 * n):
         asked = []
         found = cost.mean_over(lengths, lambda n, of=function, seen=asked: seen.append(n) or of(n))
-        assert found == pytest.approx(function(lengths.astype(float)).mean(), rel=3e-3)
+        assert found == pytest.approx(function(lengths.astype(float)).mean(), rel=0.01)  # as is promised
         assert len(asked) == len(set(asked)) <= 129
     assert len(asked) == 5  # of a constant
 
