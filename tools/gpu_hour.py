@@ -54,7 +54,7 @@ WAYS: dict[str, Result] = {
     "bf16": {"precision": "bf16"},
     "bf16, compiled": {"precision": "bf16", "compile": True},
     GRAPHS: {"precision": "bf16"},
-    "bf16, recomputed": {"precision": "bf16", "recompute": True},
+    "bf16, recomputed": {"precision": "bf16", "activation_checkpointing": True},
 }
 POSITIONS, WIDTH, WARM, TIMED = 65_536, 256, 3, 10
 """Positions of a batch, width of the networks, steps before the clock starts and after."""

@@ -188,7 +188,7 @@ def test_no_stage_goes_on_from_what_it_did_not_leave(tmp_path, harm):
 
 def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):
     run(SPT, Workspace(tmp_path))
-    monkeypatch.setattr(running, "Fit", None)
+    monkeypatch.setattr(running, "Trainer", None)
     folder = run(SPT, Workspace(tmp_path))
     assert not (folder / trainer.CHECKPOINT).exists()
 

@@ -134,23 +134,3 @@ def test_names_on_shelves_and_elsewhere():
         find("tasks", "toys:Majorty")
     with pytest.raises(UnknownName, match="cannot import"):
         find("tasks", "no_such_module:Thing")
-
-
-def test_fields_that_came_later_do_not_change_what_was_trained_before():
-    """A description leaves them out at their defaults, and has them otherwise; both come back to life."""
-    plain = Stage(Classify(), Budget(steps=3), Optim())
-    said = to_dict(plain)
-    assert "criterion" not in said and "hours" not in said["budget"]
-    assert not {"warmup_steps", "wait_epochs"} & set(said["optim"])
-    assert not {"weights", "smoothing"} & set(said["objective"])
-    assert to_dict(Classify(weights=(1.0, 2.0)))["weights"] == [1.0, 2.0]
-    changed = Stage(
-        Classify(),
-        Budget(steps=3, hours=2.0),
-        Optim(warmup_steps=0, plateau_wait_epochs=5),
-        criterion="accuracy",
-    )
-    told = to_dict(changed)
-    assert (told["criterion"], told["budget"]["hours"]) == ("accuracy", 2.0)
-    assert (told["optim"]["warmup_steps"], told["optim"]["wait_epochs"]) == (0, 5)
-    assert from_dict(said) == plain and from_dict(told) == changed

@@ -131,7 +131,11 @@ def _transformer(row: Transformer) -> PaperRecipe:
         *_denoising(key, row.source),
         *phase("pretrain", row.source, row.source, budget),
         *phase("finetune", row.source, row.source, budget),
-        *(told("finetune.optim", CODE, "factor", "wait_epochs") if course.schedule == "plateau" else ()),
+        *(
+            told("finetune.optim", CODE, "factor", "plateau_wait_epochs")
+            if course.schedule == "plateau"
+            else ()
+        ),
         *_simplified(course, "finetune"),
         ("scratch", f"{OURS}: as finetuning"),
         *((("scratch.budget", budget), ("scratch.evals", CODE)) if row.task == "pathx" else ()),

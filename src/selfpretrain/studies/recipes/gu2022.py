@@ -90,7 +90,15 @@ def table() -> Table:
 def scratch_sources(source: str) -> Sources:
     """Return the sources of a scratch stage of Table 11."""
     return (
-        *told("scratch", source, "budget", "batch", "optim.lr", "optim.weight_decay", "optim.wait_epochs"),
+        *told(
+            "scratch",
+            source,
+            "budget",
+            "batch",
+            "optim.lr",
+            "optim.weight_decay",
+            "optim.plateau_wait_epochs",
+        ),
         *told("scratch", f"{CITED}, appendix D.2", "optim.schedule", "optim.warmup_steps"),
         *told("scratch", CODE, "optim.factor", "optim.betas", "optim.clip", "objective.style"),
     )
