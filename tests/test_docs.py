@@ -225,7 +225,7 @@ def test_every_guarantee_names_tests_that_there_are() -> None:
     assert set(re.findall(r"`(test_\w+)`", page)) <= there
 
 
-def test_the_picture_of_the_readme_shows_its_table() -> None:
+def test_the_picture_of_the_readme_is_described() -> None:
     effect = script("effect_picture")
     command, said = effect.drawn()
     assert effect.PICTURE.read_text(encoding="utf-8") == effect.picture(command), (
@@ -233,9 +233,8 @@ def test_the_picture_of_the_readme_shows_its_table() -> None:
     )
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     alt = " ".join(page.partition("![")[2].partition("]")[0].split())
-    table = page.partition("| | scratch | scratch (matched) | SPT |")[2].partition("\n\n")[0].splitlines()[2:]
-    scores = [re.findall(r"\d+\.\d", cell)[0] for row in table for cell in row.split("|")[2:5]]
-    assert scores == re.findall(r"\d+\.\d", said) == re.findall(r"\d+\.\d", alt) and len(scores) == 6
+    assert re.findall(r"\d+\.\d", said) == re.findall(r"\d+\.\d", alt)
+    assert len(re.findall(r"\d+\.\d", said)) == 6
 
 
 def test_the_picture_of_the_readme_can_be_that_of_any_comparison(tmp_path: Path) -> None:

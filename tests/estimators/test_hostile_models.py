@@ -118,18 +118,18 @@ def test_settings_say_nothing_of_where_runs_are_kept_here(model, tmp_path):
 
 def test_a_recipe_of_a_billion_blocks_is_refused(tmp_path, capsys):
     plain = {
-        "is": "selfpretrain.recipe:Recipe",
+        "is": "selfpretrain.training.recipe:Recipe",
         "task": {"is": "selfpretrain.tasks.digits:Digits"},
         "model": {
-            "is": "selfpretrain.model:Model",
+            "is": "selfpretrain.training.model:Model",
             "mixer": {"is": "selfpretrain.mixers.attention:Attention"},
             "depth": 10**9,
         },
         "stages": [
             {
-                "is": "selfpretrain.recipe:Stage",
+                "is": "selfpretrain.training.recipe:Stage",
                 "objective": {"is": "selfpretrain.objectives.classify:Classify"},
-                "budget": {"is": "selfpretrain.recipe:Budget", "steps": 1},
+                "budget": {"is": "selfpretrain.training.recipe:Budget", "steps": 1},
             }
         ],
     }

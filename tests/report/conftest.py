@@ -262,7 +262,7 @@ def _write_stage(
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     result = {
-        "format": 1, "fingerprint": folder.name, "recipe": {"is": "selfpretrain.recipe:Recipe"},
+        "format": 1, "fingerprint": folder.name, "recipe": {"is": "selfpretrain.training.recipe:Recipe"},
         "objective": objective, "scores": scores, "steps": steps, "epochs": round(steps * 32 / 2000, 1),
         "best_step": int(steps * 0.7), "stopped": "budget", "cost": cost, "transfer": None,
         "data": {"split": "train", "rows": 2000, "sha256": "0" * 64},

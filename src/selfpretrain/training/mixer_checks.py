@@ -275,16 +275,24 @@ def _causality(subject: _Subject) -> None:
 
 
 def _any_weights(subject: _Subject) -> None:
-    """Probe causality with weights that training might reach: every parameter drawn from N(0, 1)."""
+    """Probe causality with weights that training might reach: every parameter drawn from N(0, 1).
+
+    Weights are halved until outputs are finite: an unstable recurrence overflows, which would hide its leak.
+    """
     module = copy.deepcopy(subject.module)
     with torch.no_grad():
         for parameter in module.parameters():
             drawn = torch.randn(parameter.shape, generator=subject.random, dtype=torch.float64)
             parameter.copy_(drawn)
-    drawn_anew = replace(subject, module=module, run=module, during="with random weights, ")
-    if not drawn_anew(drawn_anew.draw()).isfinite().all():
-        return
-    _causality(drawn_anew)
+    random_weights = replace(subject, module=module, run=module, during="with random weights, ")
+    x = random_weights.draw()
+    for _ in range(HALVINGS):
+        if random_weights(x).isfinite().all():
+            _causality(random_weights)
+            return
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.mul_(0.5)
 
 
 def _padding_content(subject: _Subject) -> None:
@@ -373,6 +381,8 @@ PROBES: dict[str, Callable[[_Subject], None]] = {
 }
 WARNING = "causality of any weights"
 """A probe that warns instead of failing: whether the leak occurs depends on the trained weights."""
+HALVINGS = 4
+"""Attempts to find random weights with finite outputs."""
 IN_TRAINING = ("causality", "padding content", "batch independence")
 
 
