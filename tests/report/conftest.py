@@ -157,7 +157,7 @@ def _task(scene: Scene) -> str:
 
 
 def _stages(task: str, row: str, column: str, seed: int) -> list[str]:
-    tag = f"{task or 'toy'}-{row}-{column.replace(', ', '-')}-{seed}"
+    tag = f"{task or 'toy'}-{row}-{column.replace(' (', '-').replace(')', '')}-{seed}"
     scored = f"stages/{tag}-classify"
     return [f"stages/{tag}-masked", scored] if column == "SPT" else [scored]
 

@@ -305,7 +305,7 @@ def test_lines_have_a_panel_per_group(small: Callable) -> None:
     assert all(panel.places == ("1 %", "10 %", "100 %") for panel in panels)
     assert panels[0].limits == panels[1].limits
     assert ranking.rankings(found) == {}, "settings of a model do not compete"
-    assert re.search(r"SPT against scratch (matched): \d", page.compose(found).outcomes[0])
+    assert re.search(r"SPT against scratch \(matched\): \d", page.compose(found).outcomes[0])
     words = "".join(ElementTree.fromstring(charts.lines(panels[0])).itertext())
     assert all(word in words for word in ("1 %", "100 %", "scratch (matched)", "test accuracy in %"))
     assert "paper" not in words

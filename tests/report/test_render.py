@@ -159,7 +159,7 @@ def test_page_stands_alone(make: Callable, scene: type) -> None:
     assert page.stack == [] and {"svg", "table", "script", "style"} <= page.seen
     assert set(page.addresses) <= {"data:,"}
     assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttp", text)
-    assert len(text.encode()) < 400_000
+    assert len(text.encode()) < 450_000
     for phrase in ("Does self-pretraining beat", "spt compare stdlib", "PSF-2.0", "train/test 0",
                    "2.13.0+cpu", "same grid of 3 learning rates", "best step", "byte n-grams"):  # fmt: skip
         assert phrase in text
@@ -172,7 +172,7 @@ def test_a_big_study_stays_small(make: Callable, scene: type) -> None:
     lines = [json.dumps({"kind": "val", "step": step, "score": step % 7 / 10}) for step in range(300)]
     for log in folder.parent.glob("stages/*/log.jsonl"):
         log.write_text("\n".join(lines))
-    assert write(folder)["html"].stat().st_size < 400_000
+    assert write(folder)["html"].stat().st_size < 450_000
 
 
 def test_names_cannot_break_a_page(make: Callable, scene: type) -> None:

@@ -84,7 +84,7 @@ def test_no_study_and_no_cells(tmp_path: Path, make: Callable, scene: type, edit
     with pytest.raises(StoreError, match=r"holds no study\.json"):
         results.read(tmp_path)
     folder = make(scene())
-    edit(folder / "study.json", lambda content: content["tasks"][0].update(stage_results=[]))
+    edit(folder / "study.json", lambda content: content["tasks"][0].update(cells=[]))
     with pytest.raises(StoreError, match="at least one cell"):
         results.read(folder)
 

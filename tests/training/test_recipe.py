@@ -70,7 +70,7 @@ def test_data_and_source_count_too(monkeypatch):
     before = fingerprint(RECIPE)
     monkeypatch.setattr(toys.Majority, "version", lambda self: "new data")
     data = fingerprint(RECIPE)
-    monkeypatch.setattr(recipes.source, "digest", lambda module: "edited")
+    monkeypatch.setattr(recipes.code_hash, "digest", lambda module: "edited")
     assert len({before, data, fingerprint(RECIPE)}) == 3
 
 

@@ -223,7 +223,9 @@ class RunDir:
         own = RunDir(self.path.with_name(f"{self.name}{PART}{socket.gethostname()}-{os.getpid()}"))
         told = False
         while not done():
-            if others := self._elsewhere(self._clock()):
+            # One listing for both questions: an attempt that appears in between belongs to a live process.
+            attempts = self.attempts
+            if others := self._elsewhere(self._clock(), attempts):
                 if stop():
                     raise Taken(f"stopped while {others[0].path.name} is at work on another machine")
                 if not told:
@@ -231,7 +233,7 @@ class RunDir:
                     told = True
                 time.sleep(POLL)
                 continue
-            left = [self] * self.path.exists() + self.attempts
+            left = [self] * self.path.exists() + attempts
             newest = max(left, key=lambda each: (each.finished, each._changed()), default=None)
             with explained(own.path), contextlib.suppress(FileNotFoundError):  # another machine was faster
                 if newest is None:
@@ -239,6 +241,8 @@ class RunDir:
                 elif newest != own:
                     if own.path.exists():  # of an earlier process with the same id
                         shutil.rmtree(own.path)
+                    # Renaming keeps the old time: without a new one a third machine would take it for dead.
+                    os.utime(newest.path)
                     newest.path.rename(own.path)
                 own._prepare()
                 return own
@@ -256,10 +260,11 @@ class RunDir:
         if self.has(LOG):  # copied, as a suspended process may still have the old file open and write to it
             write_bytes(self.path / LOG, (self.path / LOG).read_bytes())
 
-    def _elsewhere(self, now: float) -> list["RunDir"]:
-        """Return the attempts of other machines that are alive."""
+    def _elsewhere(self, now: float, attempts: "list[RunDir] | None" = None) -> list["RunDir"]:
+        """Return the attempts of other machines that are alive, of those given or all."""
         mine = f"{self.name}{PART}{socket.gethostname()}-"
-        others = (each for each in self.attempts if not each.path.name.startswith(mine))
+        known = self.attempts if attempts is None else attempts
+        others = (each for each in known if not each.path.name.startswith(mine))
         return [each for each in others if now - each._changed() < DEAD * CHECKPOINT_SECONDS]
 
     def _changed(self) -> float:
