@@ -317,7 +317,7 @@ def test_of_many_machines_one_takes_over_what_a_dead_one_left(stage, tmp_path, m
         pids = [torture.forked(lambda host=f"host-{i}": claim(host), tmp_path) for i in range(6)]
         gate.touch()
         answers = [torture.ended(pid, tmp_path) for pid in pids]
-        assert not any(labels.traceback for labels in answers), answers
-        assert [labels.labels for labels in answers if labels.labels] == [[turn]]
+        assert not any(each.traceback for each in answers), answers
+        assert [each.answer for each in answers if each.answer] == [[turn]]
         for attempt in stage.attempts:
             attempt.remove()
