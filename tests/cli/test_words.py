@@ -48,7 +48,7 @@ def test_help_cuts_no_word(columns, capsys, monkeypatch):
         [],
         *([verb] for verb in app.VERBS),
         ["data", "import"],
-        ["runs", "worker"],
+        ["runs", "status"],
         ["model", "take"],
     ):
         assert app.run([*words, "--help"]) == 0

@@ -25,7 +25,7 @@ def list_shelf(
     as_json: Json = False,
     data_root: DataRoot = None,
 ) -> None:
-    """List what is on a shelf (tasks, mixers, ...), or the settings for -s."""
+    """List what is on a shelf (tasks, mixers and more), or the settings for -s."""
     if shelf not in (*SHELVES, SETTINGS):
         raise SpecError(f"no shelf called {shelf!r}{nearest(shelf, [*SHELVES, SETTINGS])}")
     if shelf == SETTINGS:
