@@ -66,7 +66,7 @@ def test_linformer_without_summing_up_is_attention():
     torch.testing.assert_close(layer(x, None), attention_like(layer)(x, None))
 
 
-@pytest.mark.parametrize("valid", [None, padded()], ids=["whole", "padded"])
+@pytest.mark.parametrize("padding_mask", [None, padded()], ids=["whole", "padded"])
 def test_nystromformer_with_all_positions_as_landmarks_is_attention(padding_mask):
     layer = build(Nystromformer(heads=H, landmarks=L, steps=30, kernel=0))
     x, real = sequences(), torch.ones(2, L, dtype=torch.bool) if padding_mask is None else padding_mask
