@@ -149,7 +149,7 @@ def test_every_number_has_a_source(key):
     for arm in ("pretrain", "finetune", "scratch"):
         for field in ("optim.lr", "batch", "optim.weight_decay", "budget.epochs", "optim.schedule"):
             assert told[f"{arm}.{field}"] != DEFAULT
-        assert told[f"{arm}.patience"] == DEFAULT or told[f"{arm}.patience"].startswith(OURS)
+        assert told[f"{arm}.early_stopping_patience"] == DEFAULT or told[f"{arm}.early_stopping_patience"].startswith(OURS)
     for field in ("width", "depth", "pooling", "norm", "placement", "causal", "expand"):
         assert told[f"model.{field}"] != DEFAULT
         assert told[f"scratch_model.{field}"] == told[f"model.{field}"] or field == "dropout"
@@ -266,7 +266,7 @@ def test_table_11_is_the_paper_s(papers):
         norms = {"BN": "batch", "LN": "layer"}
         assert (row.depth, row.width, row.norm) == (int(depth), int(width), norms[norm])
         assert row.prenorm == (prenorm == "True")
-        mine = (row.dropout, row.lr, row.batch, row.epochs, row.weight_decay, row.early_stopping_patience)
+        mine = (row.dropout, row.lr, row.batch, row.epochs, row.weight_decay, row.patience)
         assert mine == tuple(float(x) for x in numbers)
 
 
@@ -329,7 +329,7 @@ def test_appendix_b_of_coser_is_the_paper_s(papers):
         (("coser", "image", "transformer"), "scratch.budget.epochs", 100),
         (("coser", "image", "transformer"), "pretrain.optim.schedule", "cosine"),
         (("gu", "scifar", "s4"), "model.width", 1024),
-        (("gu", "text", "s4"), "scratch.optim.wait_epochs", 5),
+        (("gu", "text", "s4"), "scratch.optim.plateau_wait_epochs", 5),
     ],
 )
 def test_spot_values(key, path, value):
