@@ -22,7 +22,7 @@ from .runner.workspace import Workspace, at_work
 from .studies.base import SHIPPED, Scale, Study
 from .studies.compare import Compare, CompareOverTasks, prepare
 from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
-from .system.events import Event, duration, emit
+from .system.events import Event, format_duration, emit
 from .system.files import FORMAT
 from .tasks.base import Task
 from .tasks.common.dataset_stub import stubbed_data
@@ -239,7 +239,7 @@ def within(
         if not dry:
             RunDir.make(workspace.runs).write(SHARES, shares)
     share = shares[key]
-    why = f"to end within {duration(limit)} rather than {duration(SAFE * limit / share)}"
+    why = f"to end within {format_duration(limit)} rather than {format_duration(SAFE * limit / share)}"
     return study if share == 1 else study.shortened(share, why)
 
 

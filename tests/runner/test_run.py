@@ -29,7 +29,7 @@ from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
 from selfpretrain.studies.base import about
 from selfpretrain.studies.coser_table_4 import QueriesAndKeys
-from selfpretrain.system.events import listening
+from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
@@ -322,7 +322,7 @@ def test_executors_leave_the_same_results(workers, tmp_path):
     wanted = [Recipe(toys.Majority(), model, stages, seed) for seed in (0, 1)]
     workspace = replace(Workspace.of(tmp_path, "cpu", workers), quiet=True)
     heard = []
-    with listening(heard.append):
+    with listen(heard.append):
         run_recipes(wanted, workspace)
     scores = [workspace.stage(recipe).read("result.json")["scores"]["test"]["score"] for recipe in wanted]
     assert scores == pytest.approx([0.4895833333333333, 0.5104166666666666], abs=0.5)
@@ -360,7 +360,7 @@ def test_what_would_hold_up_the_end_comes_first():
 
 def test_what_is_lost_is_tried_again_and_what_failed_is_not():
     executor, heard = Scripted({"a": ["lost", "lost", "done"]}), []
-    with listening(heard.append):
+    with listen(heard.append):
         JobQueue(chain("a", "b<a"), executor, never).run()
     assert executor.started == ["a", "a", "a", "b"]
     assert [e.numbers["attempts"] for e in heard if e.kind == "lost"] == [1, 2]

@@ -94,11 +94,11 @@ def test_an_interrupted_set_is_taken_up_again(home, monkeypatch):
         if event.done == 150:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), events.listening(stop):
+    with pytest.raises(KeyboardInterrupt), events.listen(stop):
         Pathfinder(**SMALL).data()
     assert told == [(50, 420), (100, 420), (150, 420)]
     told.clear()
-    with events.listening(stop):
+    with events.listen(stop):
         assert contents(Pathfinder(**SMALL)) == whole
     assert told[0] == (200, 420)
 

@@ -14,7 +14,7 @@ import torch
 
 import torture
 from selfpretrain.errors import ForeignRun, StoreError, Taken
-from selfpretrain.system.files import explained, read_json, write_text
+from selfpretrain.system.files import explain_errors, read_json, write_text
 from selfpretrain.system.hardware import environment
 from selfpretrain.training import run_dir
 from selfpretrain.training.run_dir import Log, RunDir
@@ -77,7 +77,7 @@ def test_a_file_in_the_way_of_a_folder(tmp_path):
 def test_every_refusal_of_the_system_is_explained(code):
     with (
         pytest.raises(StoreError, match=r"cannot write x: .*; nothing finished is lost"),
-        explained(Path("x")),
+        explain_errors(Path("x")),
     ):
         raise OSError(code, os.strerror(code))
 
@@ -136,7 +136,7 @@ def test_a_recipe_may_be_edited(tmp_path):
     RunDir.make(tmp_path).write("recipe.json", {"seed": 1})
     path = tmp_path / "recipe.json"
     path.write_text(path.read_text().replace(": 1", ": 2"))
-    assert read_json(path, edited=True) == {"seed": 2}
+    assert read_json(path, editable=True) == {"seed": 2}
     with pytest.raises(StoreError, match="not what was written"):
         read_json(path)
 
@@ -156,8 +156,8 @@ def finish(attempt, content):
 def on(host, monkeypatch):
     """From now on this process is on another machine, whose locks nobody else sees."""
     monkeypatch.setattr(socket, "gethostname", lambda: host)
-    monkeypatch.setattr(run_dir, "locked", lambda path, stop: contextlib.nullcontext(path.touch()))
-    monkeypatch.setattr(run_dir, "held", lambda path: False)
+    monkeypatch.setattr(run_dir, "hold_lock", lambda path, stop: contextlib.nullcontext(path.touch()))
+    monkeypatch.setattr(run_dir, "is_locked", lambda path: False)
 
 
 def aged(directory, seconds):

@@ -30,7 +30,7 @@ def run_recipe(
 
     if not recipe.exists():
         raise SpecError(f"there is no file {recipe}")
-    plain = read_json(recipe, edited=True)
+    plain = read_json(recipe, editable=True)
     plain.pop("format", None)
     try:
         revived = from_dict(plain, tuple(trust or ()))

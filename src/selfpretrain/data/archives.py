@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ..errors import DataError
-from ..system.events import progress
+from ..system.events import report_progress
 from . import paths
 
 COMPRESSED: dict[bytes, Callable[..., Any]] = {
@@ -55,17 +55,20 @@ class Limits:
         Raises:
             DataError: from the returned function, if the member must not be extracted.
         """
-        packed, total, count = os.fstat(file.fileno()).st_size, 0, 0
+        packed = os.fstat(file.fileno()).st_size
+        total = 0
+        count = 0
         allowed = min(self.size, max(self.small, self.ratio * packed), shutil.disk_usage(place).free)
 
         def check(name: str, size: int) -> None:
             nonlocal total, count
-            total, count = total + size, count + 1
+            total = total + size
+            count = count + 1
             if total > allowed or count > self.members:
                 raise _refusal(file, f"{packed:,} bytes would become more than {allowed:,}")
             if ".." in PurePosixPath(name).parts or re.match(r"/|[A-Za-z]:|.*\\|.*[\x00-\x1f\x7f]", name):
                 raise _refusal(file, f"{name!r} in it is no name for a file below its folder")
-            progress(f"unpacking {Path(file.name).name}", file.tell(), packed)
+            report_progress(f"unpacking {Path(file.name).name}", file.tell(), packed)
 
         return check
 
@@ -78,7 +81,8 @@ def extract(archive: Path, place: Path, limits: Limits | None = None) -> None:
     Raises:
         DataError: if it is no archive, damaged or unsafe; nothing is left behind.
     """
-    part, limits = place.with_name(f"{place.name}.part"), limits or Limits()
+    part = place.with_name(f"{place.name}.part")
+    limits = limits or Limits()
     shutil.rmtree(part, ignore_errors=True)
     try:
         with paths.explained(place):
@@ -108,7 +112,8 @@ def _read(file: IO[bytes], part: Path, limits: Limits) -> None:
 
 def _from_zip(file: IO[bytes], part: Path, limits: Limits) -> None:
     with zipfile.ZipFile(file) as archive:
-        check, members = limits.guard(file, part), archive.infolist()
+        check = limits.guard(file, part)
+        members = archive.infolist()
         file.seek(-12 - len(archive.comment), os.SEEK_END)
         number = int.from_bytes(file.read(2), "little")  # 65,535: does not fit here (zip64)
         if number not in (len(members), 0xFFFF):
@@ -125,7 +130,8 @@ def _from_tar(file: IO[bytes], part: Path, limits: Limits) -> None:
     start = file.read(6)
     file.seek(0)
     opener = next((opener for magic, opener in COMPRESSED.items() if start.startswith(magic)), None)
-    check, plain = limits.guard(file, part), _Bounded(opener(file) if opener else file, limits.header)
+    check = limits.guard(file, part)
+    plain = _Bounded(opener(file) if opener else file, limits.header)
 
     def allowed(member: tarfile.TarInfo, folder: Any) -> tarfile.TarInfo:
         check(member.name, member.size)
@@ -148,8 +154,11 @@ class _Bounded:
     """A file that limits the size of one read: tar headers are read whole, so one can be a bomb."""
 
     def __init__(self, file: Any, most: int) -> None:
-        self.file, self.most, self.last = file, most, b""
-        self.seek, self.tell = file.seek, file.tell
+        self.file = file
+        self.most = most
+        self.last = b""
+        self.seek = file.seek
+        self.tell = file.tell
 
     def read(self, size: int) -> bytes:
         """Read at most ``size`` bytes."""

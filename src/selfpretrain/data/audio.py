@@ -6,9 +6,11 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-BANDS, COEFFICIENTS = 64, 20
+BANDS = 64
+COEFFICIENTS = 20
 """Number of mel bands, and of cepstral coefficients."""
-WINDOW, HOP = 0.025, 0.010
+WINDOW = 0.025
+HOP = 0.010
 """Default window and hop, in seconds."""
 
 
@@ -21,7 +23,8 @@ def mel(samples: Float[np.ndarray, "length"], rate: int, window: int = 0, hop: i
         window: samples per window; 0: 25 ms.
         hop: samples from one window to the next; 0: 10 ms.
     """
-    window, hop = window or 2 * max(1, round(WINDOW * rate / 2)), hop or max(1, round(HOP * rate))
+    window = window or 2 * max(1, round(WINDOW * rate / 2))
+    hop = hop or max(1, round(HOP * rate))
     x = np.pad(samples, window // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(x, window)[::hop]
     hann = np.sin(np.pi * np.arange(window) / window) ** 2
@@ -49,6 +52,8 @@ def _bands(rate: int, window: int) -> Float[np.ndarray, "bins bands"]:
     """Return triangular filters between neighbouring points that are evenly spaced on the mel scale."""
     top = 2595 * np.log10(1 + rate / 2 / 700)
     points = 700 * (10 ** (np.linspace(0, top, BANDS + 2) / 2595) - 1)
-    left, middle, right = points[:-2], points[1:-1], points[2:]
+    left = points[:-2]
+    middle = points[1:-1]
+    right = points[2:]
     hertz = np.linspace(0, rate / 2, window // 2 + 1)[:, None]
     return np.minimum((hertz - left) / (middle - left), (right - hertz) / (right - middle)).clip(min=0)

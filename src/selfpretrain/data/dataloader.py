@@ -85,7 +85,9 @@ class PrefetchLoader:
     """
 
     def __init__(self, data: SequenceDataset, order: BatchSampler, device: torch.device) -> None:
-        self.data, self.order, self.device = data, order, device
+        self.data = data
+        self.order = order
+        self.device = device
         self.ahead = ThreadPoolExecutor(1) if device.type != data.flat.device.type else None
         self.next: tuple[int, Future[Batch]] | None = None
 

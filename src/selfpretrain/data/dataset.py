@@ -42,7 +42,8 @@ class Batch:
     def to(self, device: torch.device | str) -> "Batch":
         """Return the same batch on another device. ``lengths`` stays on the CPU."""
         padding_mask = None if self.padding_mask is None else sent(self.padding_mask, device)
-        inputs, targets = sent(self.inputs, device), sent(self.targets, device)
+        inputs = sent(self.inputs, device)
+        targets = sent(self.targets, device)
         weights = None if self.weights is None else sent(self.weights, device)
         return replace(self, inputs=inputs, padding_mask=padding_mask, targets=targets, weights=weights)
 
@@ -154,12 +155,15 @@ class SequenceDataset:
     def take(self, rows: Tensor) -> "SequenceDataset":
         """Return the examples at ``rows``, sharing the flat tensor."""
         groups, weights = (None if x is None else x[rows] for x in (self.groups, self.weights))
-        starts, lengths, targets = self.starts[:, rows], self.lengths[:, rows], self.targets[rows]
+        starts = self.starts[:, rows]
+        lengths = self.lengths[:, rows]
+        targets = self.targets[rows]
         return replace(self, starts=starts, lengths=lengths, targets=targets, groups=groups, weights=weights)
 
     def batch(self, rows: Tensor) -> Batch:
         """Return the examples at ``rows``, zero-padded to the longest of them and at least to ``padded``."""
-        starts, lengths = self.starts[:, rows].reshape(-1), self.lengths[:, rows].reshape(-1)
+        starts = self.starts[:, rows].reshape(-1)
+        lengths = self.lengths[:, rows].reshape(-1)
         # `_gathered` checks bounds and raises; `_indexed` must not be given damaged starts or lengths.
         few = len(rows) <= FEW and not self.packed and self._inside(starts, lengths)
         gather = _indexed if few or self.flat.device.type != "cpu" else _gathered
@@ -178,10 +182,12 @@ class SequenceDataset:
 
     def sequence(self, row: int, view: int = 0) -> np.ndarray:
         """Return (length,) symbols or (length, C) values of one sequence, as they are stored."""
-        start, length = int(self.starts[view, row]), int(self.lengths[view, row])
+        start = int(self.starts[view, row])
+        length = int(self.lengths[view, row])
         if not self.packed:
             return self.flat[start : start + length].cpu().numpy()
-        starts, lengths = self.starts[view, row : row + 1], self.lengths[view, row : row + 1]
+        starts = self.starts[view, row : row + 1]
+        lengths = self.lengths[view, row : row + 1]
         inputs = _gathered(self, starts, lengths, length)
         return inputs[0].to(torch.uint8).numpy()
 
@@ -206,7 +212,8 @@ class SequenceDataset:
 
     def unpacked(self, device: torch.device | str) -> "SequenceDataset":
         """Return the split on a device, unpacked to one byte per position."""
-        lengths, starts = self.lengths.flatten(), self.starts.flatten()
+        lengths = self.lengths.flatten()
+        starts = self.starts.flatten()
         flat = torch.empty(int(lengths.sum()), 1, dtype=torch.uint8, device=device)
         ends = lengths.cumsum(0)
         for rows in torch.arange(len(lengths)).split(UNPACKED):

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from .. import __version__
 from ..errors import DataError
-from ..system.events import progress
+from ..system.events import report_progress
 from . import paths
 from .archives import extract
 
@@ -145,7 +145,8 @@ class _Part:
         try:
             url, mark = json.loads(self.note.read_text(encoding="utf-8"))
         except (OSError, TypeError, ValueError):  # no download yet, or a kill left half a note
-            url, mark = "", ""
+            url = ""
+            mark = ""
         if url != download.url or not (mark or download.sha256 or download.md5):
             self.clear()
         if not self.size:
@@ -245,7 +246,7 @@ def _receive(download: Download, part: _Part, reply: "Response") -> None:
         for block in reply.raw.stream(CHUNK, decode_content=False):
             out.write(block)
             done += len(block)
-            progress(download.name, done, total)
+            report_progress(download.name, done, total)
             if total and done > total:
                 raise _Again("more came than was announced")
         out.flush()
@@ -326,7 +327,7 @@ def _recorded(file: Path) -> str:
 
 
 def _digest(file: Path, kind: str) -> str:
-    progress(f"checking {file.name.removesuffix('.part')}", 0)
+    report_progress(f"checking {file.name.removesuffix('.part')}", 0)
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, kind).hexdigest()
 

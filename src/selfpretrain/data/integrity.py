@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DamagedData, DataError, ForeignRun
-from ..system.events import progress
-from ..system.files import Json, read_json, replacing
+from ..system.events import report_progress
+from ..system.files import Json, read_json, replace_file
 from . import paths
 from .spec import SPLITS, ClassSets, Reals, SequenceSpec, Tokens
 
@@ -44,7 +44,7 @@ def read_meta(folder: Path, formats: tuple[int, ...] = (1,)) -> Json:
         if not path.exists():
             raise DamagedData("meta.json is not there")
     try:
-        meta = read_json(path, formats, kind=DataError, broken=DamagedData)
+        meta = read_json(path, formats, error_type=DataError, damage_error=DamagedData)
     except ForeignRun as error:
         raise DataError(str(error).replace("use another folder with --runs", ELSEWHERE)) from error
     if "seal" in meta and meta["seal"] != seal(meta):
@@ -88,7 +88,9 @@ def _wrong_shape(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, 
 def _wrong_values(
     form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns
 ) -> Iterator[str]:
-    starts, lengths, targets = columns["starts"], columns["lengths"], columns["targets"]
+    starts = columns["starts"]
+    lengths = columns["lengths"]
+    targets = columns["targets"]
     if not meta["rows"]:
         return
     if lengths.min() < 0 or lengths.max() > form.length:
@@ -113,13 +115,14 @@ def changed_files(folder: Path, meta: Mapping[str, Any], again: bool = False) ->
     Args:
         again: hash all files, also those that look unchanged since they were last verified.
     """
-    known, looks = {} if again else _remembered(folder), appearance(folder, meta)
+    known = {} if again else _remembered(folder)
+    looks = appearance(folder, meta)
     wrong = []
     for name, sha256 in meta["sha256"].items():
         file = file_of(folder, name)
         if name in looks and looks[name] == known.get(name):
             continue
-        progress(f"checking {folder.name}: {file.name}", 0)
+        report_progress(f"checking {folder.name}: {file.name}", 0)
         if name not in looks or file_hash(file) != sha256:
             wrong.append(file.name)
     if not wrong and looks != known:
@@ -139,7 +142,7 @@ def appearance(folder: Path, meta: Mapping[str, Any]) -> dict[str, list[int | st
 
 def remember(folder: Path, looks: Mapping[str, list[int | str]]) -> None:
     """Record how verified files look. If that cannot be written, they are verified again next time."""
-    with contextlib.suppress(OSError), replacing(folder / MEMORY) as temporary:
+    with contextlib.suppress(OSError), replace_file(folder / MEMORY) as temporary:
         temporary.write_text(json.dumps(looks))
 
 

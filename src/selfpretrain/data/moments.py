@@ -63,13 +63,15 @@ def spans_without_value(flat: np.ndarray) -> Spans:
     found: Spans = []
     for channel in range(flat.shape[1]):
         edges = np.diff(np.isnan(flat[:, channel]).astype(np.int8), prepend=0, append=0)
-        firsts, ends = np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist()
+        firsts = np.flatnonzero(edges == 1).tolist()
+        ends = np.flatnonzero(edges == -1).tolist()
         found += [(first, end, channel) for first, end in zip(firsts, ends, strict=True)]
     return found
 
 
 def _signal(form: SequenceSpec, train: SequenceDataset, unknown: Spans) -> Tokens | Values:
-    signal, flat = form.signal, train.flat.numpy()
+    signal = form.signal
+    flat = train.flat.numpy()
     if isinstance(signal, Tokens) and signal.vocab == BYTES:
         return signal
     lengths, used = _stretches(train)
@@ -116,7 +118,9 @@ def _chosen(
 
 def highest(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> int:
     """Return the greatest symbol of the training sequences."""
-    ends, at, found = lengths.cumsum(), 0, 0
+    ends = lengths.cumsum()
+    at = 0
+    found = 0
     for block in blocks:
         symbols = _chosen(block, at, ends, lengths, train)
         at += len(block)
@@ -126,9 +130,11 @@ def highest(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray
 
 def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
     """Return the spec of the values: range, mean and standard deviation on the training split; skip NaN."""
-    ends, at = lengths.cumsum(), 0
+    ends = lengths.cumsum()
+    at = 0
     shift = count = total = square = np.zeros(1)
-    low, high = np.inf, -np.inf
+    low = np.inf
+    high = -np.inf
     for block in blocks:
         x = _chosen(block, at, ends, lengths, train).astype(np.float64)
         at += len(block)
@@ -138,11 +144,11 @@ def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray
             shift = np.nan_to_num(x[0])
         known = ~np.isnan(x)
         away = np.where(known, x - shift, 0)
-        count, total, square = count + known.sum(0), total + away.sum(0), square + np.square(away).sum(0)
-        low, high = (
-            min(low, float(np.fmin.reduce(x, axis=None))),
-            max(high, float(np.fmax.reduce(x, axis=None))),
-        )
+        count = count + known.sum(0)
+        total = total + away.sum(0)
+        square = square + np.square(away).sum(0)
+        low = min(low, float(np.fmin.reduce(x, axis=None)))
+        high = max(high, float(np.fmax.reduce(x, axis=None)))
     mean = total / np.maximum(count, 1)
     spread = np.sqrt(np.maximum(square / np.maximum(count, 1) - mean**2, 0))
     centre = mean + shift

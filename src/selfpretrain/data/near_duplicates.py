@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from ..errors import DataError
-from ..system.jit import compiled
+from ..system.jit import jit
 
 RUN = 24
 """Length of the runs of positions (shingles) that are compared."""
@@ -14,7 +14,8 @@ SKETCHES = 4
 """Numbers in the MinHash sketch of a sequence."""
 STEP = np.uint64(0x9E3779B97F4A7C15)
 """An odd constant with scattered bits, by which hashes are multiplied before others are added."""
-HALF, LOOKS = 0.5, 20_000
+HALF = 0.5
+LOOKS = 20_000
 """Minimum share of common runs of similar sequences; about how many sequences are compared."""
 
 Sequences = Callable[[int], np.ndarray]
@@ -30,7 +31,8 @@ def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.
     if int(lengths.sum()) != len(flat) or int(lengths.min(initial=0)) < 0:
         raise DataError(f"sequences of {int(lengths.sum()):,} positions in all, but there are {len(flat):,}")
     rows = np.ascontiguousarray(flat).view(np.uint8).reshape(len(flat), -1)
-    whole, sketch = np.zeros(len(lengths), np.uint64), np.zeros((len(lengths), SKETCHES), np.uint64)
+    whole = np.zeros(len(lengths), np.uint64)
+    sketch = np.zeros((len(lengths), SKETCHES), np.uint64)
     _fingerprints(rows, lengths, whole, sketch)
     return whole, sketch
 
@@ -44,7 +46,8 @@ def similar(held: np.ndarray, train: np.ndarray, held_at: Sequences, train_at: S
     """
     pairs = _candidates(held, train)
     places, first = np.unique(pairs[:, 0], return_index=True)
-    edges, every = np.append(first, len(pairs)), 1 + len(places) // LOOKS
+    edges = np.append(first, len(pairs))
+    every = 1 + len(places) // LOOKS
     alike = [
         any(common(held_at(place), train_at(at)) >= HALF for place, at in pairs[begin:end].tolist())
         for begin, end in zip(edges[:-1:every], edges[1::every], strict=True)
@@ -57,7 +60,8 @@ def common(a: np.ndarray, b: np.ndarray) -> float:
 
     The share is that of the sequence with fewer distinct runs.
     """
-    first, second = _runs(a), _runs(b)
+    first = _runs(a)
+    second = _runs(b)
     return len(np.intersect1d(first, second, assume_unique=True)) / max(min(len(first), len(second)), 1)
 
 
@@ -76,7 +80,8 @@ def _candidates(held: np.ndarray, train: np.ndarray) -> np.ndarray:
 def _runs(sequence: np.ndarray) -> np.ndarray:
     """Return the hashes of the distinct runs of 24 positions of a sequence."""
     rows = np.ascontiguousarray(sequence).view(np.uint8).reshape(len(sequence), -1)
-    symbols, run = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows) - RUN + 1, dtype=np.uint64)
+    symbols = np.zeros(len(rows), dtype=np.uint64)
+    run = np.zeros(len(rows) - RUN + 1, dtype=np.uint64)
     for column in rows.T:
         symbols = (symbols + column + np.uint64(1)) * STEP
         symbols ^= symbols >> np.uint64(31)
@@ -85,7 +90,7 @@ def _runs(sequence: np.ndarray) -> np.ndarray:
     return np.unique(run)
 
 
-@compiled
+@jit
 def _mix(x: np.uint64) -> np.uint64:
     """Scatter 64 bits (the finaliser of SplitMix64, Steele et al. 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -93,7 +98,7 @@ def _mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@compiled
+@jit
 def _fingerprints(rows: np.ndarray, lengths: np.ndarray, whole: np.ndarray, sketch: np.ndarray) -> None:
     base = np.uint64(0x100000001B3)
     # base ** RUN removes the position that leaves the rolling hash.
@@ -103,7 +108,8 @@ def _fingerprints(rows: np.ndarray, lengths: np.ndarray, whole: np.ndarray, sket
     symbols = np.empty(lengths.max() if len(lengths) else 0, np.uint64)
     at = 0
     for i in range(len(lengths)):
-        total, rolling = np.uint64(lengths[i]), np.uint64(0)
+        total = np.uint64(lengths[i])
+        rolling = np.uint64(0)
         for j in range(lengths[i]):
             symbol = np.uint64(0xCBF29CE484222325)
             for k in range(rows.shape[1]):

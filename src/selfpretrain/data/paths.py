@@ -36,7 +36,7 @@ def home(*parts: str) -> Path:
 
 def explained(path: Path, doing: str = "write") -> AbstractContextManager[None]:
     """Convert an OSError on a data file or folder into a one-line ``DataError``."""
-    return files.explained(path, doing, f"set {VARIABLE} to a folder of yours", "", DataError)
+    return files.explain_errors(path, doing, f"set {VARIABLE} to a folder of yours", "", DataError)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -45,7 +45,7 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         DataError: if the file cannot be written.
     """
-    with explained(path), files.replacing(path) as temporary:
+    with explained(path), files.replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -58,7 +58,7 @@ def locked(place: Path) -> Iterator[None]:
     """
     with explained(place):
         place.parent.mkdir(parents=True, exist_ok=True)
-    with files.locked(place.with_name(f".{place.name}.lock"), explain=explained):
+    with files.hold_lock(place.with_name(f".{place.name}.lock"), explain=explained):
         yield
 
 

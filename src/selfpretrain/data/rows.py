@@ -6,10 +6,10 @@ stop instead of reading or writing out of bounds.
 
 import numpy as np
 
-from ..system.jit import compiled
+from ..system.jit import jit
 
 
-@compiled
+@jit
 def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
     """Copy out[i, :lengths[i]] = flat[starts[i] :][:lengths[i]], (T, C) into (n, L, C); the rest stays.
 
@@ -26,7 +26,7 @@ def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.
     return -1
 
 
-@compiled
+@jit
 def pack_rows(rows: np.ndarray, out: np.ndarray, ends: np.ndarray) -> int:
     """Pack rows by shortening runs of zeros: a run of r zeros becomes 0, then r in base 128.
 
@@ -61,7 +61,7 @@ def pack_rows(rows: np.ndarray, out: np.ndarray, ends: np.ndarray) -> int:
     return at
 
 
-@compiled
+@jit
 def unpack_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
     """Undo ``pack_rows``: row i starts at byte starts[i] and has lengths[i] bytes; ``out`` (n, L, 1) is zero.
 
@@ -69,7 +69,8 @@ def unpack_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: 
         The first row that is out of bounds of ``flat``, or -1.
     """
     for i in range(len(starts)):
-        at, j = starts[i], 0
+        at = starts[i]
+        j = 0
         if at < 0 or not 0 <= lengths[i] <= out.shape[1]:
             return i
         while j < lengths[i]:

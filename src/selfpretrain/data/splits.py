@@ -29,7 +29,8 @@ def stratified(classes: np.ndarray, seed: int) -> np.ndarray:
         classes: (n,) whole numbers.
     """
     random = np.random.RandomState(seed)  # NumPy guarantees that this stream never changes
-    rank, tie = np.empty(len(classes)), random.permutation(len(classes))
+    rank = np.empty(len(classes))
+    tie = random.permutation(len(classes))
     for label in np.unique(classes):
         rows = random.permutation(np.flatnonzero(classes == label))
         rank[rows] = np.arange(len(rows)) / len(rows)
@@ -94,7 +95,8 @@ def several(groups: np.ndarray) -> int:
 
 
 def _by_row(classes: np.ndarray, seed: int) -> np.ndarray:
-    random, split = np.random.RandomState(seed), np.zeros(len(classes), dtype=np.int64)
+    random = np.random.RandomState(seed)
+    split = np.zeros(len(classes), dtype=np.int64)
     for label in np.unique(classes):
         rows = random.permutation(np.flatnonzero(classes == label))
         held = max(round(SHARES[1] * len(rows)), 1) if len(rows) > 2 else 0
@@ -114,8 +116,10 @@ def _by_group(
     _, group = np.unique(groups, return_inverse=True)
     count = np.zeros((group.max() + 1, classes.max() + 1))
     np.add.at(count, (group, classes), 1)
-    wanted, places = np.outer(shares, count.sum(0)), np.arange(len(shares))
-    held, home = np.zeros_like(wanted), np.zeros(len(count), dtype=np.int64)
+    wanted = np.outer(shares, count.sum(0))
+    places = np.arange(len(shares))
+    held = np.zeros_like(wanted)
+    home = np.zeros(len(count), dtype=np.int64)
     random = np.random.RandomState(seed).permutation(len(count))
     order = np.lexsort((random, -count.sum(1)))
     lacking = np.array(fewest)
@@ -142,10 +146,12 @@ def fold_splits(
         DataError: if there are fewer groups than folds, or train would lack a class.
     """
     labelled = np.isin(groups, groups[strata >= 0])
-    classes, owner = np.where(strata < 0, strata.max() + 1, strata)[labelled], groups[labelled]
+    classes = np.where(strata < 0, strata.max() + 1, strata)[labelled]
+    owner = groups[labelled]
     if (number := len(np.unique(owner))) < folds:
         raise DataError(f"{number} groups cannot fill {folds} folds; take fewer")
-    share, home = SHARES[1] / (SHARES[0] + SHARES[1]), np.zeros(len(classes), dtype=np.int64)
+    share = SHARES[1] / (SHARES[0] + SHARES[1])
+    home = np.zeros(len(classes), dtype=np.int64)
     test = _by_group(classes, owner, 0, (1 / folds,) * folds, (1,) * folds) == fold
     home[test] = 2
     home[~test] = _by_group(classes[~test], owner[~test], 0, (1 - share, share), (1, several(owner[~test])))
@@ -197,7 +203,8 @@ def _given(
 ) -> tuple[np.ndarray, list[str]]:
     if groups is not None:
         _check_whole(groups, split)
-    split, notes = split.copy(), []
+    split = split.copy()
+    notes = []
     if not (split == 1).any() and (split == 0).any():
         train = np.flatnonzero(split == 0)
         inner = _divided(strata[train], None if groups is None else groups[train], equal[train], seed)
@@ -211,7 +218,8 @@ def _given(
 
 def _divided(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray, seed: int) -> np.ndarray:
     if groups is not None:
-        bound, first = np.unique(groups, return_inverse=True)[1], strata
+        bound = np.unique(groups, return_inverse=True)[1]
+        first = strata
         first = np.where(strata < 0, strata.max(initial=0) + 1, strata)
     else:
         first_row, bound = np.unique(equal, return_index=True, return_inverse=True)[1:]
@@ -220,7 +228,8 @@ def _divided(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray, s
         first = first[bound]
     labelled = np.zeros(bound.max(initial=0) + 1, dtype=bool)
     labelled[bound[strata >= 0]] = True
-    split, rows = np.zeros(len(strata), dtype=np.int64), np.flatnonzero(labelled[bound])
+    split = np.zeros(len(strata), dtype=np.int64)
+    rows = np.flatnonzero(labelled[bound])
     if groups is not None:
         split[rows] = divide(first[rows], bound[rows], seed, several(bound[rows]))
         return split

@@ -31,7 +31,7 @@ import torch
 from pydantic import TypeAdapter
 
 from ..errors import DamagedData, DataError
-from ..system.files import settle
+from ..system.files import fsync
 from . import integrity, moments, paths
 from .dataset import SequenceDataset, as_targets
 from .spec import SPLITS, SequenceSpec, Split, Values
@@ -64,7 +64,8 @@ class StoredDataset:
         """
         unknown = [tuple(span) for span in self.meta["about"].get("unknown", ())]
         train = self.whole.take(torch.from_numpy(np.flatnonzero(split == 0)))
-        form, whole = moments.measured(self.form, train, unknown), self.whole
+        form = moments.measured(self.form, train, unknown)
+        whole = self.whole
         if isinstance(form.signal, Values):
             whole = replace(whole, flat=moments.filled(whole.flat, unknown, form.signal))
         meta = {**self.meta, "form": FORM.dump_python(form, mode="json")}
@@ -94,14 +95,17 @@ class DatasetWriter:
 
     def append(self, flat: np.ndarray) -> int:
         """Append sequences, (T,) or (T, C), or packed bytes, and return where the first one starts."""
-        kind, channels = flat.dtype.str, 0 if flat.ndim == 1 else flat.shape[1]
+        kind = flat.dtype.str
+        channels = 0 if flat.ndim == 1 else flat.shape[1]
         if not self.dtype:
-            self.dtype, self.channels = kind, channels
+            self.dtype = kind
+            self.channels = channels
         if (kind, channels) != (self.dtype, self.channels):
             raise DataError(
                 f"sequences of {flat.dtype} in {channels} channels among {self.dtype}, {self.channels}"
             )
-        start, self.size = self.size, self.size + len(flat)
+        start = self.size
+        self.size = self.size + len(flat)
         if self.folder is None:
             self._parts.append(flat)
         else:
@@ -151,7 +155,8 @@ class DatasetWriter:
         """Pack and append equally long rows (n, L) of bytes, most of them zero."""
         from .rows import pack_rows
 
-        room, ends = np.empty(2 * rows.size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
+        room = np.empty(2 * rows.size, dtype=np.uint8)
+        ends = np.empty(len(rows), dtype=np.int64)
         used = pack_rows(rows, room, ends)
         start = self.append(room[:used])
         starts = start + np.concatenate([[0], ends[:-1]])
@@ -286,12 +291,12 @@ def _swap(part: Path, place: Path) -> None:
     old = place.with_name(f"{place.name}{OLD}")
     # Flush to disk before renaming: a crash must not leave a renamed folder with empty files.
     for file in [*part.iterdir(), part]:
-        settle(file)
+        fsync(file)
     if place.exists():
         shutil.rmtree(old, ignore_errors=True)
         os.replace(place, old)
     os.replace(part, place)
-    settle(place.parent)
+    fsync(place.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

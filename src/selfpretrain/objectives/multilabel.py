@@ -31,7 +31,8 @@ class Multilabel(Supervised):
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return the sums of examples, losses, predicted labels, true labels, both, and equal sets."""
-        told, there = self.predict(outputs) > 0, targets.labels > 0
+        told = self.predict(outputs) > 0
+        there = targets.labels > 0
         return {
             "examples": targets.size,
             "loss": self.loss(outputs, targets, form),
@@ -43,15 +44,18 @@ class Multilabel(Supervised):
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Return micro F1, exact match (share of examples with exactly the right set), and mean loss."""
-        n, both = metric_sums["examples"], metric_sums["told"] + metric_sums["there"]
+        n = metric_sums["examples"]
+        both = metric_sums["told"] + metric_sums["there"]
         f1 = 2 * metric_sums["right"] / both if both else 1.0
         exact = metric_sums["equal"] / n
         return {"score": f1, "micro F1": f1, "exact match": exact, "loss": metric_sums["loss"] / n}
 
     def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
         """Return (examples, 3): 2 x correct labels, predicted plus true labels, and true labels."""
-        told, there = self.predict(outputs) > 0, targets.labels > 0
-        right, labels = (told & there).sum(1), there.sum(1)
+        told = self.predict(outputs) > 0
+        there = targets.labels > 0
+        right = (told & there).sum(1)
+        labels = there.sum(1)
         return torch.stack([2 * right, told.sum(1) + labels, labels], dim=1)
 
     def predict(self, outputs: Tensor) -> Tensor:

@@ -65,7 +65,8 @@ class Rescaled(nn.Module):
 
     def __init__(self, head: nn.Module, target: Reals) -> None:
         super().__init__()
-        self.pooled, self.target = head, target
+        self.pooled = head
+        self.target = target
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None) -> Tensor:
         """Return one value per example, in the user's units."""

@@ -52,7 +52,8 @@ class TokenClassify(Objective):
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return the sums of labelled positions, losses and correct predictions."""
         answers = targets.answers()
-        right, known = (self.predict(outputs) == answers).sum(), (answers != UNKNOWN).sum()
+        right = (self.predict(outputs) == answers).sum()
+        known = (answers != UNKNOWN).sum()
         return {"positions": known, "loss": self.loss(outputs, targets, form), "right": right}
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:

@@ -20,7 +20,15 @@ from ..errors import StoreError, Taken
 from ..report.integrity import Predictions, contradiction
 from ..report.results import parsed
 from ..report.stage_results import StageResult
-from ..system.files import Json, damaged, digest_of, explained, locked, write_bytes, write_text
+from ..system.files import (
+    Json,
+    damaged_message,
+    digest_of,
+    explain_errors,
+    hold_lock,
+    write_bytes,
+    write_text,
+)
 from ..training.run_dir import LOG, PREDICTIONS, RunDir
 
 FILES = ("recipe.json", "result.json", "environment.json")
@@ -51,14 +59,14 @@ class Archive:
         Raises:
             StoreError: if the existing archive cannot be read, or the file cannot be written.
         """
-        with explained(self.file):
+        with explain_errors(self.file):
             self.file.parent.mkdir(parents=True, exist_ok=True)
-        with locked(self.file.with_name(f".{self.file.name}.lock")):
+        with hold_lock(self.file.with_name(f".{self.file.name}.lock")):
             before, lines = self._lines() if self.file.exists() else ({}, {})
             ours = {folder.name: _line(folder) for folder in stages if folder.finished}
             # ours come first, then other archived stages; a stage in both is replaced by ours
             packed = _packed_lines(before | measures, [*(ours | lines | ours).values()])
-            with explained(self.file):
+            with explain_errors(self.file):
                 same = self.file.exists() and self.file.read_bytes() == packed
             if not same:
                 write_bytes(self.file, packed)
@@ -111,7 +119,7 @@ class Archive:
     def _lines(self) -> tuple[Measures, dict[str, Json]]:
         """Return the measurements by file name, and the archived stages by name."""
         try:
-            with explained(self.file, "read"):
+            with explain_errors(self.file, "read"):
                 packed = self.file.read_bytes()
             unpacking = lzma.LZMADecompressor(memlimit=LARGEST)
             text = unpacking.decompress(packed, LARGEST)
@@ -132,7 +140,7 @@ class Archive:
             raise self._damaged(error) from error
 
     def _damaged(self, error: object) -> StoreError:
-        return StoreError(damaged(self.file, error, "move it away, or use another --results"))
+        return StoreError(damaged_message(self.file, error, "move it away, or use another --results"))
 
 
 def _packed_lines(measures: Measures, lines: list[Json]) -> bytes:
@@ -145,7 +153,8 @@ def _packed_lines(measures: Measures, lines: list[Json]) -> bytes:
 
 def _contradiction(line: Json, recipe: Json) -> str:
     """Return what is inconsistent in an archived stage; "" if nothing is."""
-    result, arrays = line["files"]["result.json"], line.get("predictions")
+    result = line["files"]["result.json"]
+    arrays = line.get("predictions")
     if not all(isinstance(line["files"][name], dict) for name in FILES) or not isinstance(line["log"], str):
         return "its files are not what they should be"
     if result["recipe"] != recipe:

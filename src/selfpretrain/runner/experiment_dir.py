@@ -18,7 +18,7 @@ from ..registry import first_line, name_of
 from ..report import page, results
 from ..report.integrity import MEND, read_log
 from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
-from ..system.files import FORMAT, Json, damaged, explained, sha256_of, sweep
+from ..system.files import FORMAT, Json, damaged_message, explain_errors, sha256_of, remove_leftovers
 from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
@@ -30,7 +30,8 @@ from .plan import Job, jobs, waiting
 from .workspace import Workspace
 
 STUDY = "study.json"
-SWEPT, ABANDONED = ("manifests", "baselines"), 3600.0
+SWEPT = ("manifests", "baselines")
+ABANDONED = 3600.0
 """Caches shared by all experiments; age in seconds at which temporary files in them count as abandoned."""
 TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or 0.01 of R2) are ties."""
@@ -111,8 +112,8 @@ class ExperimentFolder:
         """Write the planned cells, so that reports can be made at any time; sweep abandoned files."""
         for folder in (self.workspace.runs, *(self.workspace.runs / name for name in SWEPT), self.path):
             if folder.is_dir():
-                with explained(folder):
-                    sweep(folder, ABANDONED)
+                with explain_errors(folder):
+                    remove_leftovers(folder, ABANDONED)
         self._write(self._record(tuple(notes)))
 
     def finish(self) -> None:
@@ -152,7 +153,8 @@ class ExperimentFolder:
     def measures(self) -> list[Measure]:
         """Return the study's measurements: cached, new, or the kept ones if the weights are missing."""
         known = self.folder.read(self._measured) if self.folder.has(self._measured) else {"measures": []}
-        digest, path = self._results_digest(), self.path / self._measured
+        digest = self._results_digest()
+        path = self.path / self._measured
         if known.get("of") == digest:
             return _measures(known, path)
         try:
@@ -171,7 +173,7 @@ class ExperimentFolder:
         finished = sorted((name, folder) for name, folder in self.stages().items() if folder.finished)
         found = {}
         for name, folder in finished:
-            with explained(folder.path / RESULT, "read"):
+            with explain_errors(folder.path / RESULT, "read"):
                 found[name] = (folder.path / RESULT).read_bytes()
         return sha256_of("", found)[:10]
 
@@ -287,12 +289,13 @@ def _measures(plain: Json, path: Path) -> list[Measure]:
     try:
         return pydantic.TypeAdapter(list[Measure]).validate_python(plain.get("measures"))
     except pydantic.ValidationError as error:
-        raise StoreError(damaged(path, error, MEND.format(path.name))) from error
+        raise StoreError(damaged_message(path, error, MEND.format(path.name))) from error
 
 
 def manifest(task: Task, workspace: Workspace) -> Manifest:
     """Return the hashes of a task's examples, cached for all experiments in a runs folder."""
-    folder, name = RunDir.make(workspace.runs / "manifests"), _file_of(task)
+    folder = RunDir.make(workspace.runs / "manifests")
+    name = _file_of(task)
     kept = folder.remembered(name)
     if not kept.keys() >= set(SPLITS):
         kept = {"format": FORMAT} | hashes(task)
@@ -324,7 +327,8 @@ def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
 
 
 def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    folder, name = RunDir(workspace.runs / "baselines"), _file_of(task)
+    folder = RunDir(workspace.runs / "baselines")
+    name = _file_of(task)
     return dict(folder.remembered(name).get("scores", {}))
 
 
@@ -338,7 +342,8 @@ def _card(task: Task, folds: list[Manifest]) -> TaskCard:
 
     Train and val are those of the first fold, test is that of all folds: every labelled example once.
     """
-    form, examples = task.form, folds[0] | {"test": [one for fold in folds for one in fold["test"]]}
+    form = task.form
+    examples = folds[0] | {"test": [one for fold in folds for one in fold["test"]]}
     pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
     return TaskCard(
         name=name_of(task),

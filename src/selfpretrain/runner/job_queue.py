@@ -32,10 +32,14 @@ class JobQueue:
         held: Callable[[Job], bool] = lambda job: False,
         costs: dict[str, float] | None = None,
     ) -> None:
-        self.executor, self.stop, self.held = executor, stop, held
+        self.executor = executor
+        self.stop = stop
+        self.held = held
         self.costs = costs or dict.fromkeys((job.name for job in jobs), 0.0)
-        self.chains, self.left = chains(jobs, self.costs), sum(self.costs.values())
-        self.waiting, self.open = list(jobs), {job.name for job in jobs}
+        self.chains = chains(jobs, self.costs)
+        self.left = sum(self.costs.values())
+        self.waiting = list(jobs)
+        self.open = {job.name for job in jobs}
         self.running: set[str] = set()
         self.lost: dict[str, int] = {}
         self.failures: list[SelfPretrainError] = []
@@ -72,7 +76,8 @@ class JobQueue:
     def _start(self) -> None:
         ready = [] if self.closing else [job for job in self.waiting if job.after not in self.open]
         slots = self.executor.slots
-        share, room = self.left / max(slots, 1), slots - len(self.running)
+        share = self.left / max(slots, 1)
+        room = slots - len(self.running)
         # Critical chains first: started last, such a chain would run alone at the end.
         ready.sort(key=lambda job: self.chains[job.name] < share)
         free = list(islice((job for job in ready if not self.held(job)), max(room, 0)))

@@ -12,7 +12,7 @@ from ..errors import StoreError
 from ..registry import name_of
 from ..report.results import read_stage
 from ..system import distributed
-from ..system.events import duration
+from ..system.events import format_duration
 from ..system.files import FORMAT, Json
 from ..training import cost
 from ..training.mixer_checks import check_recipes
@@ -37,7 +37,8 @@ class Job:
     @property
     def title(self) -> str:
         """Readable name: task, mixer, objectives and seed."""
-        task, mixer = name_of(self.recipe.task_of(self.recipe.last)), name_of(self.recipe.model.mixer)
+        task = name_of(self.recipe.task_of(self.recipe.last))
+        mixer = name_of(self.recipe.model.mixer)
         stages = " > ".join(name_of(stage.objective) for stage in self.recipe.stages)
         return f"{task}, {mixer}, {stages}, seed {self.recipe.seed}"
 
@@ -147,11 +148,11 @@ def forecast(
     )
     seconds = sum(takes[key] * len(same) for key, same in kinds.items()) / workspace.workers
     here = (
-        f", about {duration(seconds)} with {workspace.workers} at once on this machine"
+        f", about {format_duration(seconds)} with {workspace.workers} at once on this machine"
         f"{'' if timed else GUESSED}"
     )
-    there = f"; on one {gpu} {duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})" if gpu else ""
-    rows = [_row(same[0], len(same), duration(takes[key])) for key, same in kinds.items()]
+    there = f"; on one {gpu} {format_duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})" if gpu else ""
+    rows = [_row(same[0], len(same), format_duration(takes[key])) for key, same in kinds.items()]
     return Forecast(rows, f"{spent}{here}{there}", seconds)
 
 

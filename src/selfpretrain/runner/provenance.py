@@ -20,7 +20,7 @@ from ..report.manifest import CellRecord, ExperimentRecord
 from ..report.paper_numbers import PaperNumber, look_up
 from ..report.recipe_text import called
 from ..report.results import read_record
-from ..system.files import Json, damaged, read_json
+from ..system.files import Json, damaged_message, read_json
 from ..tasks.common.stored import Prepared
 from ..training.build import training_data
 from ..training.recipe import Recipe, fingerprint
@@ -159,7 +159,8 @@ def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Pr
         ForeignRun: if they were written in another format.
     """
     folder = folder.resolve()
-    name, runs = folder.name, folder.parent.parent
+    name = folder.name
+    runs = folder.parent.parent
     result = _read(folder / "result.json", RESULT) if (folder / "result.json").exists() else {}
     recipe = result.pop("recipe", None) or _read(folder / "recipe.json", RECIPE)
     recipe.pop("format", None)
@@ -204,7 +205,7 @@ def _each(paths: Iterable[Path], read: Callable[[Path], T], bad: list[str]) -> d
 def _read(path: Path, fields: Fields) -> Json:
     content = read_json(path)
     if lacking := _lacks(content, fields):
-        raise StoreError(damaged(path, f"no {lacking} in it", MEND.format("result.json")))
+        raise StoreError(damaged_message(path, f"no {lacking} in it", MEND.format("result.json")))
     return content
 
 
@@ -278,15 +279,18 @@ def _seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen:
     if stage not in index.results:
         return DataSeen(stage, 0, "", {}, "there is no result of it")
     trained_on = index.results[stage]["data"]
-    rows, digest = int(trained_on.get("rows", 0)), str(trained_on.get("sha256", ""))
+    rows = int(trained_on.get("rows", 0))
+    digest = str(trained_on.get("sha256", ""))
     task, prints = _manifest(digest, runs)
-    train, how = training_data(data.recipe).digests() if data.recipe else [], data.why
+    train = training_data(data.recipe).digests() if data.recipe else []
+    how = data.why
     if train:
         fits = seen_by(train) == digest
         how = "hashed anew from the data" if fits else "the data at hand are not those it was trained on"
         train = train if fits else []
     if not train and prints and seen_by(prints["train"]) == digest:
-        train, how = prints["train"], f"by the manifest of {task}; {how}"
+        train = prints["train"]
+        how = f"by the manifest of {task}; {how}"
     if train and not prints and data.recipe:
         prints = {str(split): digests for split, digests in hashes(data.recipe.task).items()}
     known = set(train)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from ..errors import Interrupted, SelfPretrainError, SpecError
 from ..registry import name_of
 from ..system.events import Event, emit
-from ..system.files import Json, explained
-from ..system.signals import interruptible
+from ..system.files import Json, explain_errors
+from ..system.signals import catch_signals
 from ..system.startup import keep_memory
 from ..training.recipe import Recipe, identity
 from ..training.run_dir import LOG, RESULT, RunDir
@@ -49,7 +49,7 @@ class RemoteStage:
         """Run the stage if it has the same identity here, until a signal or ``stop`` asks to stop."""
         keep_memory()
         try:
-            with interruptible() as asked:
+            with catch_signals() as asked:
                 self._check()
                 here = replace(self.workspace, stop=lambda: asked() or stop())
                 run_stage(self.job.recipe, here, self.job.tested)
@@ -90,9 +90,10 @@ def replay(stage: RunDir) -> None:
     Raises:
         StoreError: if the stage has not finished, or is damaged.
     """
-    result, path = stage.read(RESULT), stage.path / LOG
+    result = stage.read(RESULT)
+    path = stage.path / LOG
     emit(Event("start", stage.name))
-    with explained(path, "read"):
+    with explain_errors(path, "read"):
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     total = max(1, int(result["steps"]))
     for line in map(json.loads, lines):

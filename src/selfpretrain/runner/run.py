@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..registry import find
 from ..system import distributed
-from ..system.progress import showing_stages
+from ..system.progress import show_stages
 from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
@@ -18,7 +18,8 @@ from .plan import Job, estimate, jobs, waiting
 from .trackers.base import tracking
 from .workspace import Workspace
 
-START, STAGE = 3.0, 0.3
+START = 3.0
+STAGE = 0.3
 """Seconds to start a worker process; overhead of a stage in seconds, in addition to training."""
 
 
@@ -81,7 +82,7 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
     costs = {job.name: estimate(job).flops for job in left}
     executor = find("executors", _where(left, costs, workspace))(workspace)
     titles = {job.name: job.title for job in left}
-    with showing_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
+    with show_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
         JobQueue(left, executor, workspace.stop, lambda job: workspace.named(job.name).held, costs).run()
 
 

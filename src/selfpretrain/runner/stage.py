@@ -56,7 +56,9 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
         Interrupted: if asked to stop; the stage resumes from its checkpoint next time.
         StageFailed: if an unexpected error occurred; the traceback is in the stage's folder.
     """
-    stage, result, reused = workspace.stage(recipe), None, False
+    stage = workspace.stage(recipe)
+    result = None
+    reused = False
     while result is None:  # None: another machine took over; wait for it, then read its result
         with _attempt(stage, workspace, tested) as attempt:
             emit(Event("start", stage.name))
@@ -150,7 +152,8 @@ def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
 
 
 def _test(recipe: Recipe, workspace: Workspace, folder: RunDir, result: Json) -> None:
-    network, (weights, _) = build_network(recipe), folder.load(WEIGHTS, result.get("weights", ""))
+    network = build_network(recipe)
+    (weights, _) = folder.load(WEIGHTS, result.get("weights", ""))
     with broken(folder, WEIGHTS):
         network.load_state_dict(weights)
     tested = evaluate.test(network.to(workspace.device), recipe)
@@ -173,7 +176,9 @@ def _test(recipe: Recipe, workspace: Workspace, folder: RunDir, result: Json) ->
 
 
 def _network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Moved | None]:
-    network, moved, before = build_network(recipe), None, len(recipe.stages) - 2
+    network = build_network(recipe)
+    moved = None
+    before = len(recipe.stages) - 2
     if before >= 0:
         folder = workspace.stage(recipe.upto(before))
         weights, _ = folder.load(WEIGHTS, folder.read("result.json").get("weights", ""))

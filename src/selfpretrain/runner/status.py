@@ -7,7 +7,7 @@ from typing import Literal
 
 from ..errors import StoreError, Taken
 from ..report.results import read_record
-from ..system.files import holder
+from ..system.files import lock_holder
 from ..training.run_dir import CHECKPOINT, ERROR, RunDir
 
 STATES = ("done", "running", "stopped", "failed", "waiting")
@@ -69,7 +69,7 @@ def _status(stage: RunDir) -> StageStatus:
     if stage.finished and not stage.held:
         return StageStatus(stage.name, "done", "")
     if stage.held:
-        return StageStatus(stage.name, "running", holder(stage.lock) if stage.lock.exists() else "")
+        return StageStatus(stage.name, "running", lock_holder(stage.lock) if stage.lock.exists() else "")
     attempts = stage.attempts
     if not attempts:
         return StageStatus(stage.name, "waiting", "")

@@ -40,7 +40,8 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     Every row and column of a task, or of each fold, is tuned separately over the same space, so that all arms
     get the same number of trials. Pretraining is unchanged, except for dropout. The test split is not read.
     """
-    settings, first = space.settings(), dict[tuple[str, ...], Cell]()
+    settings = space.settings()
+    first = dict[tuple[str, ...], Cell]()
     for cell in experiment.cells:
         first.setdefault(_place(cell), cell)
     trials = {
@@ -61,8 +62,10 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
 
 def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     """Return the recipe with new hyperparameters in its last stage, for the same number of examples."""
-    last, batch = recipe.last, int(setting.get("batch", recipe.last.batch))
-    lr, decay = setting.get("lr", last.optim.lr), setting.get("weight_decay", last.optim.weight_decay)
+    last = recipe.last
+    batch = int(setting.get("batch", recipe.last.batch))
+    lr = setting.get("lr", last.optim.lr)
+    decay = setting.get("weight_decay", last.optim.weight_decay)
     optim = replace(last.optim, lr=lr, weight_decay=decay)
     last = replace(last, optim=optim, batch=batch, budget=_as_many(last, batch))
     model = replace(recipe.model, dropout=setting.get("dropout", recipe.model.dropout))

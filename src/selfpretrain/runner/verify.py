@@ -11,7 +11,7 @@ from ..report import page, results
 from ..report.integrity import MEND
 from ..report.page import DIGESTS
 from ..report.render import csv_long
-from ..system.files import LEFTOVER, explained, read_json
+from ..system.files import LEFTOVER, explain_errors, read_json
 from ..training.run_dir import CHECKPOINT, WEIGHTS, RunDir
 
 Level = Literal["wrong", "note"]
@@ -73,7 +73,7 @@ def _experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
     """Yield the problems of an experiment; its table can be checked only if all stages are sound."""
     wrong = [*_tried(lambda: results.read_record(folder))]
     for path in sorted(folder.glob("measures-*.json")):
-        wrong += _tried(partial(read_json, path, mend=MEND.format(path.name)))
+        wrong += _tried(partial(read_json, path, advice=MEND.format(path.name)))
     if sound and not wrong:
         wrong = [*_tried(lambda: _table(folder))]
     yield from wrong or _pages(folder)
@@ -81,10 +81,11 @@ def _experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
 
 def _table(folder: Path) -> None:
     """Compare ``results.csv`` with the results of the stages."""
-    path, found = folder / "results.csv", results.read(folder)
+    path = folder / "results.csv"
+    found = results.read(folder)
     if found.missing or not path.exists():  # written once the experiment is complete
         return
-    with explained(path, "read"):
+    with explain_errors(path, "read"):
         content = path.read_bytes()
     if content != csv_long.document(found).encode():
         raise StoreError(f"{path} is not what its stages give; spt report {folder} makes it again")

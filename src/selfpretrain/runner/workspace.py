@@ -11,7 +11,7 @@ from ..errors import SpecError
 from ..registry import name_of
 from ..system import distributed
 from ..system.hardware import usable_cores
-from ..system.signals import interruptible
+from ..system.signals import catch_signals
 from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import RunDir
 from ..training.trainer import Stop
@@ -63,7 +63,7 @@ class Workspace:
 @contextmanager
 def at_work(workspace: Workspace) -> Iterator[Workspace]:
     """Join torchrun's process group, if any, and yield the workspace with Ctrl-C as its stop condition."""
-    with distributed.process_group(workspace.device) as device, interruptible() as stop:
+    with distributed.process_group(workspace.device) as device, catch_signals() as stop:
         if distributed.world_size() > 1:  # data parallel: all processes train the same stage
             workspace = replace(workspace, workers=1, executor="serial")
         quiet = workspace.quiet or not distributed.is_main()

@@ -21,7 +21,7 @@ from ..data.spec import Reals, SequenceSpec
 from ..data.splits import divide
 from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..system.events import progress
+from ..system.events import report_progress
 from .base import Card
 from .common import recordings
 from .common.moments import Moments
@@ -77,7 +77,7 @@ class Bidmc(Prepared):
             y.append(cut.means(recording))
             patients += [recording.patient] * cut.number
             moments.add(cut.windows(recording))
-            progress("recordings", len(starts))
+            report_progress("recordings", len(starts))
         targets, groups = np.concatenate(y), np.unique(patients, return_inverse=True)[1]
         known = np.isfinite(targets)
         split = self._split(groups, known)
@@ -110,7 +110,7 @@ class Bidmc(Prepared):
                 starts.append(out.append(window))
                 y.append(value)
                 moments.add(window[None])
-                progress("windows", len(y))
+                report_progress("windows", len(y))
         targets = np.array(y)
         split = divide(np.zeros(len(y), int), None, self.split_seed)
         out.examples(np.array(starts), np.full(len(y), Cut().length), targets, split)

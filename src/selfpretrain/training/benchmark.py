@@ -27,9 +27,9 @@ from ..registry import find, name_of, names
 from ..report.figures import scaling
 from ..report.figures.scaling import Measurement, Report
 from ..shapes import Vectors
-from ..system.files import FORMAT, explained, write_text
+from ..system.files import FORMAT, explain_errors, write_text
 from ..system.hardware import environment
-from ..system.memory import bound_memory, peak_memory
+from ..system.memory import limit_memory, peak_memory
 from ..system.startup import keep_memory
 from .cost import fitting
 from .run_dir import RunDir
@@ -45,7 +45,8 @@ ENOUGH = 0.5
 """Minimum total time of the timed passes of a measurement, in seconds."""
 LIMIT = 60.0
 """Time limit of a measurement in seconds, set-up and at least three passes included."""
-LARGE, SLOW = "out of memory", "too slow"
+LARGE = "out of memory"
+SLOW = "too slow"
 """Prefixes of the failures after which larger sizes are skipped."""
 
 
@@ -268,7 +269,8 @@ def read(cell: Trial) -> Measurement:
 
 
 def _reading(cell: Trial, answer: dict[str, Any]) -> Measurement:
-    place, setting = cell.place, cell.setting
+    place = cell.place
+    setting = cell.setting
     return Measurement(
         name_of(cell.mixer), place.length, place.width, setting.batch, depth=setting.depth, **answer
     )
@@ -295,7 +297,7 @@ def _write(report: Report, device: str, folder: Path) -> None:
     write_text(folder / "bench.csv", scaling.document(report))
     write_text(folder / "bench.md", scaling.markdown(report))
     for kind, image in scaling.figures(report).items():
-        with explained(folder):
+        with explain_errors(folder):
             (folder / f"bench.{kind}").write_bytes(image)
 
 
@@ -328,7 +330,7 @@ def _measured(cell: Trial) -> dict[str, Any]:
     on_gpu = device.startswith("cuda")
     if not on_gpu:
         keep_memory()
-        bound_memory()
+        limit_memory()
     _warm(cell)
     layer = cell.layer().to(device)
     x = _input(cell, cell.place.length)

@@ -43,7 +43,8 @@ def build_network(recipe: Recipe, form: SequenceSpec | None = None) -> Network:
     Args:
         form: sequence spec that replaces the task's.
     """
-    stage, form = recipe.last, form or recipe.task_of(recipe.last).form
+    stage = recipe.last
+    form = form or recipe.task_of(recipe.last).form
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(recipe.seed, "initialise").initial_seed())
         head = stage.objective.head(form, recipe.model.width, recipe.model.pooling)

@@ -23,7 +23,8 @@ def own_modules(module: str) -> list[str]:
     Modules of the same package are always included. Imports are found by parsing the source, so that those
     inside functions count; imports by a computed name are not found.
     """
-    found, waiting = dict.fromkeys([module]), [module]
+    found = dict.fromkeys([module])
+    waiting = [module]
     while waiting:
         for name in _imports(waiting.pop()):
             if name not in found and not is_ours(name) and _own(name, module.partition(".")[0]):

@@ -16,7 +16,8 @@ from .step import add, precision_context
 
 POSITIONS = 32_768
 """Positions per evaluation batch, unless the free memory of a GPU allows more."""
-MOST, ROOM = 512, 0.5
+MOST = 512
+ROOM = 0.5
 """Maximum examples per evaluation batch; share of a GPU's free memory to use where that allows more."""
 FITTED = 2_000
 """Maximum number of training examples to score."""
@@ -48,7 +49,8 @@ def evaluate(
 
     In distributed training each process evaluates its share of the batches, and all return the same result.
     """
-    training, device = network.training, next(network.parameters()).device
+    training = network.training
+    device = next(network.parameters()).device
     network.eval()
     sums: dict[str, Tensor] = {}
     single = form.target.single

@@ -44,7 +44,8 @@ class _Counter(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rest, self.ffts = 0, 0
+        self.rest = 0
+        self.ffts = 0
         ours = {packet: shape_wrapper(formula) for packet, formula in _formulas().items()}
         self.formulas = flop_registry | ours
 

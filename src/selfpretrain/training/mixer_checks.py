@@ -26,7 +26,8 @@ from .recipe import Recipe
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """Tolerance for rounding errors, relative to the largest output."""
-ROWS, LOUD = 3, 10.0
+ROWS = 3
+LOUD = 10.0
 """Batch size of the probes; scale of the inputs that must not matter, relative to the others."""
 SHORT = 512
 """Maximum length of most probes before a study; leaks are probed at the full length, too."""
@@ -41,7 +42,8 @@ class CheckFailed(Exception):
 
     def __init__(self, said: str, position: int | None = None, by: float | None = None) -> None:
         super().__init__(said)
-        self.position, self.by = position, by
+        self.position = position
+        self.by = by
 
 
 class Unsteady(Exception):
@@ -148,7 +150,8 @@ def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
     """
     problems: list[str] = []
     for recipe in recipes:
-        model, mixer = recipe.model, recipe.model.mixer
+        model = recipe.model
+        mixer = recipe.model.mixer
         causal = any(stage.objective.needs_causal for stage in recipe.stages)
         problems += [PEEKING] if causal and model.norm == "batch" and PEEKING not in problems else []
         if is_ours(type(mixer).__module__):
@@ -226,7 +229,8 @@ class _Subject:
         moved = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~kept, 0)
         beyond = moved > TOLERANCE[self.dtype] * max(1.0, float(a[kept].abs().max()))
         if beyond.any():
-            position, by = int(beyond.any(0).nonzero()[0]), float(moved.max())
+            position = int(beyond.any(0).nonzero()[0])
+            by = float(moved.max())
             raise CheckFailed(
                 f"{self.during}{what}, first at position {position}, by up to {by:.2g}", position, by
             )
@@ -259,7 +263,8 @@ def _learning(subject: _Subject) -> _Subject:
 
 def _network(layer: _Subject) -> _Subject:
     """Return a network of one block with this mixer in training mode, from values to the head's inputs."""
-    mixer, place = layer.mixer, layer.place
+    mixer = layer.mixer
+    place = layer.place
     positions: Positions | Literal["auto"] = "rotary" if place.rotary else "auto"
     model = Model(mixer, place.width, depth=1, causal=place.causal, positions=positions)
     form = SequenceSpec(Values(channels=place.width), place.length, Classes(("a", "b")))
@@ -321,7 +326,8 @@ def _batch_independence(subject: _Subject) -> None:
 @torch.no_grad()
 def _determinism(subject: _Subject) -> None:
     x = subject.draw()
-    first, second = subject.run(x, None), subject.run(x, None)
+    first = subject.run(x, None)
+    second = subject.run(x, None)
     everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
     subject.demand(first, second, everywhere, "two passes in evaluation mode give different outputs")
 

@@ -24,7 +24,8 @@ from ..registry import name_of
 from ..shapes import Answered, Inputs, PaddingMask, PositionMask, Vectors
 from ..system import distributed
 
-SYMBOL_STD, POSITION_STD = 0.25, 0.5
+SYMBOL_STD = 0.25
+POSITION_STD = 0.5
 """Standard deviations of initial token and learned position embeddings, see docs/adr/0021."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
@@ -135,7 +136,8 @@ class Block(nn.Module):
     def __init__(self, spec: Model, length: int) -> None:
         super().__init__()
         place = LayerContext(spec.width, length, spec.causal, spec.encoding == "rotary")
-        self.pre, self.owns_residual = spec.placement == "pre", spec.mixer.owns_residual
+        self.pre = spec.placement == "pre"
+        self.owns_residual = spec.mixer.owns_residual
         self.norm1 = None if spec.mixer.whole else make_norm(spec)
         self.mixer = spec.mixer.build(place)
         self.norm2 = make_norm(spec) if spec.expand else None
@@ -168,7 +170,8 @@ class Mlp(nn.Module):
     def __init__(self, spec: Model) -> None:
         super().__init__()
         masked = spec.expand * spec.width
-        self.up, self.down = nn.Linear(spec.width, masked), nn.Linear(masked, spec.width)
+        self.up = nn.Linear(spec.width, masked)
+        self.down = nn.Linear(masked, spec.width)
         self.gate = nn.Linear(spec.width, masked) if spec.gated else None
         self.act = ACTIVATIONS[spec.activation]
 
@@ -249,7 +252,8 @@ class BatchNorm(nn.Module):
 
     def __init__(self, width: int, momentum: float = 0.1) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
         self.momentum = momentum
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("variance", torch.ones(width))

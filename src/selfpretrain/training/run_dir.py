@@ -25,24 +25,28 @@ from pathlib import Path
 from torch import Tensor
 
 from ..errors import StoreError, Taken
-from ..system.events import Event, progress
+from ..system.events import Event, report_progress
 from ..system.files import (
     POLL,
     Json,
-    damaged,
-    explained,
-    held,
-    locked,
+    damaged_message,
+    explain_errors,
+    is_locked,
+    hold_lock,
     read_json,
-    settle,
-    sweep,
+    fsync,
+    remove_leftovers,
     write_bytes,
     write_json,
 )
 from . import checkpoint
 
-WEIGHTS, LOG, CHECKPOINT = "weights.safetensors", "log.jsonl", "checkpoint.safetensors"
-PREDICTIONS, RESULT, SOURCES = "predictions.safetensors", "result.json", "sources.json"
+WEIGHTS = "weights.safetensors"
+LOG = "log.jsonl"
+CHECKPOINT = "checkpoint.safetensors"
+PREDICTIONS = "predictions.safetensors"
+RESULT = "result.json"
+SOURCES = "sources.json"
 ERROR = "error.txt"
 """File with the error of a failed attempt; the next attempt removes it."""
 PART = ".part-"
@@ -66,7 +70,7 @@ class RunDir:
         Raises:
             StoreError: if it cannot be created.
         """
-        with explained(path):
+        with explain_errors(path):
             path.mkdir(parents=True, exist_ok=True)
         return cls(path)
 
@@ -95,7 +99,7 @@ class RunDir:
             StoreError: if it is missing or damaged.
             ForeignRun: if another version of this package wrote it in another layout.
         """
-        return read_json(self.path / name, mend=_advice(name))
+        return read_json(self.path / name, advice=_advice(name))
 
     def remembered(self, name: str) -> Json:
         """Read a cached JSON file, which can be recomputed; return {} if it is missing or damaged."""
@@ -122,12 +126,12 @@ class RunDir:
 
     def drop(self, name: str) -> None:
         """Delete a file if it exists."""
-        with explained(self.path / name):
+        with explain_errors(self.path / name):
             (self.path / name).unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Delete the directory with its content."""
-        with explained(self.path):
+        with explain_errors(self.path):
             shutil.rmtree(self.path)
 
     # ---- attempts
@@ -161,7 +165,7 @@ class RunDir:
     @property
     def held(self) -> bool:
         """Whether a process of this or another machine is working on this stage."""
-        return held(self.lock) or bool(self._elsewhere(time.time()))
+        return is_locked(self.lock) or bool(self._elsewhere(time.time()))
 
     @contextlib.contextmanager
     def alone(self, stop: Callable[[], bool] = lambda: True) -> Iterator[None]:
@@ -171,7 +175,7 @@ class RunDir:
             Taken: if ``stop()`` is true while another process works on the stage.
         """
         RunDir.make(self.lock.parent)
-        with locked(self.lock, stop):
+        with hold_lock(self.lock, stop):
             yield
 
     @contextlib.contextmanager
@@ -202,9 +206,9 @@ class RunDir:
             StoreError: if it cannot be renamed, e.g. because another machine has taken it over.
         """
         target = self.stage
-        with explained(target.path):
-            sweep(self.path)
-            settle(self.path)
+        with explain_errors(target.path):
+            remove_leftovers(self.path)
+            fsync(self.path)
             if target.path.exists() and not target.finished:  # its result was deleted to run it again
                 target.path.rename(self.path.with_name(f"{self.path.name}.old"))
             try:
@@ -213,7 +217,7 @@ class RunDir:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
                 shutil.rmtree(self.path)
-            settle(target.path.parent)
+            fsync(target.path.parent)
             for left in target.attempts:
                 if left not in target._elsewhere(target._clock()):
                     shutil.rmtree(left.path, ignore_errors=True)
@@ -229,13 +233,18 @@ class RunDir:
                 if stop():
                     raise Taken(f"stopped while {others[0].path.name} is at work on another machine")
                 if not told:
-                    progress(f"waiting for {others[0].path.name}, which is at work on another machine", 0)
+                    report_progress(
+                        f"waiting for {others[0].path.name}, which is at work on another machine", 0
+                    )
                     told = True
                 time.sleep(POLL)
                 continue
             left = [self] * self.path.exists() + attempts
             newest = max(left, key=lambda each: (each.finished, each._changed()), default=None)
-            with explained(own.path), contextlib.suppress(FileNotFoundError):  # another machine was faster
+            with (
+                explain_errors(own.path),
+                contextlib.suppress(FileNotFoundError),
+            ):  # another machine was faster
                 if newest is None:
                     own.path.mkdir()
                 elif newest != own:
@@ -255,7 +264,7 @@ class RunDir:
             for path in self.path.iterdir():
                 path.unlink()
             return
-        sweep(self.path)
+        remove_leftovers(self.path)
         (self.path / ERROR).unlink(missing_ok=True)
         if self.has(LOG):  # copied, as a suspended process may still have the old file open and write to it
             write_bytes(self.path / LOG, (self.path / LOG).read_bytes())
@@ -306,15 +315,17 @@ class Log:
 
     def __init__(self, path: Path, size: int = 0) -> None:
         self._stage = RunDir(path.absolute().parent).name
-        with explained(path):
+        with explain_errors(path):
             self._file = path.open("a+b")
             if self.size < size:
-                raise StoreError(damaged(path, "it is shorter than its checkpoint says", _advice(CHECKPOINT)))
+                raise StoreError(
+                    damaged_message(path, "it is shorter than its checkpoint says", _advice(CHECKPOINT))
+                )
             self._file.truncate(size)
 
     def write(self, line: Json) -> None:
         """Append one line."""
-        with explained(Path(self._file.name)):
+        with explain_errors(Path(self._file.name)):
             self._file.write((json.dumps(line) + "\n").encode())
             self._file.flush()
 
@@ -325,7 +336,7 @@ class Log:
 
     def settle(self) -> int:
         """Flush all lines to disk, and return the size of the file in bytes."""
-        with explained(Path(self._file.name)):
+        with explain_errors(Path(self._file.name)):
             os.fsync(self._file.fileno())
         return self.size
 
@@ -349,7 +360,7 @@ def broken(directory: RunDir, name: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
-        raise StoreError(damaged(directory.path / name, error, _advice(name))) from error
+        raise StoreError(damaged_message(directory.path / name, error, _advice(name))) from error
 
 
 def _advice(name: str) -> str:

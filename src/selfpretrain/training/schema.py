@@ -63,7 +63,8 @@ def _of(kind: Any, definitions: dict[str, Schema]) -> Schema:
 
 def _made_of(kind: Any, definitions: dict[str, Schema]) -> Schema:
     """Return the schema of a generic type with specs as arguments, such as ``tuple[Stage, ...]``."""
-    origin, inner = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inner = get_args(kind)
     if origin is tuple and inner[-1] is ...:
         return {"type": "array", "items": _of(inner[0], definitions)}
     if origin is Annotated:

@@ -68,8 +68,10 @@ def backward(
     """
     # DDP averages gradients over processes, whereas the loss is a mean over the whole batch:
     # scaling by the world size turns the average of shares back into their sum.
-    device, world = targets.batch.inputs.device, distributed.world_size()
-    scale, total = world / targets.size.clamp(min=1), torch.zeros((), device=device)
+    device = targets.batch.inputs.device
+    world = distributed.world_size()
+    scale = world / targets.size.clamp(min=1)
+    total = torch.zeros((), device=device)
     sums: dict[str, Tensor] = {}
     parts = world * stage.grad_accumulation
     for i in range(stage.grad_accumulation):

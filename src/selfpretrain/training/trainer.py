@@ -20,7 +20,7 @@ from ..data.dataloader import BatchSampler, PrefetchLoader
 from ..data.dataset import SequenceDataset, generator
 from ..errors import Interrupted, SpecError
 from ..system import distributed
-from ..system.events import Event, emit, listening
+from ..system.events import Event, emit, listen
 from .evaluate import evaluate, gathered
 from .model import Network
 from .optim import set_lr_factor
@@ -74,10 +74,16 @@ class Trainer:
     """
 
     def __init__(self, material: TrainerInputs, folder: RunDir, stop: Stop) -> None:
-        self.network, self.train, self.val = material.network, material.train, material.val
-        self.steps, self.folder, self.stop = material.steps, folder, stop
+        self.network = material.network
+        self.train = material.train
+        self.val = material.val
+        self.steps = material.steps
+        self.folder = folder
+        self.stop = stop
         recipe = material.recipe
-        self.stage, self.form, self.seed = recipe.last, recipe.task_of(recipe.last).form, recipe.seed
+        self.stage = recipe.last
+        self.form = recipe.task_of(recipe.last).form
+        self.seed = recipe.seed
         self.key = f"{len(recipe.stages)}"
         self._check_clock()
         self.order = BatchSampler(self.train.longest, self.stage.batch, self.seed)
@@ -88,9 +94,11 @@ class Trainer:
         self.network_at_work: nn.Module = self.network
         if distributed.world_size() > 1:
             self.network_at_work = DistributedDataParallel(self.network)
-        self.state, self.best = State(), _copied(self.network)
+        self.state = State()
+        self.best = _copied(self.network)
         # Since the last line of the log: sum of losses and number of steps; metric sums.
-        self.running, self.sums = torch.zeros(2, device=self.device), dict[str, Tensor]()
+        self.running = torch.zeros(2, device=self.device)
+        self.sums = dict[str, Tensor]()
 
     def run(self) -> State:
         """Train until the stage ends, and load the selected weights into the network.
@@ -107,7 +115,7 @@ class Trainer:
             stack.callback(self.batches.close)
             if log:
                 stack.enter_context(contextlib.closing(log))
-                stack.enter_context(listening(log.hear))
+                stack.enter_context(listen(log.hear))
             self._train(log)
             if log:
                 log.settle()
@@ -138,7 +146,8 @@ class Trainer:
         return min(1.0, self.state.seconds / (self.stage.budget.seconds or 1.0))
 
     def _step(self) -> None:
-        step, objective = self.state.step, self.stage.objective
+        step = self.state.step
+        objective = self.stage.objective
         set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
         random = generator(self.seed, "ask", self.key, step)
         targets = objective.make_targets(self.batches.batch(step), self.form, random)
@@ -159,12 +168,14 @@ class Trainer:
 
     def _speak(self) -> bool:
         """Log and validate where due; return whether any of it was, or the time limit is reached."""
-        state, before = self.state, (self.state.lines, self.state.evals)
+        state = self.state
+        before = (self.state.lines, self.state.evals)
         if math.floor(self.progress * LINES) > state.lines:
             state.lines = math.floor(self.progress * LINES)
             self._say("train", self._losses())
         # Validations are spaced by progress rather than steps, so that budgets in seconds have them, too.
-        due, late = math.floor(self.progress * self.stage.evals), self._late()
+        due = math.floor(self.progress * self.stage.evals)
+        late = self._late()
         if (due > state.evals or late) and not state.stopped:
             state.evals = due
             self._say("val", self._validate())
@@ -192,7 +203,8 @@ class Trainer:
         return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | known
 
     def _validate(self) -> dict[str, float]:
-        state, criterion = self.state, self.stage.criterion
+        state = self.state
+        criterion = self.stage.criterion
         stage = self.stage
         scores = evaluate(self.network, stage.objective, self.val, self.form, stage.precision).scores
         if criterion not in scores:
@@ -200,17 +212,21 @@ class Trainer:
             raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
         state.since_best += 1
         if scores[criterion] > state.best_score:
-            state.best_score, state.best_step, state.since_best = scores[criterion], state.step, 0
+            state.best_score = scores[criterion]
+            state.best_step = state.step
+            state.since_best = 0
             self.best = _copied(self.network)
         elif self.stage.optim.schedule == "plateau" and self._waited():
-            state.rate, state.dropped = state.rate * self.stage.optim.factor, state.step
+            state.rate = state.rate * self.stage.optim.factor
+            state.dropped = state.step
         if self.stage.early_stopping_patience and state.since_best >= self.stage.early_stopping_patience:
             state.stopped = "patience"
         return scores
 
     def _waited(self) -> bool:
         """Return whether the plateau schedule lowers the learning rate now."""
-        optim, state = self.stage.optim, self.state
+        optim = self.stage.optim
+        state = self.state
         if optim.plateau_wait_epochs is None:
             return state.since_best % optim.wait == 0
         return (

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from ...errors import DataError, offered
+from ...errors import DataError, join_names
 from ..moments import BYTES, Spans, highest, moments, spans_without_value
 from ..near_duplicates import fingerprints, similar
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens, Values
@@ -41,7 +41,7 @@ class SetBuilder:
     _columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        target, column = self.options.target, offered([self.options.label or "label"])
+        target, column = self.options.target, join_names([self.options.label or "label"])
         if target in ("sets", "positions"):
             self.labels = SeveralLabels(target, column)
         else:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError, nearest, offered
+from ...errors import DataError, nearest, join_names
 from ...registry import names
-from ...system.events import progress
+from ...system.events import report_progress
 from .. import paths
 from ..store import OLD, DatasetWriter, StoredDataset, writing
 from . import arrays, ts_files
@@ -64,7 +64,7 @@ class ImportPlan:
         if self.source.kind == "values":
             found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"
         found["lengths"] = f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
-        found["labels"] = offered(sorted(labels), 40)
+        found["labels"] = join_names(sorted(labels), 40)
         return self.source.facts | found | self.source.facts  # those of the source win, in first place
 
 
@@ -176,7 +176,7 @@ def _filled(out: DatasetWriter, plan: ImportPlan, name: str) -> StoredDataset:
     for part in plan.parts():
         builder.add(part)
         done += len(part.lengths)
-        progress(f"import {name}", done, plan.source.total)
+        report_progress(f"import {name}", done, plan.source.total)
     there = Path(plan.origin).expanduser().absolute()
     return builder.finish({"name": name, "origin": str(there) if there.exists() else plan.origin})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError, offered
+from ...errors import DataError, join_names
 from .. import audio
 from ..splits import SPLIT_NAMES
 from .options import ImportOptions
@@ -125,7 +125,7 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
         named["label"] = [p[depth] for p in parts]
     texts = files[0].suffix.lower() in TEXTS
     facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
-    facts["labels"] = offered(sorted({label or "" for label in named["label"]}), 40)
+    facts["labels"] = join_names(sorted({label or "" for label in named["label"]}), 40)
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
     facts |= {"split": "by name" if "split" in named else "made"}
     kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"

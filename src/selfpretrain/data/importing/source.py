@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError, SelfPretrainError, nearest, offered
+from ...errors import DataError, SelfPretrainError, nearest, join_names
 from .. import paths
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
@@ -95,7 +95,7 @@ def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".fo
     except DataError as error:
         if str(error).isprintable():
             raise
-        raise DataError(offered([str(error)])) from error
+        raise DataError(join_names([str(error)])) from error
     except SelfPretrainError:
         raise
     except MemoryError as error:

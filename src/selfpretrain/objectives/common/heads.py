@@ -39,7 +39,8 @@ class Pooled(nn.Module):
 
     def __init__(self, width: int, outputs: int, pooling: Pooling, style: Style, views: int = 1) -> None:
         super().__init__()
-        self.pooling, self.views = pooling, views
+        self.pooling = pooling
+        self.views = views
         D = {1: width, 2: 4 * width}.get(views, views * width)
         masked = nn.Linear(D, width)  # for every style, so that later random draws do not depend on it
         before = {

@@ -26,7 +26,8 @@ class JointHead(nn.Module):
 
     def __init__(self, labels: nn.Module, rebuild: nn.Module) -> None:
         super().__init__()
-        self.labels, self.rebuild = labels, rebuild
+        self.labels = labels
+        self.rebuild = rebuild
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None) -> Tensor:
         """Return (examples, K), or with a loss mask (1, examples * K + positions * V)."""

@@ -39,7 +39,8 @@ def reconstruction_target(
     """Return the targets at every position: symbols, levels, or standardised values."""
     if isinstance(form.signal, Tokens):
         return inputs[..., None]
-    signal, levels = form.signal, levels_of(form, distance)
+    signal = form.signal
+    levels = levels_of(form, distance)
     if levels is None:
         return signal.standardised(inputs)
     return signal.level_of(inputs, levels)

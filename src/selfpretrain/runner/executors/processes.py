@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ...errors import Interrupted, SelfPretrainError, SpecError
-from ...system.events import emit, listening
+from ...system.events import emit, listen
 from ...system.startup import keep_memory
 from ..plan import Job
 from ..stage import run_stage
@@ -41,7 +41,8 @@ class Processes(Executor):
         super().__init__(workspace)
         _demand_main_guard()
         context = multiprocessing.get_context("spawn")
-        self._events, self._stop = context.Queue(), context.Event()
+        self._events = context.Queue()
+        self._stop = context.Event()
         places = context.Queue()
         for place in gpu_places(workspace):
             places.put(place)
@@ -69,7 +70,8 @@ class Processes(Executor):
         """Return the stages that have ended, and emit the workers' events in this process."""
         finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
         self._pass_on()
-        lost, self._lost = self._lost, []
+        lost = self._lost
+        self._lost = []
         return lost + [_how(self._running.pop(future), future.exception()) for future in finished]
 
     def stop(self) -> None:
@@ -149,7 +151,8 @@ _stop: Any = None
 
 def _prepare(events: Any, stop: Any, places: Any) -> None:
     global _events, _stop
-    _events, _stop = events, stop
+    _events = events
+    _stop = stop
     if place := places.get():  # must be set before CUDA is initialized
         os.environ["CUDA_VISIBLE_DEVICES"] = place
     keep_memory()
@@ -164,7 +167,7 @@ def _die_with_parent() -> None:
 
 
 def _work(job: Job, workspace: Workspace) -> None:
-    with listening(_events.put):
+    with listen(_events.put):
         run_stage(job.recipe, replace(workspace, stop=_stop.is_set), job.tested)
 
 

@@ -29,7 +29,7 @@ class Ray(Executor):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        self._ray: Any = extras.load("ray", "--executor ray", "ray")
+        self._ray: Any = extras.import_extra("ray", "--executor ray", "ray")
         self._need = {"CPU": number(workspace, "cpus", 1.0), "GPU": number(workspace, "gpus", 0.0)}
         self._began = not self._ray.is_initialized()
         if self._began:

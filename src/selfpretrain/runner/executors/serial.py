@@ -18,7 +18,8 @@ class Serial(Executor):
 
     def ended(self, timeout: float) -> list[Ended]:
         """Run the stage to its end; the timeout is ignored."""
-        job, self._next = self._next, None
+        job = self._next
+        self._next = None
         if job is None:
             return []
         try:

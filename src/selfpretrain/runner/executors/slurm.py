@@ -49,7 +49,7 @@ class Slurm(Executor):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
-        self._submitit: Any = extras.load("submitit", "--executor slurm", "slurm")
+        self._submitit: Any = extras.import_extra("submitit", "--executor slurm", "slurm")
         self.name = job_name(workspace.runs)
         self._flags = _flags(workspace) | {"job_name": self.name}
         self._submitted: dict[str, Any] = {}
@@ -202,14 +202,16 @@ def work(stage: RemoteStage) -> None:
 
 def _number() -> str:
     """Return the Slurm id of this job."""
-    array, place = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    place = os.environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{place}" if array else os.environ["SLURM_JOB_ID"]
 
 
 def _flags(workspace: Workspace) -> dict[str, str | int]:
     """Return the flags of sbatch."""
     given = dict(workspace.executor_settings)
-    cpus, gpus = number(workspace, "cpus", 1.0), number(workspace, "gpus", 0.0)
+    cpus = number(workspace, "cpus", 1.0)
+    gpus = number(workspace, "gpus", 0.0)
     if gpus % 1 or cpus % 1:
         raise SpecError("Slurm gives whole processors and GPUs; give whole numbers of cpus and gpus")
     limit = re.fullmatch(r"([\d.]+)([smhd])", given.pop("time", "1h"))

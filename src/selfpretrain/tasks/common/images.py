@@ -9,7 +9,7 @@ import numpy as np
 from ...data.spec import Classes, SequenceSpec
 from ...data.splits import stratified
 from ...data.store import DatasetWriter
-from ...system.events import progress
+from ...system.events import report_progress
 from .moments import Moments
 
 VAL = 5000
@@ -45,7 +45,7 @@ def write(
         labels.append(block.labels)
         test.append(np.full(n, block.test))
         moments.add(sequences)
-        progress("images", sum(map(len, labels)))
+        report_progress("images", sum(map(len, labels)))
     targets, split = np.concatenate(labels), np.where(np.concatenate(test), 2, 0)
     pool = np.flatnonzero(split == 0)
     split[pool[stratified(targets[pool], seed)[: VAL if val is None else val]]] = 1

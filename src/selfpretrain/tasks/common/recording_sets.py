@@ -13,7 +13,7 @@ from ...data import audio
 from ...data.spec import Classes, SequenceSpec
 from ...data.store import DatasetWriter
 from ...errors import DataError
-from ...system.events import progress
+from ...system.events import report_progress
 from .moments import Moments
 
 Features = Literal["raw", "mfcc"]
@@ -45,7 +45,7 @@ def write(
         lengths.append(len(sequence))
         moments.add(sequence[None])
         if len(starts) % 1000 == 0:
-            progress("recordings", len(starts), len(clips.labels))
+            report_progress("recordings", len(starts), len(clips.labels))
     groups = None if clips.speakers is None else np.unique(clips.speakers, return_inverse=True)[1]
     out.examples(np.array(starts), np.array(lengths), clips.labels, clips.split, groups)
     span = (-float(LOUDEST), float(LOUDEST - 1)) if features == "raw" else None

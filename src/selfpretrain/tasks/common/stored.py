@@ -17,7 +17,7 @@ from ...data.splits import budget
 from ...data.store import DatasetWriter, StoredDataset, open_dataset, writing
 from ...errors import DamagedData
 from ...registry import name_of
-from ...system.events import progress
+from ...system.events import report_progress
 from ..base import Task
 from .dataset_stub import DatasetStub, outline
 
@@ -117,5 +117,5 @@ def _opened(folder: Path) -> StoredDataset | None:
     try:
         return open_dataset(folder)
     except DamagedData as error:
-        progress(f"made again: {error}", 0)
+        report_progress(f"made again: {error}", 0)
         return None
