@@ -23,7 +23,7 @@ PaddingMask = Bool[Tensor, "B L"] | None
 PositionMask = Bool[Tensor, "B L"] | None
 """Mask of positions: True where an objective masks the input, or computes the loss; None: no mask."""
 
-Answered = Bool[Tensor, "B L"] | Int[Tensor, "asked"] | None
+LossMask = Bool[Tensor, "B L"] | Int[Tensor, "asked"] | None
 """Positions with an output: a mask, or flat indices b L + t in ascending order; None: one per sequence."""
 
 Inputs = Int[Tensor, "B L"] | Float[Tensor, "B L C"]

@@ -17,11 +17,11 @@ from selfpretrain.errors import DataError, ForeignRun, Interrupted, StoreError
 from selfpretrain.system import events, files
 from selfpretrain.system.files import (
     explain_errors,
-    lock_holder,
     hold_lock,
+    lock_holder,
     read_json,
-    replace_file,
     remove_leftovers,
+    replace_file,
     write_json,
 )
 

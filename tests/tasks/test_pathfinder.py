@@ -175,7 +175,7 @@ def test_markers_are_found(kind, side, number, share):
     marked = facts.marked[:, :, None].astype(np.int64)
     ends = np.take_along_axis(facts.dashes, marked, axis=1)[:, :, :2].astype(float)
     apart = np.hypot(*(ends[:, 0] - ends[:, 1]).T)
-    found = pathfinder.marker_distance(SequenceDataset.even(pixels.reshape(number, -1, 1), labels))
+    found = pathfinder.marker_distance(SequenceDataset.from_array(pixels.reshape(number, -1, 1), labels))
     close = abs(found.numpy() - apart * 32 / side) < 1 + 32 / side
     assert close.mean() >= share
 
@@ -187,7 +187,7 @@ def test_markers_are_found_in_images_of_the_original_program(needs_data, side):
     with np.load(needs_data / "reference_fixtures" / f"pathfinder{side}_reference.npz") as arrays:
         pixels, labels, tips = arrays["images"], arrays["labels"].astype(int), arrays["tips"].astype(float)
     n, rows = len(labels), np.arange(len(labels))
-    found = pathfinder.marker_distance(SequenceDataset.even(pixels.reshape(n, -1, 1), labels)).numpy()
+    found = pathfinder.marker_distance(SequenceDataset.from_array(pixels.reshape(n, -1, 1), labels)).numpy()
     close = np.zeros(n, dtype=bool)
     for contour in range(2):
         other = np.where(labels == 1, contour, 1 - contour)

@@ -176,7 +176,7 @@ def test_a_finished_attempt_takes_the_place_of_its_stage(stage):
         finish(attempt, "ours")
         assert not stage.finished
         attempt.publish()
-    assert stage.finished and stage.attempts == [] and not stage.held
+    assert stage.finished and stage.attempts == [] and not stage.is_running
     with stage.attempt(lambda: stage.finished) as attempt:
         assert attempt is None
 
@@ -240,10 +240,10 @@ def test_a_stage_whose_result_was_deleted_runs_again_in_its_directory(stage):
 
 def test_on_one_machine_others_wait(stage):
     with stage.attempt(never):
-        assert stage.held
+        assert stage.is_running
         with pytest.raises(Taken), stage.attempt(never, stop=lambda: True):
             pass
-    assert not stage.held
+    assert not stage.is_running
 
 
 def test_another_machine_waits_until_there_is_no_sign_of_life(stage, monkeypatch):
@@ -251,13 +251,13 @@ def test_another_machine_waits_until_there_is_no_sign_of_life(stage, monkeypatch
         first.save("checkpoint.safetensors", {}, {"step": 7})
         with monkeypatch.context() as there:
             on("elsewhere", there)
-            assert stage.held
+            assert stage.is_running
             with pytest.raises(Taken, match="at work on another machine"), stage.attempt(
                 never, stop=lambda: True
             ):  # fmt: skip
                 pass
             aged(first, run_dir.DEAD * run_dir.CHECKPOINT_SECONDS + 1)
-            assert not stage.held
+            assert not stage.is_running
             with stage.attempt(never, stop=lambda: True) as second:
                 assert second.load("checkpoint.safetensors")[1] == {"step": 7}
 
@@ -276,7 +276,7 @@ def test_who_slept_too_long_writes_to_nothing_that_counts(stage, monkeypatch):
     with stage.attempt(never) as first:
         log = Log(first.path / "log.jsonl")
         log.write({"step": 1})
-        first.save("checkpoint.safetensors", {}, {"log": log.settle()})
+        first.save("checkpoint.safetensors", {}, {"log": log.sync()})
         aged(first, 1000)
         with monkeypatch.context() as there:
             on("elsewhere", there)

@@ -176,7 +176,7 @@ def verify(
     with show_progress(quiet):
         for place in places:
             try:
-                open_dataset(place, again=True)
+                open_dataset(place, rehash=True)
                 say(f"fine   {place}")
             except DamagedData as error:
                 wrong += 1

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import SpecError, nearest
-from ..registry import SHELVES, summary, find, names
+from ..registry import SHELVES, find, names, summary
 from .options import DataRoot, Json
 from .printing import print_json, show_facts
 

@@ -125,8 +125,8 @@ def read_json(
         needs_digest: whether this content must have a digest; files of earlier versions have none.
 
     Raises:
-        StoreError: or the class ``error_type``, if the file is missing or cannot be read; or the class ``damage_error``
-            (default: ``error_type``), if it is damaged.
+        StoreError: or the class ``error_type``, if the file is missing or cannot be read; or the class
+            ``damage_error`` (default: ``error_type``), if it is damaged.
         ForeignRun: if it was written in another format.
     """
     with explain_errors(path, "read", error_type=error_type):

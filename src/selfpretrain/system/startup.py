@@ -12,7 +12,7 @@ import os
 import sys
 
 MMAP_THRESHOLD = (-3, 1 << 30)
-"""Option of mallopt, as numbered in malloc.h, and bytes from which a block is returned to the system when freed."""
+"""Option of mallopt, as numbered in malloc.h, and bytes from which a block is mapped separately."""
 TRIM_THRESHOLD = (-1, 2**31 - 1)
 """Option of mallopt, and how many bytes of other freed memory are kept."""
 THREAD_VARIABLES = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}

@@ -18,7 +18,7 @@ import numpy as np
 from ..config import Seed, spec
 from ..data.download import Download
 from ..data.spec import Reals, SequenceSpec
-from ..data.splits import divide
+from ..data.splits import split_rows
 from ..data.store import DatasetWriter
 from ..errors import DataError
 from ..system.events import report_progress
@@ -93,9 +93,9 @@ class Bidmc(Prepared):
         The split of a patient does not depend on which targets are missing.
         """
         if self.split == "patient":
-            return np.where(known, divide(np.zeros(len(known), int), patients, self.split_seed), -1)
+            return np.where(known, split_rows(np.zeros(len(known), int), patients, self.split_seed), -1)
         split = np.full(len(known), -1)
-        split[known] = divide(np.zeros(known.sum(), int), None, self.split_seed)
+        split[known] = split_rows(np.zeros(known.sum(), int), None, self.split_seed)
         return split
 
     def _archived(self, out: DatasetWriter, train: Path) -> SequenceSpec:
@@ -112,7 +112,7 @@ class Bidmc(Prepared):
                 moments.add(window[None])
                 report_progress("windows", len(y))
         targets = np.array(y)
-        split = divide(np.zeros(len(y), int), None, self.split_seed)
+        split = split_rows(np.zeros(len(y), int), None, self.split_seed)
         out.examples(np.array(starts), np.full(len(y), Cut().length), targets, split)
         return self._form(moments, Cut().length, targets, split == 0)
 

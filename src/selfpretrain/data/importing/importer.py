@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError, nearest, join_names
+from ...errors import DataError, join_names, nearest
 from ...registry import names
 from ...system.events import report_progress
 from .. import paths
-from ..store import OLD, DatasetWriter, StoredDataset, writing
+from ..store import OLD, DatasetWriter, StoredDataset, open_writer
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
@@ -157,8 +157,8 @@ def import_data(
     plan = origin if isinstance(origin, ImportPlan) else plan_import(str(origin), options)
     name = name or suggested_name(plan.origin)
     check_name(name)
-    place = paths.home(FOLDER, name)
-    with paths.locked(place), writing(place) as out:
+    place = paths.writable_path(FOLDER, name)
+    with paths.hold_lock(place), open_writer(place) as out:
         return _filled(out, plan, name)
 
 

@@ -178,11 +178,11 @@ def _as_asked(rate: int, samples: np.ndarray, options: ImportOptions) -> np.ndar
     scale = {np.dtype(np.uint8): 128.0, np.dtype(np.int16): 32768.0}.get(samples.dtype, 1.0)
     x = (samples.astype(np.float32) - 128 * (samples.dtype == np.uint8)) / np.float32(scale)
     if options.rate and options.rate != rate:
-        x, rate = audio.resampled(x, rate, options.rate), options.rate
+        x, rate = audio.resample(x, rate, options.rate), options.rate
     if options.features == "raw":
         return x
-    energies = audio.mel(x.mean(1, dtype=np.float64), rate)
-    return audio.cepstra(energies) if options.features == "mfcc" else energies.astype(np.float32)
+    energies = audio.log_mel(x.mean(1, dtype=np.float64), rate)
+    return audio.mfcc(energies) if options.features == "mfcc" else energies.astype(np.float32)
 
 
 def _reader() -> Callable[..., tuple[np.ndarray, int]]:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ...mixers.ops._exact import exact
-from ...shapes import Answered, PaddingMask, Vectors
+from ...shapes import LossMask, PaddingMask, Vectors
 
 Pooling = Literal["mean", "max", "last"]
 Style = Literal["linear", "norm", "mlp", "mlp-relu"]
@@ -21,7 +21,7 @@ class PerPosition(nn.Module):
         self.linear = nn.Linear(width, outputs)
 
     def forward(
-        self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None
+        self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None
     ) -> Float[Tensor, "answers K"]:
         """Return the outputs at the positions of the loss mask (None: all), sequence by sequence."""
         flat = x.flatten(0, 1)
@@ -42,18 +42,18 @@ class Pooled(nn.Module):
         self.pooling = pooling
         self.views = views
         D = {1: width, 2: 4 * width}.get(views, views * width)
-        masked = nn.Linear(D, width)  # for every style, so that later random draws do not depend on it
-        before = {
+        hidden = nn.Linear(D, width)  # for every style, so that later random draws do not depend on it
+        transforms = {
             "linear": nn.Identity(),
             "norm": nn.LayerNorm(D),
-            "mlp": nn.Sequential(masked, nn.GELU()),
-            "mlp-relu": nn.Sequential(masked, nn.ReLU()),
+            "mlp": nn.Sequential(hidden, nn.GELU()),
+            "mlp-relu": nn.Sequential(hidden, nn.ReLU()),
         }
-        self.before = before[style]
+        self.transform = transforms[style]
         self.linear = nn.Linear(width if style.startswith("mlp") else D, outputs)
 
     def forward(
-        self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None
+        self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None
     ) -> Float[Tensor, "answers K"]:
         """Return one output per example."""
         pooled = pool(x, padding_mask, self.pooling)
@@ -62,21 +62,22 @@ class Pooled(nn.Module):
             a, b = views
             views = (a, b, a - b, a * b)
         with exact(x.device):  # cheap in fp32, while bf16 would round outputs to one part in 256
-            return self.linear(self.before(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
+            return self.linear(self.transform(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
 
 
-def pool(x: Vectors, padding_mask: PaddingMask, how: Pooling) -> Float[Tensor, "B D"]:
+def pool(x: Vectors, padding_mask: PaddingMask, pooling: Pooling) -> Float[Tensor, "B D"]:
     """Return the mean, maximum or last vector of the real positions of every sequence."""
-    if how == "last":
-        last = (
-            torch.full_like(x[:, 0, 0], x.shape[1], dtype=torch.long)
-            if padding_mask is None
-            else padding_mask.sum(1)
-        )
-        return x[torch.arange(len(x), device=x.device), last - 1]
-    if how == "max":
-        return (x if padding_mask is None else x.masked_fill(~padding_mask[..., None], -torch.inf)).amax(1)
     if padding_mask is None:
-        return x.mean(1)
+        return _pool_unpadded(x, pooling)
+    if pooling == "last":
+        return x[torch.arange(len(x), device=x.device), padding_mask.sum(1) - 1]
+    if pooling == "max":
+        return x.masked_fill(~padding_mask[..., None], -torch.inf).amax(1)
     real = padding_mask[..., None].to(x.dtype)
     return (x * real).sum(1) / real.sum(1)
+
+
+def _pool_unpadded(x: Vectors, pooling: Pooling) -> Float[Tensor, "B D"]:
+    if pooling == "last":
+        return x[:, -1]
+    return x.amax(1) if pooling == "max" else x.mean(1)

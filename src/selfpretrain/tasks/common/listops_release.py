@@ -66,7 +66,7 @@ def _read(file: Path, stamp: int) -> SequenceDataset:
                 report_progress(f"bytes of {file.name} read", done, size)
     if not values:
         raise DataError(f"{file} is empty; unpack it again")
-    return SequenceDataset.ragged(sequences, np.array(values))
+    return SequenceDataset.from_sequences(sequences, np.array(values))
 
 
 @functools.lru_cache(maxsize=3)

@@ -79,7 +79,7 @@ def mfcc(samples: Int16[np.ndarray, "length"], rate: int) -> Float[np.ndarray, "
     scale; samples in [-1, 1); orthonormal DCT-II. One second at 16 kHz gives 161 frames.
     Source: as in Gu et al. (2022), appendix D, and Amos et al. (2024); settings of torchaudio's MFCC.
     """
-    return audio.cepstra(audio.mel(samples / LOUDEST, rate, WINDOW, HOP))
+    return audio.mfcc(audio.log_mel(samples / LOUDEST, rate, WINDOW, HOP))
 
 
 def invent(classes: int, rate: int) -> Clips:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...data.dataset import SequenceDataset
 from ...data.importing import importer
-from ...data.near_duplicates import STEP, similar
+from ...data.near_duplicates import STEP, find_similar
 from ...data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens
 from ...data.splits import ENOUGH_GROUPS
 from ...data.store import open_dataset
@@ -95,7 +95,7 @@ def _files(task: Task) -> Finding:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
     report_progress(f"{name_of(task)}: hashes of files", 0)
     try:
-        open_dataset(place, again=True)
+        open_dataset(place, rehash=True)
     except DamagedData as error:
         return Finding("files", "wrong", str(error))
     return Finding("files", "fine", f"as they were written, in {place}")
@@ -228,7 +228,7 @@ def _alike(splits: Splits, profiles: Profiles) -> Finding:
     found, train = 0, partial(_at, splits["train"])
     for split in ("val", "test"):
         sketches = profiles[split].sketch, profiles["train"].sketch
-        places = similar(*sketches, partial(_at, splits[split]), train)
+        places = find_similar(*sketches, partial(_at, splits[split]), train)
         # The views of an example count once.
         found += len(np.unique(places % max(len(splits[split]), 1)))
     return _share(
