@@ -89,7 +89,7 @@ def test_two_views_may_share_their_sequences(place):
     with open_writer(place) as out:
         at = out.append(np.arange(9).astype(np.uint8))
         starts = at + np.array([[0, 3], [3, 0]])
-        out.examples(starts, np.array([[3, 6], [6, 3]]), np.array([1, 0]), np.array([0, 0]))
+        out.add_examples(starts, np.array([[3, 6], [6, 3]]), np.array([1, 0]), np.array([0, 0]))
         data = out.finish(SequenceSpec(Tokens(9), 6, Classes(("0", "1")), views=2))
     batch = data.examples("train").batch(torch.tensor([0, 1]))
     assert batch.inputs[:, 0].tolist() == [0, 3, 3, 0]

@@ -113,7 +113,7 @@ class DatasetWriter:
             self._file.write(np.ascontiguousarray(flat).tobytes())
         return start
 
-    def examples(
+    def add_examples(
         self,
         starts: np.ndarray,
         lengths: np.ndarray,
@@ -149,7 +149,7 @@ class DatasetWriter:
         """Append sequences, each as an example of its own."""
         lengths = np.array([len(s) for s in sequences], dtype=np.int64)
         start = self.append(np.concatenate(sequences))
-        self.examples(start + lengths.cumsum() - lengths, lengths, targets, split, groups)
+        self.add_examples(start + lengths.cumsum() - lengths, lengths, targets, split, groups)
 
     def add_packed(self, rows: np.ndarray, targets: np.ndarray, split: np.ndarray) -> None:
         """Pack and append equally long rows (n, L) of bytes, most of them zero."""
@@ -160,7 +160,7 @@ class DatasetWriter:
         used = pack_rows(rows, room, ends)
         start = self.append(room[:used])
         starts = start + np.concatenate([[0], ends[:-1]])
-        self.examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
+        self.add_examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
 
     def blocks(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
         """Yield what has been appended so far in blocks of at most ``size`` positions."""

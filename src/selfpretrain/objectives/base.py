@@ -51,7 +51,7 @@ class ObjectiveBatch:
         return self.batch.inputs, self.batch.padding_mask, masked, self.rows
 
     @cached_property
-    def rows(self) -> Int[Tensor, "answers"] | None:
+    def rows(self) -> Int[Tensor, "positions"] | None:
         """Flat indices b L + t of the positions in ``loss_mask``; None if it is None.
 
         They are computed in CPU memory, where their number is known without synchronising with the GPU.

@@ -139,35 +139,41 @@ def forecast(
     todo = jobs(recipes, workspace)
     pending = pending_jobs(todo, workspace, kept)
     check_recipes((job.recipe for job in pending), brief=True)
-    kinds: dict[str, list[Recipe]] = {}
-    for job in pending:
-        kind = replace(job.recipe, task=job.recipe.task.parts()[0], seed=0)
-        kinds.setdefault(fingerprint(kind), []).append(job.recipe)
-    seconds_by_kind = {key: _seconds(same[0], timed) for key, same in kinds.items()}
-    flops = sum((cost.plan(same[0]).flops * len(same) for same in kinds.values()), 0.0)
-    n_asked = sum(len(recipe.stages) for recipe in recipes)
-    counts = (
-        f"{n_asked} stages asked for, {len(todo)} different ones: "
+    groups = _group_by_cost(job.recipe for job in pending)
+    seconds_each = [_seconds(group[0], timed) for group in groups]
+    flops = sum((cost.plan(group[0]).flops * len(group) for group in groups), 0.0)
+    total_seconds = sum(each * len(group) for each, group in zip(seconds_each, groups, strict=True))
+    seconds = total_seconds / workspace.workers
+    n_stages = sum(len(recipe.stages) for recipe in recipes)
+    total = (
+        f"{n_stages} stages asked for, {len(todo)} different ones: "
         f"{len(todo) - len(pending)} already on disk, {len(pending)} to run: "
-        f"{flops:.3g} FLOPs{cost.how_counted()}"
+        f"{flops:.3g} FLOPs{cost.how_counted()}, "
+        f"about {format_duration(seconds)} with {workspace.workers} at once on this machine"
     )
-    seconds = sum(seconds_by_kind[key] * len(same) for key, same in kinds.items()) / workspace.workers
-    here_time = (
-        f", about {format_duration(seconds)} with {workspace.workers} at once on this machine"
-        f"{'' if timed else GUESS_NOTE}"
-    )
-    gpu_time = (
-        f"; on one {gpu} {format_duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})" if gpu else ""
-    )
-    rows = [_row(same[0], len(same), format_duration(seconds_by_kind[key])) for key, same in kinds.items()]
-    return Forecast(rows, f"{counts}{here_time}{gpu_time}", seconds)
+    if not timed:
+        total += GUESS_NOTE
+    if gpu:
+        total += f"; on one {gpu} {format_duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})"
+    rows = [_row(group, format_duration(each)) for each, group in zip(seconds_each, groups, strict=True)]
+    return Forecast(rows, total, seconds)
 
 
-def _row(recipe: Recipe, times: int, takes: str) -> list[str]:
+def _group_by_cost(recipes: Iterable[Recipe]) -> list[list[Recipe]]:
+    """Return the recipes in groups that differ by seed and fold only, and so cost the same."""
+    groups: dict[str, list[Recipe]] = {}
+    for recipe in recipes:
+        first = replace(recipe, task=recipe.task.parts()[0], seed=0)
+        groups.setdefault(fingerprint(first), []).append(recipe)
+    return list(groups.values())
+
+
+def _row(group: list[Recipe], seconds: str) -> list[str]:
+    recipe = group[0]
     plan = cost.plan(recipe)
     stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
     steps = "until time is up" if plan.steps is None else f"{plan.steps:,}"
-    sizes = (str(times), steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", takes)
+    sizes = (str(len(group)), steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", seconds)
     return [name_of(recipe.task_of(recipe.last)), name_of(recipe.model.mixer), stages, *sizes]
 
 

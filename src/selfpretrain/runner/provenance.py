@@ -228,18 +228,21 @@ def _is_prefix(recipe: Json, prefix: Json) -> bool:
 
 def _chain(name: str, recipe: Json, index: RunIndex) -> Iterator[ChainLink]:
     cells = [stages for _, _, cell in index.cells() if name in (stages := _stage_names(cell))]
+    recipes = {other: result["recipe"] for other, result in index.results.items()}
     for i, stage in enumerate(recipe["stages"]):
         prefix = recipe | {"stages": recipe["stages"][: i + 1]}
-        recipes = {name: result["recipe"] for name, result in index.results.items()}
-        equal = [name for name, other in recipes.items() if other == prefix]
-        # Equal recipes may have been run on different data; a study says which one it refers to.
-        names = [name] if i + 1 == len(recipe["stages"]) else sorted({stages[i] for stages in cells}) or equal
+        equal = [other for other in recipes if recipes[other] == prefix]
+        if i + 1 == len(recipe["stages"]):
+            names = [name]
+        else:
+            # Equal recipes may have been run on different data; a study says which one it refers to.
+            names = sorted({stages[i] for stages in cells}) or equal
         used_by = (name for name, other in recipes.items() if name not in equal and _is_prefix(other, prefix))
         yield ChainLink(" or ".join(names), called(stage["objective"]), tuple(used_by))
 
 
 def _stage_names(cell: CellRecord) -> list[str]:
-    return [Path(where).name for where in cell.stages]
+    return [Path(path).name for path in cell.stages]
 
 
 def _citations(name: str, index: RunIndex) -> Iterator[Citation]:
@@ -281,22 +284,27 @@ def _data_seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen
     trained_on = index.results[stage]["data"]
     rows = int(trained_on.get("rows", 0))
     digest = str(trained_on.get("sha256", ""))
-    task, hashes_by_split = _manifest(digest, runs)
-    train = training_data(data.recipe).digests() if data.recipe else []
-    how = data.why
-    if train:
-        matches = examples_digest(train) == digest
-        how = "hashed anew from the data" if matches else "the data at hand are not those it was trained on"
-        train = train if matches else []
-    if not train and hashes_by_split and examples_digest(hashes_by_split["train"]) == digest:
-        train = hashes_by_split["train"]
+    task, manifest = _manifest(digest, runs)
+    train, how = _training_hashes(data, digest)
+    if not train and manifest and examples_digest(manifest["train"]) == digest:
+        train = set(manifest["train"])
         how = f"by the manifest of {task}; {how}"
-    if train and not hashes_by_split and data.recipe:
-        hashes_by_split = {str(split): digests for split, digests in example_hashes(data.recipe.task).items()}
-    known = set(train)
-    held_out = {split: hashes_by_split[split] for split in HELD_OUT if known}
-    shared = {split: (sum(d in known for d in digests), len(digests)) for split, digests in held_out.items()}
+    if train and not manifest and data.recipe:
+        manifest = {str(split): hashes for split, hashes in example_hashes(data.recipe.task).items()}
+    shared = {}
+    for split in HELD_OUT if train else ():
+        shared[split] = (sum(each in train for each in manifest[split]), len(manifest[split]))
     return DataSeen(stage, rows, digest, shared, how)
+
+
+def _training_hashes(data: _Data, digest: str) -> tuple[set[str], str]:
+    """Return the hashes of the training examples if they have this digest, and how that was checked."""
+    hashes = training_data(data.recipe).digests() if data.recipe else []
+    if not hashes:
+        return set(), data.why
+    if examples_digest(hashes) != digest:
+        return set(), "the data at hand are not those it was trained on"
+    return set(hashes), "hashed anew from the data"
 
 
 def _manifest(digest: str, runs: Path) -> tuple[str, Json]:

@@ -84,7 +84,7 @@ class Bidmc(Prepared):
         # With split=paper a patient is in several splits, so patients cannot be groups.
         kept = groups[known] if self.split == "patient" else None
         lengths = np.full(known.sum(), cut.length)
-        out.examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept)
+        out.add_examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept)
         return self._form(moments, cut.length, targets, split == 0)
 
     def _split(self, patients: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -113,7 +113,7 @@ class Bidmc(Prepared):
                 report_progress("windows", len(y))
         targets = np.array(y)
         split = split_rows(np.zeros(len(y), int), None, self.split_seed)
-        out.examples(np.array(starts), np.full(len(y), Cut().length), targets, split)
+        out.add_examples(np.array(starts), np.full(len(y), Cut().length), targets, split)
         return self._form(moments, Cut().length, targets, split == 0)
 
     def _form(self, moments: Moments, length: int, targets: np.ndarray, train: np.ndarray) -> SequenceSpec:

@@ -59,7 +59,7 @@ class Retrieval(Prepared):
         starts, lengths = alphabet.append(out, list(texts))
         for number, split in enumerate(SPLITS):
             labels, which = pairs[split]
-            out.examples(starts[which], lengths[which], labels, np.full(len(labels), number))
+            out.add_examples(starts[which], lengths[which], labels, np.full(len(labels), number))
         return SequenceSpec(
             Tokens(alphabet.vocab), int(lengths.max()), Classes(("unrelated", "related")), views=2
         )

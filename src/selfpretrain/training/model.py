@@ -213,7 +213,7 @@ class Network(nn.Module):
         padding_mask: PaddingMask = None,
         masked: PositionMask = None,
         loss_mask: LossMask = None,
-    ) -> Float[Tensor, "answers K"]:
+    ) -> Float[Tensor, "outputs K"]:
         """Return the head's outputs: one per example, or one per position of ``loss_mask``."""
         x = self.features(inputs, padding_mask, masked)
         return self.head(x, padding_mask, loss_mask).to(x.dtype)

@@ -160,7 +160,7 @@ class SetBuilder:
         # Windows of one sequence overlap or resemble each other: they are no independent examples.
         if self.options.window and groups is None:
             groups = np.arange(len(kept))
-        self.out.examples(
+        self.out.add_examples(
             starts,
             lengths,
             told.targets_of(starts, lengths, rows),

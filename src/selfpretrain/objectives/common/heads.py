@@ -22,7 +22,7 @@ class PerPosition(nn.Module):
 
     def forward(
         self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None
-    ) -> Float[Tensor, "answers K"]:
+    ) -> Float[Tensor, "outputs K"]:
         """Return the outputs at the positions of the loss mask (None: all), sequence by sequence."""
         flat = x.flatten(0, 1)
         if loss_mask is not None:
@@ -54,7 +54,7 @@ class Pooled(nn.Module):
 
     def forward(
         self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None
-    ) -> Float[Tensor, "answers K"]:
+    ) -> Float[Tensor, "outputs K"]:
         """Return one output per example."""
         pooled = pool(x, padding_mask, self.pooling)
         views = (pooled,) if self.views == 1 else pooled.chunk(self.views)

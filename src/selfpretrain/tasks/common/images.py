@@ -50,7 +50,7 @@ def write(
     pool = np.flatnonzero(split == 0)
     split[pool[stratified_order(targets[pool], seed)[: VAL if val is None else val]]] = 1
     length = sequences.shape[1]
-    out.examples(np.concatenate(starts), np.full(len(targets), length), targets, split)
+    out.add_examples(np.concatenate(starts), np.full(len(targets), length), targets, split)
     return SequenceSpec(moments.values(split == 0, 256, (0.0, 255.0)), length, Classes(names))
 
 

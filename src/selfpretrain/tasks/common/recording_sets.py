@@ -47,7 +47,7 @@ def write(
         if len(starts) % 1000 == 0:
             report_progress("recordings", len(starts), len(clips.labels))
     groups = None if clips.speakers is None else np.unique(clips.speakers, return_inverse=True)[1]
-    out.examples(np.array(starts), np.array(lengths), clips.labels, clips.split, groups)
+    out.add_examples(np.array(starts), np.array(lengths), clips.labels, clips.split, groups)
     span = (-float(LOUDEST), float(LOUDEST - 1)) if features == "raw" else None
     return SequenceSpec(moments.values(clips.split == 0, span=span), max(lengths), Classes(names))
 
