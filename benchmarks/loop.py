@@ -18,7 +18,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from selfpretrain.training.stage_folder import Folder
 
 from selfpretrain.config import spec
 from selfpretrain.data.dataset import SequenceDataset, generator
@@ -30,6 +29,7 @@ from selfpretrain.tasks.base import Card, Task
 from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.run_dir import RunDir
 from selfpretrain.training.trainer import Trainer, TrainerInputs
 
 
@@ -59,7 +59,7 @@ def ours(recipe: Recipe, steps: int) -> float:
     data = recipe.task.load("train")
     with tempfile.TemporaryDirectory() as folder:
         material = TrainerInputs(recipe, build_network(recipe), data, data.take(torch.arange(16)), steps)
-        fit = Trainer(material, Folder(Path(folder)), lambda: False)
+        fit = Trainer(material, RunDir(Path(folder)), lambda: False)
         start = time.perf_counter()
         fit.run()
         return (time.perf_counter() - start) / steps

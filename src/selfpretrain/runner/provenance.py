@@ -232,11 +232,9 @@ def _chain(name: str, recipe: Json, index: RunIndex) -> Iterator[ChainLink]:
     for i, stage in enumerate(recipe["stages"]):
         prefix = recipe | {"stages": recipe["stages"][: i + 1]}
         equal = [other for other in recipes if recipes[other] == prefix]
-        if i + 1 == len(recipe["stages"]):
-            names = [name]
-        else:
-            # Equal recipes may have been run on different data; a study says which one it refers to.
-            names = sorted({stages[i] for stages in cells}) or equal
+        # Equal recipes may have been run on different data; a study says which one it refers to.
+        earlier = sorted({stages[i] for stages in cells}) or equal
+        names = [name] if i + 1 == len(recipe["stages"]) else earlier
         used_by = (name for name, other in recipes.items() if name not in equal and _is_prefix(other, prefix))
         yield ChainLink(" or ".join(names), called(stage["objective"]), tuple(used_by))
 
