@@ -29,8 +29,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 HOLD = """
 import sys, time
 from pathlib import Path
-from selfpretrain.system.files import locked
-with locked(Path(sys.argv[1])):
+from selfpretrain.system.files import hold_lock
+with hold_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -171,8 +171,8 @@ def test_formats_that_the_caller_knows_are_read(tmp_path):
 
 def test_what_killed_writers_left_is_swept(tmp_path):
     command = (
-        "import os; from pathlib import Path; from selfpretrain.system.files import replacing\n"
-        f"with replacing(Path({str(tmp_path / 'weights.bin')!r})): os.kill(os.getpid(), 9)"
+        "import os; from pathlib import Path; from selfpretrain.system.files import replace_file\n"
+        f"with replace_file(Path({str(tmp_path / 'weights.bin')!r})): os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", command], env=os.environ | {"PYTHONPATH": str(SOURCE)}, check=False)
     (tmp_path / ".checkpoint.safetensors-ab12_xyz").touch()  # as earlier versions called them

@@ -250,7 +250,7 @@ from selfpretrain.system import distributed
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.run_dir import RunDir
-from selfpretrain.system.events import listening
+from selfpretrain.system.events import listen
 from tests_ddp import RECIPES
 with distributed.process_group("cpu") as device:
     for recipe in RECIPES:
