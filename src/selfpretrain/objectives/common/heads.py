@@ -49,7 +49,7 @@ class Pooled(nn.Module):
             "mlp": nn.Sequential(hidden, nn.GELU()),
             "mlp-relu": nn.Sequential(hidden, nn.ReLU()),
         }
-        self.transform = transforms[style]
+        self.before = transforms[style]  # part of the names of saved weights
         self.linear = nn.Linear(width if style.startswith("mlp") else D, outputs)
 
     def forward(
@@ -62,7 +62,7 @@ class Pooled(nn.Module):
             a, b = views
             views = (a, b, a - b, a * b)
         with exact(x.device):  # cheap in fp32, while bf16 would round outputs to one part in 256
-            return self.linear(self.transform(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
+            return self.linear(self.before(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
 
 
 def pool(x: Vectors, padding_mask: PaddingMask, pooling: Pooling) -> Float[Tensor, "B D"]:
