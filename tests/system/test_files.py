@@ -216,4 +216,4 @@ def test_nobody_is_told_to_delete_what_the_tool_has_not_made():
         for function, text in strings(path):
             if re.search(r"\b(delete|erase|rm)\b", text) and text not in docs:
                 found.add((path.relative_to(package).as_posix(), function))
-    assert found == {("training/run_dir.py", "_mend")}
+    assert found == {("training/run_dir.py", "_advice")}
