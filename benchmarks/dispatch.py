@@ -86,7 +86,7 @@ def on_slurm(jobs: list[Job], workspace: Workspace) -> dict[str, float]:
 
     slurm = Slurm(workspace)
     return {
-        "slurm: handed over": timed(len(jobs), lambda: slurm.foresee(jobs)),
+        "slurm: handed over": timed(len(jobs), lambda: slurm.announce(jobs)),
         "slurm: taken back": timed(len(jobs), slurm.close),
     }
 
@@ -100,7 +100,7 @@ def main() -> None:
     jobs, count = empty_jobs(asked.stages), asked.stages
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace(Path(folder), workers=2, quiet=True)
-        processes._work, serial.run_stage = nothing, nothing
+        processes._run_job, serial.run_stage = nothing, nothing
         found = {"plain ProcessPoolExecutor": timed(count, lambda: plain_pool(count))}
         for name, kind in (("serial", serial.Serial), ("processes", processes.Processes)):
             found[name] = timed(count, lambda kind=kind: JobQueue(jobs, kind(workspace), lambda: False).run())

@@ -49,7 +49,7 @@ class Noise(Task):
     def load(self, split: Split) -> SequenceDataset:
         """The same for every split."""
         random = np.random.default_rng(0)
-        return SequenceDataset.even(
+        return SequenceDataset.from_array(
             random.integers(256, size=(512, self.length), dtype=np.uint8), random.integers(10, size=512)
         )
 
@@ -74,7 +74,7 @@ def bare(recipe: Recipe, steps: int) -> float:
     )
     start = time.perf_counter()
     for _ in range(steps):
-        answers = network(*targets.question())
+        answers = network(*targets.network_inputs())
         optimizer.zero_grad(set_to_none=True)
         (stage.objective.loss(answers, targets, form) / targets.size).backward()
         optimizer.step()

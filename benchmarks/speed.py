@@ -34,7 +34,7 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
 from selfpretrain.system.startup import keep_memory
 from selfpretrain.training.build import build_network
-from selfpretrain.training.flops import counted
+from selfpretrain.training.flops import count_flops
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
 
@@ -79,7 +79,7 @@ def share(name: str, length: int, rounds: int) -> list[str]:
     def once() -> None:
         loss().backward()
 
-    flops = counted(layer, loss)
+    flops = count_flops(layer, loss)
     once()
     found = [(taken(once), product()) for _ in range(rounds)]
     seconds = statistics.median(each[0] for each in found)

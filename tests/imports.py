@@ -10,5 +10,5 @@ from selfpretrain.data.store import StoredDataset, open_dataset
 def bring(origin: str | Path, **options: object) -> StoredDataset:
     """The data at ``origin``, kept as "mine", and undamaged."""
     made = importer.import_data(origin, "mine", ImportOptions(**options))
-    open_dataset(importer.known()["mine"], again=True)
+    open_dataset(importer.known()["mine"], rehash=True)
     return made

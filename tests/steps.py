@@ -29,8 +29,8 @@ TOKENS = SequenceSpec(Tokens(16), 24, Classes(("no", "yes")))
 def data(form=TOKENS):
     random = np.random.default_rng(0)
     if isinstance(form.signal, Values):
-        return SequenceDataset.even(random.random((4, 24, 3), dtype=np.float32), np.array([0, 1, 0, 1]))
-    return SequenceDataset.ragged(
+        return SequenceDataset.from_array(random.random((4, 24, 3), dtype=np.float32), np.array([0, 1, 0, 1]))
+    return SequenceDataset.from_sequences(
         [random.integers(16, size=n) for n in (24, 20, 24, 11)], np.array([0, 1, 0, 1])
     )
 

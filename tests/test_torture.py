@@ -250,7 +250,7 @@ def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monke
     def state() -> int:
         from selfpretrain.data.store import open_dataset
 
-        return len(open_dataset(importer.known()["mine"], again=True).split)
+        return len(open_dataset(importer.known()["mine"], rehash=True).split)
 
     shutil.copytree(home, tmp_path / "old")
     count = operations(bring, home, tmp_path)
@@ -555,4 +555,4 @@ def test_outcomes_tell_signals_from_codes(tmp_path):
     assert did(lambda: 7, tmp_path) == Outcome(7, 7, "")
     assert did(kill, tmp_path).code == -signal.SIGKILL
     assert did(lambda: 1 // 0, tmp_path).traceback
-    assert runner_results.SWEPT
+    assert runner_results.CACHES

@@ -44,7 +44,7 @@ class Majority(Task):
         share = np.array([row.mean() for row in rows], dtype=np.float32)
         y = (share > 0.5).astype(np.int64) if self.target == "classes" else share
         sequences = rows if self.signal == "tokens" else [row[:, None].astype(np.float32) for row in rows]
-        return SequenceDataset.ragged(sequences, y)
+        return SequenceDataset.from_sequences(sequences, y)
 
 
 @spec

@@ -101,11 +101,11 @@ def made_up(look: Look, batch: int) -> SequenceDataset:
     lengths = random.integers(look.shortest, length, batch, endpoint=True)
     answers = random.integers(2, size=batch)
     if isinstance(look.form.signal, Tokens):
-        return SequenceDataset.ragged(
+        return SequenceDataset.from_sequences(
             [random.integers(look.form.signal.vocab, size=n) for n in lengths], answers
         )
     rows = [random.integers(256, size=(n, 1)).astype(np.float32) for n in lengths]
-    return SequenceDataset.ragged(rows, answers)
+    return SequenceDataset.from_sequences(rows, answers)
 
 
 def step_of(
@@ -118,7 +118,7 @@ def step_of(
     for block in network.blocks if graphs else ():
         block.compile(mode="reduce-overhead")
     optimizer = stage.optim.build(network, model.mixer.slow())
-    data = made_up(look, stage.batch).resident(device)
+    data = made_up(look, stage.batch).preload(device)
     rows = torch.arange(stage.batch)
 
     def step() -> None:

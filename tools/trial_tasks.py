@@ -57,4 +57,4 @@ def framed(
         values = np.asarray(examples.sequence(row), dtype=np.float32)
         whole = values[: len(values) // size * size]
         sequences.append(become(whole.reshape(-1, size, values.shape[1])))
-    return SequenceDataset.ragged(sequences, examples.targets.numpy())
+    return SequenceDataset.from_sequences(sequences, examples.targets.numpy())

@@ -80,7 +80,10 @@ def tried(line: str, runs: Path) -> list[str]:
         parts.append(workspace.stage(prefix).read("result.json"))
     network = build_network(asked)
     network.load_state_dict(workspace.stage(asked).load(WEIGHTS)[0])
-    train, val = evaluate.fitted(network, asked).scores["score"], parts[-1]["scores"]["val"]["score"]
+    train, val = (
+        evaluate.score_training_data(network, asked).scores["score"],
+        parts[-1]["scores"]["val"]["score"],
+    )
     net = asked.model
     shape = f"{net.width}x{net.depth} expand {net.expand} {net.encoding} dropout {net.dropout:g}"
     denoised = isinstance(asked.stages[0].objective, Denoise)

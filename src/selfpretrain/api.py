@@ -15,14 +15,14 @@ from .registry import find, resolve
 from .report.results import ExperimentResults, read
 from .runner.experiment import Experiment
 from .runner.experiment_dir import ExperimentFolder
-from .runner.plan import Forecast, forecast, remember_costs, remembered_costs
+from .runner.plan import Forecast, forecast, load_costs, save_costs
 from .runner.run import detach, run_experiment
 from .runner.tuning import tune
-from .runner.workspace import Workspace, at_work
+from .runner.workspace import Workspace, run_context
 from .studies.base import SHIPPED, Scale, Study
 from .studies.compare import Compare, CompareOverTasks, prepare
 from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
-from .system.events import Event, duration, emit
+from .system.events import Event, emit, format_duration
 from .system.files import FORMAT
 from .tasks.base import Task
 from .tasks.common.dataset_stub import stubbed_data
@@ -46,7 +46,7 @@ class Request:
     study: Study
     scale: Scale = "small"
     first_seed: int = 0  # seeds are counted from this one
-    only: str | None = None  # run only this ROW/COLUMN, see ``Experiment.chosen``
+    only: str | None = None  # run only this ROW/COLUMN, see ``Experiment.select_cells``
     tune: bool = False  # first tune the hyperparameters of every cell on validation
     results: Path | None = None  # folder of kept results, read and updated; None: the shipped ones, read-only
     fresh: bool = False  # ignore kept results and train everything
@@ -150,10 +150,10 @@ def carry_out(request: Request, workspace: Workspace | None = None) -> Experimen
     Raises:
         Interrupted: when asked to stop; the same call resumes.
     """
-    with at_work(workspace or _usual_workspace()) as here:
-        with remembered_costs(here):
+    with run_context(workspace or _usual_workspace()) as here:
+        with load_costs(here):
             folder = restored(request, request.experiment(), here)
-            done = not request.tune and not request.only and folder.current
+            done = not request.tune and not request.only and folder.is_current
         if not done:
             folder = _run(request, here)
         if request.results:
@@ -187,7 +187,7 @@ def _run(request: Request, workspace: Workspace) -> ExperimentFolder:
             experiment = tune(experiment, request.study.space, workspace)
         return run_experiment(experiment, workspace, request.only, request.kept)
     finally:
-        remember_costs(workspace)
+        save_costs(workspace)
 
 
 def restored(request: Request, experiment: Experiment, workspace: Workspace) -> ExperimentFolder:
@@ -209,8 +209,8 @@ def foreseen(request: Request, workspace: Workspace, gpu: str = "", timed: bool 
     """
     with planning(workspace, request.scale):
         experiment = request.experiment()
-        kept = None if request.fresh else ExperimentFolder(experiment, workspace, request.kept).waits
-        recipes = [cell.recipe for cell in experiment.chosen(request.only)]
+        kept = None if request.fresh else ExperimentFolder(experiment, workspace, request.kept).kept_stages
+        recipes = [cell.recipe for cell in experiment.select_cells(request.only)]
         return forecast(recipes, workspace, gpu, kept, timed)
 
 
@@ -230,7 +230,7 @@ def within(
     """
     folder = RunDir(workspace.runs)
     key = hashlib.sha256(json.dumps([to_dict(study), limit]).encode()).hexdigest()[:10]
-    shares = folder.remembered(SHARES)
+    shares = folder.read_cache(SHARES)
     if key not in shares:
         empty = replace(workspace, runs=workspace.runs / "none")
         with planning(empty, scale):
@@ -239,12 +239,12 @@ def within(
         if not dry:
             RunDir.make(workspace.runs).write(SHARES, shares)
     share = shares[key]
-    why = f"to end within {duration(limit)} rather than {duration(SAFE * limit / share)}"
+    why = f"to end within {format_duration(limit)} rather than {format_duration(SAFE * limit / share)}"
     return study if share == 1 else study.shortened(share, why)
 
 
 @contextmanager
 def planning(workspace: Workspace, scale: Scale) -> Iterator[None]:
     """Estimate costs without preparing or writing data: data are stubs, costs at paper scale are rough."""
-    with stubbed_data(), drafting("rough" if scale == "paper" else "fitted"), remembered_costs(workspace):
+    with stubbed_data(), drafting("rough" if scale == "paper" else "fitted"), load_costs(workspace):
         yield

@@ -78,15 +78,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)[:MOST_OFFERED]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5 if len(name) < 4 else 0.55)
     near = near or [other for other in known if other.lower().startswith(name.lower())]
-    return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {offered(known)}"
+    return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {join_names(known)}"
 
 
-def offered(names: Iterable[str], most: int = 30) -> str:
+def join_names(names: Iterable[str], most: int = 30) -> str:
     """Return names in one printable line, at most ``most`` of them."""
     names = list(names)
-    return ", ".join(printable(name[:300]) for name in names[:most]) + (
-        f" ... ({len(names):,} in all)" if len(names) > most else ""
-    )
+    shown = ", ".join(printable(name[:300]) for name in names[:most])
+    return f"{shown} ... ({len(names):,} in all)" if len(names) > most else shown
 
 
 def printable(text: str) -> str:

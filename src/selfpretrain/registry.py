@@ -37,8 +37,8 @@ def names(shelf: str) -> list[str]:
     ``base.py`` and files that start with ``_`` are skipped; ``image_jpeg.py`` is named ``image-jpeg``.
     """
     package = importlib.import_module(module_of(shelf))
-    found = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg)
-    return sorted(name.replace("_", "-") for name in found if name != "base" and not name.startswith("_"))
+    modules = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg)
+    return sorted(name.replace("_", "-") for name in modules if name != "base" and not name.startswith("_"))
 
 
 def module_of(shelf: str) -> str:
@@ -46,7 +46,7 @@ def module_of(shelf: str) -> str:
     return f"{__package__}.{INSIDE.get(shelf, shelf)}"
 
 
-def about(shelf: str, name: str) -> str:
+def summary(shelf: str, name: str) -> str:
     """Return the first line of the docstring of a shelf's file, without importing it."""
     package = importlib.import_module(module_of(shelf))
     with Path(package.__path__[0], f"{name.replace('-', '_')}.py").open(encoding="utf-8") as file:
@@ -62,7 +62,7 @@ def find(shelf: str, name: str) -> Any:
         UnknownName: if there is no such object; the message suggests the nearest name.
     """
     if ":" in name:
-        return _foreign(name)
+        return _import_attribute(name)
     known = names(shelf)
     if name in known:
         file = name.replace("-", "_")
@@ -75,40 +75,40 @@ def find(shelf: str, name: str) -> Any:
     raise UnknownName(f"no {SHELVES[shelf]} called {name!r}{nearest(name, known)}")
 
 
-def resolve(shelf: str, thing: Any) -> Any:
+def resolve(shelf: str, obj: Any) -> Any:
     """Return the object for a name on a shelf, with default settings; other values are returned unchanged.
 
     Raises:
         SpecError: if the name is unknown, or the object needs settings.
     """
-    if not isinstance(thing, str):
-        return thing
+    if not isinstance(obj, str):
+        return obj
     try:
-        return find(shelf, thing)()
+        return find(shelf, obj)()
     except TypeError as error:
-        raise SpecError(f"{thing} cannot be made without settings: {error}") from error
+        raise SpecError(f"{obj} cannot be made without settings: {error}") from error
 
 
-def first_line(thing: object) -> str:
+def first_line(obj: object) -> str:
     """Return the first docstring line of an object's module; outside of shelves, that of its class."""
-    kind = thing if isinstance(thing, type) else type(thing)
+    kind = obj if isinstance(obj, type) else type(obj)
     text = sys.modules[kind.__module__].__doc__ or kind.__doc__ or name_of(kind)
     return text.strip().splitlines()[0]
 
 
-def name_of(thing: object) -> str:
+def name_of(obj: object) -> str:
     """Return the short name of a spec or class: its file's name on a shelf, else its class in lower case."""
-    kind = thing if isinstance(thing, type) else type(thing)
-    if kind is not thing and isinstance(given := getattr(thing, "name", None), str) and given:
-        return given
+    kind = obj if isinstance(obj, type) else type(obj)
+    if kind is not obj and isinstance(own := getattr(obj, "name", None), str) and own:
+        return own
     package, _, file = kind.__module__.rpartition(".")
     on_shelf = package in map(module_of, SHELVES)
     return file.replace("_", "-") if on_shelf else kind.__name__.lower()
 
 
-def _foreign(name: str) -> Any:
+def _import_attribute(name: str) -> Any:
     module, _, attribute = name.partition(":")
-    loaded = _load(module)
+    loaded = _import_module(module)
     if attribute not in vars(loaded):
         offered = [key for key in vars(loaded) if not key.startswith("_")]
         raise UnknownName(f"{module} has no {attribute!r}{nearest(attribute, offered)}")
@@ -116,7 +116,7 @@ def _foreign(name: str) -> Any:
 
 
 @functools.cache
-def _load(module: str) -> ModuleType:
+def _import_module(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

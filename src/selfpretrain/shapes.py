@@ -4,7 +4,7 @@ B  batch: sequences (examples times views)      n  examples in a split
 L  length: positions of a sequence              T  positions of all sequences, end to end
 D  width of the network                         C  channels of a value
 H  heads of attention, or kernels of an SSM     N  states of an SSM
-K  classes, or answers of a head                V  vocabulary
+K  classes, or outputs of a head                V  vocabulary
 
 Annotations are checked at run time in the tests, not in production.
 """
@@ -23,7 +23,7 @@ PaddingMask = Bool[Tensor, "B L"] | None
 PositionMask = Bool[Tensor, "B L"] | None
 """Mask of positions: True where an objective masks the input, or computes the loss; None: no mask."""
 
-Answered = Bool[Tensor, "B L"] | Int[Tensor, "asked"] | None
+LossMask = Bool[Tensor, "B L"] | Int[Tensor, "positions"] | None
 """Positions with an output: a mask, or flat indices b L + t in ascending order; None: one per sequence."""
 
 Inputs = Int[Tensor, "B L"] | Float[Tensor, "B L C"]

@@ -149,7 +149,7 @@ def test_what_is_generated_is_fetched_on_request_only(spt, monkeypatch, task):
 
 
 def test_offline_says_what_to_place_where(spt, data, monkeypatch):
-    monkeypatch.setattr(download, "silence", lambda url, wait: f"nobody answers within {wait:g} s")
+    monkeypatch.setattr(download, "connection_problem", lambda url, wait: f"nobody answers within {wait:g} s")
     code, _, err = spt("get", "text", "--wait", 2)
     assert code == 2
     assert "nobody answers within 2 s; bring http://ai.stanford.edu/" in err

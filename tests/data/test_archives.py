@@ -164,7 +164,7 @@ def test_an_interrupted_call_leaves_nothing(tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "progress", interrupt)
+    monkeypatch.setattr(module, "report_progress", interrupt)
     with pytest.raises(KeyboardInterrupt):
         extract(tar(tmp_path / "x.tar.gz", *FILES.items()), tmp_path / "place")
     assert os.listdir(tmp_path) == ["x.tar.gz"]

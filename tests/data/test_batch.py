@@ -22,7 +22,7 @@ def examples(lengths, channels=None):
         np.full((n, *shape), i % 200 + 1, dtype=np.float32 if channels else np.uint8)
         for i, n in enumerate(lengths)
     ]
-    return SequenceDataset.ragged(rows, np.arange(len(lengths)))
+    return SequenceDataset.from_sequences(rows, np.arange(len(lengths)))
 
 
 @given(lengths=lengths_of, channels=st.sampled_from([None, 2]))

@@ -141,7 +141,7 @@ def test_a_file_that_lies_in_another_folder_is_checked_and_used(server, home, tm
 
 def test_progress_is_told(server):
     heard = []
-    with events.listening(lambda e: heard.append((e.name, e.done, e.total))):
+    with events.listen(lambda e: heard.append((e.name, e.done, e.total))):
         fetched(known(server))
     shares = [done / total for what, done, total in heard if what == "file.bin"]
     assert shares == sorted(shares)

@@ -140,6 +140,6 @@ def test_recordings_without_samples_are_named(recordings):
 
 def test_resampling_keeps_level_and_length():
     tone = np.sin(2 * np.pi * 100 * np.arange(8000) / 8000).astype(np.float32)[:, None]
-    there = audio.resampled(tone, 8000, 11025)
+    there = audio.resample(tone, 8000, 11025)
     assert there.shape == (11025, 1) and there.dtype == np.float32
     assert np.abs(there[500:-500]).max() == pytest.approx(1, abs=0.02)

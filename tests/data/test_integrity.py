@@ -18,7 +18,7 @@ from selfpretrain.data import integrity, rows, store
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.importing.importer import import_arrays, known
 from selfpretrain.data.spec import SPLITS, Classes, SequenceSpec, Tokens
-from selfpretrain.data.store import DatasetWriter, open_dataset, stored_datasets, writing
+from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer, stored_datasets
 from selfpretrain.errors import DamagedData, DataError
 from selfpretrain.tasks.base import Card
 from selfpretrain.tasks.common import stored
@@ -144,7 +144,7 @@ def test_symbols_outside_of_the_vocabulary_are_found(tiny):
     flip(tiny / "flat.bin", 7, 7)
     say(tiny)
     with pytest.raises(DamagedData, match="outside of the vocabulary"):
-        open_dataset(tiny, again=True)
+        open_dataset(tiny, rehash=True)
 
 
 def test_no_bit_passes(tiny):
@@ -175,7 +175,7 @@ def test_what_was_right_is_not_read_again_until_it_looks_otherwise(tiny, monkeyp
     open_dataset(tiny)
     open_dataset(tiny)
     assert read == ["split.npy"]
-    open_dataset(tiny, again=True)
+    open_dataset(tiny, rehash=True)
     assert len(read) == 6
     (tiny / integrity.MEMORY).unlink()
     open_dataset(tiny)
@@ -277,13 +277,13 @@ def test_an_old_set_outlives_every_way_in_which_its_successor_may_fail(tiny, mon
 
 def test_a_damaged_checkpoint_is_begun_again(tmp_path):
     place = tmp_path / "sets" / "one"
-    with pytest.raises(KeyboardInterrupt), writing(place, resume=True) as out:
+    with pytest.raises(KeyboardInterrupt), open_writer(place, resume=True) as out:
         Counted().write(out)
         out.checkpoint()
         raise KeyboardInterrupt
     state = place.with_name("one.part") / "state.npz"
     state.write_bytes(state.read_bytes()[:100])
-    with writing(place, resume=True) as out:
+    with open_writer(place, resume=True) as out:
         assert out.rows == 0
         out.finish(Counted().write(out))
     assert len(open_dataset(place).examples("train")) == 20

@@ -13,7 +13,9 @@ def sketches(sequences):
 
 
 def similar(held, train):
-    found = near_duplicates.similar(sketches(held), sketches(train), lambda i: held[i], lambda i: train[i])
+    found = near_duplicates.find_similar(
+        sketches(held), sketches(train), lambda i: held[i], lambda i: train[i]
+    )
     return found.tolist()
 
 
@@ -32,7 +34,8 @@ def test_what_is_found_is_alike(random):
     found = similar(held, train)
     assert len(found) > 0.9 * len(held)  # neighbours share 85 % of their positions
     assert all(
-        any(near_duplicates.common(held[i], other) >= near_duplicates.HALF for other in train) for i in found
+        any(near_duplicates.shared_fraction(held[i], other) >= near_duplicates.MIN_SHARED for other in train)
+        for i in found
     )
     strangers = windows(random, 40, 500)
     assert similar(strangers, train) == []
@@ -53,9 +56,9 @@ def test_of_many_some_speak_for_the_others(random, monkeypatch, looks):
     some = windows(random, 300, 30)
     held, train = some[::3] + windows(random, 100, 500), some[1::3]
     everything = similar(held, train)
-    monkeypatch.setattr(near_duplicates, "LOOKS", looks)
+    monkeypatch.setattr(near_duplicates, "MAX_COMPARED", looks)
     looked = []
-    monkeypatch.setattr(near_duplicates, "common", lambda a, b: looked.append(1) or 1.0)
+    monkeypatch.setattr(near_duplicates, "shared_fraction", lambda a, b: looked.append(1) or 1.0)
     guessed = similar(held, train)
     assert len(looked) <= looks
     assert abs(len(guessed) - len(everything)) <= 5
@@ -65,5 +68,5 @@ def test_short_sequences_and_empty_splits_have_nothing_in_common(random):
     short = [random.rand(10) for _ in range(5)]
     assert similar(short, short) == []
     none, some = np.zeros((0, near_duplicates.SKETCHES), np.uint64), sketches(windows(random, 5, 30))
-    assert near_duplicates.similar(some, none, nobody, nobody).tolist() == []
-    assert near_duplicates.similar(none, some, nobody, nobody).tolist() == []
+    assert near_duplicates.find_similar(some, none, nobody, nobody).tolist() == []
+    assert near_duplicates.find_similar(none, some, nobody, nobody).tolist() == []

@@ -57,11 +57,12 @@ def test_unpacked_sequences_are_the_same(random):
     packed = dataset.SequenceDataset(
         torch.from_numpy(out[:used]), starts, lengths, torch.zeros(7), packed=True
     )
-    bare = packed.unpacked("cpu")
+    bare = packed.unpack("cpu")
     assert not bare.packed
     assert bare.digests() == packed.digests()
     take = torch.tensor([6, 0, 3])
     assert torch.equal(bare.batch(take).inputs, packed.batch(take).inputs)
     assert torch.equal(
-        dataset._indexed(bare, *(x[0, take] for x in (bare.starts, lengths)), 40), packed.batch(take).inputs
+        dataset._gather_torch(bare, *(x[0, take] for x in (bare.starts, lengths)), 40),
+        packed.batch(take).inputs,
     )

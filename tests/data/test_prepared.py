@@ -9,7 +9,7 @@ import torch
 
 from selfpretrain.data import paths
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
-from selfpretrain.data.store import DatasetWriter, open_dataset, writing
+from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer
 from selfpretrain.errors import DataError
 
 FORM = SequenceSpec(Tokens(9), 5, Classes(("a", "b")))
@@ -33,7 +33,7 @@ def place(tmp_path):
 
 
 def test_disk_and_memory_hold_the_same(place):
-    with writing(place) as out:
+    with open_writer(place) as out:
         fill(out)
         written = out.finish(FORM)
     memory = DatasetWriter(None)
@@ -41,16 +41,16 @@ def test_disk_and_memory_hold_the_same(place):
     kept = memory.finish(FORM)
     assert contents(open_dataset(place)) == contents(written) == contents(kept)
     assert open_dataset(place).form == FORM
-    open_dataset(place, again=True)
+    open_dataset(place, rehash=True)
 
 
 def test_an_interrupted_writer_goes_on_from_its_checkpoint(place):
-    with pytest.raises(KeyboardInterrupt), writing(place, resume=True) as out:
+    with pytest.raises(KeyboardInterrupt), open_writer(place, resume=True) as out:
         fill(out, 0, 3)
         out.append(np.zeros(4, np.uint8))  # after the checkpoint: must be forgotten
         raise KeyboardInterrupt
     assert not place.exists()
-    with writing(place, resume=True) as out:
+    with open_writer(place, resume=True) as out:
         assert out.rows == 3
         fill(out, 3)
         out.finish(FORM)
@@ -60,14 +60,14 @@ def test_an_interrupted_writer_goes_on_from_its_checkpoint(place):
 
 
 def test_without_resume_nothing_is_left_of_a_failure(place):
-    with pytest.raises(ZeroDivisionError), writing(place) as out:
+    with pytest.raises(ZeroDivisionError), open_writer(place) as out:
         fill(out)
         raise ZeroDivisionError
     assert list(place.parent.iterdir()) == []
 
 
 def test_a_full_disk_is_said_in_one_line(place):
-    with pytest.raises(DataError, match="is full"), writing(place) as out:
+    with pytest.raises(DataError, match="is full"), open_writer(place) as out:
         fill(out)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert list(place.parent.iterdir()) == []
@@ -77,7 +77,7 @@ def test_packed_rows_come_back(place):
     rows = np.zeros((3, 400), np.uint8)
     rows[:, 7::50] = 200
     form = SequenceSpec(Values(levels=256, high=255.0), 400, Classes(("0", "1")))
-    with writing(place, packed=True) as out:
+    with open_writer(place, packed=True) as out:
         out.add_packed(rows, np.array([0, 1, 0]), np.array([0, 0, 0]))
         data = out.finish(form)
     batch = data.examples("train").batch(torch.tensor([2, 0]))
@@ -86,10 +86,10 @@ def test_packed_rows_come_back(place):
 
 
 def test_two_views_may_share_their_sequences(place):
-    with writing(place) as out:
+    with open_writer(place) as out:
         at = out.append(np.arange(9).astype(np.uint8))
         starts = at + np.array([[0, 3], [3, 0]])
-        out.examples(starts, np.array([[3, 6], [6, 3]]), np.array([1, 0]), np.array([0, 0]))
+        out.add_examples(starts, np.array([[3, 6], [6, 3]]), np.array([1, 0]), np.array([0, 0]))
         data = out.finish(SequenceSpec(Tokens(9), 6, Classes(("0", "1")), views=2))
     batch = data.examples("train").batch(torch.tensor([0, 1]))
     assert batch.inputs[:, 0].tolist() == [0, 3, 3, 0]
@@ -100,4 +100,4 @@ def test_data_are_found_in_every_folder_and_written_to_the_first(tmp_path, monke
     (tmp_path / "b" / "raw" / "x.txt").touch()
     monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
     assert paths.find("nothing", "x.txt") == tmp_path / "b" / "raw" / "x.txt"
-    assert paths.home("sets", "one") == tmp_path / "a" / "sets" / "one"
+    assert paths.writable_path("sets", "one") == tmp_path / "a" / "sets" / "one"

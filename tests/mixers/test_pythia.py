@@ -17,7 +17,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common import pythia_weights
 from selfpretrain.mixers.pythia import Pythia
-from selfpretrain.training.flops import counted
+from selfpretrain.training.flops import count_flops
 from selfpretrain.training.mixer_checks import check
 from selfpretrain.training.model import Model
 from selfpretrain.training.run_dir import RunDir
@@ -141,7 +141,7 @@ def test_flops_are_those_on_paper():
     )
     linear, attention = 2 * 12 * D**2 * L, 4 * L**2 * D
     on_paper = layers * (3 * linear + 3.5 * attention)  # attention is worked out again on the way back
-    assert sum(counted(layer, lambda: layer(x, None).sum())) == pytest.approx(on_paper, rel=0.02)
+    assert sum(count_flops(layer, lambda: layer(x, None).sum())) == pytest.approx(on_paper, rel=0.02)
 
 
 @pytest.mark.parametrize(

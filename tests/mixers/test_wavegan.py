@@ -22,7 +22,7 @@ from selfpretrain.runner.tuning import SearchSpace, tune
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
 from selfpretrain.training import cost
-from selfpretrain.training.flops import counted
+from selfpretrain.training.flops import count_flops
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
 from selfpretrain.training.run_dir import RunDir
@@ -42,7 +42,7 @@ def test_flops_are_those_on_paper():
     layer, x = SMALL.build(LayerContext(3, 64)), torch.randn(1, 64, 3, requires_grad=True)
     convolutions = 25 * (3 * 3 * 64 + 3 * 2 * 16 + 2 * 2 * 16 + 2 * 4 * 4)
     on_paper = 3 * 2 * (convolutions + 16 * 3)
-    assert sum(counted(layer, lambda: layer(x, None).sum())) == pytest.approx(on_paper, rel=1e-6)
+    assert sum(count_flops(layer, lambda: layer(x, None).sum())) == pytest.approx(on_paper, rel=1e-6)
 
 
 @given(length=st.integers(1, 40), rows=st.integers(1, 3))

@@ -16,7 +16,7 @@ from selfpretrain.config import from_dict, to_dict
 from selfpretrain.data.dataset import Batch, generator
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.objectives.base import Objective, answering
+from selfpretrain.objectives.base import Objective, objective_for
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import name_of
 from selfpretrain.report.analysis import _correct
@@ -35,7 +35,7 @@ TASKS = [several.majority(t, signal=s) for s in ("tokens", "values") for t in TA
 def suits(objective, task):
     if not objective.labelled:  # what is to be told of the inputs does not depend on labels
         return task.target == "classes"
-    return objective.answers is type(task.form.target)
+    return objective.target_type is type(task.form.target)
 
 
 def cases():
@@ -99,17 +99,17 @@ def test_labels_beyond_the_end_and_unknown_ones_are_not_scored():
     targets = objective.make_targets(shorter.batch(torch.arange(16)), task.form, generator("test"))
     assert targets.size == sum(min(int(n), 10) - 1 for n in data.lengths[0, :16])
     outputs = torch.randn(int(targets.loss_mask.sum()), 2, generator=generator("outputs"))
-    outputs[targets.answers() == -1] = 1e9
+    outputs[targets.selected_labels() == -1] = 1e9
     assert torch.isfinite(objective.loss(outputs, targets, task.form))
-    right = (outputs.argmax(1) == targets.answers()).sum()
+    right = (outputs.argmax(1) == targets.selected_labels()).sum()
     assert objective.metric_sums(outputs, targets, task.form)["right"] == right
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_kind_of_target_has_an_objective_and_others_say_which(target):
     form = several.majority(target).form
-    suited = answering(form.target)
-    assert suited.answers is type(form.target)
+    suited = objective_for(form.target)
+    assert suited.target_type is type(form.target)
     for name, other in OBJECTIVES.items():
         if other.labelled and other is not suited:
             with pytest.raises(
@@ -167,7 +167,7 @@ def test_loss_reaches_every_trained_parameter(objective, task):
     targets = objective.make_targets(data.batch(torch.arange(16)), task.form, generator("test"))
     objective.loss(answers(net, targets), targets, task.form).backward()
     missing = {n for n, p in net.named_parameters() if p.grad is None}
-    assert missing <= (set() if objective.hides else {"embed.mask_token"})
+    assert missing <= (set() if objective.masks_inputs else {"embed.mask_token"})
 
 
 @every_objective
@@ -194,7 +194,7 @@ def test_a_uniform_guess_costs_the_logarithm_of_the_choices(name):
 def test_what_examples_add_gives_the_score_again(target):
     """And to first order the same where some examples are drawn again, as its standard error assumes."""
     task = several.majority(target)
-    objective = answering(task.form.target)()
+    objective = objective_for(task.form.target)()
     net = network(objective, task)
     found = evaluate(net, objective, task.load("train"), task.form)
     right, asked, labels = found.shares.long().T.numpy()
@@ -210,7 +210,7 @@ def test_what_examples_add_gives_the_score_again(target):
 @pytest.mark.parametrize("target", TARGETS)
 def test_confidence_is_the_probability_of_the_answer(target):
     task = several.majority(target)
-    objective = answering(task.form.target)()
+    objective = objective_for(task.form.target)()
     net, data = network(objective, task), task.load("train")
     found = evaluate(net, objective, data, task.form)
     if target != "classes":
@@ -244,7 +244,7 @@ def test_a_weight_of_two_is_an_example_twice(name, target):
     asked = objective.make_targets(data.batch(rows), task.form, generator("weights"))
     weighed = replace(asked, batch=replace(asked.batch, weights=torch.tensor([1.0, 1.0, 1.0, 2.0])))
     repeated = objective.make_targets(data.batch(twice), task.form, generator("weights"))
-    answers = len(asked.answers())
+    answers = len(asked.selected_labels())
     outputs = torch.randn(answers, task.form.target.outputs, generator=generator("weights"))
     again = outputs[answers - (1 if asked.loss_mask is None else int(asked.loss_mask[-1].sum())) :]
     loss = objective.loss(outputs, weighed, task.form)
@@ -260,6 +260,6 @@ def test_weights_of_classes_must_be_as_many(name, target):
     with pytest.raises(SpecError, match="3 class weights for 2 classes"):
         objective(weights=(1.0, 1.0, 1.0)).head(task.form, 8, "mean")
     asked = objective().make_targets(task.load("train").batch(torch.arange(8)), task.form, generator("w"))
-    outputs = torch.zeros(len(asked.answers()), 2)
+    outputs = torch.zeros(len(asked.selected_labels()), 2)
     one, two = (float(objective(weights=w).loss(outputs, asked, task.form)) for w in ((), (1.0, 3.0)))
     assert two > one

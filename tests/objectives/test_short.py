@@ -13,7 +13,7 @@ import toys
 from selfpretrain import registry
 from selfpretrain.data.dataset import generator
 from selfpretrain.mixers.attention import Attention
-from selfpretrain.objectives.base import Denoise, answering
+from selfpretrain.objectives.base import Denoise, objective_for
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training.evaluate import evaluate
@@ -35,13 +35,13 @@ def task_of(signal, target):
 def cases():
     for signal, distance in SIGNALS.items():
         for kind in KINDS:
-            target = kind.answers.kind if kind.answers else "classes"
+            target = kind.target_type.kind if kind.target_type else "classes"
             objective = kind(distance=distance) if kind in DENOISERS else kind()
             yield objective, task_of(signal, target)
         for kind in DENOISERS:
             for target in ("classes", "reals", "sets"):
                 task = task_of(signal, target)
-                objective = Joint(answering(task.form.target)(), kind(distance=distance))
+                objective = Joint(objective_for(task.form.target)(), kind(distance=distance))
                 yield objective, task
 
 

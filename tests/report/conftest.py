@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from selfpretrain.report import paper_numbers
 from selfpretrain.report.paper_numbers import PaperNumber
-from selfpretrain.system.files import SEAL, sealed, write_json
+from selfpretrain.system.files import SEAL, json_bytes, write_json
 
 COLUMNS = ("scratch", "scratch (matched)", "SPT")
 PRETRAIN_STEPS, STEPS = 400, 600
@@ -296,7 +296,7 @@ def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a JSON file in place; one with a digest gets another."""
     content = json.loads(path.read_text())
     change(content)
-    path.write_bytes(sealed(content) if SEAL in content else json.dumps(content).encode())
+    path.write_bytes(json_bytes(content) if SEAL in content else json.dumps(content).encode())
 
 
 @pytest.fixture(name="edit")

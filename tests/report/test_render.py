@@ -23,7 +23,7 @@ from selfpretrain.report.page import show, write
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
 from selfpretrain.report.results import TaskResults, read
-from selfpretrain.system.events import duration
+from selfpretrain.system.events import format_duration
 
 GOLDEN = Path(__file__).with_name("golden")
 VOID = {"meta", "link", "br"}
@@ -274,7 +274,7 @@ def test_numbers() -> None:
         "0.0",
         "0.0",
     ]
-    assert [duration(x) for x in (3.21, 31.4, 303.0, 7440.0)] == [
+    assert [format_duration(x) for x in (3.21, 31.4, 303.0, 7440.0)] == [
         "3.2 s",
         "31 s",
         "5 min 3 s",

@@ -151,7 +151,7 @@ BOMB = lzma.compress(b" " * (SMALL + 1), preset=0)
     ids=["empty", "not xz", "not json", "no stage", "list", "number", "deep", "bomb"],
 )
 def test_damage_is_named_and_never_written_over(content, tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "LARGEST", SMALL)
+    monkeypatch.setattr(archive, "MAX_BYTES", SMALL)
     packed = content if content in (b"", b"not xz", BOMB) else lzma.compress(content)
     (tmp_path / "kept").write_bytes(packed)
     for act in (
@@ -174,12 +174,12 @@ def test_the_same_results_are_the_same_file(tmp_path):
 def test_keeping_what_ships_again_changes_nothing(tmp_path):
     shipped = SHIPPED / "identical-start.small.jsonl.xz"
     measures, lines = Archive(shipped)._lines()
-    assert archive._packed_lines(measures, [*lines.values()]) == shipped.read_bytes()
+    assert archive._compress(measures, [*lines.values()]) == shipped.read_bytes()
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(-5, 300), max_size=20))
 def test_whole_numbers_survive(values):
     array = np.array(values, dtype=np.int64)
-    packed = json.loads(json.dumps(archive._packed(array)))
-    assert np.array_equal(archive._unpacked(packed), array)
+    packed = json.loads(json.dumps(archive._encode_array(array)))
+    assert np.array_equal(archive._decode_array(packed), array)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from selfpretrain.runner.executors.processes import _prepare, gpu_places
+from selfpretrain.runner.executors.processes import _start_worker, visible_devices
 from selfpretrain.runner.workspace import Workspace, _workers
 
 
@@ -33,8 +33,8 @@ def test_every_worker_has_its_gpu(device, jobs, visible, places, tmp_path, monke
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     workspace = Workspace(tmp_path, device, _workers(jobs, device))
-    assert gpu_places(workspace) == places
-    assert gpu_places(replace(workspace, device="cpu", workers=2)) == ["", ""]
+    assert visible_devices(workspace) == places
+    assert visible_devices(replace(workspace, device="cpu", workers=2)) == ["", ""]
 
 
 def test_processes_see_theirs_and_no_other(monkeypatch):
@@ -44,5 +44,7 @@ def test_processes_see_theirs_and_no_other(monkeypatch):
         places.put(place)
     with context.Manager() as manager:
         barrier = manager.Barrier(2)
-        with ProcessPoolExecutor(2, context, _prepare, (context.Queue(), context.Event(), places)) as pool:
+        with ProcessPoolExecutor(
+            2, context, _start_worker, (context.Queue(), context.Event(), places)
+        ) as pool:
             assert sorted(pool.map(seen, [barrier] * 2)) == ["3", "5"]

@@ -140,7 +140,7 @@ def test_a_driver_that_is_stopped_leaves_a_checkpoint(cluster, tmp_path):
         run_recipes(recipes(4000), replace(workspace, stop=seen))
     (attempt,) = stage.attempts
     assert 0 < attempt.load("checkpoint.safetensors")[1]["step"] < 4000
-    assert not stage.held
+    assert not stage.is_running
 
 
 def table(runs):
@@ -174,10 +174,10 @@ def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch):
     how, reason = planned.run()
     assert how == "failed"
     assert "toys.py is another file here than where it was planned" in reason
-    assert not workspace.named(job[0].name).finished
+    assert not workspace.stage_dir(job[0].name).finished
 
 
 def test_a_stage_elsewhere_stops_when_asked(job):
     assert RemoteStage.of(*job).run(lambda: True)[0] == "stopped"
-    assert job[1].named(job[0].name).attempts[0].has("checkpoint.safetensors")
+    assert job[1].stage_dir(job[0].name).attempts[0].has("checkpoint.safetensors")
     assert RemoteStage.of(*job).run() == ("done", "")

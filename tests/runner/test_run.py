@@ -22,14 +22,14 @@ from selfpretrain.runner import run, tuning
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.job_queue import JobQueue
-from selfpretrain.runner.plan import Job, jobs, remember_costs, remembered_costs, waiting
-from selfpretrain.runner.run import _where, run_experiment, run_recipes
+from selfpretrain.runner.plan import Job, jobs, load_costs, pending_jobs, save_costs
+from selfpretrain.runner.run import _executor_name, run_experiment, run_recipes
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
 from selfpretrain.studies.base import about
 from selfpretrain.studies.coser_table_4 import QueriesAndKeys
-from selfpretrain.system.events import listening
+from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
@@ -84,11 +84,11 @@ def trained(monkeypatch):
 
 
 def test_cells_are_chosen_by_row_and_column(experiment):
-    assert {c.row for c in experiment.chosen("identical*")} == {"identical start"}
-    assert {c.column for c in experiment.chosen("*/Q and K")} == {"Q and K"}
-    assert experiment.chosen(None) == list(experiment.cells)
+    assert {c.row for c in experiment.select_cells("identical*")} == {"identical start"}
+    assert {c.column for c in experiment.select_cells("*/Q and K")} == {"Q and K"}
+    assert experiment.select_cells(None) == list(experiment.cells)
     with pytest.raises(SpecError, match="did you mean 'identical start/scratch'"):
-        experiment.chosen("identical start/scrach")
+        experiment.select_cells("identical start/scrach")
 
 
 def test_kept_results_make_the_same_page_without_training(experiment, done, tmp_path, monkeypatch):
@@ -118,14 +118,14 @@ def test_a_new_stage_on_kept_pretraining_trains_that_again(experiment, workspace
     cell = next(c for c in experiment.cells if c.column == "everything")
     todo = jobs([cell.recipe], workspace)
     run_recipes([cell.recipe], workspace)
-    assert waiting(todo, workspace) == []
+    assert pending_jobs(todo, workspace) == []
     pretraining = workspace.stage(cell.recipe.upto(0))
     pretraining.drop(WEIGHTS)  # as if it came from kept results
-    assert waiting(todo, workspace) == []
+    assert pending_jobs(todo, workspace) == []
     more = [c.recipe for c in experiment.cells if c.row == cell.row]
-    assert todo[0].name in {job.name for job in waiting(jobs(more, workspace), workspace)}
+    assert todo[0].name in {job.name for job in pending_jobs(jobs(more, workspace), workspace)}
     run_recipes(more, workspace)
-    assert waiting(jobs(more, workspace), workspace) == []
+    assert pending_jobs(jobs(more, workspace), workspace) == []
     assert pretraining.has(WEIGHTS)
 
 
@@ -187,13 +187,13 @@ def test_a_page_and_what_was_measured_follow_a_result_that_changed(workspace):
     experiment = Kernels("smoke", 1).experiment("smoke")
     here = run_experiment(experiment, workspace)
     before = here.measures()
-    assert here.current
+    assert here.is_current
     pretraining = workspace.stage(experiment.cells[-1].recipe.upto(0))
     result = pretraining.read("result.json")
     weights, _ = pretraining.load(WEIGHTS, result["weights"])
     other = pretraining.save(WEIGHTS, {name: 2 * value for name, value in weights.items()})
     pretraining.write("result.json", result | {"weights": other})
-    assert not here.current
+    assert not here.is_current
     assert here.measures() != before
 
 
@@ -214,37 +214,37 @@ def test_distance_of_attention_to_all_alike_is_the_mean_distance(causal):
 
 def test_a_page_is_current_until_what_it_says_changes(experiment, done, workspace, tmp_path):
     here = ExperimentFolder(experiment, workspace, tmp_path / "results")
-    assert not here.current
+    assert not here.is_current
     shutil.copytree(done.runs, workspace.runs, dirs_exist_ok=True)
-    assert here.current
+    assert here.is_current
     here.kept.mkdir()
     (here.kept / "coser-table-4.smoke.md").write_text("Less than hoped.")
-    assert not here.current
+    assert not here.is_current
     here.plan()
     here.finish()
-    assert here.current
+    assert here.is_current
     assert "Less than hoped." in (here.path / "report.md").read_text()
     workspace.stage(experiment.cells[0].recipe).drop("result.json")
-    assert not here.current
+    assert not here.is_current
 
 
 def test_remembered_costs_find_what_has_finished(experiment, workspace, monkeypatch):
     recipe = experiment.cells[0].recipe
     monkeypatch.setattr(cost, "known", {})
     plan = cost.plan(recipe)
-    remember_costs(workspace)
+    save_costs(workspace)
     monkeypatch.setattr(cost, "known", {})
     monkeypatch.setattr(cost, "_plan", None)
-    with remembered_costs(workspace):
+    with load_costs(workspace):
         assert cost.plan(recipe) == plan
     assert not cost.known
     folder = RunDir(workspace.runs)
     for change in ({"by": ["0.0.0", torch.__version__]}, {"plans": 3}, {"plans": {"a": {"steps": 7}}}):
         folder.write("costs.json", folder.read("costs.json") | change)
-        with remembered_costs(workspace):
+        with load_costs(workspace):
             assert not cost.known
     (workspace.runs / "costs.json").write_text("")
-    with remembered_costs(workspace):
+    with load_costs(workspace):
         assert not cost.known
 
 
@@ -271,13 +271,13 @@ def test_a_stage_that_is_held_elsewhere_waits_while_others_go_on(experiment, tmp
     todo = jobs(recipes(experiment), workspace)
     first, others = todo[0], [job for job in todo[1:] if job.after != todo[0].name]
     assert others
-    done = lambda: all(workspace.named(job.name).finished for job in others)  # noqa: E731
-    with workspace.named(first.name).alone():
-        assert workspace.named(first.name).held
+    done = lambda: all(workspace.stage_dir(job.name).finished for job in others)  # noqa: E731
+    with workspace.stage_dir(first.name).exclusive():
+        assert workspace.stage_dir(first.name).is_running
         with pytest.raises(Interrupted, match="goes on from here"):
             run_recipes([job.recipe for job in todo], replace(workspace, stop=done))
-    assert done() and not workspace.named(first.name).finished
-    assert not workspace.named(first.name).held
+    assert done() and not workspace.stage_dir(first.name).finished
+    assert not workspace.stage_dir(first.name).is_running
 
 
 class Scripted(Executor):
@@ -293,7 +293,7 @@ class Scripted(Executor):
         self.started.append(job.name)
         self.running.append(job)
 
-    def ended(self, timeout):
+    def poll(self, timeout):
         done, self.running = self.running[:1], self.running[1:]
         return [Ended(job, how := self.ends.get(job.name, ["done"]).pop(0), self.error(how)) for job in done]
 
@@ -322,7 +322,7 @@ def test_executors_leave_the_same_results(workers, tmp_path):
     wanted = [Recipe(toys.Majority(), model, stages, seed) for seed in (0, 1)]
     workspace = replace(Workspace.of(tmp_path, "cpu", workers), quiet=True)
     heard = []
-    with listening(heard.append):
+    with listen(heard.append):
         run_recipes(wanted, workspace)
     scores = [workspace.stage(recipe).read("result.json")["scores"]["test"]["score"] for recipe in wanted]
     assert scores == pytest.approx([0.4895833333333333, 0.5104166666666666], abs=0.5)
@@ -340,7 +340,7 @@ def test_processes_are_started_where_they_gain_time(tmp_path):
     def where(costs, workers="auto", executor="auto"):
         here = replace(Workspace.of(tmp_path, "cpu", workers), executor=executor)
         here = here if workers == "1" else replace(here, workers=2)
-        return _where(chain("a", "b", "c"), dict.fromkeys("abc", costs), here)
+        return _executor_name(chain("a", "b", "c"), dict.fromkeys("abc", costs), here)
 
     assert [where(1e8), where(1e12), where(1e12, "1")] == ["serial", "processes", "serial"]
     assert where(1e8, executor="ray") == "ray"
@@ -360,7 +360,7 @@ def test_what_would_hold_up_the_end_comes_first():
 
 def test_what_is_lost_is_tried_again_and_what_failed_is_not():
     executor, heard = Scripted({"a": ["lost", "lost", "done"]}), []
-    with listening(heard.append):
+    with listen(heard.append):
         JobQueue(chain("a", "b<a"), executor, never).run()
     assert executor.started == ["a", "a", "a", "b"]
     assert [e.numbers["attempts"] for e in heard if e.kind == "lost"] == [1, 2]

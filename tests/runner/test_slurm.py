@@ -67,7 +67,7 @@ def test_without_submitit_one_line_says_what_to_install(tmp_path, monkeypatch, c
 
 
 def flags(tmp_path, **settings):
-    return slurm._flags(replace(Workspace.of(tmp_path, "cpu", "1"), executor_settings=settings))
+    return slurm._sbatch_flags(replace(Workspace.of(tmp_path, "cpu", "1"), executor_settings=settings))
 
 
 def test_what_sbatch_is_told(tmp_path):
@@ -123,14 +123,14 @@ def lane(tmp_path_factory):
                 daemons.append(subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True))
             time.sleep(0.5)
         end = time.monotonic() + 30
-        while "idle" not in (slurm._slurm("sinfo", "--noheader", "--format=%T") or ""):
+        while "idle" not in (slurm._run_command("sinfo", "--noheader", "--format=%T") or ""):
             if time.monotonic() > end or any(daemon.poll() is not None for daemon in daemons):
                 told = " ".join(path.read_text()[-150:] for path in at.glob("*.said"))
                 pytest.skip(f"Slurm does not start here: {told}")
             time.sleep(0.2)
         yield at
     finally:
-        slurm._slurm("scancel", "--user=root")
+        slurm._run_command("scancel", "--user=root")
         for daemon in reversed(daemons):
             daemon.terminate()
             daemon.wait(timeout=60)
@@ -175,7 +175,7 @@ def killed(stage):
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", [time_is_up, preempted, killed])
 def test_harm_in_mid_stage_costs_time_and_no_digit(harm, lane, undisturbed, tmp_path, monkeypatch):
-    monkeypatch.setattr(slurm, "GONE", 3.0)
+    monkeypatch.setattr(slurm, "LOST_AFTER", 3.0)
     workspace = over_slurm(tmp_path)
     stage = pretraining(workspace)
     harmed = threading.Thread(target=harm, args=(stage,), daemon=True)
@@ -223,7 +223,7 @@ def test_who_asks_may_leave(lane, tmp_path, capsys):
     assert run(["runs", "status", str(runs)]) == 0
     assert "jobs of Slurm: " in capsys.readouterr().out
     waited(lambda: len(list(runs.glob("stages/*/result.json"))) == 4, 240)
-    waited(lambda: not slurm._slurm("squeue", "--noheader"), 60)
+    waited(lambda: not slurm._run_command("squeue", "--noheader"), 60)
     assert run([*flags]) == 0
     assert not list(runs.glob("stages/*.part-*"))
 
@@ -235,7 +235,7 @@ def test_jobs_that_are_cancelled_leave_a_checkpoint(lane, tmp_path):
     assert run([*flags, "--executor", "slurm", "--detach"]) == 0
     waited(lambda: list(runs.glob("stages/*masked*/log.jsonl")), 120)
     subprocess.run(["scancel", f"--name={slurm.job_name(runs)}"], check=True)
-    waited(lambda: not slurm._slurm("squeue", "--noheader"), 120)
+    waited(lambda: not slurm._run_command("squeue", "--noheader"), 120)
     assert list(runs.glob("stages/*masked*.part-*/checkpoint.safetensors"))
     assert run([*flags, "--jobs", "1"]) == 0
     assert not list(runs.glob("stages/*.part-*"))
@@ -248,7 +248,7 @@ def test_a_driver_that_is_stopped_takes_its_jobs_back(lane, tmp_path):
     seen = lambda: bool(stage.attempts and stage.attempts[0].has("log.jsonl"))  # noqa: E731
     with pytest.raises(Interrupted):
         run_recipes(recipes(STEPS), replace(workspace, stop=seen))
-    assert not slurm._slurm("squeue", "--noheader")
+    assert not slurm._run_command("squeue", "--noheader")
     assert stage.finished or stage.attempts[0].has("checkpoint.safetensors")
 
 

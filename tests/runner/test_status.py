@@ -66,7 +66,7 @@ def test_only_what_no_study_refers_to_is_deleted(study, workspace, capsys):
     run_recipes(loose, workspace)
     free, held = (workspace.stage(recipe) for recipe in loose)
     before = {path.name for path in runs.glob("stages/*")}
-    with held.alone():
+    with held.exclusive():
         assert run(["runs", "gc", str(runs)]) == 0
         said = capsys.readouterr().out
         assert free.name in said

@@ -12,7 +12,7 @@ from selfpretrain.mixers.pythia import Pythia
 from selfpretrain.report.results import read
 from selfpretrain.runner.experiment import Experiment
 from selfpretrain.runner.run import run_experiment
-from selfpretrain.runner.workspace import Workspace, at_work
+from selfpretrain.runner.workspace import Workspace, run_context
 from selfpretrain.tasks.common import images
 from selfpretrain.tasks.text import Text
 from selfpretrain.training.recipe import Budget
@@ -87,7 +87,7 @@ def run_short(planned, scale, paper, tmp_path):
     )
     short, column = replace(planned, recipe=replace(planned.recipe, stages=stages)), planned.column
     experiment = Experiment("one-cell", "One cell", (short,), ((column, column),), scale, paper=paper)
-    with at_work(replace(Workspace.of(tmp_path / "runs", "cpu", "1"), quiet=True)) as here:
+    with run_context(replace(Workspace.of(tmp_path / "runs", "cpu", "1"), quiet=True)) as here:
         run_experiment(experiment, here)
         (found,) = read(here.runs / experiment.folder).cells
     assert found.printed is not None and np.isfinite(found.score)

@@ -15,14 +15,22 @@ import pytest
 
 from selfpretrain.errors import DataError, ForeignRun, Interrupted, StoreError
 from selfpretrain.system import events, files
-from selfpretrain.system.files import explained, holder, locked, read_json, replacing, sweep, write_json
+from selfpretrain.system.files import (
+    explain_errors,
+    hold_lock,
+    lock_holder,
+    read_json,
+    remove_leftovers,
+    replace_file,
+    write_json,
+)
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 HOLD = """
 import sys, time
 from pathlib import Path
-from selfpretrain.system.files import locked
-with locked(Path(sys.argv[1])):
+from selfpretrain.system.files import hold_lock
+with hold_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -47,9 +55,9 @@ def test_who_waits_is_told_once_for_whom(held):
     path, process = held
     heard, begin = [], time.monotonic()
     with (
-        events.listening(heard.append),
+        events.listen(heard.append),
         pytest.raises(Interrupted, match=f"process {process.pid}"),
-        locked(path, lambda: time.monotonic() - begin > 0.5),
+        hold_lock(path, lambda: time.monotonic() - begin > 0.5),
     ):
         raise AssertionError("the lock is held")
     (line,) = heard
@@ -61,27 +69,27 @@ def test_who_waits_is_told_once_for_whom(held):
 def test_a_killed_holder_lets_go_and_who_waits_goes_on(held):
     path, process = held
     threading.Timer(0.3, process.send_signal, [signal.SIGKILL]).start()
-    with locked(path):
-        assert f"process {os.getpid()} on" in holder(path)
+    with hold_lock(path):
+        assert f"process {os.getpid()} on" in lock_holder(path)
     assert not path.with_name(".lock.holder").exists()
 
 
 def test_who_need_not_wait_can_do_something_else(held):
-    with pytest.raises(Interrupted), locked(held[0], lambda: True):
+    with pytest.raises(Interrupted), hold_lock(held[0], lambda: True):
         raise AssertionError("the lock is held")
 
 
 def test_a_lock_that_nobody_holds_is_taken_again_and_again(tmp_path):
     for _ in range(3):
-        with locked(tmp_path / "x.lock"):
-            assert holder(tmp_path / "x.lock").startswith(f"process {os.getpid()}")
+        with hold_lock(tmp_path / "x.lock"):
+            assert lock_holder(tmp_path / "x.lock").startswith(f"process {os.getpid()}")
     (tmp_path / "x.lock.holder").write_text('{"pid": "x"')
-    assert holder(tmp_path / "x.lock") == "another process"
+    assert lock_holder(tmp_path / "x.lock") == "another process"
 
 
 def test_a_lock_where_nothing_can_be_written_is_explained(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="in the way"), locked(tmp_path / "file" / ".lock"):
+    with pytest.raises(StoreError, match="in the way"), hold_lock(tmp_path / "file" / ".lock"):
         raise AssertionError("there is no lock")
 
 
@@ -104,25 +112,25 @@ def test_a_lock_where_nothing_can_be_written_is_explained(tmp_path):
     }.items(),
 )
 def test_every_refusal_has_its_own_words(tmp_path, code, said):
-    with pytest.raises(StoreError, match=said) as caught, explained(tmp_path / "x"):
+    with pytest.raises(StoreError, match=said) as caught, explain_errors(tmp_path / "x"):
         raise OSError(code, os.strerror(code))
     assert "delete" not in str(caught.value)
     assert "damaged" not in str(caught.value)
     with (
         pytest.raises(DataError, match=f"cannot read {tmp_path}"),
-        explained(tmp_path / "x", "read", kind=DataError),
+        explain_errors(tmp_path / "x", "read", error_type=DataError),
     ):
         raise OSError(code, os.strerror(code))
 
 
 def test_a_disk_without_inodes_is_not_called_full(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: type("Disk", (), {"f_files": 10, "f_favail": 0}))
-    with pytest.raises(StoreError, match=r"no more files \(no inodes\)"), explained(tmp_path / "x"):
+    with pytest.raises(StoreError, match=r"no more files \(no inodes\)"), explain_errors(tmp_path / "x"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_too_little_memory_is_not_called_damage(tmp_path):
-    with pytest.raises(StoreError, match="not enough memory"), explained(tmp_path / "x", "read"):
+    with pytest.raises(StoreError, match="not enough memory"), explain_errors(tmp_path / "x", "read"):
         raise MemoryError
 
 
@@ -139,7 +147,7 @@ def test_damaged_json_is_one_line(tmp_path, text):
     assert len(str(caught.value).splitlines()) == 1
     assert "delete" not in str(caught.value)  # who knows whose file it is?
     with pytest.raises(DataError, match=r"; make it again$"):
-        read_json(path, mend="make it again", kind=DataError)
+        read_json(path, advice="make it again", error_type=DataError)
 
 
 def test_a_json_file_too_large_to_be_ours_is_not_read(tmp_path, monkeypatch):
@@ -163,8 +171,8 @@ def test_formats_that_the_caller_knows_are_read(tmp_path):
 
 def test_what_killed_writers_left_is_swept(tmp_path):
     command = (
-        "import os; from pathlib import Path; from selfpretrain.system.files import replacing\n"
-        f"with replacing(Path({str(tmp_path / 'weights.bin')!r})): os.kill(os.getpid(), 9)"
+        "import os; from pathlib import Path; from selfpretrain.system.files import replace_file\n"
+        f"with replace_file(Path({str(tmp_path / 'weights.bin')!r})): os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", command], env=os.environ | {"PYTHONPATH": str(SOURCE)}, check=False)
     (tmp_path / ".checkpoint.safetensors-ab12_xyz").touch()  # as earlier versions called them
@@ -172,13 +180,13 @@ def test_what_killed_writers_left_is_swept(tmp_path):
     for name in kept:
         (tmp_path / name).touch()
     assert len(list(tmp_path.iterdir())) == len(kept) + 2
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_an_interrupted_writer_leaves_what_was_there(tmp_path):
     write_json(tmp_path / "x.json", {"x": 1})
-    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "x.json") as temporary:
+    with pytest.raises(KeyboardInterrupt), replace_file(tmp_path / "x.json") as temporary:
         temporary.write_text("{")
         raise KeyboardInterrupt
     assert read_json(tmp_path / "x.json") == {"x": 1}

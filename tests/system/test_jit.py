@@ -5,9 +5,9 @@ import importlib.util
 import numba
 
 MODULE = """
-from selfpretrain.system.jit import compiled
+from selfpretrain.system.jit import jit
 
-@compiled
+@jit
 def double(x: int) -> int:
     return 2 * x
 """

@@ -49,7 +49,7 @@ def test_a_variable_turns_it_off():
 
 def test_doctor_tells(tmp_path, monkeypatch):
     monkeypatch.setenv("SPT_MALLOC", "0")
-    assert "given back" in dict(doctor.findings(tmp_path))["memory"]
+    assert "given back" in dict(doctor.collect_env(tmp_path))["memory"]
 
 
 def test_elsewhere_nothing_changes(monkeypatch):

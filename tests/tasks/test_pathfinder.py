@@ -94,11 +94,11 @@ def test_an_interrupted_set_is_taken_up_again(home, monkeypatch):
         if event.done == 150:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), events.listening(stop):
+    with pytest.raises(KeyboardInterrupt), events.listen(stop):
         Pathfinder(**SMALL).data()
     assert told == [(50, 420), (100, 420), (150, 420)]
     told.clear()
-    with events.listening(stop):
+    with events.listen(stop):
         assert contents(Pathfinder(**SMALL)) == whole
     assert told[0] == (200, 420)
 
@@ -175,7 +175,7 @@ def test_markers_are_found(kind, side, number, share):
     marked = facts.marked[:, :, None].astype(np.int64)
     ends = np.take_along_axis(facts.dashes, marked, axis=1)[:, :, :2].astype(float)
     apart = np.hypot(*(ends[:, 0] - ends[:, 1]).T)
-    found = pathfinder.marker_distance(SequenceDataset.even(pixels.reshape(number, -1, 1), labels))
+    found = pathfinder.marker_distance(SequenceDataset.from_array(pixels.reshape(number, -1, 1), labels))
     close = abs(found.numpy() - apart * 32 / side) < 1 + 32 / side
     assert close.mean() >= share
 
@@ -187,7 +187,7 @@ def test_markers_are_found_in_images_of_the_original_program(needs_data, side):
     with np.load(needs_data / "reference_fixtures" / f"pathfinder{side}_reference.npz") as arrays:
         pixels, labels, tips = arrays["images"], arrays["labels"].astype(int), arrays["tips"].astype(float)
     n, rows = len(labels), np.arange(len(labels))
-    found = pathfinder.marker_distance(SequenceDataset.even(pixels.reshape(n, -1, 1), labels)).numpy()
+    found = pathfinder.marker_distance(SequenceDataset.from_array(pixels.reshape(n, -1, 1), labels)).numpy()
     close = np.zeros(n, dtype=bool)
     for contour in range(2):
         other = np.where(labels == 1, contour, 1 - contour)

@@ -141,7 +141,7 @@ def test_coefficients_follow_the_spectrum_of_torch(length, seed):
     padded = torch.from_numpy(np.pad(x / 32768.0, 100, mode="reflect"))
     window = torch.hann_window(200, dtype=torch.float64)
     spectrum = torch.stft(padded, 200, 100, window=window, center=False, return_complex=True).abs().T ** 2
-    logs = np.log(spectrum.numpy() @ audio._bands(RATE, recording_sets.WINDOW) + 1e-6)
+    logs = np.log(spectrum.numpy() @ audio._mel_filters(RATE, recording_sets.WINDOW) + 1e-6)
     k, n = np.arange(20)[:, None], np.arange(64)
     cosines = np.cos(np.pi / 64 * (n + 0.5) * k) * np.where(k == 0, np.sqrt(1 / 64), np.sqrt(2 / 64))
     np.testing.assert_allclose(recording_sets.mfcc(x, RATE), logs @ cosines.T, rtol=1e-4, atol=1e-3)

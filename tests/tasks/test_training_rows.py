@@ -101,7 +101,7 @@ def test_an_import_shows_training_nothing_of_val_and_test(signal, random):
     after = brought("after", signal, spoiled(x, train), with_others(y, train), split=split)
     assert seen(after) == seen(task)
     assert after.version() != task.version()
-    open_dataset(after._file()[0], again=True)
+    open_dataset(after._file()[0], rehash=True)
     for each in SPLITS:  # what training does not know can still be read
         examples = after.load(each)
         if isinstance(after.form.signal, Tokens):

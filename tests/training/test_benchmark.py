@@ -28,7 +28,7 @@ FILES = {"bench.json", "bench.csv", "bench.md", "bench.svg", "bench.png"}
 def test_known_costs_are_found(beyond):
     cell = SETTING.cell(bench_toys.TaskConstants(megabytes=2, milliseconds=1), 8, 100 + beyond)
     begin = time.perf_counter()
-    reading = benchmark.read(cell)
+    reading = benchmark.measure_once(cell)
     passed = time.perf_counter() - begin
     assert reading.bytes == pytest.approx(beyond * 2e6, rel=0.05)
     assert reading.parameters == 8 * 8 + 8
@@ -46,7 +46,7 @@ def test_known_costs_are_found(beyond):
     ],
 )
 def test_a_failure_is_a_reading(how, said):
-    reading = benchmark.read(SETTING.cell(bench_toys.Failing(how), 8, 64))
+    reading = benchmark.measure_once(SETTING.cell(bench_toys.Failing(how), 8, 64))
     assert (reading.said, reading.seconds, reading.bytes) == (said, None, None)
     assert reading.line().endswith(said)
 
@@ -79,22 +79,24 @@ def test_an_interruption_leaves_what_was_measured(tmp_path):
 
 def test_layers_are_as_many_as_asked():
     one, four = (replace(SETTING, depth=depth).cell(Attention(), 8, 32) for depth in (1, 4))
-    reading = benchmark.read(four)
-    assert 4 * benchmark.parameters(one) == benchmark.parameters(four) == reading.parameters
+    reading = benchmark.measure_once(four)
+    assert 4 * benchmark.n_parameters(one) == benchmark.n_parameters(four) == reading.parameters
     assert "4 layers of width 8" in str(table(Report((reading,))).title)
 
 
 def test_parameters_are_matched():
-    goal = benchmark.parameters(SETTING.cell(Attention(), 64, 32))
+    goal = benchmark.n_parameters(SETTING.cell(Attention(), 64, 32))
     for mixer in (Attention(), S4D(), bench_toys.TaskConstants()):
-        cell = benchmark.matched(SETTING.cell(mixer, 64, 32), goal)
-        off = abs(benchmark.parameters(cell) - goal)
+        cell = benchmark.match_parameters(SETTING.cell(mixer, 64, 32), goal)
+        off = abs(benchmark.n_parameters(cell) - goal)
         around = (cell.place.width - benchmark.STEP, cell.place.width + benchmark.STEP)
         assert all(
-            abs(benchmark.parameters(SETTING.cell(mixer, width, 32)) - goal) >= off for width in around
+            abs(benchmark.n_parameters(SETTING.cell(mixer, width, 32)) - goal) >= off for width in around
         )
-    assert benchmark.matched(SETTING.cell(Attention(), 8, 32), goal) == SETTING.cell(Attention(), 64, 32)
-    assert benchmark.matched(SETTING.cell(S4D(), 8, 32), 1).place.width == benchmark.STEP
+    assert benchmark.match_parameters(SETTING.cell(Attention(), 8, 32), goal) == SETTING.cell(
+        Attention(), 64, 32
+    )
+    assert benchmark.match_parameters(SETTING.cell(S4D(), 8, 32), 1).place.width == benchmark.STEP
 
 
 def test_plans():
@@ -111,7 +113,7 @@ def test_plans():
     ]  # fmt: skip
     cells = benchmark.plan("lssl", [], (None, "128"), SETTING, "params")
     assert [c.mixer.states for c in cells] == [128, 64]
-    assert benchmark.amended([Attention(), S4()], {"s4.states": "16"}) == [Attention(), S4(states=16)]
+    assert benchmark.apply_settings([Attention(), S4()], {"s4.states": "16"}) == [Attention(), S4(states=16)]
     matched = benchmark.plan("attention", both, ("64", "64"), SETTING, "params")
     assert matched[0].place.width == 64 != matched[1].place.width
 
@@ -119,13 +121,13 @@ def test_plans():
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.sampled_from(["", "k", "K", " k"])), min_size=1))
 def test_sizes_are_read(sizes):
     text = " , ".join(f"{number}{unit}" for number, unit in sizes)
-    assert benchmark.numbers_in(text) == [number * (1024 if unit.strip() else 1) for number, unit in sizes]
+    assert benchmark.parse_sizes(text) == [number * (1024 if unit.strip() else 1) for number, unit in sizes]
 
 
 @pytest.mark.parametrize("text", ["", "1m", "k", "0", "-1k", "1.5k", "1k,,2k", "²"])
 def test_other_sizes_are_not(text):
     with pytest.raises(SpecError, match="for example"):
-        benchmark.numbers_in(text)
+        benchmark.parse_sizes(text)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from selfpretrain.mixers.lstm import LSTM
 from selfpretrain.mixers.nystromformer import Nystromformer
 from selfpretrain.mixers.ops.longconv import fast_length
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.objectives.base import answering
+from selfpretrain.objectives.base import objective_for
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, names
@@ -91,10 +91,13 @@ def test_every_gradient_of_a_convolution_costs_a_forward_pass(groups):
     layer = torch.nn.Conv1d(8, 16, 5, padding=2, groups=groups, bias=False)
     x = torch.randn(3, 8, 50, requires_grad=True)
     forward = 2 * 3 * 50 * 16 * (8 // groups) * 5
-    assert flops.counted(layer, lambda: layer(x).sum()) == (3 * forward, 0)
-    assert flops.counted(layer, lambda: layer(x.detach()).sum()) == (2 * forward, 0)  # of the kernel alone
+    assert flops.count_flops(layer, lambda: layer(x).sum()) == (3 * forward, 0)
+    assert flops.count_flops(layer, lambda: layer(x.detach()).sum()) == (
+        2 * forward,
+        0,
+    )  # of the kernel alone
     back = torch.nn.ConvTranspose1d(8, 16, 5, stride=2, groups=groups, bias=False)
-    assert flops.counted(back, lambda: back(x).sum()) == (3 * forward, 0)
+    assert flops.count_flops(back, lambda: back(x).sum()) == (3 * forward, 0)
 
 
 def test_nystromformer_pays_for_its_depthwise_convolution():
@@ -122,7 +125,7 @@ def test_denoising_pays_for_hidden_positions_only():
 def test_batch_size_enters_exactly():
     r = recipe(S4D(states=16))
     data, net = training_data(r), build_network(r)
-    counted = sum(flops.count(net, r.last.objective, r.task.form, data, torch.arange(8)))
+    counted = sum(flops.count_step(net, r.last.objective, r.task.form, data, torch.arange(8)))
     assert cost.plan(r).flops_per_step == pytest.approx(counted, rel=1e-6)
 
 
@@ -131,7 +134,7 @@ def test_unequal_lengths_are_averaged():
     data, net = training_data(r), build_network(r)
     order = BatchSampler(data.longest, 8, 0)
     plain = [
-        sum(flops.count(net, r.last.objective, r.task.form, data, order.rows(s)))
+        sum(flops.count_step(net, r.last.objective, r.task.form, data, order.rows(s)))
         for s in range(order.per_epoch)
     ]
     assert cost.plan(r).flops_per_step == pytest.approx(sum(plain) / len(plain), rel=0.01)
@@ -149,7 +152,7 @@ class Ragged(toys.Majority):
         random = np.random.default_rng(SPLITS.index(split))
         lengths = np.exp(random.normal(3.7, 0.7, self.examples)).astype(int).clip(8, self.length)
         y = np.where(np.arange(self.examples) < self.labelled, np.arange(self.examples) % 2, -1)
-        return SequenceDataset.ragged([random.integers(2, size=n) for n in lengths], y)
+        return SequenceDataset.from_sequences([random.integers(2, size=n) for n in lengths], y)
 
 
 def counted_in_all(one, batches):
@@ -157,7 +160,7 @@ def counted_in_all(one, batches):
     data, net, stage = training_data(one), build_network(one), one.last
     order = BatchSampler(data.longest, stage.batch, one.seed)
     found = [
-        sum(flops.count(net, stage.objective, one.task.form, data, order.rows(step)))
+        sum(flops.count_step(net, stage.objective, one.task.form, data, order.rows(step)))
         for step in range(batches or order.per_epoch)
     ]
     return sum(found) / len(found)
@@ -233,7 +236,7 @@ def test_flops_are_those_of_torchs_own_counter(name):
 
     with FlopCounterMode(display=False, custom_mapping=flops._formulas()) as theirs:
         loss().backward()
-    assert sum(flops.counted(net, loss)) == theirs.get_total_flops() > 0
+    assert sum(flops.count_flops(net, loss)) == theirs.get_total_flops() > 0
 
 
 @pytest.mark.parametrize("mixer", [Attention(), S4D(), LSTM(), Nystromformer()])
@@ -253,8 +256,8 @@ def test_flops_of_long_sequences_are_told_from_short_ones(mixer):
 @pytest.mark.parametrize("target", ["sets", "positions"])
 def test_several_answers_of_long_sequences_are_told_from_short_ones(target):
     task = several.majority(target, length=600, shortest=600, examples=16)
-    objective = answering(task.form.target)()
+    objective = objective_for(task.form.target)()
     one = Recipe(task, Model(Attention(), width=16, depth=1), (Stage(objective, Budget(steps=2), batch=4),))
     data = training_data(one)
-    padded = BatchSampler(data.longest, 4, 0).padded().numpy()
+    padded = BatchSampler(data.longest, 4, 0).padded_lengths().numpy()
     assert cost._fitted(one, padded, 4) == pytest.approx(cost.plan(one).flops_per_step, rel=0.02)

@@ -31,7 +31,7 @@ def gradient(name, device, kind=torch.float32, waits="default", **how):
     for again in (False, True):  # the first step may lay out patterns
         network.zero_grad(set_to_none=True)
         targets = objective.make_targets(
-            data().resident(device).batch(torch.arange(4)).to(device), TOKENS, generator("ask")
+            data().preload(device).batch(torch.arange(4)).to(device), TOKENS, generator("ask")
         )
         torch.cuda.set_sync_debug_mode(waits if again else "default")
         try:
@@ -62,7 +62,7 @@ def test_packed_sequences_live_on_the_device(random):
     packed = SequenceDataset(
         torch.from_numpy(out[:used]), starts, torch.full((1, 7), 40), torch.zeros(7), packed=True
     )
-    there = packed.resident("cuda")
+    there = packed.preload("cuda")
     assert there.flat.is_cuda
     take = torch.tensor([5, 1])
     assert torch.equal(there.batch(take).inputs.cpu(), packed.batch(take).inputs)
@@ -73,5 +73,5 @@ def test_evaluation_is_that_of_the_cpu():
 
     network = Model(asked("attention")[0], width=16).build(TOKENS, Classify().head(TOKENS, 16, "mean"))
     here = evaluate(network, Classify(), data(), TOKENS).scores
-    there = evaluate(network.to("cuda"), Classify(), data().resident("cuda"), TOKENS).scores
+    there = evaluate(network.to("cuda"), Classify(), data().preload("cuda"), TOKENS).scores
     assert there["loss"] == pytest.approx(here["loss"], rel=1e-4)

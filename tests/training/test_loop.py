@@ -21,7 +21,7 @@ from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner import stage as running
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.system.events import listening
+from selfpretrain.system.events import listen
 from selfpretrain.training import trainer
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
@@ -132,7 +132,7 @@ def test_an_attempt_that_was_taken_over_is_waited_for(tmp_path):
                 (here.path / "theirs").touch()
             return False
 
-    with listening(told.append):
+    with listen(told.append):
         folder = run(recipe, Workspace(tmp_path / "here", stop=TakenAfter(5)))
     assert (folder / "theirs").exists()
     assert here.attempts == []
@@ -196,7 +196,7 @@ def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):
 def test_the_best_validation_score_decides(tmp_path):
     seen = []
     stage = Stage(Classify(), Budget(steps=40), Optim(lr=0.05, schedule="constant"), evals=8)
-    with listening(seen.append):
+    with listen(seen.append):
         folder = run(replace(SPT, stages=(stage,)), Workspace(tmp_path))
     scores = [(e.numbers["score"], -e.numbers["step"]) for e in seen if e.kind == "val"]
     best, step = max(scores)
@@ -250,7 +250,7 @@ from selfpretrain.system import distributed
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.run_dir import RunDir
-from selfpretrain.system.events import listening
+from selfpretrain.system.events import listen
 from tests_ddp import RECIPES
 with distributed.process_group("cpu") as device:
     for recipe in RECIPES:

@@ -14,7 +14,7 @@ import torch
 
 import torture
 from selfpretrain.errors import ForeignRun, StoreError, Taken
-from selfpretrain.system.files import explained, read_json, write_text
+from selfpretrain.system.files import explain_errors, read_json, write_text
 from selfpretrain.system.hardware import environment
 from selfpretrain.training import run_dir
 from selfpretrain.training.run_dir import Log, RunDir
@@ -77,7 +77,7 @@ def test_a_file_in_the_way_of_a_folder(tmp_path):
 def test_every_refusal_of_the_system_is_explained(code):
     with (
         pytest.raises(StoreError, match=r"cannot write x: .*; nothing finished is lost"),
-        explained(Path("x")),
+        explain_errors(Path("x")),
     ):
         raise OSError(code, os.strerror(code))
 
@@ -136,7 +136,7 @@ def test_a_recipe_may_be_edited(tmp_path):
     RunDir.make(tmp_path).write("recipe.json", {"seed": 1})
     path = tmp_path / "recipe.json"
     path.write_text(path.read_text().replace(": 1", ": 2"))
-    assert read_json(path, edited=True) == {"seed": 2}
+    assert read_json(path, editable=True) == {"seed": 2}
     with pytest.raises(StoreError, match="not what was written"):
         read_json(path)
 
@@ -156,8 +156,8 @@ def finish(attempt, content):
 def on(host, monkeypatch):
     """From now on this process is on another machine, whose locks nobody else sees."""
     monkeypatch.setattr(socket, "gethostname", lambda: host)
-    monkeypatch.setattr(run_dir, "locked", lambda path, stop: contextlib.nullcontext(path.touch()))
-    monkeypatch.setattr(run_dir, "held", lambda path: False)
+    monkeypatch.setattr(run_dir, "hold_lock", lambda path, stop: contextlib.nullcontext(path.touch()))
+    monkeypatch.setattr(run_dir, "is_locked", lambda path: False)
 
 
 def aged(directory, seconds):
@@ -176,7 +176,7 @@ def test_a_finished_attempt_takes_the_place_of_its_stage(stage):
         finish(attempt, "ours")
         assert not stage.finished
         attempt.publish()
-    assert stage.finished and stage.attempts == [] and not stage.held
+    assert stage.finished and stage.attempts == [] and not stage.is_running
     with stage.attempt(lambda: stage.finished) as attempt:
         assert attempt is None
 
@@ -240,10 +240,10 @@ def test_a_stage_whose_result_was_deleted_runs_again_in_its_directory(stage):
 
 def test_on_one_machine_others_wait(stage):
     with stage.attempt(never):
-        assert stage.held
+        assert stage.is_running
         with pytest.raises(Taken), stage.attempt(never, stop=lambda: True):
             pass
-    assert not stage.held
+    assert not stage.is_running
 
 
 def test_another_machine_waits_until_there_is_no_sign_of_life(stage, monkeypatch):
@@ -251,13 +251,13 @@ def test_another_machine_waits_until_there_is_no_sign_of_life(stage, monkeypatch
         first.save("checkpoint.safetensors", {}, {"step": 7})
         with monkeypatch.context() as there:
             on("elsewhere", there)
-            assert stage.held
+            assert stage.is_running
             with pytest.raises(Taken, match="at work on another machine"), stage.attempt(
                 never, stop=lambda: True
             ):  # fmt: skip
                 pass
             aged(first, run_dir.DEAD * run_dir.CHECKPOINT_SECONDS + 1)
-            assert not stage.held
+            assert not stage.is_running
             with stage.attempt(never, stop=lambda: True) as second:
                 assert second.load("checkpoint.safetensors")[1] == {"step": 7}
 
@@ -276,7 +276,7 @@ def test_who_slept_too_long_writes_to_nothing_that_counts(stage, monkeypatch):
     with stage.attempt(never) as first:
         log = Log(first.path / "log.jsonl")
         log.write({"step": 1})
-        first.save("checkpoint.safetensors", {}, {"log": log.settle()})
+        first.save("checkpoint.safetensors", {}, {"log": log.sync()})
         aged(first, 1000)
         with monkeypatch.context() as there:
             on("elsewhere", there)

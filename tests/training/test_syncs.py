@@ -26,10 +26,10 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.objectives.regress import Regress
-from selfpretrain.training.evaluate import roomier
+from selfpretrain.training.evaluate import larger_batch_size
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
-from selfpretrain.training.step import add, backward
+from selfpretrain.training.step import accumulate_sums, backward
 
 META = torch.device("meta")
 LENGTH = 136
@@ -94,8 +94,8 @@ def examples(form, even):
     answers = np.array([0, 1, 0, 1]) if isinstance(form.target, Classes) else np.arange(4.0)
     lengths = (LENGTH,) * 4 if even else (LENGTH, 100, LENGTH, 11)
     if isinstance(form.signal, Tokens):
-        return SequenceDataset.ragged([random.integers(16, size=n) for n in lengths], answers)
-    return SequenceDataset.ragged([random.random((n, 3), dtype=np.float32) for n in lengths], answers)
+        return SequenceDataset.from_sequences([random.integers(16, size=n) for n in lengths], answers)
+    return SequenceDataset.from_sequences([random.random((n, 3), dtype=np.float32) for n in lengths], answers)
 
 
 def step(mixer, objective, form, found, even=False, **how):
@@ -116,7 +116,7 @@ def step(mixer, objective, form, found, even=False, **how):
         targets = objective.make_targets(batches.batch(0), form, generator("ask"))
         loss, more = backward(network, stage, form, targets)
         running[0] += loss
-        add(sums, more)
+        accumulate_sums(sums, more)
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         running[1] += 1
@@ -210,6 +210,6 @@ def test_batches_that_are_prepared_ahead_are_those_of_their_steps():
 
 
 def test_evaluation_takes_as_many_as_half_of_the_free_memory_holds():
-    assert roomier(4, taken=100, free=1000) == 20
-    assert roomier(4, taken=1000, free=1000) == 4
-    assert roomier(4, taken=0, free=10) == 20
+    assert larger_batch_size(4, used=100, free=1000) == 20
+    assert larger_batch_size(4, used=1000, free=1000) == 4
+    assert larger_batch_size(4, used=0, free=10) == 20

@@ -46,10 +46,10 @@ def bench(
 ) -> None:
     """Measure time and memory of layers, forward and backward, by length or width."""
     from ..report.figures.scaling import table
-    from ..training.benchmark import Setting, amended, asked, measure, plan
+    from ..training.benchmark import Setting, apply_settings, measure, parse_mixers, plan
 
     setting = Setting(batch, causal, workspace_of(out, device, "1", False).device, limit, depth)
-    made = amended([resolve("mixers", name) for name in asked(mixers)], assignments(settings))
+    made = apply_settings([resolve("mixers", name) for name in parse_mixers(mixers)], assignments(settings))
     cells = plan(question, made, (lengths, widths), setting, match)
     report = measure(cells, repeats, out, Console(stderr=True, markup=False, soft_wrap=True).print)
     if as_json:

@@ -79,9 +79,9 @@ def _measured(mixer: "Mixer", lengths: str, width: int, causal: bool) -> "Report
     from ..report.figures.scaling import Report
     from ..training import benchmark
 
-    sizes = benchmark.numbers_in(lengths) if lengths else []
+    sizes = benchmark.parse_sizes(lengths) if lengths else []
     cells = benchmark.by_length([mixer], sizes, width, benchmark.Setting(causal=causal))
-    return Report(tuple(benchmark.read(cell) for cell in cells))
+    return Report(tuple(benchmark.measure_once(cell) for cell in cells))
 
 
 def _show(mixer: "Mixer", checks: "list[Check]", measured: "Report") -> None:

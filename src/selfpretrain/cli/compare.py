@@ -64,13 +64,13 @@ def compare(
 ) -> None:
     """Compare training from scratch with self-pretraining for each architecture."""
     from .. import api as running
-    from ..system.progress import showing
+    from ..system.progress import show_progress
     from .printing import content_of, print_json, show, warn_of_length
 
     workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)
     at, changed = flags.scale_of(scale), running.settled(flags.assignments(settings), workspace)
     with (
-        running.planning(workspace, at) if dry_run else showing(quiet)
+        running.planning(workspace, at) if dry_run else show_progress(quiet)
     ):  # building the study may prepare data
         tasks = _tasks(task, group_folds)
         study = running.comparison(tasks, _listed(mixers), objective, seeds, at, changed).matched(match)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest
 from ..registry import resolve
-from ..system.progress import showing
+from ..system.progress import show_progress
 from .data_import import app as import_app
 from .options import DataRoot, Json, Quiet, Set, assignments
 from .printing import print_json, say, show_facts, wide
@@ -81,7 +81,7 @@ def get(
             raise DataError(f"{task} has no download; {wanted.card.get}")
         say(f"{task}: nothing to get, it is {state(wanted)}")
         return
-    with resumable(), showing(quiet):
+    with resumable(), show_progress(quiet):
         for wish in wanted.downloads:
             try:
                 place = download.get(wish, wait)
@@ -96,7 +96,7 @@ def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet
     """Prepare the examples of a task now; by default this happens on first use."""
     from ..data.spec import SPLITS
     from ..report.format import quantity
-    from ..system.events import duration
+    from ..system.events import format_duration
     from ..tasks.common.stored import Prepared
 
     wanted, begin = _task(task, settings), time.monotonic()
@@ -104,10 +104,10 @@ def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet
         say(f"{task}: nothing to prepare, its examples are made or read when they are used")
         return
     there = wanted.place.exists()
-    with resumable(), showing(quiet):
+    with resumable(), show_progress(quiet):
         counts = [f"{len(wanted.load(split)):,} {split}" for split in SPLITS]
     size = sum(file.stat().st_size for file in wanted.place.rglob("*") if file.is_file())
-    took = "was there already" if there else f"took {duration(time.monotonic() - begin)}"
+    took = "was there already" if there else f"took {format_duration(time.monotonic() - begin)}"
     say(f"{wanted.place}: {', '.join(counts)}; {quantity(float(size))}B; {took}")
 
 
@@ -126,7 +126,7 @@ def show(
     from ..tasks.inspect.preview import preview
 
     wanted, chosen = _task(task, settings), _split(split)
-    with resumable(), showing(quiet):
+    with resumable(), show_progress(quiet):
         view = preview(wanted, chosen, number)
     if out is None:
         Console().print(preview_terminal.render(view))
@@ -148,7 +148,7 @@ def check(
     from ..tasks.inspect.checks import check_data
 
     wanted, found = _task(task, settings), []
-    with resumable(), showing(quiet):
+    with resumable(), show_progress(quiet):
         found = list(check_data(wanted, simple))
     wrong = any(finding.level == "wrong" for finding in found)
     if as_json:
@@ -173,10 +173,10 @@ def verify(
         raise DataError(
             f"nothing called {name!r} is prepared or imported" if name else "there are no sets yet"
         )
-    with showing(quiet):
+    with show_progress(quiet):
         for place in places:
             try:
-                open_dataset(place, again=True)
+                open_dataset(place, rehash=True)
                 say(f"fine   {place}")
             except DamagedData as error:
                 wrong += 1

@@ -8,7 +8,7 @@ import typer
 
 from ..data.importing.kinds import AudioFeatures, Kind, MissingPolicy, TargetKind
 from ..errors import DataError, printable
-from ..system.progress import showing
+from ..system.progress import show_progress
 from .options import DataRoot
 from .printing import say, show_facts
 
@@ -97,7 +97,7 @@ def import_data(
     if dry_run:
         return
     _agree(name, name in importer.known(), yes)
-    with showing(quiet):
+    with show_progress(quiet):
         made = importer.import_data(plan, name)
     if quiet:
         return

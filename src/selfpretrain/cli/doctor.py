@@ -13,9 +13,9 @@ app = typer.Typer()
 @app.command()
 def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
     """Show versions, devices, speed and disk space of this machine, and report problems."""
-    from ..system.doctor import findings
+    from ..system.doctor import collect_env
 
     if as_json:
-        print_json(dict(findings(runs)))
+        print_json(dict(collect_env(runs)))
         return
-    show_facts(findings(runs))
+    show_facts(collect_env(runs))

@@ -60,7 +60,7 @@ def fit(
     """Train a model: pretrain on all sequences, finetune on the labelled ones, score on the test split."""
     from ..data.importing.options import ImportOptions
     from ..estimators import files
-    from ..system.progress import showing
+    from ..system.progress import show_progress
 
     options = ImportOptions(label, sequence, group, split, kind, target, id, time, value, missing, rate=rate)
     settings = {
@@ -79,7 +79,7 @@ def fit(
         "device": device,
         "verbose": not quiet,
     }
-    with showing(quiet):
+    with show_progress(quiet):
         estimator = files.fit(data, options, settings)
     folder = estimator.save(output)
     for name, score in estimator.scores_["test"].items():

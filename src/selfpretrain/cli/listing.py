@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import SpecError, nearest
-from ..registry import SHELVES, about, find, names
+from ..registry import SHELVES, find, names, summary
 from .options import DataRoot, Json
 from .printing import print_json, show_facts
 
@@ -40,7 +40,7 @@ def list_shelf(
 
 def _offered(shelf: str) -> dict[str, str]:
     """Return the names on a shelf, and the user's imported data for tasks, each with its first sentence."""
-    found = {known: about(shelf, known) for known in names(shelf)}
+    found = {known: summary(shelf, known) for known in names(shelf)}
     if shelf == "tasks":
         from ..data.importing import importer
 

@@ -3,12 +3,12 @@
 import os
 import sys
 
-from ..system.startup import keep_memory, settle_threads
+from ..system.startup import keep_memory, limit_threads
 
 
 def main() -> None:
     """Run ``spt``; modules in the current folder can be named, e.g. ``--mixers mylab:Mean``."""
-    settle_threads()
+    limit_threads()
     keep_memory()
     sys.path.append(os.getcwd())
     from .app import run

@@ -99,11 +99,11 @@ def print_json(content: object) -> None:
 
 def warn_of_length(forecast: "Forecast", limited: bool) -> None:
     """Warn before a long run, and name the options that shorten it."""
-    from ..system.events import duration
+    from ..system.events import format_duration
 
     if forecast.seconds > LONG:
         hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run tells more"
-        said = f"note: this takes about {duration(forecast.seconds)} on this machine{hint}"
+        said = f"note: this takes about {format_duration(forecast.seconds)} on this machine{hint}"
         Console(stderr=True).print(Text(said), soft_wrap=True)
 
 

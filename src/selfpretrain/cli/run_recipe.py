@@ -24,13 +24,13 @@ def run_recipe(
     """Run all stages of one recipe and print the scores."""
     from ..config import from_dict
     from ..runner.run import run_recipes
-    from ..runner.workspace import at_work
+    from ..runner.workspace import run_context
     from ..system.files import read_json
     from ..training.recipe import Recipe
 
     if not recipe.exists():
         raise SpecError(f"there is no file {recipe}")
-    plain = read_json(recipe, edited=True)
+    plain = read_json(recipe, editable=True)
     plain.pop("format", None)
     try:
         revived = from_dict(plain, tuple(trust or ()))
@@ -38,7 +38,7 @@ def run_recipe(
         raise SpecError(f"{recipe} is nested too deeply to be a recipe") from error
     if not isinstance(revived, Recipe):
         raise SpecError(f"{recipe} does not hold a recipe, but a {type(revived).__name__}")
-    with at_work(workspace_of(runs, device, "1", quiet)) as workspace:
+    with run_context(workspace_of(runs, device, "1", quiet)) as workspace:
         run_recipes([revived], workspace)
         folder = workspace.stage(revived)
     typer.echo(json.dumps(folder.read("result.json")["scores"], indent=1))

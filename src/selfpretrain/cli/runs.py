@@ -20,7 +20,7 @@ def runs() -> None:
 @app.command()
 def status(folder: Runs) -> None:
     """Show the state of every stage (done, running, stopped, failed or waiting), and the Slurm jobs."""
-    from ..runner.executors.slurm import queued
+    from ..runner.executors.slurm import count_queued
     from ..runner.status import STATES, statuses
 
     found = statuses(folder)
@@ -30,7 +30,7 @@ def status(folder: Runs) -> None:
     counts = {state: sum(each.state == state for each in found) for state in STATES}
     console = Console()
     console.print(", ".join(f"{count} {state}" for state, count in counts.items()))
-    if jobs := queued(folder):
+    if jobs := count_queued(folder):
         console.print(
             "jobs of Slurm: " + ", ".join(f"{count} {state.lower()}" for state, count in jobs.items())
         )
@@ -59,7 +59,7 @@ def gc(
     """List stages that no study refers to, e.g. trials of --tune, and delete them with --delete."""
     from ..runner import status
 
-    found = status.unused(folder)
+    found = status.unused_stages(folder)
     gone = status.delete(found) if delete else found
     size, count = 0, 0
     for stage, of_stage in gone:

@@ -106,7 +106,7 @@ def _chain(provenance: "Provenance") -> Iterator[tuple[str, str]]:
 
 def _result(provenance: "Provenance") -> Iterator[tuple[str, str]]:
     from ..report import format
-    from ..system.events import duration
+    from ..system.events import format_duration
 
     if not provenance.result:
         yield "state", "not finished"
@@ -116,7 +116,7 @@ def _result(provenance: "Provenance") -> Iterator[tuple[str, str]]:
             yield split, ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         steps = f"{result['steps']:,}, {result['epochs']:.1f} epochs, ended by {result['stopped']}"
         yield "steps", f"{steps}; best on validation at {result['best_step']:,}"
-        flops, time = format.flops(cost["flops"]), duration(cost["seconds"])
+        flops, time = format.flops(cost["flops"]), format_duration(cost["seconds"])
         yield "cost", f"{flops}, {time}, {cost['parameters']:,} parameters"
     for kind, what in (("train", "loss"), ("val", "score")):
         values = [float(line.get(what, math.nan)) for line in provenance.curve if line["kind"] == kind]

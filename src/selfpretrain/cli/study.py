@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ..errors import DataError, SpecError
 from ..registry import names, resolve
-from ..system.events import Event, listening
+from ..system.events import Event, listen
 from . import options as flags
 from .printing import content_of, print_json, show
 
@@ -79,7 +79,7 @@ def study(
         return Request(wanted, at, first_seed, only, tune, results, fresh)
 
     def one(wanted: Request) -> "Outcome":
-        with listening(_say_restored):
+        with listen(_say_restored):
             if dry_run:
                 return foreseen(wanted, workspace, gpu, measure)
             return carry_out_later(wanted, workspace) if detach else carry_out(wanted, workspace)

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from ..errors import DataError
-from ..system.events import progress
+from ..system.events import report_progress
 from . import paths
 
 COMPRESSED: dict[bytes, Callable[..., Any]] = {
@@ -49,52 +49,57 @@ class Limits:
     members: int = 10_000_000  # files and folders
     header: int = 1 << 20  # bytes of one header: name, times, owner
 
-    def guard(self, file: IO[bytes], place: Path) -> Callable[[str, int], None]:
+    def guard(self, file: IO[bytes], folder: Path) -> Callable[[str, int], None]:
         """Return a function to call with name and size of every member before it is extracted.
 
         Raises:
             DataError: from the returned function, if the member must not be extracted.
         """
-        packed, total, count = os.fstat(file.fileno()).st_size, 0, 0
-        allowed = min(self.size, max(self.small, self.ratio * packed), shutil.disk_usage(place).free)
+        packed = os.fstat(file.fileno()).st_size
+        total = 0
+        count = 0
+        allowed = min(self.size, max(self.small, self.ratio * packed), shutil.disk_usage(folder).free)
 
         def check(name: str, size: int) -> None:
             nonlocal total, count
-            total, count = total + size, count + 1
+            total += size
+            count += 1
             if total > allowed or count > self.members:
                 raise _refusal(file, f"{packed:,} bytes would become more than {allowed:,}")
             if ".." in PurePosixPath(name).parts or re.match(r"/|[A-Za-z]:|.*\\|.*[\x00-\x1f\x7f]", name):
                 raise _refusal(file, f"{name!r} in it is no name for a file below its folder")
-            progress(f"unpacking {Path(file.name).name}", file.tell(), packed)
+            report_progress(f"unpacking {Path(file.name).name}", file.tell(), packed)
 
         return check
 
 
-def extract(archive: Path, place: Path, limits: Limits | None = None) -> None:
-    """Extract an archive as the folder ``place``.
+def extract(archive: Path, folder: Path, limits: Limits | None = None) -> None:
+    """Extract an archive as the folder ``folder``.
 
-    If the archive holds nothing but one folder with the name of ``place``, that folder becomes ``place``.
+    If the archive holds nothing but one folder with the name of ``folder``, that folder becomes ``folder``.
 
     Raises:
         DataError: if it is no archive, damaged or unsafe; nothing is left behind.
     """
-    part, limits = place.with_name(f"{place.name}.part"), limits or Limits()
+    part = folder.with_name(f"{folder.name}.part")
+    limits = limits or Limits()
     shutil.rmtree(part, ignore_errors=True)
     try:
-        with paths.explained(place):
+        with paths.explain_errors(folder):
             part.mkdir(parents=True)
             with archive.open("rb") as file:
-                _read(file, part, limits)
-            inner = part / place.name
+                _extract_file(file, part, limits)
+            inner = part / folder.name
             alone = inner.is_dir() and len(list(part.iterdir())) == 1
-            os.replace(inner if alone else part, place)
+            os.replace(inner if alone else part, folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _read(file: IO[bytes], part: Path, limits: Limits) -> None:
+def _extract_file(file: IO[bytes], part: Path, limits: Limits) -> None:
     try:
-        (_from_zip if file.read(2) == b"PK" else _from_tar)(file, part, limits)
+        extract_members = _extract_zip if file.read(2) == b"PK" else _extract_tar
+        extract_members(file, part, limits)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
         raise _refusal(file, "a name comes twice in it, as a file and as a folder") from error
     except (*DAMAGE, OSError) as error:
@@ -106,9 +111,10 @@ def _read(file: IO[bytes], part: Path, limits: Limits) -> None:
         ) from error
 
 
-def _from_zip(file: IO[bytes], part: Path, limits: Limits) -> None:
+def _extract_zip(file: IO[bytes], part: Path, limits: Limits) -> None:
     with zipfile.ZipFile(file) as archive:
-        check, members = limits.guard(file, part), archive.infolist()
+        check = limits.guard(file, part)
+        members = archive.infolist()
         file.seek(-12 - len(archive.comment), os.SEEK_END)
         number = int.from_bytes(file.read(2), "little")  # 65,535: does not fit here (zip64)
         if number not in (len(members), 0xFFFF):
@@ -120,23 +126,24 @@ def _from_zip(file: IO[bytes], part: Path, limits: Limits) -> None:
             archive.extract(member, part)
 
 
-def _from_tar(file: IO[bytes], part: Path, limits: Limits) -> None:
+def _extract_tar(file: IO[bytes], part: Path, limits: Limits) -> None:
     file.seek(0)
     start = file.read(6)
     file.seek(0)
     opener = next((opener for magic, opener in COMPRESSED.items() if start.startswith(magic)), None)
-    check, plain = limits.guard(file, part), _Bounded(opener(file) if opener else file, limits.header)
+    check = limits.guard(file, part)
+    plain = _LimitedReader(opener(file) if opener else file, limits.header)
 
-    def allowed(member: tarfile.TarInfo, folder: Any) -> tarfile.TarInfo:
+    def keep(member: tarfile.TarInfo, folder: Any) -> tarfile.TarInfo:
         check(member.name, member.size)
         if not (member.isdir() or member.isreg()) or member.issparse():
             raise _refusal(file, f"{member.name!r} in it is a link or a device")
         return tarfile.data_filter(member, folder)
 
     with tarfile.open(fileobj=plain, mode="r:") as archive:  # type: ignore[call-overload]
-        archive.extractall(part, filter=allowed)
-    rest = plain.last + plain.read(limits.header)  # read to the end, where a compressed file has its checksum
-    if not rest or rest.strip(b"\0"):
+        archive.extractall(part, filter=keep)
+    tail = plain.last + plain.read(limits.header)  # read to the end, where a compressed file has its checksum
+    if not tail or tail.strip(b"\0"):
         raise tarfile.ReadError("its end is missing")
 
 
@@ -144,12 +151,15 @@ def _refusal(file: IO[bytes], problem: str) -> DataError:
     return DataError(f"{file.name} is not opened: {problem}; if you trust it, unpack it yourself")
 
 
-class _Bounded:
+class _LimitedReader:
     """A file that limits the size of one read: tar headers are read whole, so one can be a bomb."""
 
-    def __init__(self, file: Any, most: int) -> None:
-        self.file, self.most, self.last = file, most, b""
-        self.seek, self.tell = file.seek, file.tell
+    def __init__(self, file: Any, max_size: int) -> None:
+        self.file = file
+        self.most = max_size
+        self.last = b""
+        self.seek = file.seek
+        self.tell = file.tell
 
     def read(self, size: int) -> bytes:
         """Read at most ``size`` bytes."""

@@ -6,13 +6,17 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-BANDS, COEFFICIENTS = 64, 20
-"""Number of mel bands, and of cepstral coefficients."""
-WINDOW, HOP = 0.025, 0.010
-"""Default window and hop, in seconds."""
+BANDS = 64
+"""Number of mel bands."""
+COEFFICIENTS = 20
+"""Number of cepstral coefficients."""
+WINDOW = 0.025
+"""Default length of a window, in seconds."""
+HOP = 0.010
+"""Default time from one window to the next, in seconds."""
 
 
-def mel(samples: Float[np.ndarray, "length"], rate: int, window: int = 0, hop: int = 0) -> np.ndarray:
+def log_mel(samples: Float[np.ndarray, "length"], rate: int, window: int = 0, hop: int = 0) -> np.ndarray:
     """Return (frames, 64) log-mel energies log(|FFT(hann * x)|^2 @ bands + 1e-6) of samples in [-1, 1).
 
     Windows are centred and the ends mirrored; bands are triangles on the HTK mel scale.
@@ -21,34 +25,37 @@ def mel(samples: Float[np.ndarray, "length"], rate: int, window: int = 0, hop: i
         window: samples per window; 0: 25 ms.
         hop: samples from one window to the next; 0: 10 ms.
     """
-    window, hop = window or 2 * max(1, round(WINDOW * rate / 2)), hop or max(1, round(HOP * rate))
+    window = window or 2 * max(1, round(WINDOW * rate / 2))
+    hop = hop or max(1, round(HOP * rate))
     x = np.pad(samples, window // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(x, window)[::hop]
     hann = np.sin(np.pi * np.arange(window) / window) ** 2
     power = np.square(np.abs(np.fft.rfft(frames * hann)))
-    return np.log(power @ _bands(rate, window) + 1e-6)
+    return np.log(power @ _mel_filters(rate, window) + 1e-6)
 
 
-def cepstra(energies: np.ndarray) -> np.ndarray:
+def mfcc(energies: np.ndarray) -> np.ndarray:
     """Return (frames, 20) mel-frequency cepstral coefficients: the first of the orthonormal DCT-II."""
     from scipy.fft import dct
 
     return dct(energies, norm="ortho")[:, :COEFFICIENTS].astype(np.float32)
 
 
-def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+def resample(samples: np.ndarray, rate: int, new_rate: int) -> np.ndarray:
     """Return (length, channels) float32 samples at another rate, by a polyphase filter against aliasing."""
     from scipy.signal import resample_poly
 
-    common = math.gcd(rate, wanted)
-    return resample_poly(samples, wanted // common, rate // common, axis=0).astype(np.float32)
+    divisor = math.gcd(rate, new_rate)
+    return resample_poly(samples, new_rate // divisor, rate // divisor, axis=0).astype(np.float32)
 
 
 @functools.cache
-def _bands(rate: int, window: int) -> Float[np.ndarray, "bins bands"]:
+def _mel_filters(rate: int, window: int) -> Float[np.ndarray, "bins bands"]:
     """Return triangular filters between neighbouring points that are evenly spaced on the mel scale."""
     top = 2595 * np.log10(1 + rate / 2 / 700)
     points = 700 * (10 ** (np.linspace(0, top, BANDS + 2) / 2595) - 1)
-    left, middle, right = points[:-2], points[1:-1], points[2:]
+    left = points[:-2]
+    middle = points[1:-1]
+    right = points[2:]
     hertz = np.linspace(0, rate / 2, window // 2 + 1)[:, None]
     return np.minimum((hertz - left) / (middle - left), (right - hertz) / (right - middle)).clip(min=0)

@@ -43,32 +43,34 @@ class BatchSampler:
 
     def rows(self, step: int) -> Int[Tensor, "B"]:
         """Return the rows of the batch at ``step``, counted from 0."""
-        epoch, at = divmod(step, self.per_epoch)
-        return self._epoch(epoch)[at]
+        epoch, i = divmod(step, self.per_epoch)
+        return self._epoch_batches(epoch)[i]
 
-    def padded(self) -> Tensor:
+    def padded_lengths(self) -> Tensor:
         """Return the padded length of each batch of the first epoch, (steps,)."""
-        return self.lengths[self._epoch(0)].amax(1)
+        return self.lengths[self._epoch_batches(0)].amax(1)
 
-    def padding_share(self, real: Int[Tensor, "n"]) -> float:
+    def padding_share(self, lengths: Int[Tensor, "n"]) -> float:
         """Return the share of positions in the first epoch that are padding, in [0, 1).
 
         Args:
-            real: lengths without padding.
+            lengths: lengths without padding.
         """
-        return 1 - float(real[self._epoch(0)].sum()) / float(self.padded().sum() * self.size)
+        return 1 - float(lengths[self._epoch_batches(0)].sum()) / float(
+            self.padded_lengths().sum() * self.size
+        )
 
     @cached_property
-    def _memory(self) -> dict[int, Tensor]:
+    def _cache(self) -> dict[int, Tensor]:
         return {}
 
-    def _epoch(self, epoch: int) -> Int[Tensor, "steps B"]:
-        if epoch not in self._memory:
-            self._memory.clear()
-            self._memory[epoch] = self._arrange(epoch)
-        return self._memory[epoch]
+    def _epoch_batches(self, epoch: int) -> Int[Tensor, "steps B"]:
+        if epoch not in self._cache:
+            self._cache.clear()
+            self._cache[epoch] = self._shuffle(epoch)
+        return self._cache[epoch]
 
-    def _arrange(self, epoch: int) -> Int[Tensor, "steps B"]:
+    def _shuffle(self, epoch: int) -> Int[Tensor, "steps B"]:
         random = generator(self.seed, "order", epoch)
         order = torch.randperm(len(self.lengths), generator=random)[: self.per_epoch * self.size]
         if int(self.lengths.min()) == int(self.lengths.max()):
@@ -84,24 +86,28 @@ class PrefetchLoader:
     Batches are made on demand if the data are already on the device, or the device is the CPU.
     """
 
-    def __init__(self, data: SequenceDataset, order: BatchSampler, device: torch.device) -> None:
-        self.data, self.order, self.device = data, order, device
-        self.ahead = ThreadPoolExecutor(1) if device.type != data.flat.device.type else None
+    def __init__(self, data: SequenceDataset, sampler: BatchSampler, device: torch.device) -> None:
+        self.data = data
+        self.sampler = sampler
+        self.device = device
+        self.executor = ThreadPoolExecutor(1) if device.type != data.flat.device.type else None
         self.next: tuple[int, Future[Batch]] | None = None
 
     def batch(self, step: int) -> Batch:
         """Return the batch at ``step``, counted from 0, and start to prepare the next one."""
-        if self.ahead is None:
-            return self._made(step)
-        coming = self.next[1] if self.next and self.next[0] == step else self.ahead.submit(self._made, step)
+        if self.executor is None:
+            return self._load(step)
+        coming = (
+            self.next[1] if self.next and self.next[0] == step else self.executor.submit(self._load, step)
+        )
         batch = coming.result()
-        self.next = step + 1, self.ahead.submit(self._made, step + 1)
+        self.next = step + 1, self.executor.submit(self._load, step + 1)
         return batch
 
     def close(self) -> None:
         """Stop prefetching."""
-        if self.ahead is not None:
-            self.ahead.shutdown(cancel_futures=True)
+        if self.executor is not None:
+            self.executor.shutdown(cancel_futures=True)
 
-    def _made(self, step: int) -> Batch:
-        return self.data.batch(self.order.rows(step)).to(self.device)
+    def _load(self, step: int) -> Batch:
+        return self.data.batch(self.sampler.rows(step)).to(self.device)

@@ -41,9 +41,10 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """Return the same batch on another device. ``lengths`` stays on the CPU."""
-        padding_mask = None if self.padding_mask is None else sent(self.padding_mask, device)
-        inputs, targets = sent(self.inputs, device), sent(self.targets, device)
-        weights = None if self.weights is None else sent(self.weights, device)
+        padding_mask = None if self.padding_mask is None else to_device(self.padding_mask, device)
+        inputs = to_device(self.inputs, device)
+        targets = to_device(self.targets, device)
+        weights = None if self.weights is None else to_device(self.weights, device)
         return replace(self, inputs=inputs, padding_mask=padding_mask, targets=targets, weights=weights)
 
     def real(self) -> Bool[Tensor, "B L"]:
@@ -56,11 +57,11 @@ class Batch:
 
     def part(self, rank: int, world: int) -> "Batch":
         """Return every ``world``-th example, starting at ``rank``; padding stays that of the whole batch."""
-        inputs = every(self.inputs, rank, world, self.views)
+        inputs = shard(self.inputs, rank, world, self.views)
         padding_mask = (
-            None if self.padding_mask is None else every(self.padding_mask, rank, world, self.views)
+            None if self.padding_mask is None else shard(self.padding_mask, rank, world, self.views)
         )
-        lengths = None if self.lengths is None else every(self.lengths, rank, world, self.views)
+        lengths = None if self.lengths is None else shard(self.lengths, rank, world, self.views)
         weights = None if self.weights is None else self.weights[rank::world]
         targets = self.targets[rank::world]
         return replace(
@@ -68,12 +69,12 @@ class Batch:
         )
 
 
-def every(x: Tensor, rank: int, world: int, views: int) -> Tensor:
+def shard(x: Tensor, rank: int, world: int, views: int) -> Tensor:
     """Return every ``world``-th example of a tensor whose views are stored one after the other."""
     return x.unflatten(0, (views, -1))[:, rank::world].flatten(0, 1)
 
 
-def sent(x: Tensor, device: torch.device | str) -> Tensor:
+def to_device(x: Tensor, device: torch.device | str) -> Tensor:
     """Copy a tensor to a device. Copies to a GPU use pinned memory, so that they do not block."""
     if torch.device(device).type == "cuda" and x.device.type == "cpu" and not x.is_pinned():
         x = x.pin_memory()
@@ -101,14 +102,14 @@ class SequenceDataset:
     weights: Tensor | None = None  # (n,) float32 weight in the loss; None: equal weights
 
     @classmethod
-    def ragged(cls, sequences: Sequence[np.ndarray], targets: np.ndarray) -> "SequenceDataset":
+    def from_sequences(cls, sequences: Sequence[np.ndarray], targets: np.ndarray) -> "SequenceDataset":
         """Return a dataset of a list of arrays, (length,) symbols or (length, channels) values."""
         lengths = torch.tensor([len(s) for s in sequences], dtype=torch.int64)
         flat = torch.from_numpy(np.concatenate(sequences))
         return cls(flat, (lengths.cumsum(0) - lengths)[None], lengths[None], _targets(targets))
 
     @classmethod
-    def even(cls, inputs: np.ndarray, targets: np.ndarray) -> "SequenceDataset":
+    def from_array(cls, inputs: np.ndarray, targets: np.ndarray) -> "SequenceDataset":
         """Return a dataset of equally long sequences in one array, (n, L) symbols or (n, L, C) values."""
         n, length = inputs.shape[:2]
         flat = torch.from_numpy(np.ascontiguousarray(inputs).reshape(n * length, *inputs.shape[2:]))
@@ -140,36 +141,39 @@ class SequenceDataset:
 
         Clusters are the groups, if there are any; otherwise windows that overlap, directly or through others.
         """
-        found = self.groups
-        if found is None and self.views == 1 and not self.packed:
+        clusters = self.groups
+        if clusters is None and self.views == 1 and not self.packed:
             order = self.starts[0].argsort(stable=True)
             ends = (self.starts[0] + self.lengths[0])[order].cummax(0).values
             begins = self.starts[0][order][1:] >= ends[:-1]  # no overlap with any earlier window
-            found = torch.zeros(len(self), dtype=torch.int64)
-            found[order[1:]] = begins.cumsum(0)
-        if found is None or len(torch.unique(found)) == len(self):
+            clusters = torch.zeros(len(self), dtype=torch.int64)
+            clusters[order[1:]] = begins.cumsum(0)
+        if clusters is None or len(torch.unique(clusters)) == len(self):
             return None
-        return torch.unique(found, return_inverse=True)[1]
+        return torch.unique(clusters, return_inverse=True)[1]
 
     def take(self, rows: Tensor) -> "SequenceDataset":
         """Return the examples at ``rows``, sharing the flat tensor."""
         groups, weights = (None if x is None else x[rows] for x in (self.groups, self.weights))
-        starts, lengths, targets = self.starts[:, rows], self.lengths[:, rows], self.targets[rows]
+        starts = self.starts[:, rows]
+        lengths = self.lengths[:, rows]
+        targets = self.targets[rows]
         return replace(self, starts=starts, lengths=lengths, targets=targets, groups=groups, weights=weights)
 
     def batch(self, rows: Tensor) -> Batch:
         """Return the examples at ``rows``, zero-padded to the longest of them and at least to ``padded``."""
-        starts, lengths = self.starts[:, rows].reshape(-1), self.lengths[:, rows].reshape(-1)
-        # `_gathered` checks bounds and raises; `_indexed` must not be given damaged starts or lengths.
+        starts = self.starts[:, rows].reshape(-1)
+        lengths = self.lengths[:, rows].reshape(-1)
+        # `_gather_numba` checks bounds and raises; `_gather_torch` does not check starts and lengths.
         few = len(rows) <= FEW and not self.packed and self._inside(starts, lengths)
-        gather = _indexed if few or self.flat.device.type != "cpu" else _gathered
+        gather = _gather_torch if few or self.flat.device.type != "cpu" else _gather_numba
         inputs = gather(self, starts, lengths, max(self.padded, int(lengths.max())))
         device = inputs.device
-        targets = sent(self.targets[rows], device)
-        weights = None if self.weights is None else sent(self.weights[rows], device)
+        targets = to_device(self.targets[rows], device)
+        weights = None if self.weights is None else to_device(self.weights[rows], device)
         if int(lengths.min()) == inputs.shape[1]:
             return Batch(inputs, None, targets, self.views, weights, lengths)
-        padding_mask = torch.arange(inputs.shape[1], device=device) < sent(lengths, device)[:, None]
+        padding_mask = torch.arange(inputs.shape[1], device=device) < to_device(lengths, device)[:, None]
         return Batch(inputs, padding_mask, targets, self.views, weights, lengths)
 
     def _inside(self, starts: Tensor, lengths: Tensor) -> bool:
@@ -178,16 +182,18 @@ class SequenceDataset:
 
     def sequence(self, row: int, view: int = 0) -> np.ndarray:
         """Return (length,) symbols or (length, C) values of one sequence, as they are stored."""
-        start, length = int(self.starts[view, row]), int(self.lengths[view, row])
+        start = int(self.starts[view, row])
+        length = int(self.lengths[view, row])
         if not self.packed:
             return self.flat[start : start + length].cpu().numpy()
-        starts, lengths = self.starts[view, row : row + 1], self.lengths[view, row : row + 1]
-        inputs = _gathered(self, starts, lengths, length)
+        starts = self.starts[view, row : row + 1]
+        lengths = self.lengths[view, row : row + 1]
+        inputs = _gather_numba(self, starts, lengths, length)
         return inputs[0].to(torch.uint8).numpy()
 
-    def stacked(self, view: int = 0) -> Tensor:
+    def stack(self, view: int = 0) -> Tensor:
         """Return (n, L) symbols or (n, L, C) values of one view, as stored; all have one length."""
-        whole = self.unpacked("cpu") if self.packed else self
+        whole = self.unpack("cpu") if self.packed else self
         return whole.flat[whole.starts[view][:, None] + torch.arange(int(self.lengths[view, 0]))]
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
@@ -195,30 +201,31 @@ class SequenceDataset:
         for rows in self.longest.argsort(stable=True).split(size):
             yield rows, self.batch(rows)
 
-    def resident(self, device: torch.device | str, share: float = 0.25) -> "SequenceDataset":
+    def preload(self, device: torch.device | str, share: float = 0.25) -> "SequenceDataset":
         """Return the split with its sequences on the device if they fit into ``share`` of its free memory."""
         if torch.device(device).type != "cuda":
             return self
         size = int(self.lengths.sum()) if self.packed else self.flat.numel() * self.flat.element_size()
         if size > share * torch.cuda.mem_get_info(device)[0]:
             return self
-        return self.unpacked(device) if self.packed else replace(self, flat=self.flat.to(device))
+        return self.unpack(device) if self.packed else replace(self, flat=self.flat.to(device))
 
-    def unpacked(self, device: torch.device | str) -> "SequenceDataset":
+    def unpack(self, device: torch.device | str) -> "SequenceDataset":
         """Return the split on a device, unpacked to one byte per position."""
-        lengths, starts = self.lengths.flatten(), self.starts.flatten()
+        lengths = self.lengths.flatten()
+        starts = self.starts.flatten()
         flat = torch.empty(int(lengths.sum()), 1, dtype=torch.uint8, device=device)
         ends = lengths.cumsum(0)
         for rows in torch.arange(len(lengths)).split(UNPACKED):
-            inputs = _gathered(self, starts[rows], lengths[rows], int(lengths[rows].max()))
-            real = torch.arange(inputs.shape[1]) < lengths[rows][:, None]
+            inputs = _gather_numba(self, starts[rows], lengths[rows], int(lengths[rows].max()))
+            mask = torch.arange(inputs.shape[1]) < lengths[rows][:, None]
             first = int(ends[rows[0]] - lengths[rows[0]])
-            flat[first : int(ends[rows[-1]])] = inputs[real].to(torch.uint8).to(device)
+            flat[first : int(ends[rows[-1]])] = inputs[mask].to(torch.uint8).to(device)
         return replace(self, flat=flat, starts=(ends - lengths).view_as(self.starts), packed=False)
 
     def digests(self) -> list[str]:
         """Return a short hash of each example's sequences (not its target), to find it in other splits."""
-        return [_digest([self.sequence(row, v) for v in range(self.views)]) for row in range(len(self))]
+        return [_hash_views([self.sequence(row, v) for v in range(self.views)]) for row in range(len(self))]
 
 
 def generator(*key: int | str) -> torch.Generator:
@@ -239,7 +246,7 @@ def _targets(targets: np.ndarray) -> Tensor:
     return torch.from_numpy(as_targets(targets))
 
 
-def _gathered(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
+def _gather_numba(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
     """Return padded rows of a flat tensor in main memory, gathered by Numba.
 
     Raises:
@@ -261,17 +268,17 @@ def _gathered(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length
     return torch.from_numpy(out if kind is np.float32 else out[:, :, 0])
 
 
-def _indexed(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
+def _gather_torch(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
     """Return padded rows of a flat tensor by indexing, on the device of the tensor."""
     device = examples.flat.device
     position = torch.arange(length, device=device)
-    padding_mask = position < sent(lengths, device)[:, None]
-    inputs = examples.flat[torch.where(padding_mask, sent(starts, device)[:, None] + position, 0)]
+    padding_mask = position < to_device(lengths, device)[:, None]
+    inputs = examples.flat[torch.where(padding_mask, to_device(starts, device)[:, None] + position, 0)]
     inputs = inputs.float() if inputs.ndim == 3 else inputs.long()
     return inputs * (padding_mask if inputs.ndim == 2 else padding_mask[..., None])
 
 
-def _digest(views: list[np.ndarray]) -> str:
+def _hash_views(views: list[np.ndarray]) -> str:
     hasher = hashlib.sha256()
     for view in views:
         hasher.update(view.tobytes())

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from .. import __version__
 from ..errors import DataError
-from ..system.events import progress
+from ..system.events import report_progress
 from . import paths
 from .archives import extract
 
@@ -79,14 +79,14 @@ def get(download: Download, wait: float = 1.0) -> Path:
     Raises:
         DataError: if the file is not available; the message says what to place where instead.
     """
-    there = paths.find(download.outcome)
-    if download.unpack and there:
-        return there
+    existing = paths.find(download.outcome)
+    if download.unpack and existing:
+        return existing
     file = fetch(download, wait)
     if not download.unpack:
         return file
-    place = paths.home("raw", download.into)
-    with paths.locked(place):
+    place = paths.writable_path("raw", download.into)
+    with paths.hold_lock(place):
         if not place.exists():
             extract(file, place)
     return place
@@ -101,22 +101,22 @@ def fetch(download: Download, wait: float = 1.0, pauses: tuple[float, ...] = PAU
     Raises:
         DataError: if the file is not available, or an existing file of this name is a different one.
     """
-    file = paths.find(download.file) or paths.home("raw", download.file)
+    file = paths.find(download.file) or paths.writable_path("raw", download.file)
     if not file.exists():
-        with paths.locked(file):
+        with paths.hold_lock(file):
             if not file.exists():
                 _download(download, file, wait, pauses)
                 return file
-    if wrong := _wrong(download, file):
+    if wrong := _mismatch(download, file):
         raise DataError(f"{file} {wrong}; move it away and get it again")
     return file
 
 
-class _Again(Exception):
+class _Retry(Exception):
     """A failed attempt that may be repeated."""
 
-    def __init__(self, said: str, pause: float = 0.0) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, pause: float = 0.0) -> None:
+        super().__init__(message)
         self.pause = pause
 
 
@@ -145,7 +145,8 @@ class _Part:
         try:
             url, mark = json.loads(self.note.read_text(encoding="utf-8"))
         except (OSError, TypeError, ValueError):  # no download yet, or a kill left half a note
-            url, mark = "", ""
+            url = ""
+            mark = ""
         if url != download.url or not (mark or download.sha256 or download.md5):
             self.clear()
         if not self.size:
@@ -162,30 +163,30 @@ class _Part:
 def _download(download: Download, file: Path, wait: float, pauses: tuple[float, ...]) -> None:
     """Repeat attempts until the file is complete and verified."""
     part = _Part(file)
-    if problem := silence(download.url, wait):
-        raise _by_hand(download, file, problem)
-    with paths.explained(file):
-        _repeat(download, part, file, pauses)
-        sha256 = download.sha256 or _recorded(file) or _digest(part.file, "sha256")
+    if problem := connection_problem(download.url, wait):
+        raise _manual_error(download, file, problem)
+    with paths.explain_errors(file):
+        _retry(download, part, file, pauses)
+        sha256 = download.sha256 or _recorded_sha256(file) or _digest(part.file, "sha256")
         paths.write_text(file.with_name(f"{file.name}.sha256"), f"{sha256}  {file.name}\n")
         os.replace(part.file, file)
         part.note.unlink(missing_ok=True)
 
 
-def _repeat(download: Download, part: _Part, file: Path, pauses: tuple[float, ...]) -> None:
+def _retry(download: Download, part: _Part, file: Path, pauses: tuple[float, ...]) -> None:
     tries = 0
     while True:
         before = part.size
         try:
             _attempt(download, part, file)
-            wrong = _wrong(download, part.file)
+            wrong = _mismatch(download, part.file)
             if not wrong:
                 return
             # A resumed download may mix two versions of the file: start over, but not after a fresh one.
             part.clear()
             if not before:
-                raise _by_hand(download, file, f"what {download.url} serves {wrong}")
-        except _Again as failure:
+                raise _manual_error(download, file, f"what {download.url} serves {wrong}")
+        except _Retry as failure:
             tries = 1 if part.size > before else tries + 1
             if tries > len(pauses):
                 kept = f"{part.size:,} bytes are kept and the same command goes on from there"
@@ -205,53 +206,55 @@ def _attempt(download: Download, part: _Part, file: Path) -> None:
             if reply.status_code == 416:  # no bytes after ours: the file is complete, or ours is too long
                 if _total(reply) != part.size:
                     part.clear()
-                    raise _Again("the rest of the file was refused")
+                    raise _Retry("the rest of the file was refused")
                 return
-            _refuse(download, file, reply)
-            _receive(download, part, reply)
+            _check_response(download, file, reply)
+            _write_body(download, part, reply)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise _by_hand(download, file, f"the certificate of {download.url} is not trusted") from error
-        raise _Again(f"the connection was lost ({_short(error)})") from error
+            raise _manual_error(
+                download, file, f"the certificate of {download.url} is not trusted"
+            ) from error
+        raise _Retry(f"the connection was lost ({_short_reason(error)})") from error
 
 
-def _refuse(download: Download, file: Path, reply: "Response") -> None:
+def _check_response(download: Download, file: Path, reply: "Response") -> None:
     """Raise an error if the response cannot be the file."""
     if reply.status_code == 429 or reply.status_code >= 500:
-        asked = reply.headers.get("Retry-After", "")
-        pause = min(float(asked), PATIENCE) if asked.isdigit() else 0.0
-        raise _Again(f"the server answers {reply.status_code} ({reply.reason})", pause)
+        retry_after = reply.headers.get("Retry-After", "")
+        pause = min(float(retry_after), PATIENCE) if retry_after.isdigit() else 0.0
+        raise _Retry(f"the server answers {reply.status_code} ({reply.reason})", pause)
     if reply.status_code not in (200, 206):
-        answer = f"{download.url} answers {reply.status_code} ({reply.reason})"
-        raise _by_hand(download, file, answer)
+        problem = f"{download.url} answers {reply.status_code} ({reply.reason})"
+        raise _manual_error(download, file, problem)
     if "text/html" in reply.headers.get("Content-Type", "") and not download.name.endswith((".html", ".htm")):
-        raise _by_hand(download, file, f"{download.url} answers with a web page")
+        raise _manual_error(download, file, f"{download.url} answers with a web page")
     total = _total(reply)
     if download.size and total and total != download.size:
-        raise _by_hand(download, file, f"{download.url} has {total:,} bytes, not {download.size:,}")
+        raise _manual_error(download, file, f"{download.url} has {total:,} bytes, not {download.size:,}")
 
 
-def _receive(download: Download, part: _Part, reply: "Response") -> None:
+def _write_body(download: Download, part: _Part, reply: "Response") -> None:
     """Append the response to the partial download, or overwrite it if the server starts from byte 0."""
     done = int(_ranges(reply)[0] or -1) if reply.status_code == 206 else 0
     if done not in (0, part.size):
         part.clear()
-        raise _Again("the server sent another part than the one asked for")
+        raise _Retry("the server sent another part than the one asked for")
     total = _total(reply) or download.size
-    _room(part.file.parent, total - done)
+    _check_space(part.file.parent, total - done)
     part.begin(download, reply)
     with part.file.open("r+b" if done else "wb") as out:
         out.seek(done)
         for block in reply.raw.stream(CHUNK, decode_content=False):
             out.write(block)
             done += len(block)
-            progress(download.name, done, total)
+            report_progress(download.name, done, total)
             if total and done > total:
-                raise _Again("more came than was announced")
+                raise _Retry("more came than was announced")
         out.flush()
         os.fsync(out.fileno())
     if done < total:
-        raise _Again("the connection ended early")
+        raise _Retry("the connection ended early")
 
 
 def _ranges(reply: "Response") -> tuple[str | None, str | None]:
@@ -269,7 +272,7 @@ def _total(reply: "Response") -> int:
     return int(length) if length.isdigit() else 0
 
 
-def _room(folder: Path, needed: int) -> None:
+def _check_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise DataError(
@@ -278,7 +281,7 @@ def _room(folder: Path, needed: int) -> None:
         )
 
 
-def silence(url: str, wait: float) -> str:
+def connection_problem(url: str, wait: float) -> str:
     """Return why the server, or the proxy in front of it, cannot be reached; "" if it can.
 
     Runs in a thread: without a network, DNS and firewalls may block for minutes.
@@ -288,55 +291,55 @@ def silence(url: str, wait: float) -> str:
 
     server = parse_url(select_proxy(url, get_environ_proxies(url)) or url)
     port = server.port or (443 if server.scheme == "https" else 80)
-    answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+    replies: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def knock() -> None:
+    def connect() -> None:
         try:
             socket.create_connection((server.host, port), wait).close()
-            answers.put("")
+            replies.put("")
         except OSError as error:
-            answers.put(error.strerror or str(error))
+            replies.put(error.strerror or str(error))
 
-    threading.Thread(target=knock, daemon=True).start()
+    threading.Thread(target=connect, daemon=True).start()
     try:
-        problem = answers.get(timeout=wait)
+        problem = replies.get(timeout=wait)
     except queue.Empty:
         problem = f"no answer within {wait:g} s, --wait 30 waits longer"
     return f"{server.host} cannot be reached ({problem})" if problem else ""
 
 
-def _wrong(download: Download, file: Path) -> str:
+def _mismatch(download: Download, file: Path) -> str:
     """Return how a file differs from the expected one; "" if it does not."""
     size = file.stat().st_size
     if download.size and size != download.size:
         return f"has {size:,} bytes, not {download.size:,}"
     if download.md5 and (md5 := _digest(file, "md5")) != download.md5:
         return f"has MD5 {md5}, not {download.md5}"
-    expected = download.sha256 or _recorded(file)
+    expected = download.sha256 or _recorded_sha256(file)
     if expected and (sha256 := _digest(file, "sha256")) != expected:
         return f"has SHA-256 {sha256}, not {expected}" + ("" if download.sha256 else " as when first seen")
     return ""
 
 
-def _recorded(file: Path) -> str:
+def _recorded_sha256(file: Path) -> str:
     """Return the SHA-256 recorded at the first download, or ""."""
-    beside = file.with_name(f"{file.name.removesuffix('.part')}.sha256")
-    words = beside.read_text(encoding="utf-8").split() if beside.exists() else []
+    path = file.with_name(f"{file.name.removesuffix('.part')}.sha256")
+    words = path.read_text(encoding="utf-8").split() if path.exists() else []
     return words[0] if words else ""
 
 
 def _digest(file: Path, kind: str) -> str:
-    progress(f"checking {file.name.removesuffix('.part')}", 0)
+    report_progress(f"checking {file.name.removesuffix('.part')}", 0)
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, kind).hexdigest()
 
 
-def _by_hand(download: Download, file: Path, problem: str) -> DataError:
+def _manual_error(download: Download, file: Path, problem: str) -> DataError:
     place = f"{file}, or what it holds as {file.parent / download.into}" if download.unpack else f"{file}"
     return DataError(f"{problem}; bring {download.url} from elsewhere and place it as {place}")
 
 
-def _short(error: Exception) -> str:
+def _short_reason(error: Exception) -> str:
     """Return the innermost reason of a failed connection, without the objects that wrap it."""
     reason = str(error).rpartition(": ")[2].strip("()'\" ")
     return re.sub(r"\)+$", "", reason) or type(error).__name__

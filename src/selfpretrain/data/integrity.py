@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from ..errors import DamagedData, DataError, ForeignRun
-from ..system.events import progress
-from ..system.files import Json, read_json, replacing
+from ..system.events import report_progress
+from ..system.files import Json, read_json, replace_file
 from . import paths
 from .spec import SPLITS, ClassSets, Reals, SequenceSpec, Tokens
 
 MEMORY = "verified.json"
 KINDS = {"starts": "i8", "lengths": "i8", "split": "i1", "groups": "i8"}
 """dtypes of the columns; that of targets follows from the spec."""
-SAYS: dict[str, type] = {"form": dict, "sha256": dict, "about": dict, "dtype": str}
-SAYS |= {"channels": int, "packed": bool, "rows": int}
+REQUIRED: dict[str, type] = {"form": dict, "sha256": dict, "about": dict, "dtype": str}
+REQUIRED |= {"channels": int, "packed": bool, "rows": int}
 """Required keys of ``meta.json``, and their types."""
 ELSEWHERE = f"set {paths.VARIABLE} to another folder"
 Columns = Mapping[str, np.ndarray]
@@ -40,26 +40,26 @@ def read_meta(folder: Path, formats: tuple[int, ...] = (1,)) -> Json:
         DataError: if it cannot be read, or has another format version.
     """
     path = folder / "meta.json"
-    with paths.explained(path, "read"):
+    with paths.explain_errors(path, "read"):
         if not path.exists():
             raise DamagedData("meta.json is not there")
     try:
-        meta = read_json(path, formats, kind=DataError, broken=DamagedData)
+        meta = read_json(path, formats, error_type=DataError, damage_error=DamagedData)
     except ForeignRun as error:
         raise DataError(str(error).replace("use another folder with --runs", ELSEWHERE)) from error
     if "seal" in meta and meta["seal"] != seal(meta):
         raise DamagedData("meta.json not as written")
-    if lacking := [key for key, kind in SAYS.items() if not isinstance(meta.get(key), kind)]:
-        raise DamagedData(f"meta.json says {lacking[0]} {str(meta.get(lacking[0]))[:40]}")
-    if strange := set(meta["sha256"]) - {"flat", "targets", *KINDS}:
-        raise DamagedData(f"meta.json says that there is {min(strange)}")
+    if missing := [key for key, kind in REQUIRED.items() if not isinstance(meta.get(key), kind)]:
+        raise DamagedData(f"meta.json says {missing[0]} {str(meta.get(missing[0]))[:40]}")
+    if unknown := set(meta["sha256"]) - {"flat", "targets", *KINDS}:
+        raise DamagedData(f"meta.json says that there is {min(unknown)}")
     return meta
 
 
 def seal(meta: Mapping[str, Any]) -> str:
     """Return the SHA-256 of ``meta.json`` without its seal."""
-    said = {key: value for key, value in meta.items() if key != "seal"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    content = {key: value for key, value in meta.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def contradiction(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
@@ -68,15 +68,15 @@ def contradiction(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray,
 
 
 def _wrong_shape(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
-    if lacking := {"starts", "lengths", "targets", "split"} - set(columns):
-        return f"there is no {min(lacking)}"
+    if missing := {"starts", "lengths", "targets", "split"} - set(columns):
+        return f"there is no {min(missing)}"
     for name, column in columns.items():
         shape: tuple[int, ...] = (meta["rows"],)
         if name in ("starts", "lengths"):
             shape = form.views, meta["rows"]
         elif name == "targets":
             shape = form.target.shape(meta["rows"], form.length)
-        kind = KINDS.get(name, form.target.stored)
+        kind = KINDS.get(name, form.target.dtype)
         if column.shape != shape or column.dtype.str[1:] != kind:
             return f"{name} is {column.dtype} {column.shape}, not {np.dtype(kind)} {shape}"
     channels = 0 if isinstance(form.signal, Tokens) or meta["packed"] else form.signal.channels
@@ -88,7 +88,9 @@ def _wrong_shape(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, 
 def _wrong_values(
     form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns
 ) -> Iterator[str]:
-    starts, lengths, targets = columns["starts"], columns["lengths"], columns["targets"]
+    starts = columns["starts"]
+    lengths = columns["lengths"]
+    targets = columns["targets"]
     if not meta["rows"]:
         return
     if lengths.min() < 0 or lengths.max() > form.length:
@@ -107,40 +109,41 @@ def _wrong_values(
         yield f"targets are {targets.min()} to {targets.max()}, of {len(form.target.names)} classes"
 
 
-def changed_files(folder: Path, meta: Mapping[str, Any], again: bool = False) -> list[str]:
+def changed_files(folder: Path, meta: Mapping[str, Any], rehash: bool = False) -> list[str]:
     """Return the names of files that differ from what was written.
 
     Args:
-        again: hash all files, also those that look unchanged since they were last verified.
+        rehash: hash all files, also those that look unchanged since they were last verified.
     """
-    known, looks = {} if again else _remembered(folder), appearance(folder, meta)
+    known = {} if rehash else _load_file_stats(folder)
+    stats = file_stats(folder, meta)
     wrong = []
     for name, sha256 in meta["sha256"].items():
         file = file_of(folder, name)
-        if name in looks and looks[name] == known.get(name):
+        if name in stats and stats[name] == known.get(name):
             continue
-        progress(f"checking {folder.name}: {file.name}", 0)
-        if name not in looks or file_hash(file) != sha256:
+        report_progress(f"checking {folder.name}: {file.name}", 0)
+        if name not in stats or file_hash(file) != sha256:
             wrong.append(file.name)
-    if not wrong and looks != known:
-        remember(folder, looks)
+    if not wrong and stats != known:
+        save_file_stats(folder, stats)
     return wrong
 
 
-def appearance(folder: Path, meta: Mapping[str, Any]) -> dict[str, list[int | str]]:
+def file_stats(folder: Path, meta: Mapping[str, Any]) -> dict[str, list[int | str]]:
     """Return size, time, inode and expected hash of every file that exists, by name."""
-    looks: dict[str, list[int | str]] = {}
+    stats: dict[str, list[int | str]] = {}
     for name, sha256 in meta["sha256"].items():
-        with paths.explained(file_of(folder, name), "read"), contextlib.suppress(FileNotFoundError):
-            found = file_of(folder, name).stat()
-            looks[name] = [found.st_size, found.st_mtime_ns, found.st_ino, sha256]
-    return looks
+        with paths.explain_errors(file_of(folder, name), "read"), contextlib.suppress(FileNotFoundError):
+            stat = file_of(folder, name).stat()
+            stats[name] = [stat.st_size, stat.st_mtime_ns, stat.st_ino, sha256]
+    return stats
 
 
-def remember(folder: Path, looks: Mapping[str, list[int | str]]) -> None:
+def save_file_stats(folder: Path, stats: Mapping[str, list[int | str]]) -> None:
     """Record how verified files look. If that cannot be written, they are verified again next time."""
-    with contextlib.suppress(OSError), replacing(folder / MEMORY) as temporary:
-        temporary.write_text(json.dumps(looks))
+    with contextlib.suppress(OSError), replace_file(folder / MEMORY) as temporary:
+        temporary.write_text(json.dumps(stats))
 
 
 def tokens_fit(form: SequenceSpec, flat: np.ndarray, meta: Mapping[str, Any]) -> bool:
@@ -148,7 +151,7 @@ def tokens_fit(form: SequenceSpec, flat: np.ndarray, meta: Mapping[str, Any]) ->
     if meta["packed"] or not isinstance(form.signal, Tokens):
         return True
     symbols = max(form.signal.vocab, int(meta["about"].get("symbols", 0)))
-    blocks = (flat[at : at + BLOCK] for at in range(0, len(flat), BLOCK))
+    blocks = (flat[start : start + BLOCK] for start in range(0, len(flat), BLOCK))
     return all(block.min() >= 0 and block.max() < symbols for block in blocks)
 
 
@@ -163,7 +166,7 @@ def file_hash(file: Path) -> str:
     Raises:
         DataError: if the file cannot be read.
     """
-    with paths.explained(file, "read"), file.open("rb") as stream:
+    with paths.explain_errors(file, "read"), file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -171,7 +174,7 @@ USUAL = ("", "auto", "refuse", "raw", None, 0, False, True)
 """Default values of import options, left out of the printed command; switches are handled separately."""
 
 
-def way_back(folder: Path) -> str:
+def repair_advice(folder: Path) -> str:
     """Return how to repair a damaged dataset, as text for an error message; no step deletes anything."""
     about: Mapping[str, Any] = {}
     with contextlib.suppress(DataError):
@@ -183,16 +186,17 @@ def way_back(folder: Path) -> str:
     if about["origin"] == "arrays":
         return f"import the arrays again as {folder.name!r}, or put the files back from a copy"
     options = about.get("options", {})
-    given = {key: value for key, value in options.items() if value not in USUAL}
-    flags = [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in given.items()]
-    flags += ["--skip-bad"] * options.get("skip_bad", False) + ["--no-header"] * (
-        not options.get("header", True)
-    )
-    said = " ".join([shlex.quote(about["origin"]), f"--name {folder.name}", *flags, "--yes"])
-    return f"put the files back from a copy, or import them again: spt data import {said}"
+    changed = {key: value for key, value in options.items() if value not in USUAL}
+    flags = [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in changed.items()]
+    if options.get("skip_bad", False):
+        flags.append("--skip-bad")
+    if not options.get("header", True):
+        flags.append("--no-header")
+    arguments = " ".join([shlex.quote(about["origin"]), f"--name {folder.name}", *flags, "--yes"])
+    return f"put the files back from a copy, or import them again: spt data import {arguments}"
 
 
-def _remembered(folder: Path) -> dict[str, Any]:
+def _load_file_stats(folder: Path) -> dict[str, Any]:
     try:
         known = json.loads((folder / MEMORY).read_text())
     except (OSError, ValueError, RecursionError):

@@ -18,7 +18,7 @@ Spans = list[tuple[int, int, int]]
 """Stretches of positions where a channel is unknown: (first, last + 1, channel)."""
 
 
-def measured(form: SequenceSpec, train: SequenceDataset, unknown: Spans | None = None) -> SequenceSpec:
+def fit_spec(form: SequenceSpec, train: SequenceDataset, unknown: Spans | None = None) -> SequenceSpec:
     """Return the spec with its statistics measured on the training examples.
 
     Length, class names and the range of quantised values are kept: they say what is possible.
@@ -28,11 +28,11 @@ def measured(form: SequenceSpec, train: SequenceDataset, unknown: Spans | None =
     """
     target = form.target
     if isinstance(target, Reals):
-        target = scaled(target, train.targets.numpy())
-    return replace(form, signal=_signal(form, train, unknown or []), target=target)
+        target = fit_target(target, train.targets.numpy())
+    return replace(form, signal=_fit_signal(form, train, unknown or []), target=target)
 
 
-def scaled(target: Reals, targets: np.ndarray) -> Reals:
+def fit_target(target: Reals, targets: np.ndarray) -> Reals:
     """Return the target spec with mean and standard deviation of these targets, without NaN (unlabelled)."""
     known = targets[np.isfinite(targets)].astype(np.float64)
     if not len(known):
@@ -41,14 +41,14 @@ def scaled(target: Reals, targets: np.ndarray) -> Reals:
     return replace(target, centre=float(known.mean()), spread=spread if spread > 0 else 1.0)
 
 
-def readable(examples: SequenceDataset, form: SequenceSpec) -> SequenceDataset:
+def clip_tokens(examples: SequenceDataset, form: SequenceSpec) -> SequenceDataset:
     """Return the examples with symbols beyond the vocabulary of training replaced by its greatest symbol."""
     if not isinstance(form.signal, Tokens) or int(examples.flat.max()) < form.signal.vocab:
         return examples
     return replace(examples, flat=examples.flat.clamp(max=form.signal.vocab - 1))
 
 
-def filled(flat: Tensor, unknown: Spans, signal: Values) -> Tensor:
+def fill_unknown(flat: Tensor, unknown: Spans, signal: Values) -> Tensor:
     """Return values (T, C) with unknown stretches set to the mean of their channel."""
     if not unknown:
         return flat
@@ -58,30 +58,32 @@ def filled(flat: Tensor, unknown: Spans, signal: Values) -> Tensor:
     return flat
 
 
-def spans_without_value(flat: np.ndarray) -> Spans:
+def nan_spans(flat: np.ndarray) -> Spans:
     """Return the stretches of values (T, C) that are NaN."""
     found: Spans = []
     for channel in range(flat.shape[1]):
         edges = np.diff(np.isnan(flat[:, channel]).astype(np.int8), prepend=0, append=0)
-        firsts, ends = np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist()
+        firsts = np.flatnonzero(edges == 1).tolist()
+        ends = np.flatnonzero(edges == -1).tolist()
         found += [(first, end, channel) for first, end in zip(firsts, ends, strict=True)]
     return found
 
 
-def _signal(form: SequenceSpec, train: SequenceDataset, unknown: Spans) -> Tokens | Values:
-    signal, flat = form.signal, train.flat.numpy()
+def _fit_signal(form: SequenceSpec, train: SequenceDataset, unknown: Spans) -> Tokens | Values:
+    signal = form.signal
+    flat = train.flat.numpy()
     if isinstance(signal, Tokens) and signal.vocab == BYTES:
         return signal
-    lengths, used = _stretches(train)
+    lengths, used = _training_stretches(train)
     if isinstance(signal, Tokens):
-        return Tokens(highest(_blocks(flat, []), lengths, used) + 1)
-    found = moments(_blocks(flat, unknown), lengths, used)
+        return Tokens(max_symbol(_blocks(flat, []), lengths, used) + 1)
+    values = fit_values(_blocks(flat, unknown), lengths, used)
     if signal.levels is None:
-        return found
-    return replace(found, levels=signal.levels, low=signal.low, high=signal.high)
+        return values
+    return replace(values, levels=signal.levels, low=signal.low, high=signal.high)
 
 
-def _stretches(examples: SequenceDataset) -> tuple[np.ndarray, np.ndarray]:
+def _training_stretches(examples: SequenceDataset) -> tuple[np.ndarray, np.ndarray]:
     """Return the lengths of stretches of the flat tensor, and whether examples use them."""
     # +1 where an example starts, -1 where it ends: the running sum counts examples at a position.
     edges = np.zeros(len(examples.flat) + 1, dtype=np.int64)
@@ -93,56 +95,60 @@ def _stretches(examples: SequenceDataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _blocks(flat: np.ndarray, unknown: Spans) -> Iterator[np.ndarray]:
-    for at in range(0, len(flat), BLOCK):
-        block = flat[at : at + BLOCK]
-        there = [(max(a - at, 0), b - at, c) for a, b, c in unknown if a < at + BLOCK and b > at]
-        if there:
+    for start in range(0, len(flat), BLOCK):
+        block = flat[start : start + BLOCK]
+        hidden = [(max(a - start, 0), b - start, c) for a, b, c in unknown if a < start + BLOCK and b > start]
+        if hidden:
             block = block.copy()
-            for first, end, channel in there:
+            for first, end, channel in hidden:
                 block[first:end, channel] = np.nan
         yield block
 
 
-def _chosen(
-    block: np.ndarray, at: int, ends: np.ndarray, lengths: np.ndarray, train: np.ndarray
+def _select_training(
+    block: np.ndarray, start: int, ends: np.ndarray, lengths: np.ndarray, train: np.ndarray
 ) -> np.ndarray:
-    """Return the positions of a block, which starts at ``at``, that belong to training sequences."""
-    rows = slice(np.searchsorted(ends, at, side="right"), np.searchsorted(ends, at + len(block)) + 1)
-    last = ends[rows].clip(at, at + len(block))
-    first = (ends[rows] - lengths[rows]).clip(at, at + len(block))
+    """Return the positions of a block, which starts at ``start``, that belong to training sequences."""
+    rows = slice(np.searchsorted(ends, start, side="right"), np.searchsorted(ends, start + len(block)) + 1)
+    last = ends[rows].clip(start, start + len(block))
+    first = (ends[rows] - lengths[rows]).clip(start, start + len(block))
     chosen: np.ndarray = block[np.repeat(train[rows], last - first)]
     return chosen
 
 
-def highest(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> int:
+def max_symbol(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> int:
     """Return the greatest symbol of the training sequences."""
-    ends, at, found = lengths.cumsum(), 0, 0
+    ends = lengths.cumsum()
+    start = 0
+    highest = 0
     for block in blocks:
-        symbols = _chosen(block, at, ends, lengths, train)
-        at += len(block)
-        found = max(found, int(symbols.max(initial=0)))
-    return found
+        symbols = _select_training(block, start, ends, lengths, train)
+        start += len(block)
+        highest = max(highest, int(symbols.max(initial=0)))
+    return highest
 
 
-def moments(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
+def fit_values(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
     """Return the spec of the values: range, mean and standard deviation on the training split; skip NaN."""
-    ends, at = lengths.cumsum(), 0
+    ends = lengths.cumsum()
+    start = 0
     shift = count = total = square = np.zeros(1)
-    low, high = np.inf, -np.inf
+    low = np.inf
+    high = -np.inf
     for block in blocks:
-        x = _chosen(block, at, ends, lengths, train).astype(np.float64)
-        at += len(block)
+        x = _select_training(block, start, ends, lengths, train).astype(np.float64)
+        start += len(block)
         if not len(x):
             continue
         if not count.any():  # shifted by a typical value: sums of values far from zero lose digits
             shift = np.nan_to_num(x[0])
         known = ~np.isnan(x)
-        away = np.where(known, x - shift, 0)
-        count, total, square = count + known.sum(0), total + away.sum(0), square + np.square(away).sum(0)
-        low, high = (
-            min(low, float(np.fmin.reduce(x, axis=None))),
-            max(high, float(np.fmax.reduce(x, axis=None))),
-        )
+        shifted = np.where(known, x - shift, 0)
+        count = count + known.sum(0)
+        total = total + shifted.sum(0)
+        square = square + np.square(shifted).sum(0)
+        low = min(low, float(np.fmin.reduce(x, axis=None)))
+        high = max(high, float(np.fmax.reduce(x, axis=None)))
     mean = total / np.maximum(count, 1)
     spread = np.sqrt(np.maximum(square / np.maximum(count, 1) - mean**2, 0))
     centre = mean + shift

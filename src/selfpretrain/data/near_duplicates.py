@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from ..errors import DataError
-from ..system.jit import compiled
+from ..system.jit import jit
 
 RUN = 24
 """Length of the runs of positions (shingles) that are compared."""
@@ -14,8 +14,10 @@ SKETCHES = 4
 """Numbers in the MinHash sketch of a sequence."""
 STEP = np.uint64(0x9E3779B97F4A7C15)
 """An odd constant with scattered bits, by which hashes are multiplied before others are added."""
-HALF, LOOKS = 0.5, 20_000
-"""Minimum share of common runs of similar sequences; about how many sequences are compared."""
+MIN_SHARED = 0.5
+"""Minimum share of common runs of similar sequences."""
+MAX_COMPARED = 20_000
+"""About how many sequences are compared at most."""
 
 Sequences = Callable[[int], np.ndarray]
 """Returns a sequence by its index."""
@@ -30,12 +32,15 @@ def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.
     if int(lengths.sum()) != len(flat) or int(lengths.min(initial=0)) < 0:
         raise DataError(f"sequences of {int(lengths.sum()):,} positions in all, but there are {len(flat):,}")
     rows = np.ascontiguousarray(flat).view(np.uint8).reshape(len(flat), -1)
-    whole, sketch = np.zeros(len(lengths), np.uint64), np.zeros((len(lengths), SKETCHES), np.uint64)
+    whole = np.zeros(len(lengths), np.uint64)
+    sketch = np.zeros((len(lengths), SKETCHES), np.uint64)
     _fingerprints(rows, lengths, whole, sketch)
     return whole, sketch
 
 
-def similar(held: np.ndarray, train: np.ndarray, held_at: Sequences, train_at: Sequences) -> np.ndarray:
+def find_similar(
+    held: np.ndarray, train: np.ndarray, held_sequence: Sequences, train_sequence: Sequences
+) -> np.ndarray:
     """Return the indices of ``held`` whose sequences share half of their runs with one in ``train``.
 
     Sketches, (m, 4) each, propose pairs; comparing the sequences decides, because images on one background
@@ -43,49 +48,58 @@ def similar(held: np.ndarray, train: np.ndarray, held_at: Sequences, train_at: S
     result applies to the following ones, too.
     """
     pairs = _candidates(held, train)
-    places, first = np.unique(pairs[:, 0], return_index=True)
-    edges, every = np.append(first, len(pairs)), 1 + len(places) // LOOKS
+    rows, first = np.unique(pairs[:, 0], return_index=True)
+    edges = np.append(first, len(pairs))
+    every = 1 + len(rows) // MAX_COMPARED
     alike = [
-        any(common(held_at(place), train_at(at)) >= HALF for place, at in pairs[begin:end].tolist())
+        any(
+            shared_fraction(held_sequence(i), train_sequence(row)) >= MIN_SHARED
+            for i, row in pairs[begin:end].tolist()
+        )
         for begin, end in zip(edges[:-1:every], edges[1::every], strict=True)
     ]
-    return places[np.repeat(np.array(alike, dtype=bool), every)[: len(places)]]
+    return rows[np.repeat(np.array(alike, dtype=bool), every)[: len(rows)]]
 
 
-def common(a: np.ndarray, b: np.ndarray) -> float:
+def shared_fraction(a: np.ndarray, b: np.ndarray) -> float:
     """Return the share of distinct runs of one sequence that occur in the other, in [0, 1].
 
     The share is that of the sequence with fewer distinct runs.
     """
-    first, second = _runs(a), _runs(b)
+    first = _runs(a)
+    second = _runs(b)
     return len(np.intersect1d(first, second, assume_unique=True)) / max(min(len(first), len(second)), 1)
 
 
 def _candidates(held: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Return (pairs, 2) indices of ``held`` and ``train`` that share at least two of their four numbers."""
-    found = [np.zeros((0, 2), dtype=np.int64)]
+    pairs = [np.zeros((0, 2), dtype=np.int64)]
+    if not len(train):
+        return pairs[0]
     for a, b in combinations(range(SKETCHES), 2):
-        asked, known = (part[:, a] * STEP + part[:, b] for part in (held, train))
+        wanted = held[:, a] * STEP + held[:, b]
+        known = train[:, a] * STEP + train[:, b]
         order = np.argsort(known)  # join on equal pairs of numbers, by binary search
-        place = np.searchsorted(known[order], asked).clip(max=len(known) - 1)
-        hit = (known[order][place] == asked) & (held != 0).all(1) if len(known) else np.zeros(len(held), bool)
-        found.append(np.stack([np.flatnonzero(hit), order[place[hit]]], axis=1))
-    return np.unique(np.concatenate(found), axis=0)
+        position = np.searchsorted(known[order], wanted).clip(max=len(known) - 1)
+        hit = (known[order][position] == wanted) & (held != 0).all(1)
+        pairs.append(np.stack([np.flatnonzero(hit), order[position[hit]]], axis=1))
+    return np.unique(np.concatenate(pairs), axis=0)
 
 
 def _runs(sequence: np.ndarray) -> np.ndarray:
     """Return the hashes of the distinct runs of 24 positions of a sequence."""
     rows = np.ascontiguousarray(sequence).view(np.uint8).reshape(len(sequence), -1)
-    symbols, run = np.zeros(len(rows), dtype=np.uint64), np.zeros(len(rows) - RUN + 1, dtype=np.uint64)
+    symbols = np.zeros(len(rows), dtype=np.uint64)
+    run = np.zeros(len(rows) - RUN + 1, dtype=np.uint64)
     for column in rows.T:
         symbols = (symbols + column + np.uint64(1)) * STEP
         symbols ^= symbols >> np.uint64(31)
-    for at in range(RUN):
-        run = (run + symbols[at : at + len(run)]) * STEP
+    for offset in range(RUN):
+        run = (run + symbols[offset : offset + len(run)]) * STEP
     return np.unique(run)
 
 
-@compiled
+@jit
 def _mix(x: np.uint64) -> np.uint64:
     """Scatter 64 bits (the finaliser of SplitMix64, Steele et al. 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -93,7 +107,7 @@ def _mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@compiled
+@jit
 def _fingerprints(rows: np.ndarray, lengths: np.ndarray, whole: np.ndarray, sketch: np.ndarray) -> None:
     base = np.uint64(0x100000001B3)
     # base ** RUN removes the position that leaves the rolling hash.
@@ -101,13 +115,14 @@ def _fingerprints(rows: np.ndarray, lengths: np.ndarray, whole: np.ndarray, sket
     for _ in range(RUN):
         leaving *= base
     symbols = np.empty(lengths.max() if len(lengths) else 0, np.uint64)
-    at = 0
+    start = 0
     for i in range(len(lengths)):
-        total, rolling = np.uint64(lengths[i]), np.uint64(0)
+        total = np.uint64(lengths[i])
+        rolling = np.uint64(0)
         for j in range(lengths[i]):
             symbol = np.uint64(0xCBF29CE484222325)
             for k in range(rows.shape[1]):
-                symbol = (symbol ^ np.uint64(rows[at + j, k])) * base
+                symbol = (symbol ^ np.uint64(rows[start + j, k])) * base
             symbols[j] = _mix(symbol)
             total = _mix(total ^ symbols[j])
             rolling = rolling * base + symbols[j]
@@ -119,4 +134,4 @@ def _fingerprints(rows: np.ndarray, lengths: np.ndarray, whole: np.ndarray, sket
                     if j == RUN - 1 or value < sketch[i, s]:
                         sketch[i, s] = value
         whole[i] = total
-        at += lengths[i]
+        start += lengths[i]

@@ -19,24 +19,24 @@ VARIABLE = "SPT_DATA"
 def folders() -> list[Path]:
     """Return the data folders, existing or not; by default ``~/.local/share/selfpretrain``."""
     named = [Path(part).expanduser() for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
-    return [folder.absolute() for folder in named] or [_default()]
+    return [folder.absolute() for folder in named] or [_default_folder()]
 
 
-def home(*parts: str) -> Path:
+def writable_path(*parts: str) -> Path:
     """Return a path in the data folder that is written to, and create its parent.
 
     Raises:
         DataError: if the folder cannot be written.
     """
     folder = folders()[0].joinpath(*parts)
-    with explained(folder):
+    with explain_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def explained(path: Path, doing: str = "write") -> AbstractContextManager[None]:
+def explain_errors(path: Path, action: str = "write") -> AbstractContextManager[None]:
     """Convert an OSError on a data file or folder into a one-line ``DataError``."""
-    return files.explained(path, doing, f"set {VARIABLE} to a folder of yours", "", DataError)
+    return files.explain_errors(path, action, f"set {VARIABLE} to a folder of yours", "", DataError)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -45,20 +45,20 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         DataError: if the file cannot be written.
     """
-    with explained(path), files.replacing(path) as temporary:
+    with explain_errors(path), files.replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def locked(place: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Lock a file or folder against other processes that would create it, too; report when waiting.
 
     Raises:
         DataError: if the folder of the lock cannot be written.
     """
-    with explained(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-    with files.locked(place.with_name(f".{place.name}.lock"), explain=explained):
+    with explain_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with files.hold_lock(path.with_name(f".{path.name}.lock"), explain=explain_errors):
         yield
 
 
@@ -72,6 +72,6 @@ def find(*places: str) -> Path | None:
     return None
 
 
-def _default() -> Path:
+def _default_folder() -> Path:
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(data).expanduser() / "selfpretrain"

@@ -6,10 +6,10 @@ stop instead of reading or writing out of bounds.
 
 import numpy as np
 
-from ..system.jit import compiled
+from ..system.jit import jit
 
 
-@compiled
+@jit
 def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
     """Copy out[i, :lengths[i]] = flat[starts[i] :][:lengths[i]], (T, C) into (n, L, C); the rest stays.
 
@@ -26,7 +26,7 @@ def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.
     return -1
 
 
-@compiled
+@jit
 def pack_rows(rows: np.ndarray, out: np.ndarray, ends: np.ndarray) -> int:
     """Pack rows by shortening runs of zeros: a run of r zeros becomes 0, then r in base 128.
 
@@ -38,30 +38,30 @@ def pack_rows(rows: np.ndarray, out: np.ndarray, ends: np.ndarray) -> int:
     Returns:
         The number of bytes used.
     """
-    at = 0
+    used = 0
     for i in range(rows.shape[0]):
         j = 0
         while j < rows.shape[1]:
-            out[at] = rows[i, j]
-            at += 1
+            out[used] = rows[i, j]
+            used += 1
             if rows[i, j] == 0:
                 run = 0
                 while j < rows.shape[1] and rows[i, j] == 0:
                     run += 1
                     j += 1
                 while run >= 128:
-                    out[at] = 128 + run % 128
+                    out[used] = 128 + run % 128
                     run //= 128
-                    at += 1
-                out[at] = run
-                at += 1
+                    used += 1
+                out[used] = run
+                used += 1
             else:
                 j += 1
-        ends[i] = at
-    return at
+        ends[i] = used
+    return used
 
 
-@compiled
+@jit
 def unpack_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
     """Undo ``pack_rows``: row i starts at byte starts[i] and has lengths[i] bytes; ``out`` (n, L, 1) is zero.
 
@@ -69,25 +69,26 @@ def unpack_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: 
         The first row that is out of bounds of ``flat``, or -1.
     """
     for i in range(len(starts)):
-        at, j = starts[i], 0
-        if at < 0 or not 0 <= lengths[i] <= out.shape[1]:
+        byte = starts[i]
+        j = 0
+        if byte < 0 or not 0 <= lengths[i] <= out.shape[1]:
             return i
         while j < lengths[i]:
-            if at >= len(flat):
+            if byte >= len(flat):
                 return i
-            value = flat[at]
-            at += 1
+            value = flat[byte]
+            byte += 1
             if value != 0:
                 out[i, j, 0] = value
                 j += 1
                 continue
             place = 1
-            while at < len(flat) and flat[at] >= 128 and place < lengths[i]:
-                j += place * (flat[at] - 128)
+            while byte < len(flat) and flat[byte] >= 128 and place < lengths[i]:
+                j += place * (flat[byte] - 128)
                 place *= 128
-                at += 1
-            if at >= len(flat):
+                byte += 1
+            if byte >= len(flat):
                 return i
-            j += place * flat[at]
-            at += 1
+            j += place * flat[byte]
+            byte += 1
     return -1

@@ -1,8 +1,8 @@
 """Formats of sequences and targets: tokens or values; classes, sets of classes, positions or real numbers.
 
-Each kind of target is a spec of its own, for which an objective exists (``answers``). It defines how the
-targets of n examples are stored (``stored``, ``shape``), how many outputs a head has (``outputs``), and how
-the target is described in text (``said``).
+Each kind of target is a spec of its own, for which an objective exists (``target_type``). It defines how the
+targets of n examples are stored (``dtype``, ``shape``), how many outputs a head has (``outputs``), and how
+the target is described in text (``description``).
 """
 
 import itertools
@@ -39,7 +39,7 @@ class Values:
     centre: tuple[float, ...] = (0.0,)  # one per channel
     spread: tuple[float, ...] = (1.0,)
 
-    def standardised(self, values: Float[Tensor, "B L C"]) -> Float[Tensor, "B L C"]:
+    def standardise(self, values: Float[Tensor, "B L C"]) -> Float[Tensor, "B L C"]:
         """Return (value - centre) / spread, per channel."""
         # Python numbers, not tensors: copying a tensor of constants to a GPU would synchronise.
         if len(self.centre) == len(self.spread) == 1:
@@ -78,7 +78,7 @@ class Reals(_Target):
     """One real number per example; an unlabelled example has target NaN."""
 
     kind: ClassVar[TargetName] = "reals"
-    stored: ClassVar[str] = "f4"
+    dtype: ClassVar[str] = "f4"
     metric: ClassVar[str] = "r2"
     outputs: ClassVar[int] = 1
 
@@ -87,7 +87,7 @@ class Reals(_Target):
     spread: Positive = 1.0  # standard deviation of the training targets
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Short description, e.g. "real (value)"."""
         return f"real ({self.name})"
 
@@ -114,11 +114,11 @@ class Classes(_Named):
     """One of K classes per example; an unlabelled example has target -1."""
 
     kind: ClassVar[TargetName] = "classes"
-    stored: ClassVar[str] = "i8"
+    dtype: ClassVar[str] = "i8"
     metric: ClassVar[str] = "accuracy"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Short description, e.g. "10 classes"."""
         return f"{len(self.names)} classes"
 
@@ -128,14 +128,14 @@ class ClassSets(_Named):
     """Any of K classes per example, each 0 or 1; an unlabelled example has -1 throughout."""
 
     kind: ClassVar[TargetName] = "sets"
-    stored: ClassVar[str] = "i2"
+    dtype: ClassVar[str] = "i2"
     metric: ClassVar[str] = "micro F1"
     single: ClassVar[bool] = False
 
     of: Literal["sets"] = "sets"  # distinguishes it from ``Classes`` in saved specs
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Short description, e.g. "any of 10 classes"."""
         return f"any of {len(self.names)} classes"
 
@@ -154,14 +154,14 @@ class PositionClasses(_Named):
     """One of K classes at every position; -1 where unknown and beyond the end of a sequence."""
 
     kind: ClassVar[TargetName] = "positions"
-    stored: ClassVar[str] = "i2"
+    dtype: ClassVar[str] = "i2"
     metric: ClassVar[str] = "accuracy"
     single: ClassVar[bool] = False
 
     of: Literal["positions"] = "positions"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Short description, e.g. "one of 10 classes at every position"."""
         return f"one of {len(self.names)} classes at every position"
 

@@ -12,15 +12,18 @@ from .spec import SPLITS
 
 SHARES = (0.70, 0.15, 0.15)
 """Shares of train, val and test if the data define no split."""
-SPLIT_NAMES = {"train": 0, "training": 0, "0": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "1": 1}
-SPLIT_NAMES |= {"test": 2, "testing": 2, "2": 2}
+SPLIT_NAMES = {
+    **dict.fromkeys(("train", "training", "0"), 0),
+    **dict.fromkeys(("val", "valid", "validation", "dev", "1"), 1),
+    **dict.fromkeys(("test", "testing", "2"), 2),
+}
 """Common names of splits in datasets, and the number of the split."""
 LEFT_OUT = -1
 ENOUGH_GROUPS = 5
 """Minimum number of groups (patients, speakers, files) in val or test for a score to generalise to others."""
 
 
-def stratified(classes: np.ndarray, seed: int) -> np.ndarray:
+def stratified_order(classes: np.ndarray, seed: int) -> np.ndarray:
     """Return an order of all rows in which every prefix has the classes in their proportions.
 
     One row of every class comes first, so that any prefix of at least K rows has all classes.
@@ -29,21 +32,22 @@ def stratified(classes: np.ndarray, seed: int) -> np.ndarray:
         classes: (n,) whole numbers.
     """
     random = np.random.RandomState(seed)  # NumPy guarantees that this stream never changes
-    rank, tie = np.empty(len(classes)), random.permutation(len(classes))
+    rank = np.empty(len(classes))
+    tie = random.permutation(len(classes))
     for label in np.unique(classes):
         rows = random.permutation(np.flatnonzero(classes == label))
         rank[rows] = np.arange(len(rows)) / len(rows)
     return np.lexsort((tie, rank))
 
 
-def check_labels(labels: int | None, train: int, what: str) -> None:
+def check_labels(labels: int | None, train: int, name: str) -> None:
     """Check a label budget before any data are loaded.
 
     Raises:
-        SpecError: if the budget exceeds the training examples, which are called ``what``.
+        SpecError: if the budget exceeds the training examples, which are called ``name``.
     """
     if labels is not None and labels > train:
-        raise SpecError(f"labels={labels} of train={train} {what}; lower it, or leave it out")
+        raise SpecError(f"labels={labels} of train={train} {name}; lower it, or leave it out")
 
 
 def strata_of(targets: np.ndarray) -> np.ndarray:
@@ -52,7 +56,7 @@ def strata_of(targets: np.ndarray) -> np.ndarray:
     return targets if one else np.zeros(len(targets), dtype=np.int64)
 
 
-def budget(examples: SequenceDataset, labels: int | None) -> SequenceDataset:
+def limit_labels(examples: SequenceDataset, labels: int | None) -> SequenceDataset:
     """Return the examples with only ``labels`` of the labels kept: stratified, and nested in larger budgets.
 
     Raises:
@@ -67,34 +71,37 @@ def budget(examples: SequenceDataset, labels: int | None) -> SequenceDataset:
         raise SpecError(f"labels={labels}, but {len(known)} training examples have one; lower it")
     if labels < len(np.unique(strata)):
         raise SpecError(f"labels={labels} leaves a class without any; give at least {len(np.unique(strata))}")
-    rest = torch.from_numpy(known[stratified(strata, 0)[labels:]])
+    rest = torch.from_numpy(known[stratified_order(strata, 0)[labels:]])
     targets[rest] = float("nan") if targets.is_floating_point() else -1
     return replace(examples, targets=targets)
 
 
-def divide(classes: np.ndarray, groups: np.ndarray | None, seed: int, fewest: int = 1) -> np.ndarray:
+def split_rows(
+    classes: np.ndarray, groups: np.ndarray | None, seed: int, min_groups_held: int = 1
+) -> np.ndarray:
     """Return (n,) the split of every row, 0 1 2 for train val test: 70/15/15 by class, groups kept whole.
 
     Args:
-        fewest: minimum number of groups in val and in test.
+        min_groups_held: minimum number of groups in val and in test.
 
     Raises:
         DataError: if there are fewer than three groups.
     """
     if groups is None:
-        return _by_row(classes, seed)
-    if (number := len(np.unique(groups))) < 3:
-        raise DataError(f"{number} groups cannot fill three splits; give `split`, or leave `groups` out")
-    return _by_group(classes, groups, seed, SHARES, (1, fewest, fewest))
+        return _split_by_row(classes, seed)
+    if (n_groups := len(np.unique(groups))) < 3:
+        raise DataError(f"{n_groups} groups cannot fill three splits; give `split`, or leave `groups` out")
+    return _split_by_group(classes, groups, seed, SHARES, (1, min_groups_held, min_groups_held))
 
 
-def several(groups: np.ndarray) -> int:
+def min_groups(groups: np.ndarray) -> int:
     """Return the minimum number of groups for val and test: a fifth of all, at most ``ENOUGH_GROUPS``."""
     return int(np.clip(round(len(np.unique(groups)) / 5), 1, ENOUGH_GROUPS))
 
 
-def _by_row(classes: np.ndarray, seed: int) -> np.ndarray:
-    random, split = np.random.RandomState(seed), np.zeros(len(classes), dtype=np.int64)
+def _split_by_row(classes: np.ndarray, seed: int) -> np.ndarray:
+    random = np.random.RandomState(seed)
+    split = np.zeros(len(classes), dtype=np.int64)
     for label in np.unique(classes):
         rows = random.permutation(np.flatnonzero(classes == label))
         held = max(round(SHARES[1] * len(rows)), 1) if len(rows) > 2 else 0
@@ -103,8 +110,12 @@ def _by_row(classes: np.ndarray, seed: int) -> np.ndarray:
     return split
 
 
-def _by_group(
-    classes: np.ndarray, groups: np.ndarray, seed: int, shares: Sequence[float], fewest: Sequence[int]
+def _split_by_group(
+    classes: np.ndarray,
+    groups: np.ndarray,
+    seed: int,
+    shares: Sequence[float],
+    min_groups_each: Sequence[int],
 ) -> np.ndarray:
     """Return (n,) the part of every row: largest groups first, each placed where the balance suffers least.
 
@@ -112,22 +123,24 @@ def _by_group(
         shares, fewest: per part: its share of all rows, and its minimum number of groups.
     """
     _, group = np.unique(groups, return_inverse=True)
-    count = np.zeros((group.max() + 1, classes.max() + 1))
-    np.add.at(count, (group, classes), 1)
-    wanted, places = np.outer(shares, count.sum(0)), np.arange(len(shares))
-    held, home = np.zeros_like(wanted), np.zeros(len(count), dtype=np.int64)
-    random = np.random.RandomState(seed).permutation(len(count))
-    order = np.lexsort((random, -count.sum(1)))
-    lacking = np.array(fewest)
-    for left, chosen in zip(range(len(order), 0, -1), order, strict=True):
+    counts = np.zeros((group.max() + 1, classes.max() + 1))
+    np.add.at(counts, (group, classes), 1)
+    wanted = np.outer(shares, counts.sum(0))
+    places = np.arange(len(shares))
+    held = np.zeros_like(wanted)
+    part = np.zeros(len(counts), dtype=np.int64)
+    random = np.random.RandomState(seed).permutation(len(counts))
+    order = np.lexsort((random, -counts.sum(1)))
+    missing = np.array(min_groups_each)
+    for left, group_row in zip(range(len(order), 0, -1), order, strict=True):
         # Once the groups left only just cover the minimum of every part, parts below it come first.
-        choices = np.flatnonzero(lacking > 0) if lacking.clip(0).sum() >= left else places
+        choices = np.flatnonzero(missing > 0) if missing.clip(0).sum() >= left else places
         # Squared distance from the class counts that each part should have.
-        cost = [np.square(held + count[chosen] * (places == c)[:, None] - wanted).sum() for c in choices]
-        home[chosen] = choices[int(np.argmin(cost))]
-        held[home[chosen]] += count[chosen]
-        lacking[home[chosen]] -= 1
-    return home[group]
+        cost = [np.square(held + counts[group_row] * (places == c)[:, None] - wanted).sum() for c in choices]
+        part[group_row] = choices[int(np.argmin(cost))]
+        held[part[group_row]] += counts[group_row]
+        missing[part[group_row]] -= 1
+    return part[group]
 
 
 def fold_splits(
@@ -142,15 +155,19 @@ def fold_splits(
         DataError: if there are fewer groups than folds, or train would lack a class.
     """
     labelled = np.isin(groups, groups[strata >= 0])
-    classes, owner = np.where(strata < 0, strata.max() + 1, strata)[labelled], groups[labelled]
-    if (number := len(np.unique(owner))) < folds:
-        raise DataError(f"{number} groups cannot fill {folds} folds; take fewer")
-    share, home = SHARES[1] / (SHARES[0] + SHARES[1]), np.zeros(len(classes), dtype=np.int64)
-    test = _by_group(classes, owner, 0, (1 / folds,) * folds, (1,) * folds) == fold
-    home[test] = 2
-    home[~test] = _by_group(classes[~test], owner[~test], 0, (1 - share, share), (1, several(owner[~test])))
+    classes = np.where(strata < 0, strata.max() + 1, strata)[labelled]
+    labelled_groups = groups[labelled]
+    if (n_groups := len(np.unique(labelled_groups))) < folds:
+        raise DataError(f"{n_groups} groups cannot fill {folds} folds; take fewer")
+    share = SHARES[1] / (SHARES[0] + SHARES[1])
+    part = np.zeros(len(classes), dtype=np.int64)
+    test = _split_by_group(classes, labelled_groups, 0, (1 / folds,) * folds, (1,) * folds) == fold
+    part[test] = 2
+    part[~test] = _split_by_group(
+        classes[~test], labelled_groups[~test], 0, (1 - share, share), (1, min_groups(labelled_groups[~test]))
+    )
     split = np.zeros(len(strata), dtype=np.int64)
-    split[labelled] = home
+    split[labelled] = part
     split = np.where(_earlier_copies(split, equal), LEFT_OUT, split)
     if unseen := len(np.setdiff1d(strata[strata >= 0], strata[split == 0])):
         raise DataError(f"fold {fold + 1} of {folds} leaves train without {unseen} classes; take more folds")
@@ -169,7 +186,7 @@ def split_number(word: str) -> int:
 
 
 def assign_splits(
-    strata: np.ndarray, groups: np.ndarray | None, given: np.ndarray | None, equal: np.ndarray, seed: int
+    strata: np.ndarray, groups: np.ndarray | None, split: np.ndarray | None, equal: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[str]]:
     """Return (n,) the split of every sequence, -1 if it is left out, and notes for the user.
 
@@ -181,9 +198,9 @@ def assign_splits(
         strata: (n,) the class, 0 for real numbers; -1 if unlabelled.
         equal: (n,) a number that equal sequences share.
     """
-    if given is not None:
-        return _given(strata, groups, given, equal, seed)
-    split = _divided(strata, groups, equal, seed)
+    if split is not None:
+        return _keep_split(strata, groups, split, equal, seed)
+    split = _new_split(strata, groups, equal, seed)
     if groups is None:
         return split, []
     copies = _earlier_copies(split, equal)
@@ -192,15 +209,16 @@ def assign_splits(
     return split, [note] if copies.any() else []
 
 
-def _given(
+def _keep_split(
     strata: np.ndarray, groups: np.ndarray | None, split: np.ndarray, equal: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[str]]:
     if groups is not None:
-        _check_whole(groups, split)
-    split, notes = split.copy(), []
+        _check_groups(groups, split)
+    split = split.copy()
+    notes = []
     if not (split == 1).any() and (split == 0).any():
         train = np.flatnonzero(split == 0)
-        inner = _divided(strata[train], None if groups is None else groups[train], equal[train], seed)
+        inner = _new_split(strata[train], None if groups is None else groups[train], equal[train], seed)
         split[train[inner == 1]] = 1
         notes.append(f"there is no val split: {int((inner == 1).sum()):,} examples of train are now val")
     copies = int(_earlier_copies(split, equal).sum())
@@ -209,25 +227,26 @@ def _given(
     return split, notes
 
 
-def _divided(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray, seed: int) -> np.ndarray:
+def _new_split(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray, seed: int) -> np.ndarray:
     if groups is not None:
-        bound, first = np.unique(groups, return_inverse=True)[1], strata
-        first = np.where(strata < 0, strata.max(initial=0) + 1, strata)
+        unit = np.unique(groups, return_inverse=True)[1]
+        row_strata = np.where(strata < 0, strata.max(initial=0) + 1, strata)
     else:
-        first_row, bound = np.unique(equal, return_index=True, return_inverse=True)[1:]
-        first = np.full(len(first_row), -1)
-        np.maximum.at(first, bound, strata)  # an unlabelled copy joins the split of the labelled one
-        first = first[bound]
-    labelled = np.zeros(bound.max(initial=0) + 1, dtype=bool)
-    labelled[bound[strata >= 0]] = True
-    split, rows = np.zeros(len(strata), dtype=np.int64), np.flatnonzero(labelled[bound])
+        first_row, unit = np.unique(equal, return_index=True, return_inverse=True)[1:]
+        row_strata = np.full(len(first_row), -1)
+        np.maximum.at(row_strata, unit, strata)  # an unlabelled copy joins the split of the labelled one
+        row_strata = row_strata[unit]
+    labelled = np.zeros(unit.max(initial=0) + 1, dtype=bool)
+    labelled[unit[strata >= 0]] = True
+    split = np.zeros(len(strata), dtype=np.int64)
+    rows = np.flatnonzero(labelled[unit])
     if groups is not None:
-        split[rows] = divide(first[rows], bound[rows], seed, several(bound[rows]))
+        split[rows] = split_rows(row_strata[rows], unit[rows], seed, min_groups(unit[rows]))
         return split
-    ones = rows[np.unique(bound[rows], return_index=True)[1]]  # one of each set of equal sequences
-    home = np.zeros(len(labelled), dtype=np.int64)
-    home[bound[ones]] = divide(first[ones], None, seed)
-    return home[bound]
+    first_rows = rows[np.unique(unit[rows], return_index=True)[1]]  # one of each set of equal sequences
+    split_of_unit = np.zeros(len(labelled), dtype=np.int64)
+    split_of_unit[unit[first_rows]] = split_rows(row_strata[first_rows], None, seed)
+    return split_of_unit[unit]
 
 
 def _earlier_copies(split: np.ndarray, equal: np.ndarray) -> np.ndarray:
@@ -238,13 +257,13 @@ def _earlier_copies(split: np.ndarray, equal: np.ndarray) -> np.ndarray:
     return split < latest[kind]
 
 
-def _check_whole(groups: np.ndarray, split: np.ndarray) -> None:
-    inside = np.zeros((int(groups.max()) + 1, 3), dtype=bool)
-    inside[groups, split] = True
-    torn = int((inside.sum(1) > 1).sum())
-    if torn:
+def _check_groups(groups: np.ndarray, split: np.ndarray) -> None:
+    used = np.zeros((int(groups.max()) + 1, 3), dtype=bool)
+    used[groups, split] = True
+    n_divided = int((used.sum(1) > 1).sum())
+    if n_divided:
         raise DataError(
-            f"{torn:,} groups are in more than one split; correct the split, or leave the group out"
+            f"{n_divided:,} groups are in more than one split; correct the split, or leave the group out"
         )
 
 
@@ -270,8 +289,8 @@ def check_splits(split: np.ndarray, targets: np.ndarray, names: tuple[str, ...])
         if np.ptp(targets[known & (split == 0)]) == 0:
             raise DataError("all training targets are equal; there is nothing to predict")
         return []
-    _all_in_train(counts, names)
-    return _rare(counts, names)
+    _check_train_classes(counts, names)
+    return _missing_class_notes(counts, names)
 
 
 def check_present(
@@ -289,11 +308,11 @@ def check_present(
         if not labelled[split == number].any():
             raise DataError(f"the {name} split has no labelled example; give more examples or another split")
     counts = np.stack([present[split == number].sum(0) for number in range(len(SPLITS))])
-    _all_in_train(counts, names)
-    return _rare(counts, names)
+    _check_train_classes(counts, names)
+    return _missing_class_notes(counts, names)
 
 
-def _all_in_train(counts: np.ndarray, names: tuple[str, ...]) -> None:
+def _check_train_classes(counts: np.ndarray, names: tuple[str, ...]) -> None:
     unseen = np.flatnonzero((counts[0] == 0) & (counts.sum(0) > 0))
     if len(unseen):
         raise DataError(
@@ -302,7 +321,7 @@ def _all_in_train(counts: np.ndarray, names: tuple[str, ...]) -> None:
         )
 
 
-def _rare(counts: np.ndarray, names: tuple[str, ...]) -> list[str]:
+def _missing_class_notes(counts: np.ndarray, names: tuple[str, ...]) -> list[str]:
     rare = [
         f"class {name!r} ({all_of:,} examples) is not in {' and '.join(np.array(SPLITS)[1:][held == 0])}"
         for name, all_of, held in zip(names, counts.sum(0), counts[1:].T, strict=True)

@@ -31,7 +31,7 @@ import torch
 from pydantic import TypeAdapter
 
 from ..errors import DamagedData, DataError
-from ..system.files import settle
+from ..system.files import fsync
 from . import integrity, moments, paths
 from .dataset import SequenceDataset, as_targets
 from .spec import SPLITS, SequenceSpec, Split, Values
@@ -56,7 +56,7 @@ class StoredDataset:
         """Return the examples of one split, in the order they were written."""
         return self.whole.take(torch.from_numpy(np.flatnonzero(self.split == SPLITS.index(split))))
 
-    def redivided(self, split: np.ndarray) -> "StoredDataset":
+    def with_split(self, split: np.ndarray) -> "StoredDataset":
         """Return the same examples in other splits, with statistics measured again on the new training split.
 
         Args:
@@ -64,9 +64,10 @@ class StoredDataset:
         """
         unknown = [tuple(span) for span in self.meta["about"].get("unknown", ())]
         train = self.whole.take(torch.from_numpy(np.flatnonzero(split == 0)))
-        form, whole = moments.measured(self.form, train, unknown), self.whole
+        form = moments.fit_spec(self.form, train, unknown)
+        whole = self.whole
         if isinstance(form.signal, Values):
-            whole = replace(whole, flat=moments.filled(whole.flat, unknown, form.signal))
+            whole = replace(whole, flat=moments.fill_unknown(whole.flat, unknown, form.signal))
         meta = {**self.meta, "form": FORM.dump_python(form, mode="json")}
         return StoredDataset(form, meta, whole, split)
 
@@ -94,14 +95,17 @@ class DatasetWriter:
 
     def append(self, flat: np.ndarray) -> int:
         """Append sequences, (T,) or (T, C), or packed bytes, and return where the first one starts."""
-        kind, channels = flat.dtype.str, 0 if flat.ndim == 1 else flat.shape[1]
+        kind = flat.dtype.str
+        channels = 0 if flat.ndim == 1 else flat.shape[1]
         if not self.dtype:
-            self.dtype, self.channels = kind, channels
+            self.dtype = kind
+            self.channels = channels
         if (kind, channels) != (self.dtype, self.channels):
             raise DataError(
                 f"sequences of {flat.dtype} in {channels} channels among {self.dtype}, {self.channels}"
             )
-        start, self.size = self.size, self.size + len(flat)
+        start = self.size
+        self.size += len(flat)
         if self.folder is None:
             self._parts.append(flat)
         else:
@@ -109,7 +113,7 @@ class DatasetWriter:
             self._file.write(np.ascontiguousarray(flat).tobytes())
         return start
 
-    def examples(
+    def add_examples(
         self,
         starts: np.ndarray,
         lengths: np.ndarray,
@@ -145,17 +149,18 @@ class DatasetWriter:
         """Append sequences, each as an example of its own."""
         lengths = np.array([len(s) for s in sequences], dtype=np.int64)
         start = self.append(np.concatenate(sequences))
-        self.examples(start + lengths.cumsum() - lengths, lengths, targets, split, groups)
+        self.add_examples(start + lengths.cumsum() - lengths, lengths, targets, split, groups)
 
     def add_packed(self, rows: np.ndarray, targets: np.ndarray, split: np.ndarray) -> None:
         """Pack and append equally long rows (n, L) of bytes, most of them zero."""
         from .rows import pack_rows
 
-        room, ends = np.empty(2 * rows.size, dtype=np.uint8), np.empty(len(rows), dtype=np.int64)
+        room = np.empty(2 * rows.size, dtype=np.uint8)
+        ends = np.empty(len(rows), dtype=np.int64)
         used = pack_rows(rows, room, ends)
         start = self.append(room[:used])
         starts = start + np.concatenate([[0], ends[:-1]])
-        self.examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
+        self.add_examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
 
     def blocks(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
         """Yield what has been appended so far in blocks of at most ``size`` positions."""
@@ -192,7 +197,7 @@ class DatasetWriter:
         self._file = flat.open("ab")
 
     def checkpoint(self) -> None:
-        """Save the state, from which ``writing(..., resume=True)`` continues after a kill."""
+        """Save the state, from which ``open_writer(..., resume=True)`` continues after a kill."""
         if self.folder is None:
             return
         if self._file is not None:
@@ -213,7 +218,7 @@ class DatasetWriter:
             flat = np.concatenate(self._parts)
             hashes = {"flat": hashlib.sha256(flat.tobytes()).hexdigest()}
             hashes |= {name: hashlib.sha256(values.tobytes()).hexdigest() for name, values in columns.items()}
-            return _set(form, meta | {"sha256": hashes}, flat, columns)
+            return _build_dataset(form, meta | {"sha256": hashes}, flat, columns)
         self.close()
         for name, values in columns.items():
             np.save(self.folder / f"{name}.npy", values, allow_pickle=False)
@@ -222,7 +227,7 @@ class DatasetWriter:
         (self.folder / "state.npz").unlink(missing_ok=True)
         meta["seal"] = integrity.seal(meta)
         (self.folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
-        integrity.remember(self.folder, integrity.appearance(self.folder, meta))
+        integrity.save_file_stats(self.folder, integrity.file_stats(self.folder, meta))
         return open_dataset(self.folder)
 
     def close(self) -> None:
@@ -251,8 +256,8 @@ class DatasetWriter:
 
 
 @contextmanager
-def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator[DatasetWriter]:
-    """Yield a writer whose dataset appears at ``place`` on success, and not at all on failure.
+def open_writer(folder: Path, packed: bool = False, resume: bool = False) -> Iterator[DatasetWriter]:
+    """Yield a writer whose dataset appears at ``folder`` on success, and not at all on failure.
 
     One process writes at a time; others wait, then find the finished dataset.
 
@@ -262,44 +267,44 @@ def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator
     Raises:
         DataError: if the disk is full or the folder cannot be written.
     """
-    part = place.with_name(f"{place.name}.part")
+    part = folder.with_name(f"{folder.name}.part")
     writer = DatasetWriter(part, packed)
     try:
-        with paths.explained(place):
-            place.parent.mkdir(parents=True, exist_ok=True)
+        with paths.explain_errors(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
             if not resume:
                 shutil.rmtree(part, ignore_errors=True)
             part.mkdir(exist_ok=True)
             writer._restore()
             yield writer
             if not (part / "meta.json").is_file():
-                raise DataError(f"nothing was written to {place}")
-            _swap(part, place)
+                raise DataError(f"nothing was written to {folder}")
+            _swap(part, folder)
     finally:
         writer.close()
         if not (resume and (part / "state.npz").is_file()):
             shutil.rmtree(part, ignore_errors=True)
 
 
-def _swap(part: Path, place: Path) -> None:
+def _swap(part: Path, folder: Path) -> None:
     """Replace an old dataset by a new one; at any time, one of the two is complete on disk."""
-    old = place.with_name(f"{place.name}{OLD}")
+    old = folder.with_name(f"{folder.name}{OLD}")
     # Flush to disk before renaming: a crash must not leave a renamed folder with empty files.
     for file in [*part.iterdir(), part]:
-        settle(file)
-    if place.exists():
+        fsync(file)
+    if folder.exists():
         shutil.rmtree(old, ignore_errors=True)
-        os.replace(place, old)
-    os.replace(part, place)
-    settle(place.parent)
+        os.replace(folder, old)
+    os.replace(part, folder)
+    fsync(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
-def open_dataset(folder: Path, again: bool = False) -> StoredDataset:
+def open_dataset(folder: Path, rehash: bool = False) -> StoredDataset:
     """Open a prepared dataset; files that were verified before and look unchanged are not hashed again.
 
     Args:
-        again: hash and check all files in any case.
+        rehash: hash and check all files in any case.
 
     Raises:
         DamagedData: if the folder holds no dataset, or a damaged one.
@@ -307,19 +312,21 @@ def open_dataset(folder: Path, again: bool = False) -> StoredDataset:
     """
     try:
         meta = integrity.read_meta(folder, (FORMAT,))
-        if changed := integrity.changed_files(folder, meta, again):
+        if changed := integrity.changed_files(folder, meta, rehash):
             raise DamagedData(f"{', '.join(changed)} not as written")
-        form, flat, columns = _arrays(folder, meta)
-        if wrong := integrity.contradiction(form, meta, flat, columns):
-            raise DamagedData(wrong)
-        if again and not integrity.tokens_fit(form, flat, meta):
+        form, flat, columns = _load_arrays(folder, meta)
+        if problem := integrity.contradiction(form, meta, flat, columns):
+            raise DamagedData(problem)
+        if rehash and not integrity.tokens_fit(form, flat, meta):
             raise DamagedData("there are symbols outside of the vocabulary")
     except DamagedData as error:
-        raise DamagedData(f"{folder} is damaged: {error}; {integrity.way_back(folder)}") from error
-    return _set(form, meta, flat, columns)
+        raise DamagedData(f"{folder} is damaged: {error}; {integrity.repair_advice(folder)}") from error
+    return _build_dataset(form, meta, flat, columns)
 
 
-def _arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[SequenceSpec, np.ndarray, dict[str, np.ndarray]]:
+def _load_arrays(
+    folder: Path, meta: Mapping[str, Any]
+) -> tuple[SequenceSpec, np.ndarray, dict[str, np.ndarray]]:
     names = [name for name in COLUMNS if name in meta["sha256"]]
     try:
         kind = np.dtype(meta["dtype"])
@@ -332,7 +339,7 @@ def _arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[SequenceSpec, np.nda
     except DamagedData:
         raise
     except Exception as error:  # NumPy raises many kinds of errors for a broken header
-        with paths.explained(folder, "read"):
+        with paths.explain_errors(folder, "read"):
             if isinstance(error, OSError) and error.errno:
                 raise
         raise DamagedData(str(error)) from error
@@ -349,7 +356,7 @@ def stored_datasets(name: str = "") -> list[Path]:
     return [folder for folder in found if "." not in folder.name]
 
 
-def _set(
+def _build_dataset(
     form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Mapping[str, np.ndarray]
 ) -> StoredDataset:
     tensors = {name: torch.from_numpy(np.asarray(values)) for name, values in columns.items()}

@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
 
 from ..api import Request, carry_out
 from ..data.dataset import SequenceDataset
-from ..data.moments import moments, scaled, spans_without_value
+from ..data.moments import fit_target, fit_values, nan_spans
 from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
 from ..data.store import StoredDataset
 from ..errors import SpecError, StageFailed
@@ -250,7 +250,7 @@ class SequenceEstimator(EstimatorSettings):
         if isinstance(X, SequenceDataset):  # already checked
             return X
         if isinstance(X, str | Task):
-            return evaluate.held_out(load_task(X) if isinstance(X, str) else X)
+            return evaluate.load_test(load_task(X) if isinstance(X, str) else X)
         return self.examples(self.readable(X).sound())
 
     def readable(self, X: Any) -> Sequences:
@@ -284,8 +284,8 @@ class SequenceEstimator(EstimatorSettings):
             examples, groups=annotations.group_numbers, weights=annotations.loss_weights(split == 0)
         )
         if isinstance(target, Reals):
-            target = scaled(target, annotations.targets[split == 0])
-        unknown = spans_without_value(found.flat) if found.kind == "values" else []
+            target = fit_target(target, annotations.targets[split == 0])
+        unknown = nan_spans(found.flat) if found.kind == "values" else []
         about = {"about": {"unknown": unknown}, "weights": annotations.weights}
         self._data = StoredDataset(SequenceSpec(signal, length, target), about, examples, split)
         return hold(self._data)
@@ -328,7 +328,7 @@ class SequenceEstimator(EstimatorSettings):
 
 def _signal(found: Sequences, train: np.ndarray) -> Signal:
     if found.kind == "values":
-        return moments(iter([found.flat]), found.lengths, train)
+        return fit_values(iter([found.flat]), found.lengths, train)
     return Tokens(inputs.BYTES if found.kind == "text" else int(found.flat.max()) + 1)
 
 

@@ -105,7 +105,7 @@ def _without(estimator: SequenceEstimator, inputs: Tensor, stretch: Tensor) -> T
 
 
 def _knows_holes(estimator: SequenceEstimator) -> bool:
-    return any(stage.objective.hides for recipe in estimator.recipes_[:1] for stage in recipe.stages)
+    return any(stage.objective.masks_inputs for recipe in estimator.recipes_[:1] for stage in recipe.stages)
 
 
 def _answers(estimator: SequenceEstimator, inputs: Tensor, masked: Tensor | None = None) -> Tensor:

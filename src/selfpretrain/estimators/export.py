@@ -24,7 +24,7 @@ from ..errors import SelfPretrainError, SpecError
 from ..mixers.common.convolution import Convolution
 from ..objectives.common.heads import pool
 from ..registry import name_of
-from ..system.files import explained, replacing
+from ..system.files import explain_errors, replace_file
 from ..training.model import Network
 from .base import SequenceEstimator
 from .predictor import Predictor
@@ -88,7 +88,7 @@ def export(estimator: SequenceEstimator, path: str | Path, length: int | None = 
         raise SpecError(f"the network knows {form.length} positions, and cannot be exported for {longest}")
     try:
         program = _program(Exported(predictor, longest), form, longest)
-        with explained(path), replacing(path) as temporary:
+        with explain_errors(path), replace_file(path) as temporary:
             written = _write(program, path.suffix, temporary)
     except SelfPretrainError:
         raise

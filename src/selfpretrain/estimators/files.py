@@ -70,7 +70,11 @@ def answer(estimator: SequenceEstimator, asked: Asked, out: Path, skip_bad: bool
     columns |= {name: _spread(values, found) for name, values in told.items()}
     if skip_bad:
         columns["problem"] = [found.wrong.get(i, "") for i in range(found.given)]
-    with files.explained(out), files.replacing(out) as temporary, temporary.open("w", newline="") as file:
+    with (
+        files.explain_errors(out),
+        files.replace_file(out) as temporary,
+        temporary.open("w", newline="") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))

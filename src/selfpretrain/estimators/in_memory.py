@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ..config import spec
 from ..data.dataset import SequenceDataset
-from ..data.moments import readable
+from ..data.moments import clip_tokens
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split
-from ..data.splits import divide
+from ..data.splits import split_rows
 from ..data.store import StoredDataset
 from ..errors import DataError
 from ..registry import name_of
@@ -49,7 +49,7 @@ class Given(Task):
         empty = split == "val" and not (held.split == SPLITS.index(split)).any()
         if split == "train" or empty:
             return held.examples("train")
-        return readable(held.examples(split), held.form)
+        return clip_tokens(held.examples(split), held.form)
 
     def version(self) -> str:
         """Return ""; the digest is a field of the task already."""
@@ -91,7 +91,7 @@ def thirds(task: Task, seed: int) -> Task:
         return task
     held = task.data()
     split = _thirds(held, seed)
-    divided = held.redivided(split)
+    divided = held.with_split(split)
     whole = divided.whole
     if whole.weights is not None:
         weights = mean_one(held.meta["weights"], (split == 0) & whole.labelled.numpy())
@@ -108,7 +108,7 @@ def _thirds(held: StoredDataset, seed: int) -> np.ndarray:
     classes = whole.targets.numpy()[rows] if one else np.zeros(len(rows), int)
     groups = None if whole.groups is None else whole.groups.numpy()
     split = np.zeros(len(held.split), dtype=np.int64)
-    split[rows] = divide(classes, None if groups is None else groups[rows], seed)
+    split[rows] = split_rows(classes, None if groups is None else groups[rows], seed)
     if not {0, 1, 2} <= set(split[rows].tolist()):
         raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
     if groups is not None:

@@ -21,7 +21,7 @@ from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError
 from ..objectives.base import Objective
 from ..runner.workspace import Workspace
-from ..system.files import FORMAT, Json, damaged, read_json, write_text
+from ..system.files import FORMAT, Json, damaged_message, read_json, write_text
 from ..training.model import Model
 from ..training.recipe import Recipe
 from ..training.run_dir import WEIGHTS, RunDir
@@ -109,7 +109,7 @@ def about_of(folder: str | Path) -> Json:
     path = Path(folder) / FILE
     if not path.exists():
         raise StoreError(f"{folder} holds no model: there is no {FILE}; spt fit ... -o {folder} makes one")
-    return read_json(path, mend=AGAIN)
+    return read_json(path, advice=AGAIN)
 
 
 def card_of(folder: str | Path) -> str:
@@ -172,7 +172,7 @@ def _read(folder: Path) -> Iterator[None]:
     except SelfPretrainError:
         raise
     except Exception as error:  # the file may hold anything
-        raise StoreError(damaged(folder / FILE, f"{type(error).__name__}: {error}", AGAIN)) from error
+        raise StoreError(damaged_message(folder / FILE, f"{type(error).__name__}: {error}", AGAIN)) from error
 
 
 def _settled(said: Json, device: str, trust: tuple[str, ...]) -> SequenceEstimator:

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from ..data.dataset import Batch, every, sent
+from ..data.dataset import Batch, shard, to_device
 from ..data.spec import SequenceSpec, Target
 from ..errors import SpecError
 from ..registry import find, name_of, names
-from ..shapes import Answered, Inputs, PaddingMask, PositionMask
+from ..shapes import Inputs, LossMask, PaddingMask, PositionMask
 from .common import reconstruction
 from .common.heads import PerPosition, Pooled, Pooling, Style
 from .common.reconstruction import Distance
@@ -41,40 +41,40 @@ class ObjectiveBatch:
         batch = self.batch.part(rank, world)
         if self.loss_mask is None:
             return replace(self, batch=batch, labels=self.labels[rank::world])
-        labels, loss_mask = (every(x, rank, world, self.batch.views) for x in (self.labels, self.loss_mask))
-        masked = None if self.masked is None else every(self.masked, rank, world, self.batch.views)
+        labels, loss_mask = (shard(x, rank, world, self.batch.views) for x in (self.labels, self.loss_mask))
+        masked = None if self.masked is None else shard(self.masked, rank, world, self.batch.views)
         return replace(self, batch=batch, labels=labels, masked=masked, loss_mask=loss_mask)
 
-    def question(self) -> tuple[Inputs, PaddingMask, PositionMask, Answered]:
+    def network_inputs(self) -> tuple[Inputs, PaddingMask, PositionMask, LossMask]:
         """Return the arguments of the network: inputs, padding mask, mask and rows, moved to its device."""
-        masked = None if self.masked is None else sent(self.masked, self.labels.device)
+        masked = None if self.masked is None else to_device(self.masked, self.labels.device)
         return self.batch.inputs, self.batch.padding_mask, masked, self.rows
 
     @cached_property
-    def rows(self) -> Int[Tensor, "answers"] | None:
+    def rows(self) -> Int[Tensor, "positions"] | None:
         """Flat indices b L + t of the positions in ``loss_mask``; None if it is None.
 
         They are computed in CPU memory, where their number is known without synchronising with the GPU.
         """
         if self.loss_mask is None:
             return None
-        return sent(self.loss_mask.flatten().nonzero()[:, 0], self.labels.device)
+        return to_device(self.loss_mask.flatten().nonzero()[:, 0], self.labels.device)
 
-    def answers(self) -> Tensor:
+    def selected_labels(self) -> Tensor:
         """Return the labels (answers, ...) at the positions of ``loss_mask``, or of all examples."""
         return self.labels if self.rows is None else self.labels.flatten(0, 1).index_select(0, self.rows)
 
 
-def weighed(losses: Tensor, targets: ObjectiveBatch) -> Tensor:
+def weighted_sum(losses: Tensor, targets: ObjectiveBatch) -> Tensor:
     """Return the sum of losses (examples,), each multiplied by the weight of its example."""
     weights = targets.batch.weights
     return losses.sum() if weights is None else (losses * weights).sum()
 
 
-def answering(target: Target) -> type["Objective"]:
+def objective_for(target: Target) -> type["Objective"]:
     """Return the objective of this package that predicts targets of this kind."""
     shelf = (find("objectives", name) for name in names("objectives"))
-    return next(kind for kind in shelf if kind.answers is type(target))
+    return next(kind for kind in shelf if kind.target_type is type(target))
 
 
 def target_of(objective: "Objective", form: SequenceSpec) -> Any:
@@ -83,8 +83,8 @@ def target_of(objective: "Objective", form: SequenceSpec) -> Any:
     Raises:
         SpecError: if it does not.
     """
-    if objective.answers is not type(form.target):
-        other = name_of(answering(form.target))
+    if objective.target_type is not type(form.target):
+        other = name_of(objective_for(form.target))
         raise SpecError(
             f"{name_of(objective)} does not suit this task, whose targets are {form.target.kind}; use {other}"
         )
@@ -111,10 +111,8 @@ class Objective(abc.ABC):
     """
 
     labelled: ClassVar[bool]  # whether it uses labelled examples only
-    answers: ClassVar[type[Target] | None] = (
-        None  # the kind of target that it predicts; None: it reconstructs inputs
-    )
-    hides: ClassVar[bool] = False  # whether it masks inputs
+    target_type: ClassVar[type[Target] | None] = None  # what it predicts; None: it reconstructs inputs
+    masks_inputs: ClassVar[bool] = False  # whether it masks inputs
     needs_causal: ClassVar[bool] = False  # whether it needs a causal model, as others would see the answer
 
     @abc.abstractmethod
@@ -211,11 +209,11 @@ class Denoise(Objective):
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Return the loss summed over the positions in the loss mask, averaged over channels."""
-        return reconstruction.loss(outputs, targets.answers())
+        return reconstruction.loss(outputs, targets.selected_labels())
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return sums over the positions in the loss mask."""
-        return reconstruction.metric_sums(outputs, targets.answers())
+        return reconstruction.metric_sums(outputs, targets.selected_labels())
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Return the mean loss per position, the score (minus the loss), and accuracy or, for values, R2."""

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ..config import Positive, Rate, spec
 from ..data.spec import Classes, SequenceSpec
-from .base import ObjectiveBatch, Supervised, class_weights, weighed
+from .base import ObjectiveBatch, Supervised, class_weights, weighted_sum
 from .common.heads import Style
 
 
@@ -13,7 +13,7 @@ from .common.heads import Style
 class Classify(Supervised):
     """Cross-entropy over the classes; the score is accuracy."""
 
-    answers = Classes
+    target_type = Classes
 
     style: Style = "norm"  # head on pooled features: linear, linear after a layer norm, or an MLP
     weights: tuple[Positive, ...] = ()  # class weights in the loss; empty: equal weights
@@ -21,12 +21,12 @@ class Classify(Supervised):
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Return the sum of cross-entropies, in nats, with class and example weights and label smoothing."""
-        classes = class_weights(self.weights, outputs.shape[1], outputs)
-        how = "sum" if targets.batch.weights is None else "none"
-        found = F.cross_entropy(
-            outputs, targets.labels, classes, reduction=how, label_smoothing=self.smoothing
+        weights = class_weights(self.weights, outputs.shape[1], outputs)
+        reduction = "sum" if targets.batch.weights is None else "none"
+        losses = F.cross_entropy(
+            outputs, targets.labels, weights, reduction=reduction, label_smoothing=self.smoothing
         )
-        return weighed(found, targets)
+        return weighted_sum(losses, targets)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return the sums of examples, losses and correct predictions."""

@@ -20,7 +20,7 @@ from .common.reconstruction import Distance
 class Masked(Denoise):
     """Cross-entropy of masked symbols or levels, or L1 distance of masked values."""
 
-    hides = True
+    masks_inputs = True
 
     rate: Share = 0.15  # probability of masking a position
     distance: Distance = "auto"  # loss of values: levels (cross-entropy) if they are quantised, else l1
@@ -28,8 +28,9 @@ class Masked(Denoise):
     @classmethod
     def for_signal(cls, form: SequenceSpec) -> "Masked":
         """Return the objective with the rate for a signal: 0.15 for symbols, 0.5 for levels, else 0.25."""
-        signal = form.signal
-        return cls(0.15 if isinstance(signal, Tokens) else 0.5 if signal.levels else 0.25)
+        if isinstance(form.signal, Tokens):
+            return cls(0.15)
+        return cls(0.5 if form.signal.levels else 0.25)
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """Return the batch with a mask, drawn on the CPU so that it is the same on all devices."""

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from ..config import spec
 from ..data.spec import Reals, SequenceSpec
-from ..shapes import Answered, PaddingMask, Vectors
-from .base import ObjectiveBatch, Supervised, target_of, weighed
+from ..shapes import LossMask, PaddingMask, Vectors
+from .base import ObjectiveBatch, Supervised, target_of, weighted_sum
 from .common.heads import Pooling, Style
 
 
@@ -16,7 +16,7 @@ from .common.heads import Pooling, Style
 class Regress(Supervised):
     """Mean squared error of standardised targets; the score is R2 over the whole split."""
 
-    answers = Reals
+    target_type = Reals
 
     style: Style = "norm"  # head on pooled features: linear, linear after a layer norm, or an MLP
 
@@ -26,7 +26,7 @@ class Regress(Supervised):
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Return the sum of squared errors, in units of the training targets' variance."""
-        return weighed(((outputs[:, 0] - targets.labels) / target_of(self, form).spread) ** 2, targets)
+        return weighted_sum(((outputs[:, 0] - targets.labels) / target_of(self, form).spread) ** 2, targets)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return the sums of examples, errors and centred targets, from which ``scores`` computes R2."""
@@ -65,9 +65,10 @@ class Rescaled(nn.Module):
 
     def __init__(self, head: nn.Module, target: Reals) -> None:
         super().__init__()
-        self.pooled, self.target = head, target
+        self.pooled = head
+        self.target = target
 
-    def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None) -> Tensor:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None) -> Tensor:
         """Return one value per example, in the user's units."""
         return self.target.centre + self.target.spread * self.pooled(x, padding_mask, loss_mask)
 

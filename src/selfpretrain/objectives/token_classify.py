@@ -19,7 +19,7 @@ class TokenClassify(Objective):
     """Cross-entropy over the classes at every labelled position; the score is accuracy."""
 
     labelled = True
-    answers = PositionClasses
+    target_type = PositionClasses
 
     weights: tuple[Positive, ...] = ()  # class weights in the loss; empty: equal weights
 
@@ -37,23 +37,26 @@ class TokenClassify(Objective):
         The loss ignores them. The loss mask does not depend on labels, to avoid synchronising with the GPU.
         """
         L = batch.inputs.shape[1]
-        known = F.pad(batch.targets.long(), (0, max(0, L - batch.targets.shape[1])), value=UNKNOWN)[:, :L]
-        known = known if batch.padding_mask is None else known.masked_fill(~batch.padding_mask, UNKNOWN)
-        return ObjectiveBatch(batch, known, (known != UNKNOWN).sum(), loss_mask=batch.real())
+        labels = F.pad(batch.targets.long(), (0, max(0, L - batch.targets.shape[1])), value=UNKNOWN)[:, :L]
+        labels = labels if batch.padding_mask is None else labels.masked_fill(~batch.padding_mask, UNKNOWN)
+        return ObjectiveBatch(batch, labels, (labels != UNKNOWN).sum(), loss_mask=batch.real())
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Return the sum of the cross-entropies, in nats."""
-        classes = class_weights(self.weights, outputs.shape[1], outputs)
-        found = F.cross_entropy(outputs, targets.answers(), classes, ignore_index=UNKNOWN, reduction="none")
+        weights = class_weights(self.weights, outputs.shape[1], outputs)
+        losses = F.cross_entropy(
+            outputs, targets.selected_labels(), weights, ignore_index=UNKNOWN, reduction="none"
+        )
         if targets.batch.weights is None or targets.rows is None:
-            return found.sum()
-        return (found * targets.batch.weights[targets.rows // targets.labels.shape[1]]).sum()
+            return losses.sum()
+        return (losses * targets.batch.weights[targets.rows // targets.labels.shape[1]]).sum()
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return the sums of labelled positions, losses and correct predictions."""
-        answers = targets.answers()
-        right, known = (self.predict(outputs) == answers).sum(), (answers != UNKNOWN).sum()
-        return {"positions": known, "loss": self.loss(outputs, targets, form), "right": right}
+        labels = targets.selected_labels()
+        right = (self.predict(outputs) == labels).sum()
+        n_labelled = (labels != UNKNOWN).sum()
+        return {"positions": n_labelled, "loss": self.loss(outputs, targets, form), "right": right}
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Return accuracy over positions, in [0, 1], and mean loss."""
@@ -64,9 +67,9 @@ class TokenClassify(Objective):
     def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
         """Return (examples, 3): correct positions, labelled positions, and the latter again."""
         right = torch.zeros_like(targets.labels, dtype=torch.bool).flatten()
-        right[targets.rows] = self.predict(outputs) == targets.answers()
-        known = (targets.labels != UNKNOWN).sum(1)
-        return torch.stack([right.view_as(targets.labels).sum(1), known, known], dim=1)
+        right[targets.rows] = self.predict(outputs) == targets.selected_labels()
+        n_labelled = (targets.labels != UNKNOWN).sum(1)
+        return torch.stack([right.view_as(targets.labels).sum(1), n_labelled, n_labelled], dim=1)
 
     def predict(self, outputs: Tensor) -> Tensor:
         """Return the most probable class at every real position."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from ..system.files import Json, damaged, digest_of, explained, sha256_of
+from ..system.files import Json, damaged_message, digest_of, explain_errors, sha256_of
 
 OURS = ("classify", "regress", "multilabel", "token-classify")
 """Our objectives, scored by accuracy, F1 or R2; other objectives may define their own score."""
@@ -87,7 +87,7 @@ def read_predictions(path: Path, known: str = "") -> Predictions | None:
     if not path.exists():
         return None
     try:
-        with explained(path, "read"), safe_open(path, framework="np") as file:
+        with explain_errors(path, "read"), safe_open(path, framework="np") as file:
             meta = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         buffers = {f"{name} torch.{it.dtype} {it.shape}": it for name, it in sorted(arrays.items())}
@@ -100,7 +100,7 @@ def read_predictions(path: Path, known: str = "") -> Predictions | None:
         if {it.shape for it in arrays.values()} != {(len(found.target),)}:
             raise ValueError("its arrays differ in shape")
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(damaged(path, error, MEND.format("result.json beside it"))) from error
+        raise StoreError(damaged_message(path, error, MEND.format("result.json beside it"))) from error
     return found
 
 
@@ -113,11 +113,11 @@ def read_log(path: Path, digests: Mapping[str, str]) -> list[Json]:
     Raises:
         StoreError: if the log does not match its digest.
     """
-    with explained(path, "read"):
+    with explain_errors(path, "read"):
         content = path.read_bytes() if path.exists() else b""
     again = MEND.format("result.json beside it")
     if (known := digests.get(path.name)) and digest_of(content) != known:
-        raise StoreError(damaged(path, "its content is not what was written", again))
+        raise StoreError(damaged_message(path, "its content is not what was written", again))
     return [entry for line in content.splitlines() if (entry := _entry(line))]
 
 

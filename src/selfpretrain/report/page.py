@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import StoreError
-from ..system.files import FORMAT, damaged, digest_of, explained, read_json, write_json, write_text
+from ..system.files import (
+    FORMAT,
+    damaged_message,
+    digest_of,
+    explain_errors,
+    read_json,
+    write_json,
+    write_text,
+)
 from . import format, generalization, metadata, per_class, pictures, ranking, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
@@ -84,9 +92,9 @@ def altered(folder: Path) -> list[StoreError]:
     """Return one error for each written page that is missing or altered since."""
     path, mend = folder / DIGESTS, f"spt report {folder} makes it again"
     try:
-        files = read_json(path, mend=mend, due=lambda content: True).get("files")
+        files = read_json(path, advice=mend, needs_digest=lambda content: True).get("files")
         if not isinstance(files, dict):
-            raise StoreError(damaged(path, "it names no files", mend))
+            raise StoreError(damaged_message(path, "it names no files", mend))
     except StoreError as error:
         return [error]
     found = []
@@ -95,10 +103,10 @@ def altered(folder: Path) -> list[StoreError]:
         if not page.is_file():
             found.append(StoreError(f"{page} is gone; {mend}"))
             continue
-        with explained(page, "read"):
+        with explain_errors(page, "read"):
             content = page.read_bytes()
         if digest_of(content) != digest:
-            found.append(StoreError(damaged(page, "its content is not what was written", mend)))
+            found.append(StoreError(damaged_message(page, "its content is not what was written", mend)))
     return found
 
 

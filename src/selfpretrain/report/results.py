@@ -156,7 +156,9 @@ def read_record(folder: Path) -> ExperimentRecord:
     path = folder / FILE
     if not path.is_file():
         raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")
-    content = read_json(path, (FORMAT,), MEND.format(path.name), due=lambda it: it.get("format") == FORMAT)
+    content = read_json(
+        path, (FORMAT,), MEND.format(path.name), needs_digest=lambda it: it.get("format") == FORMAT
+    )
     record = parsed(ExperimentRecord, content, path)
     if wrong := _wrong(record):
         raise StoreError(f"{path}: {wrong}; run the study again")
@@ -227,7 +229,9 @@ def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
     """
     path = folder / RESULT
     restored = read_json(folder / RESTORED) if (folder / RESTORED).exists() else {}
-    content = read_json(path, mend=MEND.format(RESULT), due=lambda content: bool(restored) or _named(content))
+    content = read_json(
+        path, advice=MEND.format(RESULT), needs_digest=lambda content: bool(restored) or _named(content)
+    )
     files = {**_digests(restored), **_digests(content)}
     found = parsed(StageResult, {**content, "files": files, "folder": folder}, path)
     looks: list[Callable[[], object]] = [
@@ -266,7 +270,7 @@ def _same_recipe(found: StageResult, content: Json) -> None:
     path = found.folder / "recipe.json"
     if not path.exists():
         return
-    kept = read_json(path, mend=BESIDE, due=lambda recipe: _named(content))
+    kept = read_json(path, advice=BESIDE, needs_digest=lambda recipe: _named(content))
     kept.pop("format", None)
     if kept != content.get("recipe"):
         raise StoreError(f"{path} is not the recipe of the result beside it; {BESIDE}")
@@ -275,7 +279,7 @@ def _same_recipe(found: StageResult, content: Json) -> None:
 def _sound(folder: Path) -> None:
     for name in ("environment.json", "sources.json"):
         if (folder / name).exists():
-            read_json(folder / name, mend=BESIDE)
+            read_json(folder / name, advice=BESIDE)
 
 
 def _all_there(found: StageResult) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
-from ..system.events import duration
+from ..system.events import format_duration
 from . import format
 from .analysis import Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
 from .layout import Entry, ReportTable
@@ -392,7 +392,7 @@ def _spent(cells: Sequence[CellResult | StageCost], among: int = 1) -> Entry:
     """Return the summed compute and time of cells or stages, divided by ``among``."""
     flops = sum((cell.flops for cell in cells), 0.0) / among
     seconds = sum((cell.seconds for cell in cells), 0.0) / among
-    return Entry(f"{format.flops(flops)}, {duration(seconds)}", key=flops)
+    return Entry(f"{format.flops(flops)}, {format_duration(seconds)}", key=flops)
 
 
 def _counted(metric: Metric) -> str:
@@ -412,7 +412,7 @@ def _run(cell: CellResult, task: TaskAnalysis) -> tuple[Entry, ...]:
         Entry(str(scored.steps)),
         Entry(scored.stopped),
         Entry(format.flops(cell.flops), key=cell.flops),
-        Entry(duration(cell.seconds), key=cell.seconds),
+        Entry(format_duration(cell.seconds), key=cell.seconds),
     )
 
 

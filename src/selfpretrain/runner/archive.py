@@ -20,7 +20,15 @@ from ..errors import StoreError, Taken
 from ..report.integrity import Predictions, contradiction
 from ..report.results import parsed
 from ..report.stage_results import StageResult
-from ..system.files import Json, damaged, digest_of, explained, locked, write_bytes, write_text
+from ..system.files import (
+    Json,
+    damaged_message,
+    digest_of,
+    explain_errors,
+    hold_lock,
+    write_bytes,
+    write_text,
+)
 from ..training.run_dir import LOG, PREDICTIONS, RunDir
 
 FILES = ("recipe.json", "result.json", "environment.json")
@@ -29,7 +37,7 @@ RESTORED = "restored.json"
 KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
 KINDS = ("int64", "float32", "float64", "int32", "uint8")
 """Data types allowed for restored predictions."""
-LARGEST = 1 << 27
+MAX_BYTES = 1 << 27
 """Maximum size of an unpacked archive in bytes."""
 SHIPPED = Path(__file__).parents[1]
 """The package's folder; archives outside of it may come from anyone."""
@@ -51,18 +59,18 @@ class Archive:
         Raises:
             StoreError: if the existing archive cannot be read, or the file cannot be written.
         """
-        with explained(self.file):
+        with explain_errors(self.file):
             self.file.parent.mkdir(parents=True, exist_ok=True)
-        with locked(self.file.with_name(f".{self.file.name}.lock")):
-            before, lines = self._lines() if self.file.exists() else ({}, {})
-            ours = {folder.name: _line(folder) for folder in stages if folder.finished}
+        with hold_lock(self.file.with_name(f".{self.file.name}.lock")):
+            old_measures, lines = self._lines() if self.file.exists() else ({}, {})
+            finished = {folder.name: _stage_line(folder) for folder in stages if folder.finished}
             # ours come first, then other archived stages; a stage in both is replaced by ours
-            packed = _packed_lines(before | measures, [*(ours | lines | ours).values()])
-            with explained(self.file):
-                same = self.file.exists() and self.file.read_bytes() == packed
-            if not same:
+            packed = _compress(old_measures | measures, [*(finished | lines | finished).values()])
+            with explain_errors(self.file):
+                unchanged = self.file.exists() and self.file.read_bytes() == packed
+            if not unchanged:
                 write_bytes(self.file, packed)
-        return len(ours)
+        return len(finished)
 
     def names(self) -> frozenset[str]:
         """Return the names of the archived stages.
@@ -88,16 +96,16 @@ class Archive:
         wanted = {name: line for name, line in lines.items() if name in stages and not stages[name].begun}
         for name, line in wanted.items():
             try:
-                said = _contradiction(line, recipes[name])
+                problem = _contradiction(line, recipes[name])
                 parsed(StageResult, {**line["files"]["result.json"], "folder": self.file}, self.file)
             except (KeyError, TypeError, IndexError, ValueError, AttributeError, StoreError) as error:
-                raise self._damaged(f"{name}: {error}") from error
-            if said:
-                raise self._damaged(f"{name}: {said}")
+                raise self._error(f"{name}: {error}") from error
+            if problem:
+                raise self._error(f"{name}: {problem}")
         # Resolved first: a relative path is never below an absolute one.
-        theirs = "" if self.file.resolve().is_relative_to(SHIPPED.resolve()) else str(self.file)
+        source = "" if self.file.resolve().is_relative_to(SHIPPED.resolve()) else str(self.file)
         for name, line in wanted.items():
-            _put(stages[name], line, line.get("from") or theirs)
+            _publish(stages[name], line, line.get("from") or source)
         return len(wanted), measures
 
     @staticmethod
@@ -111,12 +119,12 @@ class Archive:
     def _lines(self) -> tuple[Measures, dict[str, Json]]:
         """Return the measurements by file name, and the archived stages by name."""
         try:
-            with explained(self.file, "read"):
+            with explain_errors(self.file, "read"):
                 packed = self.file.read_bytes()
-            unpacking = lzma.LZMADecompressor(memlimit=LARGEST)
-            text = unpacking.decompress(packed, LARGEST)
-            if not unpacking.eof:
-                raise ValueError(f"it is cut off, or holds more than {LARGEST >> 20} MB")
+            decompressor = lzma.LZMADecompressor(memlimit=MAX_BYTES)
+            text = decompressor.decompress(packed, MAX_BYTES)
+            if not decompressor.eof:
+                raise ValueError(f"it is cut off, or holds more than {MAX_BYTES >> 20} MB")
             first, *lines = [json.loads(line) for line in text.splitlines()] or [{}]
             measures = {first["of"]: first.get("measures", [])} if "of" in first else {}
             return first.get("more", {}) | measures, {line["stage"]: line for line in lines}
@@ -129,44 +137,47 @@ class Archive:
             TypeError,
             AttributeError,
         ) as error:
-            raise self._damaged(error) from error
+            raise self._error(error) from error
 
-    def _damaged(self, error: object) -> StoreError:
-        return StoreError(damaged(self.file, error, "move it away, or use another --results"))
+    def _error(self, error: object) -> StoreError:
+        return StoreError(damaged_message(self.file, error, "move it away, or use another --results"))
 
 
-def _packed_lines(measures: Measures, lines: list[Json]) -> bytes:
+def _compress(measures: Measures, lines: list[Json]) -> bytes:
     """Pack measurements and stages; line 1 has the current measurements, and under "more" older ones."""
-    *more, last = [*measures.items()] or [("", [])]
-    first: Json = {"of": last[0], "measures": last[1]} | ({"more": dict(more)} if more else {})
+    *older, last = [*measures.items()] or [("", [])]
+    first: Json = {"of": last[0], "measures": last[1]} | ({"more": dict(older)} if older else {})
     text = "\n".join(json.dumps(line, sort_keys=True) for line in [first, *lines])
     return lzma.compress(text.encode(), preset=9)
 
 
 def _contradiction(line: Json, recipe: Json) -> str:
     """Return what is inconsistent in an archived stage; "" if nothing is."""
-    result, arrays = line["files"]["result.json"], line.get("predictions")
+    result = line["files"]["result.json"]
+    arrays = line.get("predictions")
     if not all(isinstance(line["files"][name], dict) for name in FILES) or not isinstance(line["log"], str):
         return "its files are not what they should be"
     if result["recipe"] != recipe:
         return "it is the result of another recipe"
-    kept = Predictions(**{name: _unpacked(it) for name, it in arrays.items()}) if arrays else None
-    return contradiction(line["stage"], result, kept)
+    predictions = (
+        Predictions(**{name: _decode_array(array) for name, array in arrays.items()}) if arrays else None
+    )
+    return contradiction(line["stage"], result, predictions)
 
 
-def _line(folder: RunDir) -> Json:
+def _stage_line(folder: RunDir) -> Json:
     line: Json = {"stage": folder.path.name, "files": {name: folder.read(name) for name in FILES}}
-    if source := folder.remembered(RESTORED).get("from"):
+    if source := folder.read_cache(RESTORED).get("from"):
         line["from"] = source
     log = folder.path / LOG
     line["log"] = log.read_text(encoding="utf-8") if log.exists() else ""
     if folder.has(PREDICTIONS):
         arrays, _ = folder.load(PREDICTIONS)
-        line["predictions"] = {name: _packed(tensor.numpy()) for name, tensor in arrays.items()}
+        line["predictions"] = {name: _encode_array(tensor.numpy()) for name, tensor in arrays.items()}
     return line
 
 
-def _put(stage: RunDir, line: Json, source: str) -> None:
+def _publish(stage: RunDir, line: Json, source: str) -> None:
     """Publish an archived stage, unless another process is working on it."""
     with contextlib.suppress(Taken), stage.attempt(lambda: stage.finished, stop=lambda: True) as folder:
         if folder is None:
@@ -174,25 +185,27 @@ def _put(stage: RunDir, line: Json, source: str) -> None:
         write_text(folder.path / LOG, line["log"])
         files = {LOG: digest_of(line["log"].encode())}
         if "predictions" in line:
-            arrays = {name: torch.from_numpy(_unpacked(it)) for name, it in line["predictions"].items()}
+            arrays = {
+                name: torch.from_numpy(_decode_array(array)) for name, array in line["predictions"].items()
+            }
             files[PREDICTIONS] = folder.save(PREDICTIONS, arrays)
         folder.write(RESTORED, {"from": source, "files": files})
-        for name in sorted(
-            FILES, key=lambda name: name == "result.json"
-        ):  # result.json last: it marks the stage as finished
+        # result.json comes last: it marks the stage as finished.
+        for name in sorted(FILES, key=lambda name: name == "result.json"):
             folder.write(name, line["files"][name])
         folder.publish()
 
 
-def _packed(array: np.ndarray) -> list[str]:
-    whole = np.issubdtype(array.dtype, np.integer)
-    small = whole and array.size and array.min() >= 0 and array.max() < 256
-    stored = array.astype(np.uint8 if small else np.int64 if whole else np.float32)
+def _encode_array(array: np.ndarray) -> list[str]:
+    is_integer = np.issubdtype(array.dtype, np.integer)
+    fits_byte = is_integer and array.size and array.min() >= 0 and array.max() < 256
+    wide = np.int64 if is_integer else np.float32
+    stored = array.astype(np.uint8 if fits_byte else wide)
     return [str(array.dtype), str(stored.dtype), base64.b64encode(stored.tobytes()).decode()]
 
 
-def _unpacked(it: list[str]) -> np.ndarray:
-    kind, stored, text = it
+def _decode_array(encoded: list[str]) -> np.ndarray:
+    kind, stored, text = encoded
     if kind not in KINDS:
         raise ValueError(f"predictions are {str(kind)[:40]}")
     return np.frombuffer(base64.b64decode(text), dtype=KEPT_KINDS[stored]).astype(kind)

@@ -49,7 +49,7 @@ class Finished(abc.ABC):
         """Return the training log of the last stage, one dict per line."""
 
 
-def nothing(finished: Finished) -> list[Json]:
+def no_measures(finished: Finished) -> list[Json]:
     """Return no measurements: the default of ``Experiment.measure``."""
     return []
 
@@ -68,7 +68,7 @@ class Experiment:
     notes: tuple[str, ...] = ()
     figure: Literal["none", "bars", "lines"] = "none"  # how the report draws the scores
     paper: str = ""  # CSV of the paper's numbers, e.g. amos2024
-    measure: Callable[[Finished], list[Json]] = nothing  # further measurements, shown as curves
+    measure: Callable[[Finished], list[Json]] = no_measures  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
 
     def __post_init__(self) -> None:
@@ -88,16 +88,16 @@ class Experiment:
     def by_task(self) -> list[list[Cell]]:
         """Return the cells grouped by task, with all folds of a task together, in order."""
         tasks: list[Task] = []
-        found: list[list[Cell]] = []
+        groups: list[list[Cell]] = []
         for cell in self.cells:
             task = cell.recipe.task.parts()[0]
             if task not in tasks:
                 tasks.append(task)
-                found.append([])
-            found[tasks.index(task)].append(cell)
-        return found
+                groups.append([])
+            groups[tasks.index(task)].append(cell)
+        return groups
 
-    def chosen(self, only: str | None) -> list[Cell]:
+    def select_cells(self, only: str | None) -> list[Cell]:
         """Return the cells of ``ROW/COLUMN``, which may contain ``*``; ``ROW`` alone selects all columns.
 
         Raises:
@@ -106,9 +106,9 @@ class Experiment:
         if only is None:
             return list(self.cells)
         row, _, column = only.partition("/")
-        fits = (row.strip(), column.strip() or "*")
-        found = [c for c in self.cells if fnmatch(c.row, fits[0]) and fnmatch(c.column, fits[1])]
-        if not found:
+        patterns = (row.strip(), column.strip() or "*")
+        cells = [c for c in self.cells if fnmatch(c.row, patterns[0]) and fnmatch(c.column, patterns[1])]
+        if not cells:
             places = list(dict.fromkeys(f"{cell.row}/{cell.column}" for cell in self.cells))
             raise SpecError(f"--only {only}: there is no such row and column{nearest(only, places)}")
-        return found
+        return cells

@@ -18,7 +18,7 @@ from ..registry import first_line, name_of
 from ..report import page, results
 from ..report.integrity import MEND, read_log
 from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
-from ..system.files import FORMAT, Json, damaged, explained, sha256_of, sweep
+from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
@@ -26,12 +26,14 @@ from ..training.recipe import Recipe
 from ..training.run_dir import LOG, RESULT, WEIGHTS, RunDir
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
-from .plan import Job, jobs, waiting
+from .plan import Job, jobs, pending_jobs
 from .workspace import Workspace
 
 STUDY = "study.json"
-SWEPT, ABANDONED = ("manifests", "baselines"), 3600.0
-"""Caches shared by all experiments; age in seconds at which temporary files in them count as abandoned."""
+CACHES = ("manifests", "baselines")
+"""Folders of caches that all experiments share."""
+ABANDONED_SECONDS = 3600.0
+"""Age at which temporary files in them count as abandoned."""
 TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or 0.01 of R2) are ties."""
 Manifest = dict[Split, list[str]]
@@ -77,17 +79,18 @@ class ExperimentFolder:
         """
         if self.archive is None:
             return 0
-        plain = {job.name: to_dict(job.recipe) for job in self._jobs()}
-        found, measures = self.archive.restore(self.stages(), plain)
-        if self._measured in measures and not self.folder.has(self._measured):
-            alone = found == len(
-                self.stages()
-            )  # else some stages were trained here, with other weights than those measured
-            self._write_measures(measures[self._measured], self._results_digest() if alone else "")
-        return found
+        recipes = {job.name: to_dict(job.recipe) for job in self._jobs()}
+        n_restored, measures = self.archive.restore(self.stages(), recipes)
+        if self._measures_file in measures and not self.folder.has(self._measures_file):
+            # Otherwise some stages were trained here, with other weights than those measured.
+            all_restored = n_restored == len(self.stages())
+            self._write_measures(
+                measures[self._measures_file], self._results_digest() if all_restored else ""
+            )
+        return n_restored
 
     @property
-    def waits(self) -> frozenset[str]:
+    def kept_stages(self) -> frozenset[str]:
         """Names of the kept stages, which ``restore`` would restore.
 
         Raises:
@@ -98,21 +101,21 @@ class ExperimentFolder:
     def forget(self) -> None:
         """Drop restored results and measurements, so that the stages are trained here."""
         Archive.forget(self.stages().values())
-        self.folder.drop(self._measured)
+        self.folder.drop(self._measures_file)
 
     def keep(self) -> int:
         """Add finished stages to the kept results, and return how many."""
         if self.archive is None:
             return 0
-        measures = {self._measured: [asdict(one) for one in self.measures()]}
+        measures = {self._measures_file: [asdict(one) for one in self.measures()]}
         return self.archive.keep(self.stages().values(), measures)
 
     def plan(self, notes: Iterable[str] = ()) -> None:
         """Write the planned cells, so that reports can be made at any time; sweep abandoned files."""
-        for folder in (self.workspace.runs, *(self.workspace.runs / name for name in SWEPT), self.path):
+        for folder in (self.workspace.runs, *(self.workspace.runs / name for name in CACHES), self.path):
             if folder.is_dir():
-                with explained(folder):
-                    sweep(folder, ABANDONED)
+                with explain_errors(folder):
+                    remove_leftovers(folder, ABANDONED_SECONDS)
         self._write(self._record(tuple(notes)))
 
     def finish(self) -> None:
@@ -127,14 +130,14 @@ class ExperimentFolder:
         page.write(self.path)
 
     @property
-    def current(self) -> bool:
+    def is_current(self) -> bool:
         """Whether every cell has finished, and the report was made from exactly these results."""
         if not self.folder.has(STUDY) or page.altered(self.path):
             return False
         record = results.read_record(self.path)
-        if record.stamp != self._stamp() or _planned(record.tasks) != self._plan():
+        if record.stamp != self._stamp() or _plans(record.tasks) != self._plan():
             return False
-        return not waiting(self._jobs(), self.workspace)
+        return not pending_jobs(self._jobs(), self.workspace)
 
     def _plan(self) -> list[Plan]:
         """Return the contrasts and cells of every task."""
@@ -144,43 +147,48 @@ class ExperimentFolder:
 
     def stages(self) -> dict[str, RunDir]:
         """Return the folders of all stages by name."""
-        return {job.name: self.workspace.named(job.name) for job in self._jobs()}
+        return {job.name: self.workspace.stage_dir(job.name) for job in self._jobs()}
 
     def _jobs(self) -> list[Job]:
         return jobs((cell.recipe for cell in self.experiment.cells), self.workspace)
 
     def measures(self) -> list[Measure]:
         """Return the study's measurements: cached, new, or the kept ones if the weights are missing."""
-        known = self.folder.read(self._measured) if self.folder.has(self._measured) else {"measures": []}
-        digest, path = self._results_digest(), self.path / self._measured
-        if known.get("of") == digest:
-            return _measures(known, path)
+        stored = (
+            self.folder.read(self._measures_file)
+            if self.folder.has(self._measures_file)
+            else {"measures": []}
+        )
+        digest = self._results_digest()
+        path = self.path / self._measures_file
+        if stored.get("of") == digest:
+            return _measures(stored, path)
         try:
-            found = self.experiment.measure(InFolders(self.workspace))
+            measured = self.experiment.measure(InFolders(self.workspace))
         except StoreError:  # weights are missing: not trained here, or not yet
-            return _measures(known, path)
-        if found:
-            self._write_measures(found, digest)
-        return _measures({"measures": found}, path)
+            return _measures(stored, path)
+        if measured:
+            self._write_measures(measured, digest)
+        return _measures({"measures": measured}, path)
 
     def _write_measures(self, measures: list[Json], digest: str) -> None:
-        self.folder.write(self._measured, {"format": FORMAT, "measures": measures, "of": digest})
+        self.folder.write(self._measures_file, {"format": FORMAT, "measures": measures, "of": digest})
 
     def _results_digest(self) -> str:
         """Return a hash of all results on disk."""
         finished = sorted((name, folder) for name, folder in self.stages().items() if folder.finished)
-        found = {}
+        contents = {}
         for name, folder in finished:
-            with explained(folder.path / RESULT, "read"):
-                found[name] = (folder.path / RESULT).read_bytes()
-        return sha256_of("", found)[:10]
+            with explain_errors(folder.path / RESULT, "read"):
+                contents[name] = (folder.path / RESULT).read_bytes()
+        return sha256_of("", contents)[:10]
 
     @property
     def _name(self) -> str:
         return f"{self.experiment.name}.{self.experiment.scale}"
 
     @property
-    def _measured(self) -> str:
+    def _measures_file(self) -> str:
         """Name of the file of measurements on exactly these cells."""
         names = "\n".join(sorted(self.stages()))
         return f"measures-{hashlib.sha256(names.encode()).hexdigest()[:10]}.json"
@@ -194,7 +202,7 @@ class ExperimentFolder:
         """Return a hash of everything that the report depends on."""
         experiment = self.experiment
         cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in experiment.cells]
-        decides = [
+        content = [
             __version__,
             dict(experiment.about),
             self._interpretation(),
@@ -202,18 +210,18 @@ class ExperimentFolder:
             cells,
             self._results_digest(),
         ]
-        return hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:10]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
 
     def _record(self, notes: tuple[str, ...] = ()) -> ExperimentRecord:
         experiment = self.experiment
-        before = results.read_record(self.path) if self.folder.has(STUDY) else None
+        previous = results.read_record(self.path) if self.folder.has(STUDY) else None
         return ExperimentRecord(
             name=experiment.name,
             title=experiment.title,
             scale=experiment.scale,
             version=__version__,
-            created=before.created if before else datetime.now(UTC).isoformat(timespec="seconds"),
-            command=before.command if before else self.workspace.command,
+            created=previous.created if previous else datetime.now(UTC).isoformat(timespec="seconds"),
+            command=previous.command if previous else self.workspace.command,
             tasks=tuple(self._task(cells, (*experiment.notes, *notes)) for cells in experiment.by_task()),
             about=dict(experiment.about),
             interpretation=self._interpretation(),
@@ -229,7 +237,7 @@ class ExperimentFolder:
         task = cells[0].recipe.task
         return TaskRecord(
             label=cells[0].label or name_of(task),
-            task=_card(task, [manifest(part, self.workspace) for part in task.parts()]),
+            task=_task_card(task, [manifest(part, self.workspace) for part in task.parts()]),
             metric=_metric(task.form),
             contrasts=self._contrasts(cells),
             cells=tuple(self._cell(cell) for cell in cells),
@@ -239,8 +247,8 @@ class ExperimentFolder:
 
     def _contrasts(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
         columns = {cell.column for cell in cells}
-        there = tuple(pair for pair in self.experiment.contrasts if columns.issuperset(pair))
-        return there or self.experiment.contrasts
+        possible = tuple(pair for pair in self.experiment.contrasts if columns.issuperset(pair))
+        return possible or self.experiment.contrasts
 
     def _cell(self, cell: Cell) -> CellRecord:
         stages = (f"stages/{self.workspace.stage(prefix).name}" for prefix in cell.recipe.prefixes())
@@ -274,7 +282,7 @@ class InFolders(Finished):
         return read_log(folder.path / LOG, result.get("files", {}))
 
 
-def _planned(tasks: Iterable[TaskRecord]) -> list[Plan]:
+def _plans(tasks: Iterable[TaskRecord]) -> list[Plan]:
     return [(task.contrasts, task.cells) for task in tasks]
 
 
@@ -287,67 +295,70 @@ def _measures(plain: Json, path: Path) -> list[Measure]:
     try:
         return pydantic.TypeAdapter(list[Measure]).validate_python(plain.get("measures"))
     except pydantic.ValidationError as error:
-        raise StoreError(damaged(path, error, MEND.format(path.name))) from error
+        raise StoreError(damaged_message(path, error, MEND.format(path.name))) from error
 
 
 def manifest(task: Task, workspace: Workspace) -> Manifest:
     """Return the hashes of a task's examples, cached for all experiments in a runs folder."""
-    folder, name = RunDir.make(workspace.runs / "manifests"), _file_of(task)
-    kept = folder.remembered(name)
-    if not kept.keys() >= set(SPLITS):
-        kept = {"format": FORMAT} | hashes(task)
-        folder.write(name, kept)
-    return {split: kept[split] for split in SPLITS}
+    folder = RunDir.make(workspace.runs / "manifests")
+    name = _cache_name(task)
+    cached = folder.read_cache(name)
+    if not cached.keys() >= set(SPLITS):
+        cached = {"format": FORMAT} | example_hashes(task)
+        folder.write(name, cached)
+    return {split: cached[split] for split in SPLITS}
 
 
-def hashes(task: Task) -> Manifest:
+def example_hashes(task: Task) -> Manifest:
     """Return the hashes of a task's examples by split, in order."""
     return {split: task.load(split).digests() for split in SPLITS}
 
 
 def _pooled_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
     """Return baseline scores of a task, averaged over folds, which are of about equal size."""
-    found = [_baselines(part, workspace) for part in task.parts()]
-    everywhere = [name for name in found[0] if all(name in scores for scores in found)]
-    return {name: float(np.mean([scores[name] for scores in found])) for name in everywhere}
+    folds = [_baselines(part, workspace) for part in task.parts()]
+    names = [name for name in folds[0] if all(name in scores for scores in folds)]
+    return {name: float(np.mean([scores[name] for scores in folds])) for name in names}
 
 
 def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
     """Return the baseline scores of a task, cached for all experiments in a runs folder."""
-    if not (known := _known_baselines(task, workspace)):
+    if not (scores := _known_baselines(task, workspace)):
         from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
 
-        known = baseline_scores(task)
+        scores = baseline_scores(task)
         folder = RunDir.make(workspace.runs / "baselines")
-        folder.write(_file_of(task), {"format": FORMAT, "scores": known})
-    return known
+        folder.write(_cache_name(task), {"format": FORMAT, "scores": scores})
+    return scores
 
 
 def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    folder, name = RunDir(workspace.runs / "baselines"), _file_of(task)
-    return dict(folder.remembered(name).get("scores", {}))
+    folder = RunDir(workspace.runs / "baselines")
+    name = _cache_name(task)
+    return dict(folder.read_cache(name).get("scores", {}))
 
 
-def _file_of(task: Task) -> str:
+def _cache_name(task: Task) -> str:
     digest = hashlib.sha256(json.dumps([to_dict(task), task.version()], sort_keys=True).encode()).hexdigest()
     return f"{name_of(task)}-{digest[:10]}.json"
 
 
-def _card(task: Task, folds: list[Manifest]) -> TaskCard:
+def _task_card(task: Task, folds: list[Manifest]) -> TaskCard:
     """Return name, description and counts of a task, and the number of examples shared by its splits.
 
     Train and val are those of the first fold, test is that of all folds: every labelled example once.
     """
-    form, examples = task.form, folds[0] | {"test": [one for fold in folds for one in fold["test"]]}
+    form = task.form
+    examples = folds[0] | {"test": [one for fold in folds for one in fold["test"]]}
     pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
     return TaskCard(
         name=name_of(task),
         about=first_line(task),
         source=task.card.source,
         licence=task.card.licence,
-        signal=_signal(form),
+        signal=_describe_signal(form),
         length=form.length,
-        target=form.target.said,
+        target=form.target.description,
         kind=form.target.kind,
         train=len(examples["train"]),
         val=len(examples["val"]),
@@ -365,7 +376,7 @@ def _metric(form: SequenceSpec) -> Metric:
     return Metric(form.target.metric, "%", 100.0, 1, TIE)
 
 
-def _signal(form: SequenceSpec) -> str:
+def _describe_signal(form: SequenceSpec) -> str:
     if isinstance(form.signal, Tokens):
         return f"tokens, {form.signal.vocab} symbols"
     levels = f", {form.signal.levels} levels" if form.signal.levels else ""

@@ -7,7 +7,7 @@ from ..errors import Interrupted, SelfPretrainError
 from ..system.events import Event, emit
 from ..training.trainer import Stop
 from .executors.base import Ended, Executor
-from .plan import Job, chains
+from .plan import Job, chain_costs
 
 PAUSE = 0.1
 """Seconds between polls for finished stages."""
@@ -29,13 +29,17 @@ class JobQueue:
         jobs: list[Job],
         executor: Executor,
         stop: Stop,
-        held: Callable[[Job], bool] = lambda job: False,
+        is_running: Callable[[Job], bool] = lambda job: False,
         costs: dict[str, float] | None = None,
     ) -> None:
-        self.executor, self.stop, self.held = executor, stop, held
+        self.executor = executor
+        self.stop = stop
+        self.is_running = is_running
         self.costs = costs or dict.fromkeys((job.name for job in jobs), 0.0)
-        self.chains, self.left = chains(jobs, self.costs), sum(self.costs.values())
-        self.waiting, self.open = list(jobs), {job.name for job in jobs}
+        self.chains = chain_costs(jobs, self.costs)
+        self.left = sum(self.costs.values())
+        self.waiting = list(jobs)
+        self.open = {job.name for job in jobs}
         self.running: set[str] = set()
         self.lost: dict[str, int] = {}
         self.failures: list[SelfPretrainError] = []
@@ -49,11 +53,11 @@ class JobQueue:
             SelfPretrainError: if a stage failed or was lost too often; finished stages are kept.
         """
         try:
-            self.executor.foresee(self.waiting)
-            while self.running or (self.waiting and not self.closing):
+            self.executor.announce(self.waiting)
+            while self.running or (self.waiting and not self.is_closing):
                 self._start()
-                for ended in self.executor.ended(PAUSE):
-                    self._take(ended)
+                for ended in self.executor.poll(PAUSE):
+                    self._handle(ended)
                 if self.stop() and not self.stopping:
                     self.stopping = True
                     self.executor.stop()
@@ -65,24 +69,25 @@ class JobQueue:
             raise Interrupted(RESUMABLE)
 
     @property
-    def closing(self) -> bool:
+    def is_closing(self) -> bool:
         """Whether no further stage is started."""
         return self.stopping or bool(self.failures)
 
     def _start(self) -> None:
-        ready = [] if self.closing else [job for job in self.waiting if job.after not in self.open]
+        ready = [] if self.is_closing else [job for job in self.waiting if job.after not in self.open]
         slots = self.executor.slots
-        share, room = self.left / max(slots, 1), slots - len(self.running)
+        share = self.left / max(slots, 1)
+        room = slots - len(self.running)
         # Critical chains first: started last, such a chain would run alone at the end.
         ready.sort(key=lambda job: self.chains[job.name] < share)
-        free = list(islice((job for job in ready if not self.held(job)), max(room, 0)))
+        free = list(islice((job for job in ready if not self.is_running(job)), max(room, 0)))
         # With nothing else to do, start a stage that another process has locked: it waits for the lock.
         for job in free or (ready[:1] if not self.running else []):
             self.waiting.remove(job)
             self.running.add(job.name)
             self.executor.start(job)
 
-    def _take(self, ended: Ended) -> None:
+    def _handle(self, ended: Ended) -> None:
         job = ended.job
         self.running.discard(job.name)
         match ended.how:
@@ -93,18 +98,18 @@ class JobQueue:
                 self.waiting.append(job)
                 self.stopping = True
             case "lost":
-                self._lose(ended)
+                self._handle_lost(ended)
             case "failed":
-                self._fail(ended)
+                self._handle_failure(ended)
 
-    def _lose(self, ended: Ended) -> None:
+    def _handle_lost(self, ended: Ended) -> None:
         name = ended.job.name
         self.lost[name] = self.lost.get(name, 0) + 1
         emit(Event("lost", name, numbers={"attempts": self.lost[name]}))
         if self.lost[name] < self.executor.attempts:
             self.waiting.append(ended.job)
         else:
-            self._fail(ended)
+            self._handle_failure(ended)
 
-    def _fail(self, ended: Ended) -> None:
+    def _handle_failure(self, ended: Ended) -> None:
         self.failures.append(ended.error or SelfPretrainError(f"{ended.job.name} failed"))

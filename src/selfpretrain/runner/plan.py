@@ -12,7 +12,7 @@ from ..errors import StoreError
 from ..registry import name_of
 from ..report.results import read_stage
 from ..system import distributed
-from ..system.events import duration
+from ..system.events import format_duration
 from ..system.files import FORMAT, Json
 from ..training import cost
 from ..training.mixer_checks import check_recipes
@@ -22,7 +22,7 @@ from .archive import RESTORED
 from .workspace import Workspace
 
 COSTS = "costs.json"
-GUESSED = f", guessed at {cost.SPEED / 1e9:g} GFLOP/s a core; --measure times the steps"
+GUESS_NOTE = f", guessed at {cost.SPEED / 1e9:g} GFLOP/s a core; --measure times the steps"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Job:
     @property
     def title(self) -> str:
         """Readable name: task, mixer, objectives and seed."""
-        task, mixer = name_of(self.recipe.task_of(self.recipe.last)), name_of(self.recipe.model.mixer)
+        task = name_of(self.recipe.task_of(self.recipe.last))
+        mixer = name_of(self.recipe.model.mixer)
         stages = " > ".join(name_of(stage.objective) for stage in self.recipe.stages)
         return f"{task}, {mixer}, {stages}, seed {self.recipe.seed}"
 
@@ -48,36 +49,40 @@ def jobs(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -
     Args:
         tested: whether the last stages are scored on the test split; False during tuning.
     """
-    found: dict[str, Job] = {}
+    jobs_by_name: dict[str, Job] = {}
     for recipe in recipes:
         before = None
         for prefix in recipe.prefixes():
             name = workspace.stage(prefix).name
             last = tested and len(prefix.stages) == len(recipe.stages)
-            found[name] = Job(prefix, name, before, last or (name in found and found[name].tested))
+            jobs_by_name[name] = Job(
+                prefix, name, before, last or (name in jobs_by_name and jobs_by_name[name].tested)
+            )
             before = name
-    return list(found.values())
+    return list(jobs_by_name.values())
 
 
-def waiting(todo: list[Job], workspace: Workspace, kept: frozenset[str] | None = frozenset()) -> list[Job]:
+def pending_jobs(
+    jobs: list[Job], workspace: Workspace, kept: frozenset[str] | None = frozenset()
+) -> list[Job]:
     """Return the jobs that must be run, including finished ones whose weights are missing but needed.
 
     Args:
         kept: names of stages whose results are in the archive; None: restored results do not count either.
     """
-    left: dict[str, Job] = {}
-    for job in reversed(todo):  # a stage comes after the one it starts from
-        folder = workspace.named(job.name)
-        needed = any(other.after == job.name for other in left.values())
+    pending: dict[str, Job] = {}
+    for job in reversed(jobs):  # a stage comes after the one it starts from
+        folder = workspace.stage_dir(job.name)
+        needed = any(other.after == job.name for other in pending.values())
         finished = folder.finished and not (kept is None and folder.has(RESTORED))
-        scores = stored(job.recipe, folder)["scores"] if finished else {}
+        scores = read_result(job.recipe, folder)["scores"] if finished else {}
         tested = job.name in (kept or ()) or (finished and (not job.tested or "test" in scores))
         if not tested or (needed and not folder.has(WEIGHTS)):
-            left[job.name] = job
-    return list(reversed(left.values()))
+            pending[job.name] = job
+    return list(reversed(pending.values()))
 
 
-def stored(recipe: Recipe, folder: RunDir) -> Json:
+def read_result(recipe: Recipe, folder: RunDir) -> Json:
     """Return the result of the last stage of a recipe.
 
     Raises:
@@ -96,13 +101,13 @@ def estimate(job: Job) -> cost.Plan:
     return cost.plan(replace(job.recipe, seed=0))
 
 
-def chains(jobs: list[Job], costs: dict[str, float]) -> dict[str, float]:
+def chain_costs(jobs: list[Job], costs: dict[str, float]) -> dict[str, float]:
     """Return the cost of every stage plus that of the longest chain of stages that depend on it."""
-    found = dict(costs)
+    chain = dict(costs)
     for job in reversed(jobs):  # a stage comes after the one it starts from
         if job.after in costs:
-            found[job.after] = max(found[job.after], costs[job.after] + found[job.name])
-    return found
+            chain[job.after] = max(chain[job.after], costs[job.after] + chain[job.name])
+    return chain
 
 
 @dataclass(frozen=True)
@@ -132,34 +137,43 @@ def forecast(
         timed: measure the time per step on this machine instead of estimating it from FLOPs.
     """
     todo = jobs(recipes, workspace)
-    left = waiting(todo, workspace, kept)
-    check_recipes((job.recipe for job in left), brief=True)
-    kinds: dict[str, list[Recipe]] = {}
-    for job in left:
-        kind = replace(job.recipe, task=job.recipe.task.parts()[0], seed=0)
-        kinds.setdefault(fingerprint(kind), []).append(job.recipe)
-    takes = {key: _seconds(same[0], timed) for key, same in kinds.items()}
-    flops = sum((cost.plan(same[0]).flops * len(same) for same in kinds.values()), 0.0)
-    asked = sum(len(recipe.stages) for recipe in recipes)
-    spent = (
-        f"{asked} stages asked for, {len(todo)} different ones: {len(todo) - len(left)} already on disk, "
-        f"{len(left)} to run: {flops:.3g} FLOPs{cost.how_counted()}"
+    pending = pending_jobs(todo, workspace, kept)
+    check_recipes((job.recipe for job in pending), brief=True)
+    groups = _group_by_cost(job.recipe for job in pending)
+    seconds_each = [_seconds(group[0], timed) for group in groups]
+    flops = sum((cost.plan(group[0]).flops * len(group) for group in groups), 0.0)
+    total_seconds = sum(each * len(group) for each, group in zip(seconds_each, groups, strict=True))
+    seconds = total_seconds / workspace.workers
+    n_stages = sum(len(recipe.stages) for recipe in recipes)
+    total = (
+        f"{n_stages} stages asked for, {len(todo)} different ones: "
+        f"{len(todo) - len(pending)} already on disk, {len(pending)} to run: "
+        f"{flops:.3g} FLOPs{cost.how_counted()}, "
+        f"about {format_duration(seconds)} with {workspace.workers} at once on this machine"
     )
-    seconds = sum(takes[key] * len(same) for key, same in kinds.items()) / workspace.workers
-    here = (
-        f", about {duration(seconds)} with {workspace.workers} at once on this machine"
-        f"{'' if timed else GUESSED}"
-    )
-    there = f"; on one {gpu} {duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})" if gpu else ""
-    rows = [_row(same[0], len(same), duration(takes[key])) for key, same in kinds.items()]
-    return Forecast(rows, f"{spent}{here}{there}", seconds)
+    if not timed:
+        total += GUESS_NOTE
+    if gpu:
+        total += f"; on one {gpu} {format_duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})"
+    rows = [_row(group, format_duration(each)) for each, group in zip(seconds_each, groups, strict=True)]
+    return Forecast(rows, total, seconds)
 
 
-def _row(recipe: Recipe, times: int, takes: str) -> list[str]:
+def _group_by_cost(recipes: Iterable[Recipe]) -> list[list[Recipe]]:
+    """Return the recipes in groups that differ by seed and fold only, and so cost the same."""
+    groups: dict[str, list[Recipe]] = {}
+    for recipe in recipes:
+        first = replace(recipe, task=recipe.task.parts()[0], seed=0)
+        groups.setdefault(fingerprint(first), []).append(recipe)
+    return list(groups.values())
+
+
+def _row(group: list[Recipe], seconds: str) -> list[str]:
+    recipe = group[0]
     plan = cost.plan(recipe)
     stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
     steps = "until time is up" if plan.steps is None else f"{plan.steps:,}"
-    sizes = (str(times), steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", takes)
+    sizes = (str(len(group)), steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", seconds)
     return [name_of(recipe.task_of(recipe.last)), name_of(recipe.model.mixer), stages, *sizes]
 
 
@@ -171,15 +185,15 @@ def _seconds(recipe: Recipe, timed: bool) -> float:
 
 
 @contextmanager
-def remembered_costs(workspace: Workspace) -> Iterator[None]:
+def load_costs(workspace: Workspace) -> Iterator[None]:
     """Load the stage costs that earlier commands cached in the runs folder, for the duration of the block.
 
     They are used to find finished stages. Training budgets are always computed afresh.
     """
-    kept = RunDir(workspace.runs).remembered(COSTS)
+    cache = RunDir(workspace.runs).read_cache(COSTS)
     try:
-        there = kept["plans"] if kept.get("by") == _BY else {}
-        added = {key: cost.Plan(**plan) for key, plan in there.items() if key not in cost.known}
+        plans = cache["plans"] if cache.get("by") == _BY else {}
+        added = {key: cost.Plan(**plan) for key, plan in plans.items() if key not in cost.known}
     except (KeyError, TypeError, AttributeError):  # not a valid cache: ignore it
         added = {}
     cost.known.update(added)
@@ -190,7 +204,7 @@ def remembered_costs(workspace: Workspace) -> Iterator[None]:
             del cost.known[key]
 
 
-def remember_costs(workspace: Workspace) -> None:
+def save_costs(workspace: Workspace) -> None:
     """Write the stage costs computed so far to the runs folder, for later commands."""
     plans = {key: asdict(plan) for key, plan in cost.known.items()}
     if distributed.is_main():

@@ -20,18 +20,18 @@ from ..report.manifest import CellRecord, ExperimentRecord
 from ..report.paper_numbers import PaperNumber, look_up
 from ..report.recipe_text import called
 from ..report.results import read_record
-from ..system.files import Json, damaged, read_json
+from ..system.files import Json, damaged_message, read_json
 from ..tasks.common.stored import Prepared
 from ..training.build import training_data
 from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import RunDir
-from .experiment_dir import hashes
-from .stage import seen_by
+from .experiment_dir import example_hashes
+from .stage import examples_digest
 
 T = TypeVar("T")
-HELD = ("val", "test")
+HELD_OUT = ("val", "test")
 """Splits that training must not see."""
-NAMED = 10
+MAX_NAMES = 10
 """Maximum number of names in an error message."""
 Fields = dict[str, Any]
 """Required fields of a file by name: a type, several types, or the fields of a nested object."""
@@ -54,9 +54,9 @@ class RunIndex:
     def of(cls, runs: Path) -> "RunIndex":
         """Read all results and experiments; damaged ones are listed in ``unreadable``."""
         bad: list[str] = []
-        found = _each(_results(runs), lambda path: _read(path, RESULT), bad)
-        records = _each(runs.glob("*/study.json"), lambda path: read_record(path.parent), bad)
-        return cls(found, records, tuple(bad))
+        stages = _read_all(_result_files(runs), lambda path: _read_checked(path, RESULT), bad)
+        records = _read_all(runs.glob("*/study.json"), lambda path: read_record(path.parent), bad)
+        return cls(stages, records, tuple(bad))
 
     def cells(self) -> Iterator[tuple[str, str, CellRecord]]:
         """Yield every cell with its experiment's folder and the paper that it is compared with."""
@@ -130,20 +130,20 @@ def locate(run: str, runs: Path) -> Path:
     """
     path = Path(run)
     path = path.parent if path.is_file() else path
-    if _is_kept(path):
+    if _is_run(path):
         return path
-    known = {p.name: p for p in [*runs.glob("stages/*"), *runs.glob("*")] if _is_kept(p)}
-    fitting = [name for name in known if run in (name, name.rpartition("-")[2])]
-    fitting = fitting or sorted(name for name in known if run in name)
-    if len(fitting) == 1:
-        return known[fitting[0]]
-    if fitting:
-        shown = ", ".join(fitting[:NAMED]) + (" ..." if len(fitting) > NAMED else "")
-        raise SpecError(f"{run!r} fits {len(fitting)} stages and studies, say more of one: {shown}")
+    known = {p.name: p for p in [*runs.glob("stages/*"), *runs.glob("*")] if _is_run(p)}
+    matches = [name for name in known if run in (name, name.rpartition("-")[2])]
+    matches = matches or sorted(name for name in known if run in name)
+    if len(matches) == 1:
+        return known[matches[0]]
+    if matches:
+        shown = ", ".join(matches[:MAX_NAMES]) + (" ..." if len(matches) > MAX_NAMES else "")
+        raise SpecError(f"{run!r} fits {len(matches)} stages and studies, say more of one: {shown}")
     if not known:
         raise UnknownName(f"no stage and no study in {runs}; give the folder of runs with --runs")
-    near = difflib.get_close_matches(run, [*known, *(name.rpartition("-")[2] for name in known)], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    close = difflib.get_close_matches(run, [*known, *(name.rpartition("-")[2] for name in known)], n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
     raise UnknownName(f"none of the {len(known)} stages and studies in {runs} is called {run!r}{hint}")
 
 
@@ -159,13 +159,14 @@ def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Pr
         ForeignRun: if they were written in another format.
     """
     folder = folder.resolve()
-    name, runs = folder.name, folder.parent.parent
-    result = _read(folder / "result.json", RESULT) if (folder / "result.json").exists() else {}
-    recipe = result.pop("recipe", None) or _read(folder / "recipe.json", RECIPE)
+    name = folder.name
+    runs = folder.parent.parent
+    result = _read_checked(folder / "result.json", RESULT) if (folder / "result.json").exists() else {}
+    recipe = result.pop("recipe", None) or _read_checked(folder / "recipe.json", RECIPE)
     recipe.pop("format", None)
     index = RunIndex.of(runs)
     chain = tuple(_chain(name, recipe, index))
-    data = _data(recipe, trusted) if check else _Data(None, "the data were not asked")
+    data = _load_data(recipe, trusted) if check else _Data(None, "the data were not asked")
     environment = folder / "environment.json"
     return Provenance(
         stage=name,
@@ -176,74 +177,75 @@ def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Pr
         result=result,
         now=fingerprint(data.recipe) if data.recipe else "",
         version=data.recipe.task_of(data.recipe.last).version() if data.recipe else "",
-        seen=tuple(_seen(link.stage, data.upto(i), index, runs) for i, link in enumerate(chain)),
+        seen=tuple(_data_seen(link.stage, data.upto(i), index, runs) for i, link in enumerate(chain)),
         curve=tuple(_curve(folder / "log.jsonl")),
-        printed=tuple(_cited(name, index)),
+        printed=tuple(_citations(name, index)),
         unreadable=index.unreadable,
     )
 
 
-def _is_kept(path: Path) -> bool:
+def _is_run(path: Path) -> bool:
     return any((path / file).is_file() for file in ("recipe.json", "result.json", "study.json"))
 
 
-def _results(runs: Path) -> list[Path]:
+def _result_files(runs: Path) -> list[Path]:
     return [path for path in runs.glob("stages/*/result.json") if not RunDir(path.parent).is_attempt]
 
 
-def _each(paths: Iterable[Path], read: Callable[[Path], T], bad: list[str]) -> dict[str, T]:
-    found = {}
+def _read_all(paths: Iterable[Path], read: Callable[[Path], T], bad: list[str]) -> dict[str, T]:
+    read_files = {}
     for path in sorted(paths):
         try:
-            found[path.parent.name] = read(path)
+            read_files[path.parent.name] = read(path)
         except StoreError:
             bad.append(path.parent.name)
-    return found
+    return read_files
 
 
-def _read(path: Path, fields: Fields) -> Json:
+def _read_checked(path: Path, fields: Fields) -> Json:
     content = read_json(path)
-    if lacking := _lacks(content, fields):
-        raise StoreError(damaged(path, f"no {lacking} in it", MEND.format("result.json")))
+    if missing := _missing_field(content, fields):
+        raise StoreError(damaged_message(path, f"no {missing} in it", MEND.format("result.json")))
     return content
 
 
-def _lacks(content: Json, fields: Fields) -> str:
+def _missing_field(content: Json, fields: Fields) -> str:
     """Return the first field that is missing or of the wrong type; "" if none is."""
     for name, kind in fields.items():
-        inside = isinstance(kind, dict)
-        if not isinstance(content.get(name), dict if inside else kind):
+        is_nested = isinstance(kind, dict)
+        if not isinstance(content.get(name), dict if is_nested else kind):
             return name
-        if inside and (lacking := _lacks(content[name], kind)):
-            return f"{name}.{lacking}"
+        if is_nested and (missing := _missing_field(content[name], kind)):
+            return f"{name}.{missing}"
     return ""
 
 
-def _begins(recipe: Json, prefix: Json) -> bool:
+def _is_prefix(recipe: Json, prefix: Json) -> bool:
     """Return whether a recipe starts with all stages of another, and is equal to it otherwise."""
     shorter = recipe | {"stages": recipe["stages"][: len(prefix["stages"])]}
     return shorter == prefix
 
 
 def _chain(name: str, recipe: Json, index: RunIndex) -> Iterator[ChainLink]:
-    cells = [stages for _, _, cell in index.cells() if name in (stages := _stages(cell))]
+    cells = [stages for _, _, cell in index.cells() if name in (stages := _stage_names(cell))]
+    recipes = {other: result["recipe"] for other, result in index.results.items()}
     for i, stage in enumerate(recipe["stages"]):
         prefix = recipe | {"stages": recipe["stages"][: i + 1]}
-        recipes = {name: result["recipe"] for name, result in index.results.items()}
-        equal = [name for name, other in recipes.items() if other == prefix]
+        equal = [other for other in recipes if recipes[other] == prefix]
         # Equal recipes may have been run on different data; a study says which one it refers to.
-        meant = [name] if i + 1 == len(recipe["stages"]) else sorted({stages[i] for stages in cells}) or equal
-        used = (name for name, other in recipes.items() if name not in equal and _begins(other, prefix))
-        yield ChainLink(" or ".join(meant), called(stage["objective"]), tuple(used))
+        earlier = sorted({stages[i] for stages in cells}) or equal
+        names = [name] if i + 1 == len(recipe["stages"]) else earlier
+        used_by = (name for name, other in recipes.items() if name not in equal and _is_prefix(other, prefix))
+        yield ChainLink(" or ".join(names), called(stage["objective"]), tuple(used_by))
 
 
-def _stages(cell: CellRecord) -> list[str]:
-    return [Path(where).name for where in cell.stages]
+def _stage_names(cell: CellRecord) -> list[str]:
+    return [Path(path).name for path in cell.stages]
 
 
-def _cited(name: str, index: RunIndex) -> Iterator[Citation]:
+def _citations(name: str, index: RunIndex) -> Iterator[Citation]:
     for folder, paper, cell in index.cells():
-        if name in (stages := _stages(cell)):
+        if name in (stages := _stage_names(cell)):
             number = look_up(paper, astuple(cell.printed)) if cell.printed else None
             yield Citation(folder, cell.row, cell.column, cell.seed, stages[-1] == name, number)
 
@@ -259,7 +261,7 @@ class _Data:
         return _Data(self.recipe.upto(i) if self.recipe else None, self.why)
 
 
-def _data(plain: Json, trusted: tuple[str, ...]) -> _Data:
+def _load_data(plain: Json, trusted: tuple[str, ...]) -> _Data:
     try:
         recipe = from_dict(plain, trusted)
         if not isinstance(recipe, Recipe):
@@ -274,33 +276,44 @@ def _data(plain: Json, trusted: tuple[str, ...]) -> _Data:
     return _Data(recipe)
 
 
-def _seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen:
+def _data_seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen:
     if stage not in index.results:
         return DataSeen(stage, 0, "", {}, "there is no result of it")
     trained_on = index.results[stage]["data"]
-    rows, digest = int(trained_on.get("rows", 0)), str(trained_on.get("sha256", ""))
-    task, prints = _manifest(digest, runs)
-    train, how = training_data(data.recipe).digests() if data.recipe else [], data.why
-    if train:
-        fits = seen_by(train) == digest
-        how = "hashed anew from the data" if fits else "the data at hand are not those it was trained on"
-        train = train if fits else []
-    if not train and prints and seen_by(prints["train"]) == digest:
-        train, how = prints["train"], f"by the manifest of {task}; {how}"
-    if train and not prints and data.recipe:
-        prints = {str(split): digests for split, digests in hashes(data.recipe.task).items()}
-    known = set(train)
-    held = {split: prints[split] for split in HELD if known}
-    shared = {split: (sum(d in known for d in digests), len(digests)) for split, digests in held.items()}
+    rows = int(trained_on.get("rows", 0))
+    digest = str(trained_on.get("sha256", ""))
+    task, manifest = _manifest(digest, runs)
+    train, how = _training_hashes(data, digest)
+    if not train and manifest and examples_digest(manifest["train"]) == digest:
+        train = set(manifest["train"])
+        how = f"by the manifest of {task}; {how}"
+    if train and not manifest and data.recipe:
+        manifest = {str(split): hashes for split, hashes in example_hashes(data.recipe.task).items()}
+    shared = {}
+    for split in HELD_OUT if train else ():
+        shared[split] = (sum(each in train for each in manifest[split]), len(manifest[split]))
     return DataSeen(stage, rows, digest, shared, how)
+
+
+def _training_hashes(data: _Data, digest: str) -> tuple[set[str], str]:
+    """Return the hashes of the training examples if they have this digest, and how that was checked."""
+    hashes = training_data(data.recipe).digests() if data.recipe else []
+    if not hashes:
+        return set(), data.why
+    if examples_digest(hashes) != digest:
+        return set(), "the data at hand are not those it was trained on"
+    return set(hashes), "hashed anew from the data"
 
 
 def _manifest(digest: str, runs: Path) -> tuple[str, Json]:
     """Return the task name and example hashes of all splits for the training data with this digest."""
     for path in sorted([*runs.glob("manifests/*.json"), *runs.glob("*/manifest.json")]):
-        found = read_json(path)
-        if all(isinstance(found.get(split), list) for split in SPLITS) and seen_by(found["train"]) == digest:
-            return path.stem, found
+        content = read_json(path)
+        if (
+            all(isinstance(content.get(split), list) for split in SPLITS)
+            and examples_digest(content["train"]) == digest
+        ):
+            return path.stem, content
     return "", {}
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from ..errors import Interrupted, SelfPretrainError, SpecError
 from ..registry import name_of
 from ..system.events import Event, emit
-from ..system.files import Json, explained
-from ..system.signals import interruptible
+from ..system.files import Json, explain_errors
+from ..system.signals import catch_signals
 from ..system.startup import keep_memory
 from ..training.recipe import Recipe, identity
 from ..training.run_dir import LOG, RESULT, RunDir
@@ -18,7 +18,7 @@ from .workspace import Workspace, never
 
 Outcome = tuple[str, str]
 """How a stage ended (done, failed, stopped or lost), and why: strings, readable without this package."""
-DECIDES = ("results", "data", "source")
+MACHINE_PARTS = ("results", "data", "source")
 """Parts of a recipe's identity that depend on the machine."""
 
 
@@ -33,8 +33,8 @@ class RemoteStage:
     @classmethod
     def of(cls, job: Job, workspace: Workspace) -> "RemoteStage":
         """Return the job with an absolute runs folder, on a GPU if the executor's settings ask for one."""
-        device = "cuda" if number(workspace, "gpus", 0.0) else workspace.device
-        there = replace(
+        device = "cuda" if float_setting(workspace, "gpus", 0.0) else workspace.device
+        remote = replace(
             workspace,
             runs=workspace.runs.absolute(),
             device=device,
@@ -43,16 +43,16 @@ class RemoteStage:
             executor="serial",
         )
         parts = identity(job.recipe)
-        return cls(job, there, {name: parts[name] for name in DECIDES})
+        return cls(job, remote, {name: parts[name] for name in MACHINE_PARTS})
 
     def run(self, stop: Callable[[], bool] = never) -> Outcome:
         """Run the stage if it has the same identity here, until a signal or ``stop`` asks to stop."""
         keep_memory()
         try:
-            with interruptible() as asked:
+            with catch_signals() as stop_requested:
                 self._check()
-                here = replace(self.workspace, stop=lambda: asked() or stop())
-                run_stage(self.job.recipe, here, self.job.tested)
+                workspace = replace(self.workspace, stop=lambda: stop_requested() or stop())
+                run_stage(self.job.recipe, workspace, self.job.tested)
         except Interrupted as error:
             return "stopped", str(error)
         except SelfPretrainError as error:
@@ -62,8 +62,10 @@ class RemoteStage:
     def _check(self) -> None:
         name = self.workspace.stage(self.job.recipe).name
         if name != self.job.name:
-            found = "; ".join(_differences(self.job.recipe, self.identity))
-            raise SpecError(f"{self.job.name} would be another stage here: {found or 'another version'}")
+            differences = "; ".join(_differences(self.job.recipe, self.identity))
+            raise SpecError(
+                f"{self.job.name} would be another stage here: {differences or 'another version'}"
+            )
 
 
 def run(stage: RemoteStage) -> Outcome:
@@ -71,7 +73,7 @@ def run(stage: RemoteStage) -> Outcome:
     return stage.run()
 
 
-def number(workspace: Workspace, name: str, default: float) -> float:
+def float_setting(workspace: Workspace, name: str, default: float) -> float:
     """Return a numeric setting of the executor.
 
     Raises:
@@ -90,9 +92,10 @@ def replay(stage: RunDir) -> None:
     Raises:
         StoreError: if the stage has not finished, or is damaged.
     """
-    result, path = stage.read(RESULT), stage.path / LOG
+    result = stage.read(RESULT)
+    path = stage.path / LOG
     emit(Event("start", stage.name))
-    with explained(path, "read"):
+    with explain_errors(path, "read"):
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     total = max(1, int(result["steps"]))
     for line in map(json.loads, lines):
@@ -112,9 +115,9 @@ def _differences(recipe: Recipe, planned: Json) -> Iterator[str]:
     tasks = [recipe.task, *map(recipe.task_of, recipe.stages)]
     versions = zip(tasks, here["data"], planned["data"], strict=True)
     yield from dict.fromkeys(
-        f"data of {name_of(task)} are version {own or 'unknown'} here, {other or 'unknown'} there"
-        for task, own, other in versions
-        if own != other
+        f"data of {name_of(task)} are version {ours or 'unknown'} here, {theirs or 'unknown'} there"
+        for task, ours, theirs in versions
+        if ours != theirs
     )
     for module in sorted(here["source"].keys() | planned["source"].keys()):
         if here["source"].get(module) != planned["source"].get(module):

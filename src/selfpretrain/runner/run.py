@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..registry import find
 from ..system import distributed
-from ..system.progress import showing_stages
+from ..system.progress import show_stages
 from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
@@ -14,12 +14,14 @@ from .archive import RESTORED
 from .experiment import Experiment
 from .experiment_dir import ExperimentFolder
 from .job_queue import JobQueue
-from .plan import Job, estimate, jobs, waiting
+from .plan import Job, estimate, jobs, pending_jobs
 from .trackers.base import tracking
 from .workspace import Workspace
 
-START, STAGE = 3.0, 0.3
-"""Seconds to start a worker process; overhead of a stage in seconds, in addition to training."""
+WORKER_START = 3.0
+"""Seconds to start a worker process."""
+STAGE_OVERHEAD = 0.3
+"""Seconds that a stage takes in addition to training."""
 
 
 def run_experiment(
@@ -28,14 +30,14 @@ def run_experiment(
     """Train the stages that are not on disk yet, write the report, and return the experiment's folder.
 
     Args:
-        only: run only these cells (see ``Experiment.chosen``); the others are reported as missing.
+        only: run only these cells (see ``Experiment.select_cells``); the others are reported as missing.
         kept: folder of kept results and of interpretations written by hand.
     """
     folder = ExperimentFolder(experiment, workspace, kept)
-    chosen = [cell.recipe for cell in experiment.chosen(only)]
+    recipes = [cell.recipe for cell in experiment.select_cells(only)]
     if distributed.is_main():
         folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
-    run_stages(jobs(chosen, workspace), workspace)
+    run_stages(jobs(recipes, workspace), workspace)
     if distributed.is_main():
         folder.finish()
     return folder
@@ -53,12 +55,12 @@ def detach(
         SpecError: if the executor cannot run detached.
     """
     folder = ExperimentFolder(experiment, workspace, kept)
-    chosen = [cell.recipe for cell in experiment.chosen(only)]
+    recipes = [cell.recipe for cell in experiment.select_cells(only)]
     folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
-    left = waiting(jobs(chosen, workspace), workspace)
-    _forget_results_without_weights(left, workspace)
+    pending = pending_jobs(jobs(recipes, workspace), workspace)
+    _forget_results_without_weights(pending, workspace)
     kind = find("executors", "serial" if workspace.executor == "auto" else workspace.executor)
-    return kind.detach(left, workspace)
+    return kind.detach(pending, workspace)
 
 
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:
@@ -73,29 +75,33 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
         Interrupted: when asked to stop, after every running stage has saved a checkpoint.
         SelfPretrainError: if a stage failed; finished stages are kept.
     """
-    left = waiting(todo, workspace)
-    if not left:
+    pending = pending_jobs(todo, workspace)
+    if not pending:
         return
-    check_recipes(job.recipe for job in left)
-    _forget_results_without_weights(left, workspace)
-    costs = {job.name: estimate(job).flops for job in left}
-    executor = find("executors", _where(left, costs, workspace))(workspace)
-    titles = {job.name: job.title for job in left}
-    with showing_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
-        JobQueue(left, executor, workspace.stop, lambda job: workspace.named(job.name).held, costs).run()
+    check_recipes(job.recipe for job in pending)
+    _forget_results_without_weights(pending, workspace)
+    costs = {job.name: estimate(job).flops for job in pending}
+    executor = find("executors", _executor_name(pending, costs, workspace))(workspace)
+    titles = {job.name: job.title for job in pending}
+    with show_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
+        JobQueue(
+            pending, executor, workspace.stop, lambda job: workspace.stage_dir(job.name).is_running, costs
+        ).run()
 
 
-def _where(left: list[Job], costs: dict[str, float], workspace: Workspace) -> str:
+def _executor_name(pending: list[Job], costs: dict[str, float], workspace: Workspace) -> str:
     """Return the executor's name; auto is processes if they save more time than they take to start."""
     if workspace.executor != "auto":
         return workspace.executor
-    takes = sum(STAGE + (job.recipe.last.budget.seconds or costs[job.name] / cost.SPEED) for job in left)
-    return "processes" if workspace.workers > 1 and takes > START * workspace.workers else "serial"
+    seconds = sum(
+        STAGE_OVERHEAD + (job.recipe.last.budget.seconds or costs[job.name] / cost.SPEED) for job in pending
+    )
+    return "processes" if workspace.workers > 1 and seconds > WORKER_START * workspace.workers else "serial"
 
 
-def _forget_results_without_weights(left: list[Job], workspace: Workspace) -> None:
+def _forget_results_without_weights(pending: list[Job], workspace: Workspace) -> None:
     """Drop results that lack weights, so that stages that others start from are trained again."""
-    for folder in (workspace.named(job.name) for job in left):
+    for folder in (workspace.stage_dir(job.name) for job in pending):
         if distributed.is_main() and folder.finished and not folder.has(WEIGHTS):
             folder.drop("result.json")
             folder.drop(RESTORED)

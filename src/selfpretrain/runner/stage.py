@@ -28,14 +28,14 @@ from ..training.run_dir import (
     SOURCES,
     WEIGHTS,
     RunDir,
-    broken,
+    explain_damage,
 )
 from ..training.trainer import State, Trainer, TrainerInputs
-from ..training.transfer import Moved, freeze, move
-from .plan import stored
+from ..training.transfer import Moved, freeze, transfer_weights
+from .plan import read_result
 from .workspace import Workspace
 
-SMALL = 5_000_000
+ONE_THREAD_BELOW = 5_000_000
 """Parameter count below which a second CPU thread costs more than it gains."""
 
 
@@ -56,12 +56,16 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
         Interrupted: if asked to stop; the stage resumes from its checkpoint next time.
         StageFailed: if an unexpected error occurred; the traceback is in the stage's folder.
     """
-    stage, result, reused = workspace.stage(recipe), None, False
+    stage = workspace.stage(recipe)
+    result = None
+    reused = False
     while result is None:  # None: another machine took over; wait for it, then read its result
         with _attempt(stage, workspace, tested) as attempt:
             emit(Event("start", stage.name))
             reused = attempt is None
-            result = _carry_out(recipe, workspace, attempt, tested) if attempt else stored(recipe, stage)
+            result = (
+                _run_attempt(recipe, workspace, attempt, tested) if attempt else read_result(recipe, stage)
+            )
     emit(Event("end", stage.name, 1.0, 1.0, {"reused": reused} | result["scores"]))
 
 
@@ -72,17 +76,17 @@ def _attempt(stage: RunDir, workspace: Workspace, tested: bool) -> Iterator[RunD
         (path,) = distributed.broadcast([""])
         yield RunDir(Path(path)) if path else None
         return
-    with stage.attempt(lambda: complete(stage, tested), workspace.stop) as own:
+    with stage.attempt(lambda: is_complete(stage, tested), workspace.stop) as own:
         distributed.broadcast([str(own.path) if own else ""])
         yield own
 
 
-def complete(stage: RunDir, tested: bool) -> bool:
+def is_complete(stage: RunDir, tested: bool) -> bool:
     """Return whether a stage has finished and, if required, been tested."""
     return stage.finished and (not tested or "test" in stage.read(RESULT).get("scores", {}))
 
 
-def _carry_out(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json | None:
+def _run_attempt(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json | None:
     """Train, test and publish a stage; return None if another machine has taken over the attempt."""
     try:
         return _train_and_test(recipe, workspace, attempt, tested)
@@ -109,7 +113,7 @@ def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
 
 def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json:
     trained = distributed.any_process(attempt.finished)
-    result = stored(recipe, attempt) if trained else _train(recipe, workspace, attempt)
+    result = read_result(recipe, attempt) if trained else _train(recipe, workspace, attempt)
     if tested and "test" not in result["scores"]:
         _test(recipe, workspace, attempt, result)
     distributed.barrier()
@@ -124,21 +128,21 @@ def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
         folder.write("recipe.json", {"format": FORMAT} | to_dict(recipe))
         folder.write("environment.json", environment(workspace.device))
         if modules := foreign_modules(recipe):
-            kept = {module: code_hash.text(module) for module in modules}
-            folder.write(SOURCES, {"format": FORMAT, "modules": kept})
+            sources = {module: code_hash.source_of(module) for module in modules}
+            folder.write(SOURCES, {"format": FORMAT, "modules": sources})
     plan = cost.plan(recipe)
-    torch.set_num_threads(workspace.threads if plan.parameters > SMALL else 1)
-    network, moved = _network(recipe, workspace)
-    data = training_data(recipe).resident(workspace.device)
-    material = TrainerInputs(
-        recipe, network, data, evaluate.validation_data(recipe).resident(workspace.device), plan.steps
+    torch.set_num_threads(workspace.threads if plan.parameters > ONE_THREAD_BELOW else 1)
+    network, moved = _initial_network(recipe, workspace)
+    data = training_data(recipe).preload(workspace.device)
+    inputs = TrainerInputs(
+        recipe, network, data, evaluate.validation_data(recipe).preload(workspace.device), plan.steps
     )
-    state = Trainer(material, folder, workspace.stop).run()
+    state = Trainer(inputs, folder, workspace.stop).run()
     scores = evaluate.validate(network, recipe).scores
     result = _result(recipe, plan, state) | {
         "scores": {"val": scores},
         "transfer": to_dict(moved),
-        "data": {"split": "train", "rows": len(data), "sha256": seen_by(data.digests())},
+        "data": {"split": "train", "rows": len(data), "sha256": examples_digest(data.digests())},
     }
     if distributed.is_main():
         result["weights"] = folder.save(WEIGHTS, network.state_dict())
@@ -150,36 +154,39 @@ def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
 
 
 def _test(recipe: Recipe, workspace: Workspace, folder: RunDir, result: Json) -> None:
-    network, (weights, _) = build_network(recipe), folder.load(WEIGHTS, result.get("weights", ""))
-    with broken(folder, WEIGHTS):
+    network = build_network(recipe)
+    (weights, _) = folder.load(WEIGHTS, result.get("weights", ""))
+    with explain_damage(folder, WEIGHTS):
         network.load_state_dict(weights)
     tested = evaluate.test(network.to(workspace.device), recipe)
-    result["scores"] |= {"train": evaluate.fitted(network, recipe).scores, "test": tested.scores}
+    result["scores"] |= {"train": evaluate.score_training_data(network, recipe).scores, "test": tested.scores}
     if distributed.is_main():
-        answers: dict[str, torch.Tensor] = {}
+        arrays: dict[str, torch.Tensor] = {}
         if tested.predictions is not None:
-            answers = {"prediction": tested.predictions.to(tested.targets.dtype), "target": tested.targets}
+            arrays = {"prediction": tested.predictions.to(tested.targets.dtype), "target": tested.targets}
             if tested.confidence is not None:  # 8 bits are enough for a reliability curve
-                answers["confidence"] = (255 * tested.confidence).round().to(torch.uint8)
+                arrays["confidence"] = (255 * tested.confidence).round().to(torch.uint8)
         elif tested.shares is not None:
             counts = tested.shares.long().unbind(1)
-            answers = dict(
+            arrays = dict(
                 zip(("prediction", "asked", "target"), map(torch.Tensor.contiguous, counts), strict=True)
             )
-        if answers:
-            answers |= {} if tested.clusters is None else {"cluster": tested.clusters}
-            result.setdefault("files", {})[PREDICTIONS] = folder.save(PREDICTIONS, answers)
+        if arrays:
+            arrays |= {} if tested.clusters is None else {"cluster": tested.clusters}
+            result.setdefault("files", {})[PREDICTIONS] = folder.save(PREDICTIONS, arrays)
         folder.write("result.json", result)
 
 
-def _network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Moved | None]:
-    network, moved, before = build_network(recipe), None, len(recipe.stages) - 2
-    if before >= 0:
-        folder = workspace.stage(recipe.upto(before))
+def _initial_network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Moved | None]:
+    network = build_network(recipe)
+    moved = None
+    previous = len(recipe.stages) - 2
+    if previous >= 0:
+        folder = workspace.stage(recipe.upto(previous))
         weights, _ = folder.load(WEIGHTS, folder.read("result.json").get("weights", ""))
-        moved = move(weights, network, recipe.last.transfer)
+        moved = transfer_weights(weights, network, recipe.last.transfer)
     freeze(network, recipe.last.freeze)
-    if not recipe.last.objective.hides:
+    if not recipe.last.objective.masks_inputs:
         freeze(network, ("embed.mask_token",))
     return network.to(workspace.device), moved
 
@@ -204,6 +211,6 @@ def _result(recipe: Recipe, plan: cost.Plan, state: State) -> Json:
     }
 
 
-def seen_by(digests: list[str]) -> str:
+def examples_digest(digests: list[str]) -> str:
     """Return one hash for a set of training examples from their hashes, independent of order."""
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()

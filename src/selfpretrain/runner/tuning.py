@@ -40,47 +40,50 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     Every row and column of a task, or of each fold, is tuned separately over the same space, so that all arms
     get the same number of trials. Pretraining is unchanged, except for dropout. The test split is not read.
     """
-    settings, first = space.settings(), dict[tuple[str, ...], Cell]()
+    settings = space.settings()
+    first = dict[tuple[str, ...], Cell]()
     for cell in experiment.cells:
-        first.setdefault(_place(cell), cell)
+        first.setdefault(_arm(cell), cell)
     trials = {
         arm: [with_setting(replace(cell.recipe, seed=TUNING_SEED), setting) for setting in settings]
         for arm, cell in first.items()
     }
-    run_recipes((recipe for tried in trials.values() for recipe in tried), workspace, tested=False)
-    scores = {arm: [_score(recipe, workspace) for recipe in tried] for arm, tried in trials.items()}
-    best = {arm: settings[measured.index(max(measured))] for arm, measured in scores.items()}
-    cells = (replace(cell, recipe=with_setting(cell.recipe, best[_place(cell)])) for cell in experiment.cells)
+    run_recipes((recipe for recipes in trials.values() for recipe in recipes), workspace, tested=False)
+    scores = {arm: [_score(recipe, workspace) for recipe in recipes] for arm, recipes in trials.items()}
+    best = {arm: settings[values.index(max(values))] for arm, values in scores.items()}
+    cells = (replace(cell, recipe=with_setting(cell.recipe, best[_arm(cell)])) for cell in experiment.cells)
     notes = [
-        f"{', '.join(arm)}: {_told(best[arm])} (validation score {max(measured):.3f}), of {len(measured)} "
+        f"{', '.join(arm)}: {_describe(best[arm])} (validation score {max(values):.3f}), of {len(values)} "
         f"settings tried with seed {TUNING_SEED}, which is not reported"
-        for arm, measured in scores.items()
+        for arm, values in scores.items()
     ]
     return replace(experiment, cells=tuple(cells), notes=(*experiment.notes, *notes))
 
 
 def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     """Return the recipe with new hyperparameters in its last stage, for the same number of examples."""
-    last, batch = recipe.last, int(setting.get("batch", recipe.last.batch))
-    lr, decay = setting.get("lr", last.optim.lr), setting.get("weight_decay", last.optim.weight_decay)
+    last = recipe.last
+    batch = int(setting.get("batch", recipe.last.batch))
+    lr = setting.get("lr", last.optim.lr)
+    decay = setting.get("weight_decay", last.optim.weight_decay)
     optim = replace(last.optim, lr=lr, weight_decay=decay)
-    last = replace(last, optim=optim, batch=batch, budget=_as_many(last, batch))
+    last = replace(last, optim=optim, batch=batch, budget=_same_examples(last, batch))
     model = replace(recipe.model, dropout=setting.get("dropout", recipe.model.dropout))
     return replace(recipe, model=model, stages=(*recipe.stages[:-1], last))
 
 
-def _as_many(stage: Stage, batch: int) -> Budget:
+def _same_examples(stage: Stage, batch: int) -> Budget:
     if stage.budget.steps is None or batch == stage.batch:
         return stage.budget
     return replace(stage.budget, steps=max(1, round(stage.budget.steps * stage.batch / batch)))
 
 
-def _place(cell: Cell) -> tuple[str, ...]:
+def _arm(cell: Cell) -> tuple[str, ...]:
     fold = (f"fold {cell.fold + 1}",) if len(cell.recipe.task.parts()) > 1 else ()
     return (cell.label or name_of(cell.recipe.task), *fold, cell.row, cell.column)
 
 
-def _told(setting: Setting) -> str:
+def _describe(setting: Setting) -> str:
     return ", ".join(f"{WORDS[name]} {value:g}" for name, value in setting.items())
 
 

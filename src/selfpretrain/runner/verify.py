@@ -11,7 +11,7 @@ from ..report import page, results
 from ..report.integrity import MEND
 from ..report.page import DIGESTS
 from ..report.render import csv_long
-from ..system.files import LEFTOVER, explained, read_json
+from ..system.files import LEFTOVER, explain_errors, read_json
 from ..training.run_dir import CHECKPOINT, WEIGHTS, RunDir
 
 Level = Literal["wrong", "note"]
@@ -34,26 +34,26 @@ def verify(runs: Path) -> Iterator[tuple[str, list[Flaw]]]:
         StoreError: if there is no such folder, or no stage and no study in it.
     """
     stages = sorted(path for path in runs.glob("stages/*") if path.is_dir())
-    there = sorted({path.parent for path in runs.glob("*/study.json")})
-    if not stages and not there:
+    experiments = sorted({path.parent for path in runs.glob("*/study.json")})
+    if not stages and not experiments:
         raise StoreError(f"there are no stages and no studies in {runs}; give a folder of runs")
     sound = True
     for path in stages:
-        found = list(_stage(RunDir(path)))
-        sound = sound and all(flaw.level == "note" for flaw in found)
-        yield path.name, found
-    for path in there:
-        yield path.name, list(_experiment(path, sound))
+        flaws = list(_check_stage(RunDir(path)))
+        sound = sound and all(flaw.level == "note" for flaw in flaws)
+        yield path.name, flaws
+    for path in experiments:
+        yield path.name, list(_check_experiment(path, sound))
     caches = [path for pattern in CACHES for path in sorted(runs.glob(pattern))]
-    yield "caches", [found for path in caches for found in _tried(partial(read_json, path), " made again")]
+    yield "caches", [flaws for path in caches for flaws in _check(partial(read_json, path), " made again")]
 
 
-def _stage(folder: RunDir) -> Iterator[Flaw]:
+def _check_stage(folder: RunDir) -> Iterator[Flaw]:
     for path in folder.path.iterdir():
         if LEFTOVER.fullmatch(path.name):
             yield Flaw("note", f"{path} was left by a killed process; it goes when the stage is next run")
     if folder.has(CHECKPOINT):
-        yield from _tried(lambda: folder.load(CHECKPOINT))
+        yield from _check(lambda: folder.load(CHECKPOINT))
     if folder.is_attempt or not folder.finished:
         yield Flaw("note", f"{folder.path} is unfinished; the command that began it goes on")
         return
@@ -64,44 +64,45 @@ def _stage(folder: RunDir) -> Iterator[Flaw]:
         return
     yield from map(_flaw, wrong)
     if folder.has(WEIGHTS):
-        yield from _tried(lambda: folder.load(WEIGHTS, folder.read("result.json").get("weights", "")))
+        yield from _check(lambda: folder.load(WEIGHTS, folder.read("result.json").get("weights", "")))
     elif not folder.has("restored.json"):
         yield Flaw("note", f"{folder.path / WEIGHTS} is gone; where a stage needs it, it is trained anew")
 
 
-def _experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
+def _check_experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
     """Yield the problems of an experiment; its table can be checked only if all stages are sound."""
-    wrong = [*_tried(lambda: results.read_record(folder))]
+    wrong = [*_check(lambda: results.read_record(folder))]
     for path in sorted(folder.glob("measures-*.json")):
-        wrong += _tried(partial(read_json, path, mend=MEND.format(path.name)))
+        wrong += _check(partial(read_json, path, advice=MEND.format(path.name)))
     if sound and not wrong:
-        wrong = [*_tried(lambda: _table(folder))]
-    yield from wrong or _pages(folder)
+        wrong = [*_check(lambda: _check_table(folder))]
+    yield from wrong or _check_pages(folder)
 
 
-def _table(folder: Path) -> None:
+def _check_table(folder: Path) -> None:
     """Compare ``results.csv`` with the results of the stages."""
-    path, found = folder / "results.csv", results.read(folder)
-    if found.missing or not path.exists():  # written once the experiment is complete
+    path = folder / "results.csv"
+    experiment = results.read(folder)
+    if experiment.missing or not path.exists():  # written once the experiment is complete
         return
-    with explained(path, "read"):
+    with explain_errors(path, "read"):
         content = path.read_bytes()
-    if content != csv_long.document(found).encode():
+    if content != csv_long.document(experiment).encode():
         raise StoreError(f"{path} is not what its stages give; spt report {folder} makes it again")
 
 
-def _pages(folder: Path) -> Iterator[Flaw]:
+def _check_pages(folder: Path) -> Iterator[Flaw]:
     """Yield the pages that differ from what was written; folders of earlier versions have no hashes."""
     if (folder / DIGESTS).exists():
         yield from map(_flaw, page.altered(folder))
 
 
-def _tried(look: Callable[[], object], otherwise: str = "") -> Iterator[Flaw]:
-    """Yield a problem if ``look`` fails; only a note if ``otherwise`` says that the file is recomputed."""
+def _check(check: Callable[[], object], remedy: str = "") -> Iterator[Flaw]:
+    """Yield a problem if ``check`` fails; only a note if ``remedy`` says that the file is recomputed."""
     try:
-        look()
+        check()
     except SelfPretrainError as error:
-        yield Flaw("note", f"{error}; it is{otherwise} when it is next needed") if otherwise else _flaw(error)
+        yield Flaw("note", f"{error}; it is{remedy} when it is next needed") if remedy else _flaw(error)
 
 
 def _flaw(error: SelfPretrainError) -> Flaw:

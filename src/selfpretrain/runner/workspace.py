@@ -11,7 +11,7 @@ from ..errors import SpecError
 from ..registry import name_of
 from ..system import distributed
 from ..system.hardware import usable_cores
-from ..system.signals import interruptible
+from ..system.signals import catch_signals
 from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import RunDir
 from ..training.trainer import Stop
@@ -53,17 +53,17 @@ class Workspace:
     def stage(self, recipe: Recipe) -> RunDir:
         """Return the folder of the last stage of a recipe."""
         parts = (recipe.task_of(recipe.last), recipe.model.mixer, recipe.last.objective)
-        return self.named("-".join([*map(name_of, parts), fingerprint(recipe)]))
+        return self.stage_dir("-".join([*map(name_of, parts), fingerprint(recipe)]))
 
-    def named(self, stage: str) -> RunDir:
+    def stage_dir(self, stage: str) -> RunDir:
         """Return the folder of a stage by its name."""
         return RunDir(self.runs / "stages" / stage)
 
 
 @contextmanager
-def at_work(workspace: Workspace) -> Iterator[Workspace]:
+def run_context(workspace: Workspace) -> Iterator[Workspace]:
     """Join torchrun's process group, if any, and yield the workspace with Ctrl-C as its stop condition."""
-    with distributed.process_group(workspace.device) as device, interruptible() as stop:
+    with distributed.process_group(workspace.device) as device, catch_signals() as stop:
         if distributed.world_size() > 1:  # data parallel: all processes train the same stage
             workspace = replace(workspace, workers=1, executor="serial")
         quiet = workspace.quiet or not distributed.is_main()

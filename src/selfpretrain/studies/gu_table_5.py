@@ -98,7 +98,7 @@ def _at_rates(recipe: Recipe, finished: Finished) -> list[float]:
     for rate in RATES:
         network = slower(finished.network(recipe), RATES[-1] / rate)
         at_rate: Task = replace(task, rate=rate)
-        examples = evaluate.held_out(at_rate)
+        examples = evaluate.load_test(at_rate)
         scores = evaluate.evaluate(network, recipe.last.objective, examples, at_rate.form).scores
         found.append(100 * scores["accuracy"])
     return found

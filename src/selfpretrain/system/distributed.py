@@ -54,12 +54,12 @@ def all_reduce(x: Tensor) -> Tensor:
     return x
 
 
-def any_process(yes: bool) -> bool:
-    """Return whether ``yes`` is true in any process; the result is the same in all."""
+def any_process(flag: bool) -> bool:
+    """Return whether ``flag`` is true in any process; the result is the same in all."""
     if world_size() == 1:
-        return yes
+        return flag
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    return bool(all_reduce(torch.tensor(float(yes), device=device)) > 0)
+    return bool(all_reduce(torch.tensor(float(flag), device=device)) > 0)
 
 
 def barrier() -> None:
@@ -72,6 +72,6 @@ def broadcast(names: list[str]) -> list[str]:
     """Return the list of the first process in all processes."""
     if world_size() == 1:
         return names
-    box = [names]
-    dist.broadcast_object_list(box, src=0)
-    return box[0]
+    objects = [names]
+    dist.broadcast_object_list(objects, src=0)
+    return objects[0]

@@ -11,14 +11,17 @@ import torch
 
 from .. import __version__
 from ..errors import StoreError
-from .files import explained
+from .files import explain_errors
 from .hardware import usable_cores
 from .startup import keep_memory
 
-SIZE, REPEATS = 512, 50
+SIZE = 512
+"""Rows and columns of the matrices whose product measures the speed."""
+REPEATS = 50
+"""Products that are timed."""
 
 
-def findings(runs: Path) -> Iterator[tuple[str, str]]:
+def collect_env(runs: Path) -> Iterator[tuple[str, str]]:
     """Yield name and description of versions, devices, threads, memory, speed and the runs folder."""
     yield "selfpretrain", __version__
     yield "python", f"{platform.python_version()} on {platform.platform()}"
@@ -33,15 +36,15 @@ def findings(runs: Path) -> Iterator[tuple[str, str]]:
     )
     fate = "kept for reuse (SPT_MALLOC=0 turns this off)" if keep_memory() else "given back to the system"
     yield "memory", f"large blocks that are freed are {fate}"
-    yield "speed", f"{_speed():.0f} GFLOP/s in one process (matrix product of {SIZE} x {SIZE})"
-    yield "runs", _writable(runs)
+    yield "speed", f"{_measure_speed():.0f} GFLOP/s in one process (matrix product of {SIZE} x {SIZE})"
+    yield "runs", _describe_folder(runs)
 
 
 def _accelerators() -> list[str]:
     return [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
 
 
-def _speed() -> float:
+def _measure_speed() -> float:
     a = torch.randn(SIZE, SIZE)
     a @ a
     start = time.perf_counter()
@@ -50,14 +53,14 @@ def _speed() -> float:
     return 2e-9 * SIZE**3 * REPEATS / (time.perf_counter() - start)
 
 
-def _writable(runs: Path) -> str:
-    there = runs.exists()
+def _describe_folder(runs: Path) -> str:
+    exists = runs.exists()
     try:
-        with explained(runs):
-            nearest = next(p for p in (runs, *runs.absolute().parents) if p.exists())
-            free = os.statvfs(nearest).f_bavail * os.statvfs(nearest).f_frsize
-            if not os.access(nearest, os.W_OK):
+        with explain_errors(runs):
+            ancestor = next(p for p in (runs, *runs.absolute().parents) if p.exists())
+            free = os.statvfs(ancestor).f_bavail * os.statvfs(ancestor).f_frsize
+            if not os.access(ancestor, os.W_OK):
                 raise PermissionError(13, "no right to write")
     except StoreError as error:
         return str(error)
-    return f"{runs} {'is there' if there else 'can be made'}, {free / 2**30:.0f} GiB free"
+    return f"{runs} {'is there' if exists else 'can be made'}, {free / 2**30:.0f} GiB free"

@@ -30,13 +30,13 @@ def emit(event: Event) -> None:
         listener(event)
 
 
-def progress(what: str, done: int, total: int = 0) -> None:
+def report_progress(name: str, done: int, total: int = 0) -> None:
     """Emit a "progress" event."""
-    emit(Event("progress", what, done, total))
+    emit(Event("progress", name, done, total))
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listen(listener: Listener) -> Iterator[None]:
     """Register a listener for the duration of the block."""
     _listeners.append(listener)
     try:
@@ -45,11 +45,14 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration with its two largest units: ``3.2 s``, ``3 min 20 s``, ``2 h 4 min``."""
-    whole, minutes = round(seconds), round(seconds / 60)
     if seconds < 10:
         return f"{seconds:.1f} s"
+    whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{minutes // 60} h {minutes % 60} min"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min"

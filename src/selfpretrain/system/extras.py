@@ -6,7 +6,7 @@ from typing import Any
 from ..errors import SpecError
 
 
-def load(module: str, asker: str, extra: str) -> Any:
+def import_extra(module: str, feature: str, extra: str) -> Any:
     """Import and return a module of an optional dependency.
 
     Raises:
@@ -15,4 +15,4 @@ def load(module: str, asker: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise SpecError(f'{asker} needs a further package: pip install "selfpretrain[{extra}]"') from error
+        raise SpecError(f'{feature} needs a further package: pip install "selfpretrain[{extra}]"') from error

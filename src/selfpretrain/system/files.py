@@ -18,10 +18,12 @@ from filelock import FileLock, Timeout
 
 from .. import __version__
 from ..errors import ForeignRun, SelfPretrainError, StoreError, Taken
-from .events import progress
+from .events import report_progress
 
-FORMAT, SEAL = 1, "content_sha256"
-"""Version of the layout of run folders; field of a JSON file with the digest of all other fields."""
+FORMAT = 1
+"""Version of the layout of run folders."""
+SEAL = "content_sha256"
+"""Field of a JSON file with the digest of all other fields."""
 LARGEST_JSON = 1 << 28
 """Maximum size in bytes of a JSON file; larger ones are not read."""
 POLL = 0.1
@@ -47,10 +49,10 @@ def write_json(path: Path, content: Json) -> None:
     Raises:
         StoreError: if it cannot be written; the previous file is kept.
     """
-    write_bytes(path, sealed(content))
+    write_bytes(path, json_bytes(content))
 
 
-def sealed(content: Json) -> bytes:
+def json_bytes(content: Json) -> bytes:
     """Return an object as JSON with the digest of its content."""
     plain = json.loads(json.dumps({key: value for key, value in content.items() if key != SEAL}))
     return (json.dumps(plain | {SEAL: _digest(plain)}, indent=1) + "\n").encode()
@@ -62,28 +64,28 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises:
         StoreError: if it cannot be written; the previous file is kept.
     """
-    with explained(path), replacing(path) as temporary:
+    with explain_errors(path), replace_file(path) as temporary:
         temporary.write_bytes(content)
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replace_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file next to ``path`` that is synced and renamed to it when the block succeeds."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        settle(temporary)
+        fsync(temporary)
         temporary.chmod(0o644)
         temporary.replace(path)
-        settle(path.parent)
+        fsync(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def settle(path: Path) -> None:
+def fsync(path: Path) -> None:
     """Sync a file, or the entries of a folder, to disk, so that later steps can rely on it."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -92,59 +94,59 @@ def settle(path: Path) -> None:
         os.close(handle)
 
 
-def sweep(folder: Path, older: float = 0.0) -> None:
+def remove_leftovers(folder: Path, min_age: float = 0.0) -> None:
     """Remove the temporary files that killed processes left in a folder.
 
     Args:
-        older: minimum age in seconds; use 0 only while holding the lock of the folder.
+        min_age: minimum age in seconds; use 0 only while holding the lock of the folder.
     """
     for path in folder.iterdir():
         if LEFTOVER.fullmatch(path.name):
             with contextlib.suppress(FileNotFoundError):  # another process may have removed it
-                if not older or time.time() - path.stat().st_mtime > older:
+                if not min_age or time.time() - path.stat().st_mtime > min_age:
                     path.unlink()
 
 
 def read_json(
     path: Path,
     formats: Collection[int] = (FORMAT,),
-    mend: str = "",
-    kind: type[SelfPretrainError] = StoreError,
-    edited: bool = False,
-    broken: type[SelfPretrainError] | None = None,
-    due: Callable[[Json], bool] = lambda content: False,
+    advice: str = "",
+    error_type: type[SelfPretrainError] = StoreError,
+    editable: bool = False,
+    damage_error: type[SelfPretrainError] | None = None,
+    needs_digest: Callable[[Json], bool] = lambda content: False,
 ) -> Json:
     """Return the object in a JSON file; a file without a format is of format 1.
 
     Args:
         formats: formats that the caller can read.
-        edited: whether users may edit the file, e.g. a recipe; its digest is not checked then.
-        mend: what to do if the file is damaged, e.g. "run it again"; empty for files of the user.
-        due: whether this content must have a digest; files of earlier versions have none.
+        editable: whether users may edit the file, e.g. a recipe; its digest is not checked then.
+        advice: what to do if the file is damaged, e.g. "run it again"; empty for files of the user.
+        needs_digest: whether this content must have a digest; files of earlier versions have none.
 
     Raises:
-        StoreError: or the class ``kind``, if the file is missing or cannot be read; or the class ``broken``
-            (default: ``kind``), if it is damaged.
+        StoreError: or the class ``error_type``, if the file is missing or cannot be read; or the class
+            ``damage_error`` (default: ``error_type``), if it is damaged.
         ForeignRun: if it was written in another format.
     """
-    with explained(path, "read", kind=kind):
+    with explain_errors(path, "read", error_type=error_type):
         small = path.stat().st_size <= LARGEST_JSON
         text = path.read_bytes() if small else b""
-    broken = broken or kind
+    damage_error = damage_error or error_type
     try:
         content = json.loads(text) if small else None
     except (ValueError, RecursionError) as error:
-        raise broken(damaged(path, error, mend)) from error
+        raise damage_error(damaged_message(path, error, advice)) from error
     if not isinstance(content, dict):
         problem = "it holds no object" if small else f"it has more than {LARGEST_JSON >> 20} MB"
-        raise broken(damaged(path, problem, mend))
+        raise damage_error(damaged_message(path, problem, advice))
     seal = content.pop(SEAL, None)
-    if seal and not edited and seal != _digest(content):
-        raise broken(damaged(path, "its content is not what was written", mend))
-    if not seal and not edited and due(content):
-        raise broken(damaged(path, f"its digest, {SEAL}, is gone", mend))
+    if seal and not editable and seal != _digest(content):
+        raise damage_error(damaged_message(path, "its content is not what was written", advice))
+    if not seal and not editable and needs_digest(content):
+        raise damage_error(damaged_message(path, f"its digest, {SEAL}, is gone", advice))
     if content.get("format", FORMAT) not in formats:
-        raise ForeignRun(foreign(path, content["format"], formats))
+        raise ForeignRun(format_message(path, content["format"], formats))
     return content
 
 
@@ -152,13 +154,13 @@ def _digest(plain: Json) -> str:
     return sha256_of(json.dumps(plain, sort_keys=True), {})
 
 
-def sha256_of(said: str, parts: Mapping[str, Any]) -> str:
+def sha256_of(text: str, parts: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a text, followed by names and bytes in order, in hex."""
-    found = hashlib.sha256(said.encode())
+    digest = hashlib.sha256(text.encode())
     for name, content in parts.items():
-        found.update(name.encode())
-        found.update(content)
-    return found.hexdigest()
+        digest.update(name.encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def digest_of(content: bytes) -> str:
@@ -166,12 +168,12 @@ def digest_of(content: bytes) -> str:
     return sha256_of("", {"": content})
 
 
-def damaged(path: Path, reason: object, mend: str = "") -> str:
+def damaged_message(path: Path, reason: object, advice: str = "") -> str:
     """Return the one-line message for a damaged file."""
-    return f"{path} is damaged ({' '.join(str(reason).split())[:200]})" + (f"; {mend}" if mend else "")
+    return f"{path} is damaged ({' '.join(str(reason).split())[:200]})" + (f"; {advice}" if advice else "")
 
 
-def foreign(path: Path, found: object, formats: Collection[int] = (FORMAT,)) -> str:
+def format_message(path: Path, found: object, formats: Collection[int] = (FORMAT,)) -> str:
     """Return the one-line message for a file written in another format."""
     return (
         f"{path} was written in format {str(found)[:40]}, this is selfpretrain {__version__} with format "
@@ -180,44 +182,44 @@ def foreign(path: Path, found: object, formats: Collection[int] = (FORMAT,)) -> 
 
 
 @contextlib.contextmanager
-def explained(
+def explain_errors(
     path: Path,
-    doing: str = "write",
-    elsewhere: str = "choose another folder with --runs",
-    kept: str = "nothing finished is lost",
-    kind: type[SelfPretrainError] = StoreError,
+    action: str = "write",
+    alternative: str = "choose another folder with --runs",
+    reassurance: str = "nothing finished is lost",
+    error_type: type[SelfPretrainError] = StoreError,
 ) -> Iterator[None]:
     """Convert operating system errors on a path into a one-line error with advice.
 
     Args:
-        doing: "write" or "read".
-        elsewhere: how to choose another location for the file.
-        kept: what is known to be safe if the file cannot be written.
+        action: "write" or "read".
+        alternative: how to choose another location for the file.
+        reassurance: what is known to be safe if the file cannot be written.
 
     Raises:
-        StoreError: or the class ``kind``, for a full disk, missing permission, a file in the way, ...
+        StoreError: or the class ``error_type``, for a full disk, missing permission, a file in the way, ...
     """
     try:
         yield
     except FileNotFoundError as error:
-        if doing == "read":
-            raise kind(f"{path} is not there") from error
-        raise kind(_refusal(path, error, doing, elsewhere, kept)) from error
+        if action == "read":
+            raise error_type(f"{path} is not there") from error
+        raise error_type(_error_message(path, error, action, alternative, reassurance)) from error
     except OSError as error:
-        raise kind(_refusal(path, error, doing, elsewhere, kept)) from error
+        raise error_type(_error_message(path, error, action, alternative, reassurance)) from error
     except MemoryError as error:
-        raise kind(f"cannot {doing} {path}: there is not enough memory") from error
+        raise error_type(f"cannot {action} {path}: there is not enough memory") from error
 
 
-def _refusal(path: Path, error: OSError, doing: str, elsewhere: str, kept: str) -> str:
+def _error_message(path: Path, error: OSError, action: str, alternative: str, reassurance: str) -> str:
     code = error.errno or 0
     known = {
-        errno.ENOSPC: f"free some space and run the same command again, or {elsewhere}",
-        errno.EDQUOT: f"your disk quota is used up; free some space, or {elsewhere}",
-        errno.EACCES: f"no right to {doing} there" + (f"; {elsewhere}" if doing == "write" else ""),
-        errno.EROFS: f"its disk cannot be written to; {elsewhere}",
-        errno.EEXIST: f"a file is in the way; {elsewhere}",
-        errno.ENOTDIR: f"a file is in the way; {elsewhere}",
+        errno.ENOSPC: f"free some space and run the same command again, or {alternative}",
+        errno.EDQUOT: f"your disk quota is used up; free some space, or {alternative}",
+        errno.EACCES: f"no right to {action} there" + (f"; {alternative}" if action == "write" else ""),
+        errno.EROFS: f"its disk cannot be written to; {alternative}",
+        errno.EEXIST: f"a file is in the way; {alternative}",
+        errno.ENOTDIR: f"a file is in the way; {alternative}",
         errno.EMFILE: "this process has too many files open; raise the limit, e.g. ulimit -n 4096",
         errno.ENFILE: "the machine has too many files open; run the same command again",
         errno.ENOMEM: "the machine is out of memory; run the same command again when some is free",
@@ -228,23 +230,26 @@ def _refusal(path: Path, error: OSError, doing: str, elsewhere: str, kept: str) 
     known[errno.EPERM] = known[errno.EACCES]
     advice = known.get(code, error.strerror or " ".join(str(error).split()))
     if code == errno.ENOSPC:
-        advice = f"{_full(path)}; {advice}"
-    return f"cannot {doing} {path}: {advice}" + (f"; {kept}" if kept and doing == "write" else "")
+        advice = f"{_full_disk_message(path)}; {advice}"
+    return f"cannot {action} {path}: {advice}" + (
+        f"; {reassurance}" if reassurance and action == "write" else ""
+    )
 
 
-def _full(path: Path) -> str:
+def _full_disk_message(path: Path) -> str:
     """Return what a full disk has run out of: bytes or inodes."""
-    folder = next(place for place in [path, *path.absolute().parents] if os.path.exists(place))
+    folder = next(parent for parent in [path, *path.absolute().parents] if parent.exists())
     disk = os.statvfs(folder)
-    lacks_names = disk.f_files and not disk.f_favail
-    return "the disk has room, but for no more files (no inodes)" if lacks_names else "the disk is full"
+    if disk.f_files and not disk.f_favail:
+        return "the disk has room, but for no more files (no inodes)"
+    return "the disk is full"
 
 
 @contextlib.contextmanager
-def locked(
+def hold_lock(
     path: Path,
     stop: Callable[[], bool] = lambda: False,
-    explain: Callable[[Path], contextlib.AbstractContextManager[None]] = explained,
+    explain: Callable[[Path], contextlib.AbstractContextManager[None]] = explain_errors,
 ) -> Iterator[None]:
     """Hold a lock file for the duration of the block; the lock of a killed process is released.
 
@@ -259,7 +264,7 @@ def locked(
     """
     note = path.with_name(f"{path.name}.holder")
     with explain(path):
-        lock = _acquired(path, stop)
+        lock = _acquire(path, stop)
     try:
         since = datetime.datetime.now(datetime.UTC).isoformat(" ", "seconds")
         with contextlib.suppress(OSError):  # the note is only for messages
@@ -271,22 +276,23 @@ def locked(
         lock.release()
 
 
-def _acquired(path: Path, stop: Callable[[], bool]) -> FileLock:
-    lock, told = FileLock(path), False
+def _acquire(path: Path, stop: Callable[[], bool]) -> FileLock:
+    lock = FileLock(path)
+    announced = False
     while True:
         try:
             lock.acquire(timeout=0)
             return lock
         except Timeout as error:
             if stop():
-                raise Taken(f"stopped while waiting for {holder(path)}, which holds {path}") from error
-            if not told:
-                progress(f"waiting for {holder(path)}, which holds {path}", 0)
-                told = True
+                raise Taken(f"stopped while waiting for {lock_holder(path)}, which holds {path}") from error
+            if not announced:
+                report_progress(f"waiting for {lock_holder(path)}, which holds {path}", 0)
+                announced = True
             time.sleep(POLL)
 
 
-def held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Return whether a process holds a lock file; this may have changed a moment later."""
     if not path.exists():
         return False
@@ -298,7 +304,7 @@ def held(path: Path) -> bool:
     return False
 
 
-def holder(path: Path) -> str:
+def lock_holder(path: Path) -> str:
     """Return a description of the process that holds a lock file."""
     try:
         note = json.loads(path.with_name(f"{path.name}.holder").read_text())

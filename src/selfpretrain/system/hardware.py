@@ -50,13 +50,13 @@ def _processor() -> str:
 
 
 def _git() -> Json | None:
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     try:
         commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True
+            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
         )
         status = subprocess.run(
-            ["git", "status", "--porcelain"], cwd=here, capture_output=True, text=True, check=True
+            ["git", "status", "--porcelain"], cwd=folder, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return None

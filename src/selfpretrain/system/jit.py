@@ -10,15 +10,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
+def jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function with Numba; it releases the GIL, so that threads can run it in parallel.
 
     The cache is renewed if the file of the function changes, but not if a file that it imports does.
     """
-    bare = inspect.unwrap(function)  # tests wrap every function to check its annotations
+    plain = inspect.unwrap(function)  # tests wrap every function to check its annotations
     try:
-        made = numba.njit(cache=True, nogil=True)(bare)
+        compiled = numba.njit(cache=True, nogil=True)(plain)
     except RuntimeError:
         # Neither the module's folder nor the home folder is writable: compile in every process.
-        made = numba.njit(nogil=True)(bare)
-    return cast(Callable[P, R], made)
+        compiled = numba.njit(nogil=True)(plain)
+    return cast(Callable[P, R], compiled)

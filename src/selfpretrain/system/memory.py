@@ -15,15 +15,14 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def bound_memory() -> None:
+def limit_memory() -> None:
     """Limit the memory of this process, so that large allocations fail before the system kills a process."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[5])  # data and stack
         limit = pages * resource.getpagesize() + int(SHARE * free_memory())
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(
-            resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
-        )
+        soft = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def free_memory() -> int:

@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from .events import Event, duration, listening
+from .events import Event, format_duration, listen
 
 REFRESH = 4
 """Maximum redraws per second."""
@@ -20,23 +20,24 @@ EVERY = 10.0
 
 
 @contextmanager
-def showing(quiet: bool = False) -> Iterator[None]:
+def show_progress(quiet: bool = False) -> Iterator[None]:
     """Show the progress of long preparations."""
     console = Console(stderr=True)
     if quiet:
         yield
     elif not console.is_terminal:
-        with listening(_Lines()):
+        with listen(_Lines()):
             yield
     else:
-        text, share = rich.TextColumn("{task.description}"), rich.TaskProgressColumn()
+        text = rich.TextColumn("{task.description}")
+        share = rich.TaskProgressColumn()
         columns = (text, rich.BarColumn(), share, rich.TimeRemainingColumn())
-        with rich.Progress(*columns, console=console, transient=True) as bar, listening(_Bar(bar)):
+        with rich.Progress(*columns, console=console, transient=True) as bar, listen(_Bar(bar)):
             yield
 
 
 @contextmanager
-def showing_stages(
+def show_stages(
     costs: dict[str, float], stages: int, quiet: bool = False, titles: Mapping[str, str] | None = None
 ) -> Iterator[None]:
     """Show every running stage; outside of a terminal, print a JSON line when one starts or ends.
@@ -50,10 +51,10 @@ def showing_stages(
     if quiet:
         yield
     elif not display.console.is_terminal:
-        with listening(_tell_line):
+        with listen(_print_event):
             yield
     else:
-        with listening(display), display.live:
+        with listen(display), display.live:
             yield
 
 
@@ -62,7 +63,8 @@ class _Stages:
 
     def __init__(self, costs: dict[str, float], stages: int, titles: Mapping[str, str]) -> None:
         self.titles = titles
-        self.costs, self.console = costs, Console(stderr=True)
+        self.costs = costs
+        self.console = Console(stderr=True)
         self.alive: dict[str, Event] = {}
         self.numbers: dict[str, dict[str, float]] = {}
         self.finished: set[str] = set()
@@ -110,19 +112,21 @@ class _Stages:
         total = sum(self.costs.values())
         if done <= 0 or total <= 0:
             return ""
-        return f"about {duration((time.monotonic() - self.begin) * (total - done) / done)} left"
+        return f"about {format_duration((time.monotonic() - self.begin) * (total - done) / done)} left"
 
 
-def _tell_line(event: Event) -> None:
+def _print_event(event: Event) -> None:
     if event.kind in ("start", "end", "lost"):
-        _write(json.dumps({"kind": event.kind, "stage": event.name} | dict(event.numbers)))
+        _write_line(json.dumps({"kind": event.kind, "stage": event.name} | dict(event.numbers)))
 
 
 class _Bar:
     """Listener that updates a progress bar."""
 
     def __init__(self, bar: rich.Progress) -> None:
-        self.bar, self.line, self.last = bar, bar.add_task("", total=None), 0.0
+        self.bar = bar
+        self.line = bar.add_task("", total=None)
+        self.last = 0.0
 
     def __call__(self, event: Event) -> None:
         if time.monotonic() - self.last > 1 / REFRESH or event.done == event.total:
@@ -140,9 +144,9 @@ class _Lines:
     def __call__(self, event: Event) -> None:
         if time.monotonic() - self.last > EVERY:
             self.last = time.monotonic()
-            _write(f"{event.name}: {event.done:,}" + (f" of {event.total:,}" if event.total else ""))
+            _write_line(f"{event.name}: {event.done:,}" + (f" of {event.total:,}" if event.total else ""))
 
 
-def _write(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

@@ -13,29 +13,29 @@ AT_ONCE = 130
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
+def catch_signals() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether a signal asked to stop; a second signal exits at once.
 
     Handlers run between any two instructions, even while a lock is held, so this one only sets a flag.
     """
-    asked: list[int] = []
+    received: list[int] = []
 
-    def ask(number: int, frame: Any) -> None:
-        if asked:
+    def handle(number: int, frame: Any) -> None:
+        if received:
             os.write(2, b"stopped at once; the same command goes on from the last checkpoint\n")
             os._exit(AT_ONCE)
-        asked.append(number)
+        received.append(number)
 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    kept = {getattr(signal, "SIGHUP", None)}  # under nohup SIGHUP is ignored, and stays so
-    heard = [n for n in SIGNALS if n not in kept or before[n] is not signal.SIG_IGN]
-    for number in heard:
-        signal.signal(number, ask)
+    previous = {number: signal.getsignal(number) for number in SIGNALS}
+    optional = {getattr(signal, "SIGHUP", None)}  # under nohup SIGHUP is ignored, and stays so
+    numbers = [n for n in SIGNALS if n not in optional or previous[n] is not signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, handle)
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(received)
     finally:
-        for number in heard:
-            signal.signal(number, before[number])
+        for number in numbers:
+            signal.signal(number, previous[number])

@@ -11,19 +11,17 @@ import ctypes
 import os
 import sys
 
-MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 1 << 30), (-1, 2**31 - 1)
-"""Pairs of a mallopt option, numbered as in malloc.h, and a value in bytes: the size from which a block is
-mapped separately and returned when freed, and how much other freed memory is kept.
-"""
+MMAP_THRESHOLD = (-3, 1 << 30)
+"""Option of mallopt, as numbered in malloc.h, and bytes from which a block is mapped separately."""
+TRIM_THRESHOLD = (-1, 2**31 - 1)
+"""Option of mallopt, and how many bytes of other freed memory are kept."""
+THREAD_VARIABLES = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
+"""Variables of OpenMP: one thread per process, which does not spin while it waits."""
 
 
-def settle_threads() -> None:
-    """Use one OpenMP thread per process, which does not spin while it waits; existing variables are kept."""
-    for variable, value in {
-        "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "PASSIVE",
-        "GOMP_SPINCOUNT": "0",
-    }.items():
+def limit_threads() -> None:
+    """Use one OpenMP thread per process; variables that are already set are kept."""
+    for variable, value in THREAD_VARIABLES.items():
         os.environ.setdefault(variable, value)
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from ..config import Seed, spec
 from ..data.download import Download
 from ..data.spec import Reals, SequenceSpec
-from ..data.splits import divide
+from ..data.splits import split_rows
 from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..system.events import progress
+from ..system.events import report_progress
 from .base import Card
 from .common import recordings
 from .common.moments import Moments
@@ -77,14 +77,14 @@ class Bidmc(Prepared):
             y.append(cut.means(recording))
             patients += [recording.patient] * cut.number
             moments.add(cut.windows(recording))
-            progress("recordings", len(starts))
+            report_progress("recordings", len(starts))
         targets, groups = np.concatenate(y), np.unique(patients, return_inverse=True)[1]
         known = np.isfinite(targets)
         split = self._split(groups, known)
         # With split=paper a patient is in several splits, so patients cannot be groups.
         kept = groups[known] if self.split == "patient" else None
         lengths = np.full(known.sum(), cut.length)
-        out.examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept)
+        out.add_examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept)
         return self._form(moments, cut.length, targets, split == 0)
 
     def _split(self, patients: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -93,9 +93,9 @@ class Bidmc(Prepared):
         The split of a patient does not depend on which targets are missing.
         """
         if self.split == "patient":
-            return np.where(known, divide(np.zeros(len(known), int), patients, self.split_seed), -1)
+            return np.where(known, split_rows(np.zeros(len(known), int), patients, self.split_seed), -1)
         split = np.full(len(known), -1)
-        split[known] = divide(np.zeros(known.sum(), int), None, self.split_seed)
+        split[known] = split_rows(np.zeros(known.sum(), int), None, self.split_seed)
         return split
 
     def _archived(self, out: DatasetWriter, train: Path) -> SequenceSpec:
@@ -110,10 +110,10 @@ class Bidmc(Prepared):
                 starts.append(out.append(window))
                 y.append(value)
                 moments.add(window[None])
-                progress("windows", len(y))
+                report_progress("windows", len(y))
         targets = np.array(y)
-        split = divide(np.zeros(len(y), int), None, self.split_seed)
-        out.examples(np.array(starts), np.full(len(y), Cut().length), targets, split)
+        split = split_rows(np.zeros(len(y), int), None, self.split_seed)
+        out.add_examples(np.array(starts), np.full(len(y), Cut().length), targets, split)
         return self._form(moments, Cut().length, targets, split == 0)
 
     def _form(self, moments: Moments, length: int, targets: np.ndarray, train: np.ndarray) -> SequenceSpec:

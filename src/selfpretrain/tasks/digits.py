@@ -13,7 +13,7 @@ import numpy as np
 from ..config import Count, Seed, spec
 from ..data.dataset import SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Values
-from ..data.splits import budget, check_labels, stratified
+from ..data.splits import check_labels, limit_labels, stratified_order
 from ..errors import DataError, SpecError
 from .base import Card, Task
 
@@ -50,8 +50,8 @@ class Digits(Task):
         """Return the images of a split as (64, 1) grey values."""
         images, digits = _images()
         rows = self._rows(split)
-        examples = SequenceDataset.even(images[rows], digits[rows])
-        return budget(examples, self.labels) if split == "train" else examples
+        examples = SequenceDataset.from_array(images[rows], digits[rows])
+        return limit_labels(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Digits":
         """Return the task with at most 200 training images, all labelled."""
@@ -73,7 +73,7 @@ def _images() -> tuple[np.ndarray, np.ndarray]:
 
 @functools.lru_cache(maxsize=8)
 def _order(seed: int) -> np.ndarray:
-    return stratified(_images()[1], seed)
+    return stratified_order(_images()[1], seed)
 
 
 task = Digits

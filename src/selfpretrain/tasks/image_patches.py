@@ -12,7 +12,7 @@ import numpy as np
 from ..config import Count, spec
 from ..data.dataset import SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
-from ..data.splits import budget, check_labels, stratified
+from ..data.splits import check_labels, limit_labels, stratified_order
 from ..registry import find
 from .base import Card, Task
 from .common.stored import Prepared
@@ -70,10 +70,10 @@ class ImagePatches(Task):
         """
         images, labels = _images(self.origin, split)
         wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
-        order = stratified(labels, 0)[:wanted]
+        order = stratified_order(labels, 0)[:wanted]
         shades = np.searchsorted(_quartiles(self.origin), images[order], side="right")
-        examples = SequenceDataset.even(_patches(shades), labels[order])
-        return budget(examples, self.labels) if split == "train" else examples
+        examples = SequenceDataset.from_array(_patches(shades), labels[order])
+        return limit_labels(examples, self.labels) if split == "train" else examples
 
     def version(self) -> str:
         """Return the version of the source."""
@@ -102,7 +102,7 @@ def _images(task: Prepared, split: Split) -> tuple[np.ndarray, np.ndarray]:
     """Return the (n, side, side) downsampled images and their (n,) labels."""
     examples = task.load(split)
     side, width = round(task.form.length**0.5), _width(task.form.length)
-    rows, times = examples.stacked().numpy(), side // width
+    rows, times = examples.stack().numpy(), side // width
     pictures = rows.reshape(len(rows), width, times, width, times).mean((2, 4), dtype=np.float32)
     return pictures, examples.targets.numpy()
 

@@ -62,7 +62,7 @@ class ImdbPairs(Prepared):
         places = {part: alphabet.append(out, reviews.texts) for part, reviews in parts.items()}
         for number, split in enumerate(SPLITS):
             (starts, lengths), (rows, labels) = places["test" if split == "test" else "train"], pairs[split]
-            out.examples(starts[rows], lengths[rows], labels, np.full(len(labels), number))
+            out.add_examples(starts[rows], lengths[rows], labels, np.full(len(labels), number))
         longest = max(int(lengths.max()) for _, lengths in places.values())
         return SequenceSpec(Tokens(alphabet.vocab), longest, Classes(("different", "same")), views=2)
 

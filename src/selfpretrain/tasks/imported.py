@@ -15,9 +15,9 @@ from ..data.importing.arrays import array_source, join_arrays
 from ..data.importing.builder import SetBuilder
 from ..data.importing.importer import known
 from ..data.importing.options import ImportOptions
-from ..data.moments import readable, scaled
+from ..data.moments import clip_tokens, fit_target
 from ..data.spec import Reals, SequenceSpec, Split
-from ..data.splits import budget, fold_splits, strata_of, stratified
+from ..data.splits import fold_splits, limit_labels, strata_of, stratified_order
 from ..data.store import DatasetWriter, StoredDataset, open_dataset
 from ..errors import DataError, SpecError, nearest
 from .base import Card, Task
@@ -64,8 +64,8 @@ class Imported(Task):
         if self.longest:
             examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
         if split != "train":
-            return readable(examples, self.data().form)
-        return budget(examples, self.labels)
+            return clip_tokens(examples, self.data().form)
+        return limit_labels(examples, self.labels)
 
     def divided(self, split: Split) -> SequenceDataset:
         """Return all examples of a split, ignoring ``labels``, ``rows`` and ``longest``."""
@@ -128,7 +128,7 @@ class Fold(Imported):
 @functools.lru_cache(maxsize=16)
 def _folded(place: Path, stamp: int, folds: int, fold: int) -> StoredDataset:
     held = _open(place, stamp)
-    return held.redivided(fold_splits(*_divisible(place, stamp), folds, fold))
+    return held.with_split(fold_splits(*_divisible(place, stamp), folds, fold))
 
 
 @functools.lru_cache(maxsize=4)
@@ -146,7 +146,7 @@ def _kept_scale(task: Imported, digest: str) -> Reals:
     """Return the scale of the real targets within the label budget."""
     target = task.data().form.target
     assert isinstance(target, Reals)
-    return scaled(target, task.load("train").targets.numpy())
+    return fit_target(target, task.load("train").targets.numpy())
 
 
 @functools.lru_cache(maxsize=4)
@@ -171,7 +171,7 @@ def _some(examples: SequenceDataset, count: int) -> SequenceDataset:
     rows = examples.labelled.nonzero()[:, 0].numpy()
     targets = examples.targets[torch.from_numpy(rows)].numpy()
     strata = strata_of(targets)
-    return examples.take(torch.from_numpy(np.sort(rows[stratified(strata, 0)[:count]])))
+    return examples.take(torch.from_numpy(np.sort(rows[stratified_order(strata, 0)[:count]])))
 
 
 task = Imported

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..config import Count, Seed, spec
 from ..data.dataset import SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
-from ..data.splits import budget, check_labels
+from ..data.splits import check_labels, limit_labels
 from ..errors import SpecError
 from .base import Card, Task
 from .generators._curves import CurveRules
@@ -104,8 +104,8 @@ class Paths(Task):
         cells, labels = _whole(_unlabelled(self))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
-        examples = SequenceDataset.even(patches(cells[rows], self.size, self.patch), labels[rows])
-        return budget(examples, self.labels) if split == "train" else examples
+        examples = SequenceDataset.from_array(patches(cells[rows], self.size, self.patch), labels[rows])
+        return limit_labels(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Paths":
         """Return the task with 160 training images of 8 by 8 cells, and 40 in each of val and test."""

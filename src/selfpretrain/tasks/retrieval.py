@@ -15,7 +15,7 @@ from ..config import spec
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..system.events import progress
+from ..system.events import report_progress
 from .base import Card
 from .common import lra, tokenizer
 from .common.raw import need
@@ -59,7 +59,7 @@ class Retrieval(Prepared):
         starts, lengths = alphabet.append(out, list(texts))
         for number, split in enumerate(SPLITS):
             labels, which = pairs[split]
-            out.examples(starts[which], lengths[which], labels, np.full(len(labels), number))
+            out.add_examples(starts[which], lengths[which], labels, np.full(len(labels), number))
         return SequenceSpec(
             Tokens(alphabet.vocab), int(lengths.max()), Classes(("unrelated", "related")), views=2
         )
@@ -93,7 +93,7 @@ def _lines(file: Path) -> Iterator[bytes]:
         for number, line in enumerate(stream):
             done += len(line)
             if number % 1000 == 0:
-                progress(f"bytes of {file.name} read", done, size)
+                report_progress(f"bytes of {file.name} read", done, size)
             yield line
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..config import Seed, spec
 from ..data.download import Download
 from ..data.spec import SequenceSpec
-from ..data.splits import divide
+from ..data.splits import split_rows
 from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
@@ -82,7 +82,7 @@ class Speech(Prepared):
         if missing:
             raise DataError(f"{folder} has no recordings of {missing[0]!r}; unpack the whole archive there")
         if self.split == "papers":
-            split = divide(labels, None, self.split_seed)
+            split = split_rows(labels, None, self.split_seed)
         else:
             lists = [_listed(folder / name) for name in ("validation_list.txt", "testing_list.txt")]
             known = [f"{file.parent.name}/{file.name}" for file in files]

@@ -14,7 +14,7 @@ import numpy as np
 from ..config import Count, Seed, spec
 from ..data.download import Download
 from ..data.spec import SequenceSpec
-from ..data.splits import divide
+from ..data.splits import split_rows
 from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
@@ -81,7 +81,7 @@ class SpokenDigits(Prepared):
         if self.split == "takes":
             split = np.select([numbers < HELD, numbers < 2 * HELD], [2, 1], 0)
         else:
-            split = divide(labels, speakers, self.split_seed)
+            split = split_rows(labels, speakers, self.split_seed)
         return recording_sets.Clips([t.samples[: self.longest] for t in takes], labels, split, speakers)
 
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from ..config import Count, spec
 from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
-from ..data.splits import budget, check_labels
+from ..data.splits import check_labels, limit_labels
 from .base import Card, Task
 
 SNAPSHOT = Path(__file__).with_name("_stdlib.npz")
@@ -56,9 +56,9 @@ class Stdlib(Task):
         """Return the windows of a split, with classes in turn; the group of a window is its source file."""
         arrays, wanted = _snapshot(), {"train": self.train, "val": self.val, "test": self.test}[split]
         rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:wanted]
-        examples = SequenceDataset.even(arrays["text"][rows], arrays["label"][rows])
+        examples = SequenceDataset.from_array(arrays["text"][rows], arrays["label"][rows])
         examples = replace(examples, groups=torch.from_numpy(arrays["source"][rows].astype(np.int64)))
-        return budget(examples, self.labels) if split == "train" else examples
+        return limit_labels(examples, self.labels) if split == "train" else examples
 
     def symbols(self) -> tuple[str, ...]:
         """Return the 128 ASCII characters."""

@@ -62,7 +62,9 @@ class Text(Prepared):
         for part, splits in ((train, (held.astype(int),)), (test, (1, 2) if published else (2,))):
             starts, lengths = alphabet.append(out, part.texts)
             for split in splits:
-                out.examples(starts, lengths, part.labels, np.broadcast_to(split, len(starts)), part.groups)
+                out.add_examples(
+                    starts, lengths, part.labels, np.broadcast_to(split, len(starts)), part.groups
+                )
             longest = max(longest, int(lengths.max()))
         return SequenceSpec(Tokens(alphabet.vocab), longest, Classes(text_imdb.CLASSES))
 

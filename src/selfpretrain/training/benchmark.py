@@ -27,16 +27,16 @@ from ..registry import find, name_of, names
 from ..report.figures import scaling
 from ..report.figures.scaling import Measurement, Report
 from ..shapes import Vectors
-from ..system.files import FORMAT, explained, write_text
+from ..system.files import FORMAT, explain_errors, write_text
 from ..system.hardware import environment
-from ..system.memory import bound_memory, peak_memory
+from ..system.memory import limit_memory, peak_memory
 from ..system.startup import keep_memory
 from .cost import fitting
 from .run_dir import RunDir
 
-QUESTIONS = {"attention": ("1k,2k,4k", "128"), "lssl": ("1k", "64,128,256")}
+BENCHMARKS = {"attention": ("1k,2k,4k", "128"), "lssl": ("1k", "64,128,256")}
 """Benchmarks with their default lengths and widths."""
-MATCHES = ("width", "params")
+MATCH_MODES = ("width", "params")
 STEP = 8
 """Matched widths are multiples of this, so that heads keep an even size."""
 WARM = 16
@@ -45,8 +45,10 @@ ENOUGH = 0.5
 """Minimum total time of the timed passes of a measurement, in seconds."""
 LIMIT = 60.0
 """Time limit of a measurement in seconds, set-up and at least three passes included."""
-LARGE, SLOW = "out of memory", "too slow"
-"""Prefixes of the failures after which larger sizes are skipped."""
+LARGE = "out of memory"
+"""Prefix of the failure of a layer that needs too much memory; larger sizes are then skipped."""
+SLOW = "too slow"
+"""Prefix of the failure of a layer that exceeds the time limit; larger sizes are then skipped."""
 
 
 @dataclass(frozen=True)
@@ -88,28 +90,28 @@ class Setting:
         return Trial(mixer, place, self)
 
 
-def asked(text: str) -> list[str]:
+def parse_mixers(text: str) -> list[str]:
     """Parse a comma-separated list of mixer names; ``all`` means every mixer of the package."""
     return names("mixers") if text.strip() == "all" else [name.strip() for name in text.split(",")]
 
 
-def amended(mixers: list[Any], settings: dict[str, str]) -> list[Any]:
+def apply_settings(mixers: list[Any], settings: dict[str, str]) -> list[Any]:
     """Return the mixers with settings changed, e.g. ``{"s4.states": "256"}``.
 
     Raises:
         SpecError: if there is no such mixer or setting.
     """
-    for whole, text in settings.items():
-        name, _, path = whole.partition(".")
+    for key, text in settings.items():
+        name, _, path = key.partition(".")
         if name not in map(name_of, mixers):
             known = ", ".join(map(name_of, mixers))
-            raise SpecError(f"--set {whole}: begin with one of the mixers ({known}), e.g. s4.states=256")
+            raise SpecError(f"--set {key}: begin with one of the mixers ({known}), e.g. s4.states=256")
         mixers = [with_setting(mixer, path, text) if name_of(mixer) == name else mixer for mixer in mixers]
     return mixers
 
 
 def plan(
-    targets: str,
+    name: str,
     mixers: list[Any],
     sizes: tuple[str | None, str | None],
     setting: Setting,
@@ -118,7 +120,7 @@ def plan(
     """Return the cells of a benchmark, from command-line arguments.
 
     Args:
-        targets: a key of ``QUESTIONS``.
+        name: a key of ``BENCHMARKS``.
         mixers: mixers to compare; ignored by "lssl".
         sizes: lengths and widths, e.g. ``("1k,2k,4k", "128")``; None for the defaults.
         match: what is equal for all mixers, "width" or "params".
@@ -126,37 +128,37 @@ def plan(
     Raises:
         SpecError: if there is no such benchmark, mixer, match or size.
     """
-    if targets not in QUESTIONS:
-        raise SpecError(f"no benchmark called {targets!r}{nearest(targets, QUESTIONS)}")
-    if match not in MATCHES:
-        raise SpecError(f"--match {match}: there is no such match{nearest(match, MATCHES)}")
+    if name not in BENCHMARKS:
+        raise SpecError(f"no benchmark called {name!r}{nearest(name, BENCHMARKS)}")
+    if match not in MATCH_MODES:
+        raise SpecError(f"--match {match}: there is no such match{nearest(match, MATCH_MODES)}")
     lengths, widths = (
-        numbers_in(text or usual) for text, usual in zip(sizes, QUESTIONS[targets], strict=True)
+        parse_sizes(text or usual) for text, usual in zip(sizes, BENCHMARKS[name], strict=True)
     )
-    if targets == "lssl":
+    if name == "lssl":
         if len(lengths) > 1:
             raise SpecError("bench lssl grows the width alone: give one --lengths")
         return by_width(widths, lengths[0], setting, match == "params")
     if len(widths) > 1:
         raise SpecError("bench attention grows the length: give one --width")
-    if strange := [name_of(mixer) for mixer in mixers if not isinstance(mixer, Mixer)]:
-        raise SpecError(f"{strange[0]} is no mixer; `spt list mixers` shows those that are here")
+    if wrong := [name_of(mixer) for mixer in mixers if not isinstance(mixer, Mixer)]:
+        raise SpecError(f"{wrong[0]} is no mixer; `spt list mixers` shows those that are here")
     return by_length(mixers, lengths, widths[0], setting, match == "params")
 
 
-def numbers_in(text: str) -> list[int]:
-    """Parse comma-separated sizes: ``numbers_in("512,1k")`` is [512, 1024].
+def parse_sizes(text: str) -> list[int]:
+    """Parse comma-separated sizes: ``parse_sizes("512,1k")`` is [512, 1024].
 
     Raises:
         SpecError: if one of them is not an integer of at least 1.
     """
-    found = []
+    sizes = []
     for word in text.lower().split(","):
         digits = word.strip().removesuffix("k").rstrip()
         if not digits.isdecimal() or int(digits) < 1:
             raise SpecError(f"size {word!r} is no number; write for example 512,1k,16k")
-        found.append(int(digits) * (1024 if "k" in word else 1))
-    return found
+        sizes.append(int(digits) * (1024 if "k" in word else 1))
+    return sizes
 
 
 def by_length(
@@ -169,8 +171,8 @@ def by_length(
     cells = [setting.cell(mixer, width, length) for length in lengths for mixer in mixers]
     if not match:
         return cells
-    goal = parameters(setting.cell(find("mixers", "attention")(), width, lengths[0]))
-    return [_matched_if_built(cell, goal) for cell in cells]
+    goal = n_parameters(setting.cell(find("mixers", "attention")(), width, lengths[0]))
+    return [_try_match(cell, goal) for cell in cells]
 
 
 def by_width(widths: list[int], length: int, setting: Setting, match: bool = False) -> list[Trial]:
@@ -185,29 +187,29 @@ def by_width(widths: list[int], length: int, setting: Setting, match: bool = Fal
     ]
 
 
-def matched(cell: Trial, goal: int) -> Trial:
+def match_parameters(cell: Trial, goal: int) -> Trial:
     """Return the cell at the width, a multiple of ``STEP``, that comes nearest to ``goal`` parameters."""
 
-    def of_width(width: int) -> Trial:
+    def with_width(width: int) -> Trial:
         return replace(cell, place=replace(cell.place, width=width))
 
-    return of_width(fitting(lambda width: parameters(of_width(width)), float(goal), STEP))
+    return with_width(fitting(lambda width: n_parameters(with_width(width)), float(goal), STEP))
 
 
-def _matched_if_built(cell: Trial, goal: int) -> Trial:
+def _try_match(cell: Trial, goal: int) -> Trial:
     try:
-        return matched(cell, goal)
+        return match_parameters(cell, goal)
     except SelfPretrainError:  # measuring it raises the same error, which is then recorded
         return cell
 
 
-def parameters(cell: Trial) -> int:
+def n_parameters(cell: Trial) -> int:
     """Return the number of parameters of a cell's layers; torch's random state is not changed."""
     with torch.random.fork_rng(devices=[]):
-        return _size(cell.layer())
+        return _n_parameters(cell.layer())
 
 
-def measure(cells: list[Trial], repeats: int, folder: Path, tell: Callable[[str], None]) -> Report:
+def measure(cells: list[Trial], repeats: int, folder: Path, on_progress: Callable[[str], None]) -> Report:
     """Measure all cells ``repeats`` times in turn, and write bench.json, .csv, .md, .svg and .png.
 
     Cells that are too slow or too large are not tried again, nor is their mixer at larger sizes.
@@ -217,46 +219,46 @@ def measure(cells: list[Trial], repeats: int, folder: Path, tell: Callable[[str]
         StoreError: if the folder cannot be written.
     """
     RunDir.make(folder)
-    found: list[list[Measurement]] = [[] for _ in cells]
-    beyond: list[Trial] = []
+    readings_by_cell: list[list[Measurement]] = [[] for _ in cells]
+    too_large: list[Trial] = []
     try:
-        for turn in range(repeats):
-            for cell, readings in zip(cells, found, strict=True):
-                if turn and readings[0].seconds is None:
+        for round_number in range(repeats):
+            for cell, readings in zip(cells, readings_by_cell, strict=True):
+                if round_number and readings[0].seconds is None:
                     continue  # failed in the first round
-                readings.append(_spared(cell, beyond) or read(cell))
+                readings.append(_skip_reason(cell, too_large) or measure_once(cell))
                 if readings[-1].said.startswith((LARGE, SLOW)):
-                    beyond.append(cell)
-                tell(f"{turn + 1}/{repeats}  {readings[-1].line()}")
+                    too_large.append(cell)
+                on_progress(f"{round_number + 1}/{repeats}  {readings[-1].line()}")
     except KeyboardInterrupt:
-        _write(_report(found), cells[0].setting.device, folder)
+        _write(_report(readings_by_cell), cells[0].setting.device, folder)
         raise Interrupted(f"stopped; what was measured is in {folder}; from the start again") from None
-    report = _report(found)
+    report = _report(readings_by_cell)
     _write(report, cells[0].setting.device, folder)
     return report
 
 
-def _spared(cell: Trial, beyond: list[Trial]) -> Measurement | None:
+def _skip_reason(cell: Trial, too_large: list[Trial]) -> Measurement | None:
     """Return the failure of a cell whose mixer was too slow or too large at a smaller size, else None."""
-    for less in beyond:
-        smaller = less.place.length <= cell.place.length and less.place.width <= cell.place.width
-        if smaller and less.mixer == cell.mixer:
-            size = f"length {less.place.length:,}, width {less.place.width:,}"
-            return _reading(cell, {"said": f"not tried: it was too much at {size}"})
+    for failed in too_large:
+        smaller = failed.place.length <= cell.place.length and failed.place.width <= cell.place.width
+        if smaller and failed.mixer == cell.mixer:
+            size = f"length {failed.place.length:,}, width {failed.place.width:,}"
+            return _measurement(cell, {"said": f"not tried: it was too much at {size}"})
     return None
 
 
-def read(cell: Trial) -> Measurement:
+def measure_once(cell: Trial) -> Measurement:
     """Measure a cell once in a new process; the result has time and memory, or the reason of the failure."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(cell, there), daemon=True)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_run_child, args=(cell, sender), daemon=True)
     process.start()
-    there.close()
+    sender.close()
     try:
-        slow = not here.poll(cell.setting.limit)
-        answer = {"said": f"{SLOW}: more than {cell.setting.limit:g} s"} if slow else here.recv()
+        timed_out = not receiver.poll(cell.setting.limit)
+        answer = {"said": f"{SLOW}: more than {cell.setting.limit:g} s"} if timed_out else receiver.recv()
     except EOFError:
         process.join()
         killed = process.exitcode == -signal.SIGKILL
@@ -264,18 +266,19 @@ def read(cell: Trial) -> Measurement:
     finally:
         process.kill()
         process.join()
-    return _reading(cell, answer)
+    return _measurement(cell, answer)
 
 
-def _reading(cell: Trial, answer: dict[str, Any]) -> Measurement:
-    place, setting = cell.place, cell.setting
+def _measurement(cell: Trial, answer: dict[str, Any]) -> Measurement:
+    place = cell.place
+    setting = cell.setting
     return Measurement(
         name_of(cell.mixer), place.length, place.width, setting.batch, depth=setting.depth, **answer
     )
 
 
-def _report(found: list[list[Measurement]]) -> Report:
-    return Report(tuple(_median(readings) for readings in found if readings))
+def _report(readings_by_cell: list[list[Measurement]]) -> Report:
+    return Report(tuple(_median(readings) for readings in readings_by_cell if readings))
 
 
 def _median(readings: list[Measurement]) -> Measurement:
@@ -283,8 +286,12 @@ def _median(readings: list[Measurement]) -> Measurement:
     sizes = [r.bytes for r in readings if r.bytes is not None]
     if not seconds or not sizes:
         return readings[0]
-    middle = statistics.median(seconds), round(statistics.median(sizes))
-    return replace(readings[0], seconds=middle[0], bytes=middle[1], rounds=len(seconds))
+    return replace(
+        readings[0],
+        seconds=statistics.median(seconds),
+        bytes=round(statistics.median(sizes)),
+        rounds=len(seconds),
+    )
 
 
 def _write(report: Report, device: str, folder: Path) -> None:
@@ -295,53 +302,52 @@ def _write(report: Report, device: str, folder: Path) -> None:
     write_text(folder / "bench.csv", scaling.document(report))
     write_text(folder / "bench.md", scaling.markdown(report))
     for kind, image in scaling.figures(report).items():
-        with explained(folder):
+        with explain_errors(folder):
             (folder / f"bench.{kind}").write_bytes(image)
 
 
-def _size(layer: nn.Module) -> int:
+def _n_parameters(layer: nn.Module) -> int:
     return sum(p.numel() for p in layer.parameters())
 
 
 # Everything below runs in the measuring process.
-def _child(cell: Trial, answer: Connection) -> None:
+def _run_child(cell: Trial, connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C; it kills this process
     torch.set_num_threads(1)
     torch.manual_seed(0)
     try:
-        answer.send(_measured(cell))
+        connection.send(_measure_layer(cell))
     except SelfPretrainError as error:
-        answer.send({"said": str(error)})
+        connection.send({"said": str(error)})
     except (MemoryError, torch.OutOfMemoryError):
-        answer.send({"said": LARGE})
+        connection.send({"said": LARGE})
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
-        full = (
-            "memory" in first_line and "alloc" in first_line
-        )  # the CPU allocator raises a plain RuntimeError
-        answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {first_line}"})
+        # The CPU allocator raises a plain RuntimeError.
+        out_of_memory = "memory" in first_line and "alloc" in first_line
+        connection.send({"said": LARGE if out_of_memory else f"fails: {type(error).__name__}: {first_line}"})
 
 
-def _measured(cell: Trial) -> dict[str, Any]:
+def _measure_layer(cell: Trial) -> dict[str, Any]:
     """Return parameters, median seconds of a pass, and the growth of peak memory by a pass, in bytes."""
     device = cell.setting.device
     on_gpu = device.startswith("cuda")
     if not on_gpu:
         keep_memory()
-        bound_memory()
-    _warm(cell)
+        limit_memory()
+    _warm_up(cell)
     layer = cell.layer().to(device)
     x = _input(cell, cell.place.length)
     if on_gpu:
         torch.cuda.reset_peak_memory_stats(device)
     before = _peak(device)
     _pass(layer, x)
-    grown = _peak(device) - before
+    growth = _peak(device) - before
     # On a CPU, process time rather than wall time: other programs count less. On a GPU, synchronised time.
     clock = benchmark.timer if on_gpu else time.process_time
     timer = benchmark.Timer("run(layer, x)", globals={"run": _pass, "layer": layer, "x": x}, timer=clock)
     seconds = timer.blocked_autorange(min_run_time=ENOUGH).median
-    return {"parameters": _size(layer), "seconds": seconds, "bytes": grown}
+    return {"parameters": _n_parameters(layer), "seconds": seconds, "bytes": growth}
 
 
 def _peak(device: str) -> int:
@@ -349,7 +355,7 @@ def _peak(device: str) -> int:
     return torch.cuda.max_memory_allocated(device) if device.startswith("cuda") else peak_memory()
 
 
-def _warm(cell: Trial) -> None:
+def _warm_up(cell: Trial) -> None:
     """Load libraries by a pass of a short layer, so that the measured peak is that of the layer alone."""
     short = min(WARM, cell.place.length)
     with contextlib.suppress(Exception):  # a mixer may fail at this length and work at the measured one

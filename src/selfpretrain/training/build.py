@@ -18,7 +18,7 @@ def training_data(recipe: Recipe) -> SequenceDataset:
         SpecError: if no example is left.
     """
     stage = recipe.last
-    data = usable(recipe, recipe.task_of(stage).load("train"))
+    data = prepare_split(recipe, recipe.task_of(stage).load("train"))
     if stage.fraction < 1:
         order = torch.randperm(len(data), generator=generator(recipe.seed, "fraction"))
         data = data.take(order[: max(1, round(len(data) * stage.fraction))].sort().values)
@@ -27,7 +27,7 @@ def training_data(recipe: Recipe) -> SequenceDataset:
     return data
 
 
-def usable(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
+def prepare_split(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
     """Return a split for the last stage: labelled examples only and fixed-length padding, where needed."""
     if recipe.last.objective.labelled:
         data = data.take(data.labelled.nonzero()[:, 0])
@@ -43,7 +43,8 @@ def build_network(recipe: Recipe, form: SequenceSpec | None = None) -> Network:
     Args:
         form: sequence spec that replaces the task's.
     """
-    stage, form = recipe.last, form or recipe.task_of(recipe.last).form
+    stage = recipe.last
+    form = form or recipe.task_of(recipe.last).form
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(recipe.seed, "initialise").initial_seed())
         head = stage.objective.head(form, recipe.model.width, recipe.model.pooling)

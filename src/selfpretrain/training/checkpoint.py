@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import ForeignRun, StoreError
-from ..system.files import FORMAT, Json, damaged, explained, foreign, sha256_of, write_bytes
+from ..system.files import (
+    FORMAT,
+    Json,
+    damaged_message,
+    explain_errors,
+    format_message,
+    sha256_of,
+    write_bytes,
+)
 
 
 def save(path: Path, tensors: Mapping[str, Tensor], state: Json | None = None) -> str:
@@ -41,7 +49,7 @@ def load(path: Path, digest: str = "", advice: str = "") -> tuple[dict[str, Tens
         ForeignRun: if another version of this package wrote it in another layout.
     """
     try:
-        with explained(path, "read"), safetensors.safe_open(path, framework="pt") as file:
+        with explain_errors(path, "read"), safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         state = json.loads(metadata.get("json", "{}"))
@@ -51,9 +59,9 @@ def load(path: Path, digest: str = "", advice: str = "") -> tuple[dict[str, Tens
         if known and digest and known != digest:
             raise ValueError("it is of another training than the result beside it")
     except (safetensors.SafetensorError, ValueError, RecursionError) as error:
-        raise StoreError(damaged(path, error, advice)) from error
+        raise StoreError(damaged_message(path, error, advice)) from error
     if metadata.get("format") != str(FORMAT):
-        raise ForeignRun(foreign(path, metadata.get("format")))
+        raise ForeignRun(format_message(path, metadata.get("format")))
     return tensors, state
 
 

@@ -23,22 +23,23 @@ def own_modules(module: str) -> list[str]:
     Modules of the same package are always included. Imports are found by parsing the source, so that those
     inside functions count; imports by a computed name are not found.
     """
-    found, waiting = dict.fromkeys([module]), [module]
-    while waiting:
-        for name in _imports(waiting.pop()):
-            if name not in found and not is_ours(name) and _own(name, module.partition(".")[0]):
+    found = dict.fromkeys([module])
+    pending = [module]
+    while pending:
+        for name in _imports(pending.pop()):
+            if name not in found and not is_ours(name) and _is_user_code(name, module.partition(".")[0]):
                 found[name] = None
-                waiting.append(name)
+                pending.append(name)
     return list(found)
 
 
 @functools.cache
-def text(module: str) -> str:
+def source_of(module: str) -> str:
     """Return the source of a module; "" if there is none, e.g. for code typed into an interpreter."""
     spec = _spec(module)
     if spec is not None and isinstance(spec.loader, InspectLoader):  # does not run the module
-        found = spec.loader.get_source(module) or ""
-        return found if found.endswith("\n") or not found else f"{found}\n"
+        source = spec.loader.get_source(module) or ""
+        return source if source.endswith("\n") or not source else f"{source}\n"
     try:
         return inspect.getsource(sys.modules[module])
     except (OSError, TypeError, KeyError):
@@ -48,29 +49,29 @@ def text(module: str) -> str:
 @functools.cache
 def digest(module: str) -> str:
     """Return ten hex digits of the SHA-256 of a module's source; "" if it has none."""
-    return hashlib.sha256(text(module).encode()).hexdigest()[:10] if text(module) else ""
+    return hashlib.sha256(source_of(module).encode()).hexdigest()[:10] if source_of(module) else ""
 
 
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
     """Return the modules that a module may import; ``from a import b`` may mean the module ``a.b``."""
-    return tuple(dict.fromkeys(_named(module)))
+    return tuple(dict.fromkeys(_imported_names(module)))
 
 
-def _named(module: str) -> Iterator[str]:
+def _imported_names(module: str) -> Iterator[str]:
     spec = _spec(module)
     package = module if spec and spec.submodule_search_locations else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(text(module))):
+    for node in ast.walk(ast.parse(source_of(module))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*parents, *([node.module] if node.module else [])])
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-def _own(name: str, root: str) -> bool:
+def _is_user_code(name: str, root: str) -> bool:
     first = name.partition(".")[0]
     if first != root and (outer := _spec(first)) is not None:
         place = Path(outer.origin or "").resolve()

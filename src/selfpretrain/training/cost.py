@@ -27,7 +27,7 @@ from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
 from ..registry import name_of
 from ..tasks.common.dataset_stub import DatasetStub
 from .build import build_network, training_data
-from .flops import count, counted
+from .flops import count_flops, count_step
 from .recipe import Budget, Recipe, fingerprint
 
 GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 312e12, "h100": 989e12}
@@ -150,7 +150,7 @@ def seconds_per_step(recipe: Recipe) -> float:
         if step == 1:  # the first pass warms up
             start = time.perf_counter()
         targets = stage.objective.make_targets(data.batch(order.rows(step)), form, generator("cost"))
-        outputs = network(*targets.question())
+        outputs = network(*targets.network_inputs())
         stage.objective.loss(outputs, targets, form).backward()
     return (time.perf_counter() - start) / 2
 
@@ -183,7 +183,7 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, o
     (kernels of state space models do not grow with it). For unequal lengths see ``_of_unequal``; estimates
     use four lengths.
     """
-    padded = order.padded().numpy()
+    padded = order.padded_lengths().numpy()
     way, _ = _draft.get()
     if way == "rough":
         positions = order.size * data.views * float(padded.mean())
@@ -221,7 +221,7 @@ def _of_unequal(recipe: Recipe, network: nn.Module, data: SequenceDataset, order
         one, two = bare
         return one + (two - one) * (order.size - 1)
 
-    return mean_over(order.padded().numpy(), at) + each * per_step
+    return mean_over(order.padded_lengths().numpy(), at) + each * per_step
 
 
 def mean_over(lengths: np.ndarray, at: Callable[[int], float]) -> float:
@@ -273,7 +273,7 @@ def _per_answer(head: nn.Module, views: int, width: int) -> float:
     x = torch.zeros(views, 2, width, requires_grad=True)
 
     def of(positions: int) -> float:
-        return sum(counted(head, lambda: head(x, None, torch.arange(positions)).sum()))
+        return sum(count_flops(head, lambda: head(x, None, torch.arange(positions)).sum()))
 
     return of(2) - of(1)
 
@@ -301,7 +301,7 @@ def _parts(
     """Return the FLOPs of a number of examples: (all but FFTs, FFTs)."""
     key = json.dumps(to_dict([recipe.model, recipe.last.objective])), form, examples
     if key not in _counts:
-        _counts[key] = count(network, recipe.last.objective, form, data, torch.arange(examples))
+        _counts[key] = count_step(network, recipe.last.objective, form, data, torch.arange(examples))
     return _counts[key]
 
 
@@ -322,7 +322,7 @@ def _count(recipe: Recipe, network: nn.Module, data: SequenceDataset, rows: torc
     sizes = (targets.batch.inputs.shape, targets.batch.padding_mask is None, targets.masked is None, outputs)
     key = json.dumps(to_dict([recipe.model, objective])), form, sizes
     if key not in _counts:
-        _counts[key] = count(network, objective, form, data, rows)
+        _counts[key] = count_step(network, objective, form, data, rows)
     return sum(_counts[key])
 
 

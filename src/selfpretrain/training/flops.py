@@ -18,20 +18,20 @@ aten = torch.ops.aten
 FFTS = {aten._fft_r2c, aten._fft_c2r, aten._fft_c2c}
 
 
-def count(
+def count_step(
     network: nn.Module, objective: Objective, form: SequenceSpec, data: SequenceDataset, rows: torch.Tensor
 ) -> tuple[float, float]:
     """Return the FLOPs of a forward and backward pass over the examples at ``rows``: (all but FFTs, FFTs)."""
     targets = objective.make_targets(data.batch(rows), form, generator("cost"))
 
     def loss() -> torch.Tensor:
-        outputs = network(*targets.question())
+        outputs = network(*targets.network_inputs())
         return objective.loss(outputs, targets, form)
 
-    return counted(network, loss)
+    return count_flops(network, loss)
 
 
-def counted(network: nn.Module, loss: Callable[[], torch.Tensor]) -> tuple[float, float]:
+def count_flops(network: nn.Module, loss: Callable[[], torch.Tensor]) -> tuple[float, float]:
     """Return the FLOPs of a loss and its gradients, which are dropped: (all but FFTs, FFTs)."""
     with torch.enable_grad(), _Counter() as counter:
         loss().backward()
@@ -44,7 +44,8 @@ class _Counter(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rest, self.ffts = 0, 0
+        self.rest = 0
+        self.ffts = 0
         ours = {packet: shape_wrapper(formula) for packet, formula in _formulas().items()}
         self.formulas = flop_registry | ours
 
@@ -57,9 +58,9 @@ class _Counter(TorchDispatchMode):
         formula = self.formulas.get(getattr(func, "overloadpacket", None))
         if formula is None and isinstance(func, torch._ops.OpOverload):
             with self:
-                simpler = func.decompose(*args, **kwargs)
-            if simpler is not NotImplemented:
-                return simpler
+                decomposed = func.decompose(*args, **kwargs)
+            if decomposed is not NotImplemented:
+                return decomposed
         out = func(*args, **kwargs)
         if formula is not None and func.overloadpacket in FFTS:
             self.ffts += formula(*args, **kwargs, out_val=out)

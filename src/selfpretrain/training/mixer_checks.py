@@ -20,17 +20,19 @@ from ..errors import SelfPretrainError, SpecError
 from ..mixers.base import LayerContext, Mixer, Positions
 from ..registry import name_of
 from ..shapes import PaddingMask, Vectors
-from .flops import counted
+from .flops import count_flops
 from .model import Model
 from .recipe import Recipe
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 """Tolerance for rounding errors, relative to the largest output."""
-ROWS, LOUD = 3, 10.0
-"""Batch size of the probes; scale of the inputs that must not matter, relative to the others."""
-SHORT = 512
+ROWS = 3
+"""Batch size of the probes."""
+NOISE_SCALE = 10.0
+"""Scale of the inputs that must not matter, relative to the others."""
+MAX_PROBE_LENGTH = 512
 """Maximum length of most probes before a study; leaks are probed at the full length, too."""
-PEEKING = (
+BATCH_NORM_NOTE = (
     "batch norm averages over later positions while it trains, so that causal pretraining sees a little of "
     "what it is to predict; norm=layer and norm=rms do not"
 )
@@ -39,9 +41,10 @@ PEEKING = (
 class CheckFailed(Exception):
     """A probe failed; the message says which output depends on which input."""
 
-    def __init__(self, said: str, position: int | None = None, by: float | None = None) -> None:
-        super().__init__(said)
-        self.position, self.by = position, by
+    def __init__(self, message: str, position: int | None = None, by: float | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+        self.by = by
 
 
 class Unsteady(Exception):
@@ -124,13 +127,13 @@ def check(mixer: Mixer, place: LayerContext, names: Iterable[str] | None = None)
         torch.manual_seed(0)
         layer = _layer(mixer, place)
         parameters = sum(p.numel() for p in layer.module.parameters())
-        failed = _tried("length limit", lambda _: layer(layer.draw()), layer)
-        if failed.result == "fails":
+        first_pass = _try_probe("length limit", lambda _: layer(layer.draw()), layer)
+        if first_pass.result == "fails":
             rest = [Probe(name, "not applicable", "the layer does not run") for name in names or PROBES]
-            probes = (failed, *(probe for probe in rest if probe.name != failed.name))
+            probes = (first_pass, *(probe for probe in rest if probe.name != first_pass.name))
             return Check(name_of(mixer), place, parameters, None, probes)
         network = _network(layer)
-        probes = tuple(_probed(name, layer, network) for name in names or PROBES)
+        probes = tuple(_run_probe(name, layer, network) for name in names or PROBES)
         flops = None if names else _flops(layer)
         return Check(name_of(mixer), place, parameters, flops, probes, mixer.denoises)
 
@@ -141,42 +144,47 @@ def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
     Batch norm in causal pretraining is reported, too; it is not an error because published recipes use it.
 
     Args:
-        brief: probe for leaks at ``SHORT`` positions at most, rather than at the full length of the task.
+        brief: probe for leaks at ``MAX_PROBE_LENGTH`` positions at most, not at the length of the task.
 
     Raises:
         SpecError: if a mixer that leaks the future is to be pretrained causally.
     """
     problems: list[str] = []
     for recipe in recipes:
-        model, mixer = recipe.model, recipe.model.mixer
+        model = recipe.model
+        mixer = recipe.model.mixer
         causal = any(stage.objective.needs_causal for stage in recipe.stages)
-        problems += [PEEKING] if causal and model.norm == "batch" and PEEKING not in problems else []
+        problems += (
+            [BATCH_NORM_NOTE] if causal and model.norm == "batch" and BATCH_NORM_NOTE not in problems else []
+        )
         if is_ours(type(mixer).__module__):
             continue  # the tests of this package check it
-        full = recipe.task_of(recipe.last).form.length
-        for length in sorted({min(full, SHORT), min(full, SHORT) if brief else full}):
-            checked = _remembered(
+        task_length = recipe.task_of(recipe.last).form.length
+        for length in sorted(
+            {min(task_length, MAX_PROBE_LENGTH), min(task_length, MAX_PROBE_LENGTH) if brief else task_length}
+        ):
+            result = _cached_check(
                 mixer, LayerContext(model.width, length, model.causal, model.encoding == "rotary")
             )
-            problems += [it for it in _problems(checked, causal) if it not in problems]
+            problems += [problem for problem in _problems(result, causal) if problem not in problems]
     return problems
 
 
-def _problems(checked: Check, causal: bool) -> list[str]:
-    if causal and "causal" not in checked.objectives:
-        why = next(iter(checked.failures), "its outputs are random")
-        raise SpecError(f"{checked.mixer} must not be pretrained causally ({why}); use --objective masked")
-    return [f"{checked.mixer}: {failure}" for failure in checked.failures]
+def _problems(result: Check, causal: bool) -> list[str]:
+    if causal and "causal" not in result.objectives:
+        reason = next(iter(result.failures), "its outputs are random")
+        raise SpecError(f"{result.mixer} must not be pretrained causally ({reason}); use --objective masked")
+    return [f"{result.mixer}: {failure}" for failure in result.failures]
 
 
-_memory: dict[str, Check] = {}
+_cache: dict[str, Check] = {}
 
 
-def _remembered(mixer: Mixer, place: LayerContext) -> Check:
+def _cached_check(mixer: Mixer, place: LayerContext) -> Check:
     key = json.dumps([to_dict(mixer), to_dict(place)], sort_keys=True)
-    if key not in _memory:
-        _memory[key] = check(mixer, place, None if place.length <= SHORT else IN_TRAINING)
-    return _memory[key]
+    if key not in _cache:
+        _cache[key] = check(mixer, place, None if place.length <= MAX_PROBE_LENGTH else IN_TRAINING)
+    return _cache[key]
 
 
 @dataclass(frozen=True)
@@ -204,7 +212,7 @@ class _Subject:
         shape = (ROWS, length or self.place.length, self.place.width)
         return torch.randn(shape, generator=self.random, dtype=self.dtype)
 
-    def compare(self, kept: Bool[Tensor, "B L"], padding_mask: PaddingMask, what: str) -> None:
+    def compare(self, unchanged: Bool[Tensor, "B L"], padding_mask: PaddingMask, what: str) -> None:
         """Check that outputs at kept positions do not change when all other inputs are replaced.
 
         Raises:
@@ -212,21 +220,22 @@ class _Subject:
             Unsteady: if they also change without replacing anything.
         """
         x = self.draw()
-        other = torch.where(kept[..., None], x, LOUD * self.draw())
+        other = torch.where(unchanged[..., None], x, NOISE_SCALE * self.draw())
         first = self(x, padding_mask)
         try:
-            self.demand(first, self(other, padding_mask), kept, what)
+            self.assert_equal(first, self(other, padding_mask), unchanged, what)
         except CheckFailed:
             if not torch.equal(first.nan_to_num(), self(x, padding_mask).nan_to_num()):
                 raise Unsteady from None
             raise
 
-    def demand(self, a: Vectors, b: Vectors, kept: Bool[Tensor, "B L"], what: str) -> None:
+    def assert_equal(self, a: Vectors, b: Vectors, unchanged: Bool[Tensor, "B L"], what: str) -> None:
         """Raise CheckFailed if outputs differ at kept positions."""
-        moved = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~kept, 0)
-        beyond = moved > TOLERANCE[self.dtype] * max(1.0, float(a[kept].abs().max()))
-        if beyond.any():
-            position, by = int(beyond.any(0).nonzero()[0]), float(moved.max())
+        difference = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~unchanged, 0)
+        changed = difference > TOLERANCE[self.dtype] * max(1.0, float(a[unchanged].abs().max()))
+        if changed.any():
+            position = int(changed.any(0).nonzero()[0])
+            by = float(difference.max())
             raise CheckFailed(
                 f"{self.during}{what}, first at position {position}, by up to {by:.2g}", position, by
             )
@@ -238,7 +247,7 @@ def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
     except SelfPretrainError:
         raise
     except Exception as error:
-        raise SpecError(f"{name_of(mixer)} cannot be built: {_line(error)}") from error
+        raise SpecError(f"{name_of(mixer)} cannot be built: {_first_line(error)}") from error
     subject = _Subject(mixer, place, module, module, torch.Generator().manual_seed(0))
     module.double()
     try:
@@ -250,16 +259,17 @@ def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
     return replace(subject, dtype=torch.float32)
 
 
-def _learning(subject: _Subject) -> _Subject:
+def _training_copy(subject: _Subject) -> _Subject:
     """Return a new copy of the layer in training mode: some layers have no gradients in eval mode."""
-    fresh = _layer(subject.mixer, subject.place)
-    fresh.module.train()
-    return fresh
+    copied = _layer(subject.mixer, subject.place)
+    copied.module.train()
+    return copied
 
 
 def _network(layer: _Subject) -> _Subject:
     """Return a network of one block with this mixer in training mode, from values to the head's inputs."""
-    mixer, place = layer.mixer, layer.place
+    mixer = layer.mixer
+    place = layer.place
     positions: Positions | Literal["auto"] = "rotary" if place.rotary else "auto"
     model = Model(mixer, place.width, depth=1, causal=place.causal, positions=positions)
     form = SequenceSpec(Values(channels=place.width), place.length, Classes(("a", "b")))
@@ -274,7 +284,7 @@ def _causality(subject: _Subject) -> None:
         subject.compare(kept, None, f"positions from {cut} on reach earlier ones")
 
 
-def _any_weights(subject: _Subject) -> None:
+def _causality_any_weights(subject: _Subject) -> None:
     """Probe causality with weights that training might reach: every parameter drawn from N(0, 1).
 
     Weights are halved until outputs are finite: an unstable recurrence overflows, which would hide its leak.
@@ -282,8 +292,8 @@ def _any_weights(subject: _Subject) -> None:
     module = copy.deepcopy(subject.module)
     with torch.no_grad():
         for parameter in module.parameters():
-            drawn = torch.randn(parameter.shape, generator=subject.random, dtype=torch.float64)
-            parameter.copy_(drawn)
+            values = torch.randn(parameter.shape, generator=subject.random, dtype=torch.float64)
+            parameter.copy_(values)
     random_weights = replace(subject, module=module, run=module, during="with random weights, ")
     x = random_weights.draw()
     for _ in range(HALVINGS):
@@ -296,7 +306,7 @@ def _any_weights(subject: _Subject) -> None:
 
 
 def _padding_content(subject: _Subject) -> None:
-    padding_mask = _some_valid(subject.place.length)
+    padding_mask = _example_padding_mask(subject.place.length)
     subject.compare(padding_mask, padding_mask, "padding reaches real positions")
 
 
@@ -305,7 +315,7 @@ def _padding_length(subject: _Subject) -> None:
     x = subject.draw()
     padding_mask = (torch.arange(x.shape[1]) < n).expand(x.shape[:2])
     what = f"{n} positions give other outputs when padded to {x.shape[1]}"
-    subject.demand(subject(x[:, :n]), subject(x, padding_mask)[:, :n], padding_mask[:, :n], what)
+    subject.assert_equal(subject(x[:, :n]), subject(x, padding_mask)[:, :n], padding_mask[:, :n], what)
 
 
 def _batch_independence(subject: _Subject) -> None:
@@ -313,7 +323,7 @@ def _batch_independence(subject: _Subject) -> None:
     subject.compare(kept, None, "sequences of a batch reach each other")
     x = subject.draw()
     if not subject.during:  # in training mode, dropout depends on the batch size
-        subject.demand(
+        subject.assert_equal(
             subject(x)[:1], subject(x[:1]), kept[:1], "a sequence alone gives other outputs than in a batch"
         )
 
@@ -321,14 +331,17 @@ def _batch_independence(subject: _Subject) -> None:
 @torch.no_grad()
 def _determinism(subject: _Subject) -> None:
     x = subject.draw()
-    first, second = subject.run(x, None), subject.run(x, None)
+    first = subject.run(x, None)
+    second = subject.run(x, None)
     everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
-    subject.demand(first, second, everywhere, "two passes in evaluation mode give different outputs")
+    subject.assert_equal(first, second, everywhere, "two passes in evaluation mode give different outputs")
 
 
 def _gradients(subject: _Subject) -> None:
-    subject = _learning(subject)
-    subject.run(subject.draw().requires_grad_(), _some_valid(subject.place.length)).square().sum().backward()
+    subject = _training_copy(subject)
+    subject.run(
+        subject.draw().requires_grad_(), _example_padding_mask(subject.place.length)
+    ).square().sum().backward()
     for name, parameter in subject.module.named_parameters():
         if parameter.requires_grad and parameter.grad is None:
             raise CheckFailed(f"parameter {name} gets no gradient")
@@ -349,7 +362,7 @@ def _odd_lengths(subject: _Subject) -> None:
             y = other(other.draw(length))
         except Exception as error:
             raise CheckFailed(
-                f"sequences of {length} positions fail, of {L} do not: {_line(error)}"
+                f"sequences of {length} positions fail, of {L} do not: {_first_line(error)}"
             ) from error
         if not y.isfinite().all():
             raise CheckFailed(f"sequences of {length} positions give outputs that are not finite")
@@ -364,13 +377,15 @@ def _length_limit(subject: _Subject) -> None:
     except Exception as error:
         deliberate = isinstance(error, ValueError | AssertionError) and str(error)
         if not deliberate:
-            problem = f"made for {L} positions, with {2 * L} it breaks rather than refuse: {_line(error)}"
+            problem = (
+                f"made for {L} positions, with {2 * L} it breaks rather than refuse: {_first_line(error)}"
+            )
             raise CheckFailed(problem) from error
 
 
 PROBES: dict[str, Callable[[_Subject], None]] = {
     "causality": _causality,
-    "causality of any weights": _any_weights,
+    "causality of any weights": _causality_any_weights,
     "padding content": _padding_content,
     "padding length": _padding_length,
     "batch independence": _batch_independence,
@@ -386,21 +401,21 @@ HALVINGS = 4
 IN_TRAINING = ("causality", "padding content", "batch independence")
 
 
-def _probed(name: str, layer: _Subject, network: _Subject) -> Probe:
+def _run_probe(name: str, layer: _Subject, network: _Subject) -> Probe:
     if name in ("causality", WARNING) and not layer.place.causal:
         return Probe(name, "not applicable", "bidirectional")
     if name == "padding length" and layer.mixer.fixed_length:
         return Probe(name, "not applicable", "of fixed length: batches are padded to the length of the task")
-    by_itself = _tried(name, PROBES[name], layer)
+    by_itself = _try_probe(name, PROBES[name], layer)
     if name == WARNING:
         return replace(by_itself, result="warns") if by_itself.result == "fails" else by_itself
     if by_itself.result != "ok" or name not in IN_TRAINING:
         return by_itself
-    in_network = _tried(name, PROBES[name], network)
+    in_network = _try_probe(name, PROBES[name], network)
     return in_network if in_network.result == "fails" else by_itself
 
 
-def _tried(name: str, probe: Callable[[_Subject], object], subject: _Subject) -> Probe:
+def _try_probe(name: str, probe: Callable[[_Subject], object], subject: _Subject) -> Probe:
     try:
         probe(subject)
     except CheckFailed as leak:
@@ -408,23 +423,23 @@ def _tried(name: str, probe: Callable[[_Subject], object], subject: _Subject) ->
     except Unsteady:
         return Probe(name, "not applicable", f"{subject.during}outputs are random, whatever the seed")
     except Exception as error:
-        return Probe(name, "fails", f"{subject.during}{_line(error)}")
+        return Probe(name, "fails", f"{subject.during}{_first_line(error)}")
     return Probe(name, "ok")
 
 
 def _flops(subject: _Subject) -> float | None:
-    subject = _learning(subject)
+    subject = _training_copy(subject)
     x = subject.draw()[:1].requires_grad_()
     try:
-        return sum(counted(subject.module, lambda: subject.run(x, None).sum()))
+        return sum(count_flops(subject.module, lambda: subject.run(x, None).sum()))
     except Exception:  # reported by the probe "gradients"
         return None
 
 
-def _some_valid(length: int) -> Bool[Tensor, "B L"]:
+def _example_padding_mask(length: int) -> Bool[Tensor, "B L"]:
     """Return a padding mask of three sequences: all positions real, two thirds of them, and one."""
     return torch.arange(length) < torch.tensor([length, max(1, 2 * length // 3), 1])[:, None]
 
 
-def _line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

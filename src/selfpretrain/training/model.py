@@ -21,11 +21,13 @@ from ..data.spec import SequenceSpec, Tokens, Values
 from ..errors import SpecError
 from ..mixers.base import LayerContext, Mixer, Positions, refuse_causal
 from ..registry import name_of
-from ..shapes import Answered, Inputs, PaddingMask, PositionMask, Vectors
+from ..shapes import Inputs, LossMask, PaddingMask, PositionMask, Vectors
 from ..system import distributed
 
-SYMBOL_STD, POSITION_STD = 0.25, 0.5
-"""Standard deviations of initial token and learned position embeddings, see docs/adr/0021."""
+SYMBOL_STD = 0.25
+"""Standard deviation of initial token embeddings, see docs/adr/0021."""
+POSITION_STD = 0.5
+"""Standard deviation of initial learned position embeddings, see docs/adr/0021."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 
@@ -65,8 +67,8 @@ class Model:
             raise SpecError(f"sinusoidal positions need an even width, not {self.width}")
         network = Network(self, form, head)
         if network.embed.symbol is not None:
-            written = symbols or tuple(map(str, range(network.embed.symbol.num_embeddings)))
-            network.embed.start(self.mixer.rows(written))
+            texts = symbols or tuple(map(str, range(network.embed.symbol.num_embeddings)))
+            network.embed.load_embeddings(self.mixer.rows(texts))
         if self.init == "random":
             for parameter in network.parameters():
                 nn.init.normal_(parameter, std=0.1)
@@ -85,8 +87,8 @@ class Embed(nn.Module):
         super().__init__()
         self.signal = form.signal
         self.symbol: nn.Embedding | None = None
-        if symbols := _symbols(spec, form):
-            self.symbol = nn.Embedding(symbols, spec.width)
+        if n_embeddings := _n_embeddings(spec, form):
+            self.symbol = nn.Embedding(n_embeddings, spec.width)
             nn.init.normal_(self.symbol.weight, std=SYMBOL_STD)
         elif isinstance(form.signal, Values):
             self.value = nn.Linear(form.signal.channels, spec.width)
@@ -95,7 +97,7 @@ class Embed(nn.Module):
             self.position = nn.Parameter(torch.randn(form.length, spec.width) * POSITION_STD)
         elif spec.encoding == "sinusoidal":
             self.register_buffer("position", sinusoids(form.length, spec.width), persistent=False)
-        self.placed = spec.encoding in ("learned", "sinusoidal")
+        self.adds_positions = spec.encoding in ("learned", "sinusoidal")
 
     def forward(self, inputs: Inputs, masked: PositionMask = None) -> Vectors:
         """Return one vector per position.
@@ -104,26 +106,26 @@ class Embed(nn.Module):
             SpecError: if a sequence is longer than the position encoding.
         """
         if self.symbol is not None:
-            x = self.symbol(self._looked_up(inputs))
+            x = self.symbol(self._token_ids(inputs))
             x = x if masked is None else torch.where(masked[..., None], self.mask_token, x)
         elif isinstance(self.signal, Values):
-            values = self.signal.standardised(inputs)
+            values = self.signal.standardise(inputs)
             values = values if masked is None else values.masked_fill(masked[..., None], 0)
             x = self.value(values)
             x = x if masked is None else x + masked[..., None] * self.mask_token
-        if not self.placed:
+        if not self.adds_positions:
             return x
         if x.shape[1] > self.position.shape[0]:
             raise SpecError(f"sequence of length {x.shape[1]}, positions for {self.position.shape[0]}")
         return x + self.position[: x.shape[1]]
 
     @torch.no_grad()
-    def start(self, rows: Float[Tensor, "V D"] | None) -> None:
+    def load_embeddings(self, rows: Float[Tensor, "V D"] | None) -> None:
         """Initialise the token embedding with these vectors; None keeps it."""
         if rows is not None and self.symbol is not None:
             self.symbol.weight.copy_(rows)
 
-    def _looked_up(self, inputs: Inputs) -> Int[Tensor, "B L"]:
+    def _token_ids(self, inputs: Inputs) -> Int[Tensor, "B L"]:
         if isinstance(self.signal, Tokens):
             return inputs
         return self.signal.level_of(inputs[..., 0], self.signal.levels or 1)
@@ -135,7 +137,8 @@ class Block(nn.Module):
     def __init__(self, spec: Model, length: int) -> None:
         super().__init__()
         place = LayerContext(spec.width, length, spec.causal, spec.encoding == "rotary")
-        self.pre, self.owns_residual = spec.placement == "pre", spec.mixer.owns_residual
+        self.pre = spec.placement == "pre"
+        self.owns_residual = spec.mixer.owns_residual
         self.norm1 = None if spec.mixer.whole else make_norm(spec)
         self.mixer = spec.mixer.build(place)
         self.norm2 = make_norm(spec) if spec.expand else None
@@ -144,21 +147,20 @@ class Block(nn.Module):
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Return the sequence after mixer and MLP."""
-        x = self._mixed(x, padding_mask)
+        x = self._mix(x, padding_mask)
         if self.mlp is None or self.norm2 is None:
             return x
         x = x + self.dropout(self.mlp(self.norm2(x, padding_mask) if self.pre else x))
         return x if self.pre else self.norm2(x, padding_mask)
 
-    def _mixed(self, x: Vectors, padding_mask: PaddingMask) -> Vectors:
+    def _mix(self, x: Vectors, padding_mask: PaddingMask) -> Vectors:
         if self.norm1 is None:
             return self.mixer(x, padding_mask).to(x.dtype)
         u = self.norm1(x, padding_mask) if self.pre else x
-        x = (
-            self.mixer(u, padding_mask, x)
-            if self.owns_residual
-            else x + self.dropout(self.mixer(u, padding_mask))
-        )
+        if self.owns_residual:
+            x = self.mixer(u, padding_mask, x)
+        else:
+            x = x + self.dropout(self.mixer(u, padding_mask))
         return x if self.pre else self.norm1(x, padding_mask)
 
 
@@ -167,9 +169,10 @@ class Mlp(nn.Module):
 
     def __init__(self, spec: Model) -> None:
         super().__init__()
-        masked = spec.expand * spec.width
-        self.up, self.down = nn.Linear(spec.width, masked), nn.Linear(masked, spec.width)
-        self.gate = nn.Linear(spec.width, masked) if spec.gated else None
+        hidden = spec.expand * spec.width
+        self.up = nn.Linear(spec.width, hidden)
+        self.down = nn.Linear(hidden, spec.width)
+        self.gate = nn.Linear(spec.width, hidden) if spec.gated else None
         self.act = ACTIVATIONS[spec.activation]
 
     def forward(self, x: Vectors) -> Vectors:
@@ -185,7 +188,7 @@ class Network(nn.Module):
         super().__init__()
         self.embed = Embed(spec, form)
         first = Block(spec, form.length)
-        refuse_larger_than_memory(first, spec.depth)
+        check_memory(first, spec.depth)
         self.blocks = nn.ModuleList([first, *(Block(spec, form.length) for _ in range(spec.depth - 1))])
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
@@ -195,9 +198,8 @@ class Network(nn.Module):
         self, inputs: Inputs, padding_mask: PaddingMask = None, masked: PositionMask = None
     ) -> Vectors:
         """Return the input of the head: one vector per position."""
-        x = self.embed(inputs, masked).to(
-            self.embed.mask_token.dtype
-        )  # the residual stream stays in fp32 under autocast
+        # The residual stream stays in fp32 under autocast.
+        x = self.embed(inputs, masked).to(self.embed.mask_token.dtype)
         for block in self.blocks:
             if self.activation_checkpointing and torch.is_grad_enabled():
                 x = checkpoint(block, x, padding_mask, use_reentrant=False)
@@ -210,8 +212,8 @@ class Network(nn.Module):
         inputs: Inputs,
         padding_mask: PaddingMask = None,
         masked: PositionMask = None,
-        loss_mask: Answered = None,
-    ) -> Float[Tensor, "answers K"]:
+        loss_mask: LossMask = None,
+    ) -> Float[Tensor, "outputs K"]:
         """Return the head's outputs: one per example, or one per position of ``loss_mask``."""
         x = self.features(inputs, padding_mask, masked)
         return self.head(x, padding_mask, loss_mask).to(x.dtype)
@@ -249,17 +251,18 @@ class BatchNorm(nn.Module):
 
     def __init__(self, width: int, momentum: float = 0.1) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
         self.momentum = momentum
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("variance", torch.ones(width))
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Normalise every channel by the batch's mean and variance (in eval mode: running averages)."""
-        mean, variance = self._measure(x, padding_mask) if self.training else (self.mean, self.variance)
+        mean, variance = self._batch_moments(x, padding_mask) if self.training else (self.mean, self.variance)
         return (x - mean) * torch.rsqrt(variance + 1e-5) * self.weight + self.bias
 
-    def _measure(self, x: Vectors, padding_mask: PaddingMask) -> tuple[Tensor, Tensor]:
+    def _batch_moments(self, x: Vectors, padding_mask: PaddingMask) -> tuple[Tensor, Tensor]:
         real = x.new_ones(*x.shape[:2], 1) if padding_mask is None else padding_mask[..., None].to(x.dtype)
         n = distributed.all_reduce_with_gradient(real.sum())
         mean = distributed.all_reduce_with_gradient((x * real).sum((0, 1))) / n
@@ -271,7 +274,7 @@ class BatchNorm(nn.Module):
         return mean, variance
 
 
-def refuse_larger_than_memory(block: nn.Module, depth: int) -> None:
+def check_memory(block: nn.Module, depth: int) -> None:
     """Check, before building them, that the weights of ``depth`` equal blocks fit into memory.
 
     Raises:
@@ -279,17 +282,18 @@ def refuse_larger_than_memory(block: nn.Module, depth: int) -> None:
     """
     weights = [weight for weight in block.parameters() if not weight.is_meta]
     needed = depth * sum(weight.numel() * weight.element_size() for weight in weights)
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > there:
-        raise SpecError(f"{depth:,} blocks take {needed >> 20:,} MB, this machine has {there >> 20:,} MB")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        raise SpecError(f"{depth:,} blocks take {needed >> 20:,} MB, this machine has {memory >> 20:,} MB")
 
 
-def _symbols(spec: Model, form: SequenceSpec) -> int:
+def _n_embeddings(spec: Model, form: SequenceSpec) -> int:
     """Return the size of the token embedding; 0 if values are projected linearly instead."""
     if isinstance(form.signal, Tokens):
         return form.signal.vocab
-    looked_up = spec.mixer.looks_up and form.signal.channels == 1
-    return form.signal.levels or 0 if looked_up else 0
+    if spec.mixer.looks_up and form.signal.channels == 1:
+        return form.signal.levels or 0
+    return 0
 
 
 def make_norm(spec: Model) -> nn.Module:

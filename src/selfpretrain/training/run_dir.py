@@ -25,24 +25,28 @@ from pathlib import Path
 from torch import Tensor
 
 from ..errors import StoreError, Taken
-from ..system.events import Event, progress
+from ..system.events import Event, report_progress
 from ..system.files import (
     POLL,
     Json,
-    damaged,
-    explained,
-    held,
-    locked,
+    damaged_message,
+    explain_errors,
+    fsync,
+    hold_lock,
+    is_locked,
     read_json,
-    settle,
-    sweep,
+    remove_leftovers,
     write_bytes,
     write_json,
 )
 from . import checkpoint
 
-WEIGHTS, LOG, CHECKPOINT = "weights.safetensors", "log.jsonl", "checkpoint.safetensors"
-PREDICTIONS, RESULT, SOURCES = "predictions.safetensors", "result.json", "sources.json"
+WEIGHTS = "weights.safetensors"
+LOG = "log.jsonl"
+CHECKPOINT = "checkpoint.safetensors"
+PREDICTIONS = "predictions.safetensors"
+RESULT = "result.json"
+SOURCES = "sources.json"
 ERROR = "error.txt"
 """File with the error of a failed attempt; the next attempt removes it."""
 PART = ".part-"
@@ -66,7 +70,7 @@ class RunDir:
         Raises:
             StoreError: if it cannot be created.
         """
-        with explained(path):
+        with explain_errors(path):
             path.mkdir(parents=True, exist_ok=True)
         return cls(path)
 
@@ -95,9 +99,9 @@ class RunDir:
             StoreError: if it is missing or damaged.
             ForeignRun: if another version of this package wrote it in another layout.
         """
-        return read_json(self.path / name, mend=_advice(name))
+        return read_json(self.path / name, advice=_advice(name))
 
-    def remembered(self, name: str) -> Json:
+    def read_cache(self, name: str) -> Json:
         """Read a cached JSON file, which can be recomputed; return {} if it is missing or damaged."""
         try:
             return self.read(name) if self.has(name) else {}
@@ -122,12 +126,12 @@ class RunDir:
 
     def drop(self, name: str) -> None:
         """Delete a file if it exists."""
-        with explained(self.path / name):
+        with explain_errors(self.path / name):
             (self.path / name).unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Delete the directory with its content."""
-        with explained(self.path):
+        with explain_errors(self.path):
             shutil.rmtree(self.path)
 
     # ---- attempts
@@ -150,8 +154,8 @@ class RunDir:
     @property
     def attempts(self) -> list["RunDir"]:
         """Unpublished attempts at this stage, newest first."""
-        found = [RunDir(path) for path in self.path.parent.glob(f"{self.name}{PART}*")]
-        return sorted(found, key=RunDir._changed, reverse=True)
+        attempts = [RunDir(path) for path in self.path.parent.glob(f"{self.name}{PART}*")]
+        return sorted(attempts, key=RunDir._mtime, reverse=True)
 
     @property
     def begun(self) -> bool:
@@ -159,19 +163,19 @@ class RunDir:
         return self.finished or any(attempt.has(CHECKPOINT) for attempt in self.attempts)
 
     @property
-    def held(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a process of this or another machine is working on this stage."""
-        return held(self.lock) or bool(self._elsewhere(time.time()))
+        return is_locked(self.lock) or bool(self._live_elsewhere(time.time()))
 
     @contextlib.contextmanager
-    def alone(self, stop: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    def exclusive(self, stop: Callable[[], bool] = lambda: True) -> Iterator[None]:
         """Lock this stage for one process of this machine; wait until ``stop()``, by default not at all.
 
         Raises:
             Taken: if ``stop()`` is true while another process works on the stage.
         """
         RunDir.make(self.lock.parent)
-        with locked(self.lock, stop):
+        with hold_lock(self.lock, stop):
             yield
 
     @contextlib.contextmanager
@@ -187,12 +191,12 @@ class RunDir:
             yield None
             return
         RunDir.make(self.path.parent)
-        with self.alone(stop):
+        with self.exclusive(stop):
             own = self._claim(done, stop)
             if own is None:
                 yield None
             else:
-                with _signs_of_life(own.path):
+                with _heartbeat(own.path):
                     yield own
 
     def publish(self) -> None:
@@ -202,9 +206,9 @@ class RunDir:
             StoreError: if it cannot be renamed, e.g. because another machine has taken it over.
         """
         target = self.stage
-        with explained(target.path):
-            sweep(self.path)
-            settle(self.path)
+        with explain_errors(target.path):
+            remove_leftovers(self.path)
+            fsync(self.path)
             if target.path.exists() and not target.finished:  # its result was deleted to run it again
                 target.path.rename(self.path.with_name(f"{self.path.name}.old"))
             try:
@@ -213,29 +217,34 @@ class RunDir:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
                 shutil.rmtree(self.path)
-            settle(target.path.parent)
-            for left in target.attempts:
-                if left not in target._elsewhere(target._clock()):
-                    shutil.rmtree(left.path, ignore_errors=True)
+            fsync(target.path.parent)
+            for attempt in target.attempts:
+                if attempt not in target._live_elsewhere(target._clock()):
+                    shutil.rmtree(attempt.path, ignore_errors=True)
 
     def _claim(self, done: Callable[[], bool], stop: Callable[[], bool]) -> "RunDir | None":
         """Create an attempt or take one over; the caller holds the lock of this machine."""
         own = RunDir(self.path.with_name(f"{self.name}{PART}{socket.gethostname()}-{os.getpid()}"))
-        told = False
+        announced = False
         while not done():
             # One listing for both questions: an attempt that appears in between belongs to a live process.
             attempts = self.attempts
-            if others := self._elsewhere(self._clock(), attempts):
+            if others := self._live_elsewhere(self._clock(), attempts):
                 if stop():
                     raise Taken(f"stopped while {others[0].path.name} is at work on another machine")
-                if not told:
-                    progress(f"waiting for {others[0].path.name}, which is at work on another machine", 0)
-                    told = True
+                if not announced:
+                    report_progress(
+                        f"waiting for {others[0].path.name}, which is at work on another machine", 0
+                    )
+                    announced = True
                 time.sleep(POLL)
                 continue
-            left = [self] * self.path.exists() + attempts
-            newest = max(left, key=lambda each: (each.finished, each._changed()), default=None)
-            with explained(own.path), contextlib.suppress(FileNotFoundError):  # another machine was faster
+            candidates = [self] * self.path.exists() + attempts
+            newest = max(candidates, key=lambda each: (each.finished, each._mtime()), default=None)
+            with (
+                explain_errors(own.path),
+                contextlib.suppress(FileNotFoundError),
+            ):  # another machine was faster
                 if newest is None:
                     own.path.mkdir()
                 elif newest != own:
@@ -244,30 +253,30 @@ class RunDir:
                     # Renaming keeps the old time: without a new one a third machine would take it for dead.
                     os.utime(newest.path)
                     newest.path.rename(own.path)
-                own._prepare()
+                own._clean_up()
                 return own
         return None
 
-    def _prepare(self) -> None:
+    def _clean_up(self) -> None:
         """Clean up a directory that was taken over, so that training can resume in it."""
         os.utime(self.path)
         if not (self.finished or self.has(CHECKPOINT)):
             for path in self.path.iterdir():
                 path.unlink()
             return
-        sweep(self.path)
+        remove_leftovers(self.path)
         (self.path / ERROR).unlink(missing_ok=True)
         if self.has(LOG):  # copied, as a suspended process may still have the old file open and write to it
             write_bytes(self.path / LOG, (self.path / LOG).read_bytes())
 
-    def _elsewhere(self, now: float, attempts: "list[RunDir] | None" = None) -> list["RunDir"]:
+    def _live_elsewhere(self, now: float, attempts: "list[RunDir] | None" = None) -> list["RunDir"]:
         """Return the attempts of other machines that are alive, of those given or all."""
         mine = f"{self.name}{PART}{socket.gethostname()}-"
         known = self.attempts if attempts is None else attempts
         others = (each for each in known if not each.path.name.startswith(mine))
-        return [each for each in others if now - each._changed() < DEAD * CHECKPOINT_SECONDS]
+        return [each for each in others if now - each._mtime() < DEAD * CHECKPOINT_SECONDS]
 
-    def _changed(self) -> float:
+    def _mtime(self) -> float:
         """Return the last modification time of the directory and its files, by the disk's clock, or 0."""
         times = [0.0]
         with contextlib.suppress(FileNotFoundError):
@@ -283,7 +292,7 @@ class RunDir:
 
 
 @contextlib.contextmanager
-def _signs_of_life(path: Path) -> Iterator[None]:
+def _heartbeat(path: Path) -> Iterator[None]:
     """Touch a directory every `CHECKPOINT_SECONDS` while the block runs, so that no machine takes it over."""
     ended = threading.Event()
 
@@ -306,26 +315,28 @@ class Log:
 
     def __init__(self, path: Path, size: int = 0) -> None:
         self._stage = RunDir(path.absolute().parent).name
-        with explained(path):
+        with explain_errors(path):
             self._file = path.open("a+b")
             if self.size < size:
-                raise StoreError(damaged(path, "it is shorter than its checkpoint says", _advice(CHECKPOINT)))
+                raise StoreError(
+                    damaged_message(path, "it is shorter than its checkpoint says", _advice(CHECKPOINT))
+                )
             self._file.truncate(size)
 
     def write(self, line: Json) -> None:
         """Append one line."""
-        with explained(Path(self._file.name)):
+        with explain_errors(Path(self._file.name)):
             self._file.write((json.dumps(line) + "\n").encode())
             self._file.flush()
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Append the training and validation metrics of this directory's stage; ignore other events."""
         if event.kind in ("train", "val") and event.name == self._stage:
             self.write({"kind": event.kind} | dict(event.numbers))
 
-    def settle(self) -> int:
+    def sync(self) -> int:
         """Flush all lines to disk, and return the size of the file in bytes."""
-        with explained(Path(self._file.name)):
+        with explain_errors(Path(self._file.name)):
             os.fsync(self._file.fileno())
         return self.size
 
@@ -340,7 +351,7 @@ class Log:
 
 
 @contextlib.contextmanager
-def broken(directory: RunDir, name: str) -> Iterator[None]:
+def explain_damage(directory: RunDir, name: str) -> Iterator[None]:
     """Convert errors in the content of a file into a one-line StoreError that names the file.
 
     Raises:
@@ -349,10 +360,10 @@ def broken(directory: RunDir, name: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
-        raise StoreError(damaged(directory.path / name, error, _advice(name))) from error
+        raise StoreError(damaged_message(directory.path / name, error, _advice(name))) from error
 
 
 def _advice(name: str) -> str:
     """Return what to do about a damaged file of a stage; all of them can be recreated."""
-    with_the_result = name in ("recipe.json", "environment.json", LOG, PREDICTIONS, SOURCES)
-    return f"delete this one file, {'result.json beside it' if with_the_result else name}, and run again"
+    belongs_to_result = name in ("recipe.json", "environment.json", LOG, PREDICTIONS, SOURCES)
+    return f"delete this one file, {'result.json beside it' if belongs_to_result else name}, and run again"

@@ -23,7 +23,7 @@ from .recipe import Recipe
 
 SHELVES: dict[type, str] = {Mixer: "mixers", Objective: "objectives", Task: "tasks"}
 """Base classes that a registry holds, with the name of that registry."""
-BESIDE: dict[type, list[type]] = {Objective: [Joint], Task: [Imported, Shuffled]}
+UNREGISTERED: dict[type, list[type]] = {Objective: [Joint], Task: [Imported, Shuffled]}
 """Specs of those kinds that have no name in the registry."""
 OUTSIDE: dict[str, Any] = {
     "type": "object",
@@ -39,7 +39,7 @@ Schema = dict[str, Any]
 def json_schema() -> Schema:
     """Return the JSON Schema of a recipe file."""
     definitions: dict[str, Schema] = {}
-    top = _of(Recipe, definitions)
+    top = _schema_of(Recipe, definitions)
     recipe = definitions[id_of(Recipe)]
     recipe["properties"]["format"] = {"type": "integer"}
     return {
@@ -50,46 +50,47 @@ def json_schema() -> Schema:
     }
 
 
-def _of(kind: Any, definitions: dict[str, Schema]) -> Schema:
+def _schema_of(kind: Any, definitions: dict[str, Schema]) -> Schema:
     """Return the schema of a type, and add the specs that it refers to to the definitions."""
     if kind in SHELVES:
         shelf = SHELVES[kind]
-        ours = [registry.find(shelf, name) for name in registry.names(shelf)] + BESIDE.get(kind, [])
-        return {"anyOf": [*(_spec(each, definitions) for each in ours), OUTSIDE]}
+        known = [registry.find(shelf, name) for name in registry.names(shelf)] + UNREGISTERED.get(kind, [])
+        return {"anyOf": [*(_spec_schema(each, definitions) for each in known), OUTSIDE]}
     if dataclasses.is_dataclass(kind):
-        return _spec(kind, definitions)
-    return _made_of(kind, definitions) if any(map(_has_spec, get_args(kind))) else _plain(kind)
+        return _spec_schema(kind, definitions)
+    return _generic_schema(kind, definitions) if any(map(_has_spec, get_args(kind))) else _plain_schema(kind)
 
 
-def _made_of(kind: Any, definitions: dict[str, Schema]) -> Schema:
+def _generic_schema(kind: Any, definitions: dict[str, Schema]) -> Schema:
     """Return the schema of a generic type with specs as arguments, such as ``tuple[Stage, ...]``."""
-    origin, inner = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inner = get_args(kind)
     if origin is tuple and inner[-1] is ...:
-        return {"type": "array", "items": _of(inner[0], definitions)}
+        return {"type": "array", "items": _schema_of(inner[0], definitions)}
     if origin is Annotated:
-        return _of(inner[0], definitions)
-    return {"anyOf": [_of(each, definitions) for each in inner]} if origin in UNIONS else {}
+        return _schema_of(inner[0], definitions)
+    return {"anyOf": [_schema_of(each, definitions) for each in inner]} if origin in UNIONS else {}
 
 
-def _spec(kind: Any, definitions: dict[str, Schema]) -> Schema:
+def _spec_schema(kind: Any, definitions: dict[str, Schema]) -> Schema:
     name = id_of(kind)
     reference = {"$ref": "#/$defs/" + name}
     if name in definitions:
         return reference
-    definitions[name] = made = {"type": "object", "additionalProperties": False}
+    definitions[name] = schema = {"type": "object", "additionalProperties": False}
     hints = get_type_hints(kind, include_extras=True)
     fields = [field for field in dataclasses.fields(kind) if field.init]
     missing = dataclasses.MISSING
-    needed = [f.name for f in fields if f.default is missing and f.default_factory is missing]
-    properties = {field.name: _of(hints[field.name], definitions) for field in fields}
-    made["properties"] = {"is": {"const": name}} | properties
-    made["required"] = ["is", *needed]
+    required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
+    properties = {field.name: _schema_of(hints[field.name], definitions) for field in fields}
+    schema["properties"] = {"is": {"const": name}} | properties
+    schema["required"] = ["is", *required]
     if kind.__doc__:
-        made["description"] = kind.__doc__.strip().splitlines()[0]
+        schema["description"] = kind.__doc__.strip().splitlines()[0]
     return reference
 
 
-def _plain(kind: Any) -> Schema:
+def _plain_schema(kind: Any) -> Schema:
     """Return pydantic's schema of a type without specs; {}, which allows anything, if it has none."""
     try:
         return TypeAdapter(kind).json_schema()

@@ -68,27 +68,29 @@ def backward(
     """
     # DDP averages gradients over processes, whereas the loss is a mean over the whole batch:
     # scaling by the world size turns the average of shares back into their sum.
-    device, world = targets.batch.inputs.device, distributed.world_size()
-    scale, total = world / targets.size.clamp(min=1), torch.zeros((), device=device)
+    device = targets.batch.inputs.device
+    world = distributed.world_size()
+    scale = world / targets.size.clamp(min=1)
+    total = torch.zeros((), device=device)
     sums: dict[str, Tensor] = {}
     parts = world * stage.grad_accumulation
     for i in range(stage.grad_accumulation):
-        share = targets if parts == 1 else targets.part(distributed.rank() + world * i, parts)
+        part = targets if parts == 1 else targets.part(distributed.rank() + world * i, parts)
         last = i + 1 == stage.grad_accumulation
         # Processes exchange gradients once per step, after the last micro-batch.
-        waits = isinstance(network, DistributedDataParallel) and not last
-        with network.no_sync() if waits else contextlib.nullcontext():  # type: ignore[operator]
+        syncs_later = isinstance(network, DistributedDataParallel) and not last
+        with network.no_sync() if syncs_later else contextlib.nullcontext():  # type: ignore[operator]
             with precision_context(stage.precision, device):
-                outputs = network(*share.question())
-            loss = stage.objective.loss(outputs, share, form) * scale
+                outputs = network(*part.network_inputs())
+            loss = stage.objective.loss(outputs, part, form) * scale
             loss.backward()
         total = total + loss.detach()
-        own = replace(share, size=targets.size / parts)  # equal shares that add up to the whole
-        add(sums, stage.objective.metric_sums(outputs.detach(), own, form))
+        part_targets = replace(part, size=targets.size / parts)  # equal shares that add up to the whole
+        accumulate_sums(sums, stage.objective.metric_sums(outputs.detach(), part_targets, form))
     return total, sums
 
 
-def add(sums: dict[str, Tensor], more: dict[str, Tensor]) -> None:
+def accumulate_sums(sums: dict[str, Tensor], more: dict[str, Tensor]) -> None:
     """Add the metric sums of a batch to running sums, in place and in float64."""
     for name, value in more.items():
         sums[name] = sums[name] + value if name in sums else value.double()

@@ -20,13 +20,13 @@ from ..data.dataloader import BatchSampler, PrefetchLoader
 from ..data.dataset import SequenceDataset, generator
 from ..errors import Interrupted, SpecError
 from ..system import distributed
-from ..system.events import Event, emit, listening
-from .evaluate import evaluate, gathered
+from ..system.events import Event, emit, listen
+from .evaluate import evaluate, reduce_sums
 from .model import Network
 from .optim import set_lr_factor
 from .recipe import Recipe
-from .run_dir import CHECKPOINT, CHECKPOINT_SECONDS, LOG, Log, RunDir, broken
-from .step import add, backward, prepare
+from .run_dir import CHECKPOINT, CHECKPOINT_SECONDS, LOG, Log, RunDir, explain_damage
+from .step import accumulate_sums, backward, prepare
 
 CLOCK_STEPS = 50
 """Steps between two checks of the `hours` limit in distributed training."""
@@ -73,24 +73,32 @@ class Trainer:
         SpecError: if the batch does not divide among the processes, or a budget in seconds has several.
     """
 
-    def __init__(self, material: TrainerInputs, folder: RunDir, stop: Stop) -> None:
-        self.network, self.train, self.val = material.network, material.train, material.val
-        self.steps, self.folder, self.stop = material.steps, folder, stop
-        recipe = material.recipe
-        self.stage, self.form, self.seed = recipe.last, recipe.task_of(recipe.last).form, recipe.seed
+    def __init__(self, inputs: TrainerInputs, folder: RunDir, stop: Stop) -> None:
+        self.network = inputs.network
+        self.train = inputs.train
+        self.val = inputs.val
+        self.steps = inputs.steps
+        self.folder = folder
+        self.stop = stop
+        recipe = inputs.recipe
+        self.stage = recipe.last
+        self.form = recipe.task_of(recipe.last).form
+        self.seed = recipe.seed
         self.key = f"{len(recipe.stages)}"
         self._check_clock()
-        self.order = BatchSampler(self.train.longest, self.stage.batch, self.seed)
+        self.sampler = BatchSampler(self.train.longest, self.stage.batch, self.seed)
         self.device = next(self.network.parameters()).device
-        self.batches = PrefetchLoader(self.train, self.order, self.device)
+        self.batches = PrefetchLoader(self.train, self.sampler, self.device)
         self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
         prepare(self.network, self.stage, self.device)
-        self.network_at_work: nn.Module = self.network
+        self.wrapped_network: nn.Module = self.network
         if distributed.world_size() > 1:
-            self.network_at_work = DistributedDataParallel(self.network)
-        self.state, self.best = State(), _copied(self.network)
+            self.wrapped_network = DistributedDataParallel(self.network)
+        self.state = State()
+        self.best = _copy_weights(self.network)
         # Since the last line of the log: sum of losses and number of steps; metric sums.
-        self.running, self.sums = torch.zeros(2, device=self.device), dict[str, Tensor]()
+        self.running = torch.zeros(2, device=self.device)
+        self.sums = dict[str, Tensor]()
 
     def run(self) -> State:
         """Train until the stage ends, and load the selected weights into the network.
@@ -101,16 +109,16 @@ class Trainer:
         # Only dropout uses torch's global random state; resuming replaces it by that of the checkpoint.
         torch.manual_seed(generator(self.seed, "dropout", self.key).initial_seed())
         self._resume()
-        self.network_at_work.train()
+        self.wrapped_network.train()
         log = Log(self.folder.path / LOG, self.state.log) if distributed.is_main() else None
         with contextlib.ExitStack() as stack:
             stack.callback(self.batches.close)
             if log:
                 stack.enter_context(contextlib.closing(log))
-                stack.enter_context(listening(log.hear))
+                stack.enter_context(listen(log.on_event))
             self._train(log)
             if log:
-                log.settle()
+                log.sync()
         if self.stage.select == "best":
             self.network.load_state_dict(self.best)
         return self.state
@@ -122,8 +130,8 @@ class Trainer:
             now = time.perf_counter()
             self.state.seconds += now - clock
             clock = now
-            spoken = self._speak()
-            if self._asked_to_stop(spoken):
+            logged = self._log_and_validate()
+            if self._should_stop(logged):
                 self._save(log)
                 raise Interrupted("stopped; the same command goes on from here")
             if now - saved > CHECKPOINT_SECONDS:
@@ -138,18 +146,19 @@ class Trainer:
         return min(1.0, self.state.seconds / (self.stage.budget.seconds or 1.0))
 
     def _step(self) -> None:
-        step, objective = self.state.step, self.stage.objective
+        step = self.state.step
+        objective = self.stage.objective
         set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
         random = generator(self.seed, "ask", self.key, step)
         targets = objective.make_targets(self.batches.batch(step), self.form, random)
         self.optimizer.zero_grad(set_to_none=True)
-        loss, sums = backward(self.network_at_work, self.stage, self.form, targets)
+        loss, sums = backward(self.wrapped_network, self.stage, self.form, targets)
         if self.stage.optim.clip:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.stage.optim.clip)
         self.optimizer.step()
         self.running[0] += loss
         self.running[1] += 1
-        add(self.sums, sums)
+        accumulate_sums(self.sums, sums)
         self.state.step += 1
 
     def _lr_factor(self) -> float:
@@ -157,42 +166,45 @@ class Trainer:
         step = self.state.step + 0.5
         return self.stage.optim.lr_factor(self.progress if self.steps is None else step / self.steps, step)
 
-    def _speak(self) -> bool:
+    def _log_and_validate(self) -> bool:
         """Log and validate where due; return whether any of it was, or the time limit is reached."""
-        state, before = self.state, (self.state.lines, self.state.evals)
+        state = self.state
+        before = (self.state.lines, self.state.evals)
         if math.floor(self.progress * LINES) > state.lines:
             state.lines = math.floor(self.progress * LINES)
-            self._say("train", self._losses())
+            self._emit("train", self._training_metrics())
         # Validations are spaced by progress rather than steps, so that budgets in seconds have them, too.
-        due, late = math.floor(self.progress * self.stage.evals), self._late()
+        due = math.floor(self.progress * self.stage.evals)
+        late = self._time_is_up()
         if (due > state.evals or late) and not state.stopped:
             state.evals = due
-            self._say("val", self._validate())
+            self._emit("val", self._validate())
         if (late or self.progress >= 1) and not state.stopped:
             state.stopped = "budget" if self.progress >= 1 else "hours"
         return late or (state.lines, state.evals) != before
 
-    def _late(self) -> bool:
+    def _time_is_up(self) -> bool:
         """Return whether the `hours` limit is reached; several processes agree every `CLOCK_STEPS` steps."""
         hours = self.stage.budget.hours
         if hours is None or (distributed.world_size() > 1 and self.state.step % CLOCK_STEPS):
             return False
         return distributed.any_process(self.state.seconds >= 3600 * hours)
 
-    def _losses(self) -> dict[str, float]:
+    def _training_metrics(self) -> dict[str, float]:
         # Losses are summed on the device and read here only: reading each one would synchronise every step.
         total, steps = (distributed.all_reduce(self.running.clone()) / distributed.world_size()).tolist()
-        scores = self.stage.objective.scores(gathered(self.sums, self.device)) if self.sums else {}
+        scores = self.stage.objective.scores(reduce_sums(self.sums, self.device)) if self.sums else {}
         self.running.zero_()
         self.sums = {}
         loss = total / max(steps, 1)
         if not math.isfinite(loss):
             self.state.stopped = "diverged"
-        known = {name: scores[name] for name in FITTED if math.isfinite(scores.get(name, math.nan))}
-        return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | known
+        fit = {name: scores[name] for name in FITTED if math.isfinite(scores.get(name, math.nan))}
+        return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | fit
 
     def _validate(self) -> dict[str, float]:
-        state, criterion = self.state, self.stage.criterion
+        state = self.state
+        criterion = self.stage.criterion
         stage = self.stage
         scores = evaluate(self.network, stage.objective, self.val, self.form, stage.precision).scores
         if criterion not in scores:
@@ -200,43 +212,47 @@ class Trainer:
             raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
         state.since_best += 1
         if scores[criterion] > state.best_score:
-            state.best_score, state.best_step, state.since_best = scores[criterion], state.step, 0
-            self.best = _copied(self.network)
-        elif self.stage.optim.schedule == "plateau" and self._waited():
-            state.rate, state.dropped = state.rate * self.stage.optim.factor, state.step
+            state.best_score = scores[criterion]
+            state.best_step = state.step
+            state.since_best = 0
+            self.best = _copy_weights(self.network)
+        elif self.stage.optim.schedule == "plateau" and self._plateau_reached():
+            state.rate *= self.stage.optim.factor
+            state.dropped = state.step
         if self.stage.early_stopping_patience and state.since_best >= self.stage.early_stopping_patience:
             state.stopped = "patience"
         return scores
 
-    def _waited(self) -> bool:
+    def _plateau_reached(self) -> bool:
         """Return whether the plateau schedule lowers the learning rate now."""
-        optim, state = self.stage.optim, self.state
+        optim = self.stage.optim
+        state = self.state
         if optim.plateau_wait_epochs is None:
             return state.since_best % optim.wait == 0
         return (
             state.step - max(state.best_step, state.dropped)
-            >= optim.plateau_wait_epochs * self.order.per_epoch
+            >= optim.plateau_wait_epochs * self.sampler.per_epoch
         )
 
-    def _say(self, kind: str, numbers: dict[str, float]) -> None:
+    def _emit(self, kind: str, numbers: dict[str, float]) -> None:
         if distributed.is_main():
-            where = {"step": self.state.step, "epoch": self.state.step / self.order.per_epoch}
-            numbers = numbers | where | {"seconds": round(self.state.seconds, 3)}
+            position = {"step": self.state.step, "epoch": self.state.step / self.sampler.per_epoch}
+            numbers = numbers | position | {"seconds": round(self.state.seconds, 3)}
             emit(Event(kind, self.folder.name, self.progress, 1.0, numbers))
 
-    def _asked_to_stop(self, spoken: bool) -> bool:
+    def _should_stop(self, logged: bool) -> bool:
         if self.state.stopped:
             return False
         # Processes must agree, which costs an all-reduce: only at steps that log or validate anyway.
-        return (
-            self.stop() if distributed.world_size() == 1 else spoken and distributed.any_process(self.stop())
-        )
+        if distributed.world_size() == 1:
+            return self.stop()
+        return logged and distributed.any_process(self.stop())
 
     def _save(self, log: Log | None) -> None:
         if log is None:
             return
         # The log must be on disk before a checkpoint that refers to its size.
-        self.state.log = log.settle()
+        self.state.log = log.sync()
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for i, entry in self.optimizer.state_dict()["state"].items():
@@ -250,19 +266,19 @@ class Trainer:
     def _resume(self) -> None:
         if self.folder.has(CHECKPOINT):
             tensors, state = self.folder.load(CHECKPOINT)
-            with broken(self.folder, CHECKPOINT):
+            with explain_damage(self.folder, CHECKPOINT):
                 if state.pop("stage", self.folder.name) != self.folder.name:
                     raise ValueError("it is of another stage")
-                self._continue(tensors, State(**state))
+                self._load_state(tensors, State(**state))
 
-    def _continue(self, tensors: dict[str, Tensor], state: State) -> None:
+    def _load_state(self, tensors: dict[str, Tensor], state: State) -> None:
         self.state = state
-        self.network.load_state_dict(_under("network.", tensors))
-        self.best = {name: value.to(self.device) for name, value in _under("best.", tensors).items()}
+        self.network.load_state_dict(_strip_prefix("network.", tensors))
+        self.best = {name: value.to(self.device) for name, value in _strip_prefix("best.", tensors).items()}
         self.running = tensors["running"].to(self.device)
-        self.sums = {name: value.to(self.device) for name, value in _under("sum.", tensors).items()}
+        self.sums = {name: value.to(self.device) for name, value in _strip_prefix("sum.", tensors).items()}
         entries: dict[int, dict[str, Tensor]] = {}
-        for key, value in _under("optimizer.", tensors).items():
+        for key, value in _strip_prefix("optimizer.", tensors).items():
             i, _, name = key.partition(".")
             entries.setdefault(int(i), {})[name] = value
         # Parameter groups follow from the recipe, and their learning rates are set at every step.
@@ -277,9 +293,9 @@ class Trainer:
             raise SpecError("a budget in seconds needs a single process; give steps, epochs or FLOPs")
 
 
-def _copied(network: nn.Module) -> dict[str, Tensor]:
+def _copy_weights(network: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in network.state_dict().items()}
 
 
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _strip_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}

@@ -32,15 +32,15 @@ class Moved:
     unused: tuple[str, ...]  # of the source, not copied
 
 
-def move(source: Mapping[str, Tensor], network: nn.Module, rule: Transfer) -> Moved:
+def transfer_weights(source: Mapping[str, Tensor], network: nn.Module, rule: Transfer) -> Moved:
     """Copy the weights selected by ``rule`` from ``source`` into ``network``.
 
     Raises:
         TransferError: if a pattern matches nothing, a selected weight is not in the source, or shapes differ.
     """
     target = network.state_dict()
-    kept = set(_named(target, rule.fresh))
-    moved = sorted(set(_named(target, rule.patterns)) - kept)
+    kept = set(_match_names(target, rule.fresh))
+    moved = sorted(set(_match_names(target, rule.patterns)) - kept)
     # All weights are checked before any is copied: a failed transfer leaves the network unchanged.
     for name in moved:
         if name not in source:
@@ -67,11 +67,11 @@ def freeze(network: nn.Module, patterns: tuple[str, ...]) -> None:
         TransferError: if a pattern matches nothing.
     """
     parameters = dict(network.named_parameters())
-    for name in _named(parameters, patterns):
+    for name in _match_names(parameters, patterns):
         parameters[name].requires_grad_(False)
 
 
-def _named(names: Iterable[str], patterns: tuple[str, ...]) -> list[str]:
+def _match_names(names: Iterable[str], patterns: tuple[str, ...]) -> list[str]:
     names = list(names)
     chosen: list[str] = []
     for pattern in patterns:

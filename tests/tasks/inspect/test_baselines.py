@@ -200,7 +200,7 @@ def test_symbols_are_told_apart_by_their_places():
     rows = random.randint(0, 2, (600, 8)).astype(np.uint8)
     rows[:, 1] = 1 - rows[:, 0]  # as many of each symbol, and runs of both orders, in both classes
     y = rows[:, 0].astype(np.int64)
-    examples = SequenceDataset.even(rows, y)
+    examples = SequenceDataset.from_array(rows, y)
     x = features.symbols_at_places(examples, 2).toarray()
     assert (x.sum(1) == 8).all()
     np.testing.assert_array_equal(x[:, ::2], 1 - rows)
@@ -268,7 +268,7 @@ def curves(lengths, random):
         (np.sin(random.rand() * 6 + np.arange(n) * (0.5, 0.7)[k]) + 0.3 * random.randn(n)).astype(np.float32)
         for n, k in zip(lengths, y, strict=True)
     ]
-    return SequenceDataset.ragged([wave[:, None] for wave in waves], y)
+    return SequenceDataset.from_sequences([wave[:, None] for wave in waves], y)
 
 
 @pytest.mark.parametrize("equal", [True, False])
@@ -290,7 +290,7 @@ def test_kernels_tell_waves_apart_wherever_they_are(equal):
 def test_kernels_take_several_channels_and_do_not_see_padding():
     random = np.random.RandomState(0)
     sequences = [random.rand(n, 3).astype(np.float32) for n in (30, 12, 30, 25)]
-    together = SequenceDataset.ragged(sequences, np.array([0, 1, 0, 1]))
+    together = SequenceDataset.from_sequences(sequences, np.array([0, 1, 0, 1]))
     x = kernels.answers_above({"train": together, "test": together})
     again = kernels.answers_above({"train": together, "test": together.take(torch.tensor([1]))})
     differ = np.abs(again["test"][0] - x["test"][1]) > 1e-6  # by rounding at a threshold taken from here
@@ -299,9 +299,9 @@ def test_kernels_take_several_channels_and_do_not_see_padding():
 
 
 def test_kernels_are_left_out_where_they_take_long_or_find_no_room(monkeypatch):
-    short = SequenceDataset.even(np.zeros((4, 5, 1), np.float32), np.array([0, 1, 0, 1]))
+    short = SequenceDataset.from_array(np.zeros((4, 5, 1), np.float32), np.array([0, 1, 0, 1]))
     assert kernels.answers_above({"train": short}) is None
-    long = SequenceDataset.even(np.zeros((4, 50, 1), np.float32), np.array([0, 1, 0, 1]))
+    long = SequenceDataset.from_array(np.zeros((4, 50, 1), np.float32), np.array([0, 1, 0, 1]))
     assert kernels.answers_above({"train": long}) is not None
     monkeypatch.setattr(kernels, "WORK", 1000)
     assert kernels.answers_above({"train": long}) is None

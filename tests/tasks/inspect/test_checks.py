@@ -8,7 +8,7 @@ import torch
 
 from selfpretrain.config import spec
 from selfpretrain.data.dataset import SequenceDataset
-from selfpretrain.data.near_duplicates import common
+from selfpretrain.data.near_duplicates import shared_fraction
 from selfpretrain.data.spec import SPLITS, Classes, Reals, SequenceSpec, Tokens, Values
 from selfpretrain.data.store import DatasetWriter
 from selfpretrain.tasks.base import Card, Task
@@ -51,7 +51,7 @@ def clean(values=False):
 
 
 def findings(parts, form=FORM, groups=None, whole=None):
-    splits = whole or {split: SequenceDataset.ragged(*part) for split, part in parts.items()}
+    splits = whole or {split: SequenceDataset.from_sequences(*part) for split, part in parts.items()}
     for split, of_split in (groups or {}).items():
         splits[split] = replace(splits[split], groups=torch.tensor(of_split))
     FORMS["x"], DATA["x"] = form, splits
@@ -182,7 +182,7 @@ def test_tokens_outside_the_vocabulary_are_found():
 
 def test_an_empty_split_ends_the_search():
     parts = clean() | {"val": ([np.zeros(3, np.uint8)], np.array([0]))}
-    whole = {split: SequenceDataset.ragged(*part) for split, part in parts.items()}
+    whole = {split: SequenceDataset.from_sequences(*part) for split, part in parts.items()}
     whole["val"] = whole["val"].take(torch.tensor([], dtype=torch.int64))
     assert levels(findings({}, whole=whole)) == {"examples": "wrong"}
 
@@ -246,7 +246,7 @@ def test_simple_methods_are_scored():
         split: ([np.full(20, y, np.uint8) for y in range(3)] * 20, np.arange(60) % 3) for split in SPLITS
     }
     FORMS["easy"] = FORM
-    DATA["easy"] = {split: SequenceDataset.ragged(*part) for split, part in parts.items()}
+    DATA["easy"] = {split: SequenceDataset.from_sequences(*part) for split, part in parts.items()}
     found = {finding.what: finding for finding in check_data(Given("easy"))}
     assert found["commonest class"].said == "accuracy 0.333"
     assert found["logistic regression on 1-4-grams"].level == "note"
@@ -271,7 +271,10 @@ def test_what_to_try_has_a_reason(known, said):
 
 def test_guessing_is_never_what_to_try():
     parts = {split: (sequences(i), np.zeros(N, dtype=int)) for i, split in enumerate(SPLITS)}
-    FORMS["one"], DATA["one"] = FORM, {split: SequenceDataset.ragged(*part) for split, part in parts.items()}
+    FORMS["one"], DATA["one"] = (
+        FORM,
+        {split: SequenceDataset.from_sequences(*part) for split, part in parts.items()},
+    )
     found = {finding.what for finding in check_data(Given("one"))}
     assert "commonest class" in found and "what to try" not in found
 
@@ -279,8 +282,8 @@ def test_guessing_is_never_what_to_try():
 def test_runs_in_common():
     random = np.random.default_rng(0)
     a, b = random.integers(0, 9, (2, 500)).astype(np.uint8)
-    assert common(a, a) == 1.0
-    assert common(a, b) == 0.0
-    assert common(a[:400], a[100:]) == pytest.approx((300 - 23) / (400 - 23))
+    assert shared_fraction(a, a) == 1.0
+    assert shared_fraction(a, b) == 0.0
+    assert shared_fraction(a[:400], a[100:]) == pytest.approx((300 - 23) / (400 - 23))
     wide = random.normal(size=(90, 3)).astype(np.float32)
-    assert common(wide, wide[10:]) == 1.0
+    assert shared_fraction(wide, wide[10:]) == 1.0

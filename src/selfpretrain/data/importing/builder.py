@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from ...errors import DataError, offered
-from ..moments import BYTES, Spans, highest, moments, spans_without_value
-from ..near_duplicates import fingerprints, similar
+from ...errors import DataError, join_names
+from ..moments import BYTES, Spans, fit_values, max_symbol, nan_spans
+from ..near_duplicates import find_similar, fingerprints
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens, Values
 from ..splits import ENOUGH_GROUPS, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
@@ -41,7 +41,7 @@ class SetBuilder:
     _columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        target, column = self.options.target, offered([self.options.label or "label"])
+        target, column = self.options.target, join_names([self.options.label or "label"])
         if target in ("sets", "positions"):
             self.labels = SeveralLabels(target, column)
         else:
@@ -160,7 +160,7 @@ class SetBuilder:
         # Windows of one sequence overlap or resemble each other: they are no independent examples.
         if self.options.window and groups is None:
             groups = np.arange(len(kept))
-        self.out.examples(
+        self.out.add_examples(
             starts,
             lengths,
             told.targets_of(starts, lengths, rows),
@@ -211,7 +211,7 @@ class SetBuilder:
         def sequence(rows: np.ndarray) -> Callable[[int], np.ndarray]:
             return lambda place: flat[ends[rows[place]] - lengths[rows[place]] : ends[rows[place]]]
 
-        count = len(similar(sketch[held], sketch[train], sequence(held), sequence(train)))
+        count = len(find_similar(sketch[held], sketch[train], sequence(held), sequence(train)))
         if count <= SUSPICIOUS * len(held):
             return []
         advice = "is the group right?" if groups is not None else "--group COLUMN keeps what belongs together"
@@ -225,9 +225,9 @@ class SetBuilder:
         if self.source.kind == "tokens":
             if self.high < BYTES and np.dtype(self.out.dtype) != np.uint8:
                 self.out.rewrite(lambda block: block.astype(np.uint8))
-            return Tokens(self.source.vocab or highest(self.out.blocks(), lengths, train) + 1)
+            return Tokens(self.source.vocab or max_symbol(self.out.blocks(), lengths, train) + 1)
         levels = 256 if np.dtype(self.out.dtype) == np.uint8 else None
-        values = moments(self.out.blocks(), lengths, train)
+        values = fit_values(self.out.blocks(), lengths, train)
         if levels:
             return replace(values, levels=levels, low=0.0, high=255.0)
         self._narrow(values)
@@ -239,7 +239,7 @@ class SetBuilder:
             self.out.rewrite(lambda block: block.astype(small))
         elif np.dtype(self.out.dtype) == np.float32:
             # NaN is left only where a channel of a sequence is missing throughout; the mean replaces it.
-            self.unknown = spans_without_value(self.out.flat())
+            self.unknown = nan_spans(self.out.flat())
             centre = np.array(values.centre, dtype=np.float32)
             self.out.rewrite(lambda block: np.where(np.isnan(block), centre, block))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError, offered
+from ...errors import DataError, join_names
 from .csv_files import Piece, TableFile
 from .options import ImportOptions
 from .several_labels import listed, marked
@@ -98,17 +98,17 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
     asked = matching(options.sequence, table.columns) if options.sequence else aside
     sample = next(table.pieces(asked), {}) if asked else {}
     if not asked or not sample or not len(next(iter(sample.values()))):
-        raise DataError(f"{table.path.name} has no rows, or no column besides {offered(taken)}")
+        raise DataError(f"{table.path.name} has no rows, or no column besides {join_names(taken)}")
     form, sequence = _form(sample, options, asked)
     if not sequence:
-        raise DataError(f"no column looks like sequences; give --sequence; columns: {offered(aside)}")
+        raise DataError(f"no column looks like sequences; give --sequence; columns: {join_names(aside)}")
     kind = _kind(sample, form, sequence, options)
     vocab = 256 if form == "text" else 0
     source = TableSource(kind, vocab, table.rows, table=table, options=options, sequence=sequence, form=form)
     source.labels = labels
     unused = [c for c in aside if c not in sequence]
     source.facts = facts_of(table, _listed(sequence, form), options)
-    source.facts["not used"] = offered(unused) or "nothing"
+    source.facts["not used"] = join_names(unused) or "nothing"
     near = [c for c in unused if c.lower().removesuffix("_id") in GROUPS]
     if near and not options.group:
         source.hints.append(f"column {near[0]!r} is not used; --group {near[0]} keeps what belongs together")
@@ -146,7 +146,7 @@ def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     if not options.header and "c1" in table.columns:
         found = ["c1"]  # the format of the UCR archive
     if len(found) != 1:
-        raise DataError(f"which column holds the labels? Give --label; columns: {offered(table.columns)}")
+        raise DataError(f"which column holds the labels? Give --label; columns: {join_names(table.columns)}")
     return replace(options, label=found[0])
 
 
@@ -173,7 +173,7 @@ def matching(pattern: str, columns: Sequence[str]) -> list[str]:
     for item in (part.strip() for part in pattern.split(",")):
         hits = {c for c in columns if fnmatchcase(c, item)} if "*" in item else {chosen(item, columns)}
         if not hits:
-            raise DataError(f"no column matches {item!r}; columns: {offered(columns)}")
+            raise DataError(f"no column matches {item!r}; columns: {join_names(columns)}")
         found |= hits
     return [c for c in columns if c in found]
 

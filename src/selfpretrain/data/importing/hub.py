@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import DataError
-from ..download import silence
+from ..download import connection_problem
 from .csv_files import Piece, TableFile
 from .table_files import ROWS, class_names
 
@@ -95,4 +95,4 @@ def _library() -> ModuleType:
 def _reachable() -> bool:
     if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "ON", "YES"):
         return False
-    return not silence(os.environ.get("HF_ENDPOINT") or "https://huggingface.co", PATIENCE)
+    return not connection_problem(os.environ.get("HF_ENDPOINT") or "https://huggingface.co", PATIENCE)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError, nearest, offered
+from ...errors import DataError, join_names, nearest
 from ...registry import names
-from ...system.events import progress
+from ...system.events import report_progress
 from .. import paths
-from ..store import OLD, DatasetWriter, StoredDataset, writing
+from ..store import OLD, DatasetWriter, StoredDataset, open_writer
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
@@ -64,7 +64,7 @@ class ImportPlan:
         if self.source.kind == "values":
             found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"
         found["lengths"] = f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
-        found["labels"] = offered(sorted(labels), 40)
+        found["labels"] = join_names(sorted(labels), 40)
         return self.source.facts | found | self.source.facts  # those of the source win, in first place
 
 
@@ -157,8 +157,8 @@ def import_data(
     plan = origin if isinstance(origin, ImportPlan) else plan_import(str(origin), options)
     name = name or suggested_name(plan.origin)
     check_name(name)
-    place = paths.home(FOLDER, name)
-    with paths.locked(place), writing(place) as out:
+    place = paths.writable_path(FOLDER, name)
+    with paths.hold_lock(place), open_writer(place) as out:
         return _filled(out, plan, name)
 
 
@@ -176,7 +176,7 @@ def _filled(out: DatasetWriter, plan: ImportPlan, name: str) -> StoredDataset:
     for part in plan.parts():
         builder.add(part)
         done += len(part.lengths)
-        progress(f"import {name}", done, plan.source.total)
+        report_progress(f"import {name}", done, plan.source.total)
     there = Path(plan.origin).expanduser().absolute()
     return builder.finish({"name": name, "origin": str(there) if there.exists() else plan.origin})
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
-from ...system.events import progress
+from ...system.events import report_progress
 from .columns import facts_of, is_text, matching, read_numbers, with_label
 from .csv_files import TableFile
 from .options import ImportOptions
@@ -122,7 +122,7 @@ def _read(table: TableFile, options: ImportOptions, values: list[str], changed: 
         named |= {role: words(piece[column], changed) for role, column in options.roles.items()}
         pieces.append(pa.table(named | {f"value {c}": piece[c] for c in values}))
         done += len(named["id"])
-        progress(f"read {table.path.name}", done, table.rows)
+        report_progress(f"read {table.path.name}", done, table.rows)
     if not pieces:
         raise DataError(f"{table.path.name} has no rows")
     rows = pa.concat_tables(pieces, promote_options="permissive")

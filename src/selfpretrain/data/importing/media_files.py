@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError, offered
+from ...errors import DataError, join_names
 from .. import audio
 from ..splits import SPLIT_NAMES
 from .options import ImportOptions
@@ -125,7 +125,7 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
         named["label"] = [p[depth] for p in parts]
     texts = files[0].suffix.lower() in TEXTS
     facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
-    facts["labels"] = offered(sorted({label or "" for label in named["label"]}), 40)
+    facts["labels"] = join_names(sorted({label or "" for label in named["label"]}), 40)
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
     facts |= {"split": "by name" if "split" in named else "made"}
     kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
@@ -178,11 +178,11 @@ def _as_asked(rate: int, samples: np.ndarray, options: ImportOptions) -> np.ndar
     scale = {np.dtype(np.uint8): 128.0, np.dtype(np.int16): 32768.0}.get(samples.dtype, 1.0)
     x = (samples.astype(np.float32) - 128 * (samples.dtype == np.uint8)) / np.float32(scale)
     if options.rate and options.rate != rate:
-        x, rate = audio.resampled(x, rate, options.rate), options.rate
+        x, rate = audio.resample(x, rate, options.rate), options.rate
     if options.features == "raw":
         return x
-    energies = audio.mel(x.mean(1, dtype=np.float64), rate)
-    return audio.cepstra(energies) if options.features == "mfcc" else energies.astype(np.float32)
+    energies = audio.log_mel(x.mean(1, dtype=np.float64), rate)
+    return audio.mfcc(energies) if options.features == "mfcc" else energies.astype(np.float32)
 
 
 def _reader() -> Callable[..., tuple[np.ndarray, int]]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError, SelfPretrainError, nearest, offered
+from ...errors import DataError, SelfPretrainError, join_names, nearest
 from .. import paths
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
@@ -95,7 +95,7 @@ def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".fo
     except DataError as error:
         if str(error).isprintable():
             raise
-        raise DataError(offered([str(error)])) from error
+        raise DataError(join_names([str(error)])) from error
     except SelfPretrainError:
         raise
     except MemoryError as error:
@@ -104,7 +104,7 @@ def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".fo
         raise DataError(f"{name} is nested too deeply to be read") from error
     except Exception as error:
         if isinstance(error, OSError) and error.errno:
-            with paths.explained(Path(name), "read"):
+            with paths.explain_errors(Path(name), "read"):
                 raise
         complaint = " ".join(str(error).split())[:300] or type(error).__name__
         raise DataError(name + explain(complaint)) from error

@@ -41,7 +41,7 @@ class Pairs(Heads):
 
     def __init__(self, context: LayerContext, heads: int, block: int | None = None) -> None:
         super().__init__(context, heads)
-        self.longest, self.block, self.even = context.length, block or BLOCK, block is not None
+        self.longest, self.block, self.from_array = context.length, block or BLOCK, block is not None
         self._plan: list[Near] = []
         self._plan_of: tuple[object, ...] = ()
         self._layout: BlockMask | None = None
@@ -86,7 +86,7 @@ class Pairs(Heads):
         return (q.device, *(buffer._version for buffer in self.buffers()))
 
     def _near(self, at: int, count: int, device: torch.device) -> Near:
-        step = self.block if self.even else 1  # one position represents its block
+        step = self.block if self.from_array else 1  # one position represents its block
         every = self._pairs(at, torch.arange(count, device=device), device, step).unflatten(-1, (count, -1))
         needed = every.any(-1).flatten(0, 2).any(0)
         numbers = needed.nonzero().flatten()

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ...mixers.ops._exact import exact
-from ...shapes import Answered, PaddingMask, Vectors
+from ...shapes import LossMask, PaddingMask, Vectors
 
 Pooling = Literal["mean", "max", "last"]
 Style = Literal["linear", "norm", "mlp", "mlp-relu"]
@@ -21,8 +21,8 @@ class PerPosition(nn.Module):
         self.linear = nn.Linear(width, outputs)
 
     def forward(
-        self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None
-    ) -> Float[Tensor, "answers K"]:
+        self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None
+    ) -> Float[Tensor, "outputs K"]:
         """Return the outputs at the positions of the loss mask (None: all), sequence by sequence."""
         flat = x.flatten(0, 1)
         if loss_mask is not None:
@@ -39,21 +39,22 @@ class Pooled(nn.Module):
 
     def __init__(self, width: int, outputs: int, pooling: Pooling, style: Style, views: int = 1) -> None:
         super().__init__()
-        self.pooling, self.views = pooling, views
+        self.pooling = pooling
+        self.views = views
         D = {1: width, 2: 4 * width}.get(views, views * width)
-        masked = nn.Linear(D, width)  # for every style, so that later random draws do not depend on it
-        before = {
+        hidden = nn.Linear(D, width)  # for every style, so that later random draws do not depend on it
+        transforms = {
             "linear": nn.Identity(),
             "norm": nn.LayerNorm(D),
-            "mlp": nn.Sequential(masked, nn.GELU()),
-            "mlp-relu": nn.Sequential(masked, nn.ReLU()),
+            "mlp": nn.Sequential(hidden, nn.GELU()),
+            "mlp-relu": nn.Sequential(hidden, nn.ReLU()),
         }
-        self.before = before[style]
+        self.before = transforms[style]  # part of the names of saved weights
         self.linear = nn.Linear(width if style.startswith("mlp") else D, outputs)
 
     def forward(
-        self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None
-    ) -> Float[Tensor, "answers K"]:
+        self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None
+    ) -> Float[Tensor, "outputs K"]:
         """Return one output per example."""
         pooled = pool(x, padding_mask, self.pooling)
         views = (pooled,) if self.views == 1 else pooled.chunk(self.views)
@@ -64,18 +65,19 @@ class Pooled(nn.Module):
             return self.linear(self.before(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
 
 
-def pool(x: Vectors, padding_mask: PaddingMask, how: Pooling) -> Float[Tensor, "B D"]:
+def pool(x: Vectors, padding_mask: PaddingMask, pooling: Pooling) -> Float[Tensor, "B D"]:
     """Return the mean, maximum or last vector of the real positions of every sequence."""
-    if how == "last":
-        last = (
-            torch.full_like(x[:, 0, 0], x.shape[1], dtype=torch.long)
-            if padding_mask is None
-            else padding_mask.sum(1)
-        )
-        return x[torch.arange(len(x), device=x.device), last - 1]
-    if how == "max":
-        return (x if padding_mask is None else x.masked_fill(~padding_mask[..., None], -torch.inf)).amax(1)
     if padding_mask is None:
-        return x.mean(1)
+        return _pool_unpadded(x, pooling)
+    if pooling == "last":
+        return x[torch.arange(len(x), device=x.device), padding_mask.sum(1) - 1]
+    if pooling == "max":
+        return x.masked_fill(~padding_mask[..., None], -torch.inf).amax(1)
     real = padding_mask[..., None].to(x.dtype)
     return (x * real).sum(1) / real.sum(1)
+
+
+def _pool_unpadded(x: Vectors, pooling: Pooling) -> Float[Tensor, "B D"]:
+    if pooling == "last":
+        return x[:, -1]
+    return x.amax(1) if pooling == "max" else x.mean(1)

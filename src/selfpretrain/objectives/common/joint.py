@@ -16,7 +16,7 @@ from ...config import Positive, spec
 from ...data.dataset import Batch
 from ...data.spec import PositionClasses, SequenceSpec
 from ...errors import SpecError
-from ...shapes import Answered, PaddingMask, Vectors
+from ...shapes import LossMask, PaddingMask, Vectors
 from ..base import Denoise, Objective, ObjectiveBatch
 from .heads import Pooling
 
@@ -26,14 +26,15 @@ class JointHead(nn.Module):
 
     def __init__(self, labels: nn.Module, rebuild: nn.Module) -> None:
         super().__init__()
-        self.labels, self.rebuild = labels, rebuild
+        self.labels = labels
+        self.rebuild = rebuild
 
-    def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: Answered = None) -> Tensor:
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None) -> Tensor:
         """Return (examples, K), or with a loss mask (1, examples * K + positions * V)."""
-        answers: Tensor = self.labels(x, padding_mask)
+        labels: Tensor = self.labels(x, padding_mask)
         if loss_mask is None:
-            return answers
-        return torch.cat([answers.flatten(), self.rebuild(x, padding_mask, loss_mask).flatten()])[None]
+            return labels
+        return torch.cat([labels.flatten(), self.rebuild(x, padding_mask, loss_mask).flatten()])[None]
 
 
 @spec
@@ -41,7 +42,7 @@ class Joint(Objective):
     """The loss of the labels plus a weighted denoising loss."""
 
     labelled = True
-    hides = True
+    masks_inputs = True
 
     name = "joint"
     labels: Objective
@@ -65,25 +66,25 @@ class Joint(Objective):
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """Return the batch with labels and, if gradients are enabled, masked positions."""
-        asked = self.labels.make_targets(batch, form, random)
+        targets = self.labels.make_targets(batch, form, random)
         if not torch.is_grad_enabled():
-            return asked
+            return targets
         masked = self.denoise.make_targets(batch, form, random)
-        return replace(masked, size=asked.size, positions=masked.size)
+        return replace(masked, size=targets.size, positions=masked.size)
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Return the sum over examples of both losses; denoising is averaged over the batch's positions."""
-        answers, rebuilt, asked = self._apart(outputs, targets, form)
-        loss = self.labels.loss(answers, asked, form)
-        if rebuilt is None or targets.loss_mask is None or targets.positions is None:
+        label_outputs, denoise_outputs, label_targets = self._split_outputs(outputs, targets, form)
+        loss = self.labels.loss(label_outputs, label_targets, form)
+        if denoise_outputs is None or targets.loss_mask is None or targets.positions is None:
             return loss
-        rebuilding = self.denoise.loss(rebuilt, targets, form)
-        return loss + self.weight * targets.size * rebuilding / targets.positions.clamp(min=1)
+        denoise_loss = self.denoise.loss(denoise_outputs, targets, form)
+        return loss + self.weight * targets.size * denoise_loss / targets.positions.clamp(min=1)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return the metric sums of the labels."""
-        answers, _, asked = self._apart(outputs, targets, form)
-        return self.labels.metric_sums(answers, asked, form)
+        label_outputs, _, label_targets = self._split_outputs(outputs, targets, form)
+        return self.labels.metric_sums(label_outputs, label_targets, form)
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Return the metrics of the labels."""
@@ -101,16 +102,20 @@ class Joint(Objective):
         """Return the predicted labels."""
         return self.labels.predict(outputs)
 
-    def _apart(
+    def _split_outputs(
         self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec
     ) -> tuple[Tensor, Tensor | None, ObjectiveBatch]:
         """Split outputs into label outputs and denoising outputs (or None); also return the label batch."""
-        asked = self.labels.make_targets(targets.batch, form, torch.Generator())
-        asked = replace(asked, size=targets.size)
+        label_targets = self.labels.make_targets(targets.batch, form, torch.Generator())
+        label_targets = replace(label_targets, size=targets.size)
         if targets.loss_mask is None:
-            return outputs, None, asked
-        examples = len(targets.batch.targets)
-        answers, rebuilt = outputs[0].tensor_split([examples * form.target.outputs])
-        masked = int(targets.loss_mask.sum())
+            return outputs, None, label_targets
+        n_examples = len(targets.batch.targets)
+        label_outputs, denoise_outputs = outputs[0].tensor_split([n_examples * form.target.outputs])
+        n_masked = int(targets.loss_mask.sum())
         # Without masked positions there is no denoising loss; the head still gets a gradient of zero.
-        return answers.view(examples, -1), rebuilt.view(masked, -1) if masked else None, asked
+        return (
+            label_outputs.view(n_examples, -1),
+            denoise_outputs.view(n_masked, -1) if n_masked else None,
+            label_targets,
+        )

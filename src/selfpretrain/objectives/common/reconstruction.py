@@ -39,33 +39,34 @@ def reconstruction_target(
     """Return the targets at every position: symbols, levels, or standardised values."""
     if isinstance(form.signal, Tokens):
         return inputs[..., None]
-    signal, levels = form.signal, levels_of(form, distance)
+    signal = form.signal
+    levels = levels_of(form, distance)
     if levels is None:
-        return signal.standardised(inputs)
+        return signal.standardise(inputs)
     return signal.level_of(inputs, levels)
 
 
-def loss(outputs: Tensor, right: Tensor) -> Tensor:
+def loss(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return the loss summed over positions and averaged over channels."""
-    channels = right.shape[-1]
-    if right.is_floating_point():
-        return F.l1_loss(outputs, right, reduction="sum") / channels
-    return F.cross_entropy(_by_channel(outputs, channels), right.flatten(), reduction="sum") / channels
+    channels = targets.shape[-1]
+    if targets.is_floating_point():
+        return F.l1_loss(outputs, targets, reduction="sum") / channels
+    return F.cross_entropy(_by_channel(outputs, channels), targets.flatten(), reduction="sum") / channels
 
 
-def metric_sums(outputs: Tensor, right: Tensor) -> dict[str, Tensor]:
+def metric_sums(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
     """Return the sums of positions and losses; and of correct answers or, for L1, of errors and values."""
-    sums = {"positions": torch.tensor(float(len(right))), "loss": loss(outputs, right)}
-    if right.is_floating_point():
+    sums = {"positions": torch.tensor(float(len(targets))), "loss": loss(outputs, targets)}
+    if targets.is_floating_point():
         sums |= {
-            "values": torch.tensor(float(right.numel())),
-            "squared": ((outputs - right).double() ** 2).sum(),
-            "value": right.double().sum(),
-            "value squared": (right.double() ** 2).sum(),
+            "values": torch.tensor(float(targets.numel())),
+            "squared": ((outputs - targets).double() ** 2).sum(),
+            "value": targets.double().sum(),
+            "value squared": (targets.double() ** 2).sum(),
         }
     else:
-        best = _by_channel(outputs, right.shape[-1]).argmax(-1)
-        sums["right"] = (best == right.flatten()).sum() / right.shape[-1]
+        predictions = _by_channel(outputs, targets.shape[-1]).argmax(-1)
+        sums["right"] = (predictions == targets.flatten()).sum() / targets.shape[-1]
     return sums
 
 
@@ -78,8 +79,8 @@ def _by_channel(outputs: Tensor, channels: int) -> Float[Tensor, "scored V"]:
 def scores(sums: dict[str, float]) -> dict[str, float]:
     """Return the mean loss, the score (minus the loss), and accuracy or, for L1, R2."""
     mean = sums["loss"] / max(sums["positions"], 1.0)
-    named = {"score": -mean, "loss": mean}
+    metrics = {"score": -mean, "loss": mean}
     if "right" in sums:
-        return named | {"accuracy": sums["right"] / max(sums["positions"], 1.0)}
+        return metrics | {"accuracy": sums["right"] / max(sums["positions"], 1.0)}
     total = sums["value squared"] - sums["value"] ** 2 / max(sums["values"], 1.0)
-    return named | {"r2": 1 - sums["squared"] / total if total > 0 else 0.0}
+    return metrics | {"r2": 1 - sums["squared"] / total if total > 0 else 0.0}

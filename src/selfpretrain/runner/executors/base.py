@@ -37,7 +37,7 @@ class Executor(abc.ABC):
             "--detach needs --executor slurm; on a Ray cluster, `ray job submit -- spt ...` detaches"
         )
 
-    def foresee(self, jobs: list[Job]) -> None:  # noqa: B027  # optional
+    def announce(self, jobs: list[Job]) -> None:  # noqa: B027  # optional
         """Announce all stages that will be started, each after the one that it starts from."""
 
     @property
@@ -50,12 +50,12 @@ class Executor(abc.ABC):
         """Start a stage; there is a free slot, and the stage that it starts from is done."""
 
     @abc.abstractmethod
-    def ended(self, timeout: float) -> list[Ended]:
+    def poll(self, timeout: float) -> list[Ended]:
         """Return the stages that have ended since the last call; wait up to ``timeout`` seconds for one."""
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Ask every running stage to save a checkpoint and end; they are still returned by ``ended``."""
+        """Ask every running stage to save a checkpoint and end; they are still returned by ``poll``."""
 
     @abc.abstractmethod
     def close(self) -> None:

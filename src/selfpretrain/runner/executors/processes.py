@@ -20,14 +20,14 @@ from typing import Any
 import torch
 
 from ...errors import Interrupted, SelfPretrainError, SpecError
-from ...system.events import emit, listening
+from ...system.events import emit, listen
 from ...system.startup import keep_memory
 from ..plan import Job
 from ..stage import run_stage
 from ..workspace import Workspace, never
 from .base import Ended, Executor
 
-KILLED = "a worker process was killed (out of memory? then use --jobs 1); finished stages are kept"
+KILLED_MESSAGE = "a worker process was killed (out of memory? then use --jobs 1); finished stages are kept"
 
 
 class Processes(Executor):
@@ -39,14 +39,15 @@ class Processes(Executor):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
-        _demand_main_guard()
+        _check_main_guard()
         context = multiprocessing.get_context("spawn")
-        self._events, self._stop = context.Queue(), context.Event()
-        places = context.Queue()
-        for place in gpu_places(workspace):
-            places.put(place)
-        told = (self._events, self._stop, places)
-        self._pool = ProcessPoolExecutor(workspace.workers, context, _prepare, told)
+        self._events = context.Queue()
+        self._stop = context.Event()
+        devices = context.Queue()
+        for device in visible_devices(workspace):
+            devices.put(device)
+        arguments = (self._events, self._stop, devices)
+        self._pool = ProcessPoolExecutor(workspace.workers, context, _start_worker, arguments)
         self._running: dict[Future[None], Job] = {}
         self._lost: list[Ended] = []
 
@@ -58,19 +59,20 @@ class Processes(Executor):
     def start(self, job: Job) -> None:
         """Submit a stage to the pool."""
         try:
-            with _deaf():
+            with _block_sigint():
                 device = self.workspace.device.partition(":")[0]  # a worker sees one GPU only
-                plain = replace(self.workspace, stop=never, device=device)
-                self._running[self._pool.submit(_work, job, plain)] = job
+                workspace = replace(self.workspace, stop=never, device=device)
+                self._running[self._pool.submit(_run_job, job, workspace)] = job
         except BrokenProcessPool:
-            self._lost.append(_lost(job))
+            self._lost.append(_lost_job(job))
 
-    def ended(self, timeout: float) -> list[Ended]:
+    def poll(self, timeout: float) -> list[Ended]:
         """Return the stages that have ended, and emit the workers' events in this process."""
         finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
-        self._pass_on()
-        lost, self._lost = self._lost, []
-        return lost + [_how(self._running.pop(future), future.exception()) for future in finished]
+        self._forward_events()
+        lost = self._lost
+        self._lost = []
+        return lost + [_to_ended(self._running.pop(future), future.exception()) for future in finished]
 
     def stop(self) -> None:
         """Set the event that every worker checks after each step."""
@@ -79,9 +81,9 @@ class Processes(Executor):
     def close(self) -> None:
         """Wait for the processes to end."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._pass_on()
+        self._forward_events()
 
-    def _pass_on(self) -> None:
+    def _forward_events(self) -> None:
         while True:
             try:
                 emit(self._events.get_nowait())
@@ -89,7 +91,7 @@ class Processes(Executor):
                 return
 
 
-def gpu_places(workspace: Workspace) -> list[str]:
+def visible_devices(workspace: Workspace) -> list[str]:
     """Return CUDA_VISIBLE_DEVICES for each worker; "" on the CPU."""
     kind, _, index = workspace.device.partition(":")
     if kind != "cuda":
@@ -100,7 +102,7 @@ def gpu_places(workspace: Workspace) -> list[str]:
     return [gpus[i % len(gpus)] for i in range(workspace.workers)]
 
 
-def _demand_main_guard() -> None:
+def _check_main_guard() -> None:
     """Check that the script starts workers behind a main guard, as every worker imports the script again."""
     script = Path(str(vars(sys.modules["__main__"]).get("__file__")))
     frames = [frame for frame, _ in traceback.walk_stack(None) if frame.f_code.co_name == "<module>"]
@@ -108,32 +110,32 @@ def _demand_main_guard() -> None:
         return  # interactive, or called from a thread
     line = frames[-1].f_lineno
     for statement in ast.parse(script.read_text(encoding="utf-8")).body:
-        guarded = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
-        if statement.lineno <= line <= (statement.end_lineno or 0) and not guarded:
+        is_guarded = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+        if statement.lineno <= line <= (statement.end_lineno or 0) and not is_guarded:
             raise SpecError(
                 f"{script}, line {line}: stages run at once are processes, which import the script again; "
                 'put the line below `if __name__ == "__main__":`, or give a workspace of one worker'
             )
 
 
-def _how(job: Job, error: BaseException | None) -> Ended:
+def _to_ended(job: Job, error: BaseException | None) -> Ended:
     if isinstance(error, Interrupted):
         return Ended(job, "stopped", error)
     if isinstance(error, SelfPretrainError):
         return Ended(job, "failed", error)
     if isinstance(error, BrokenProcessPool):
-        return _lost(job)
+        return _lost_job(job)
     if error is not None:
         raise error
     return Ended(job, "done")
 
 
-def _lost(job: Job) -> Ended:
-    return Ended(job, "lost", SelfPretrainError(f"{KILLED}, run the same command again"))
+def _lost_job(job: Job) -> Ended:
+    return Ended(job, "lost", SelfPretrainError(f"{KILLED_MESSAGE}, run the same command again"))
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _block_sigint() -> Iterator[None]:
     """Block SIGINT while workers are spawned, so that only the parent handles Ctrl-C."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -142,16 +144,16 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-# The rest runs in a worker. Queue and event can only be passed when the process starts: hence globals.
-_events: Any = None
-_stop: Any = None
+# The rest runs in a worker process.
+_worker: dict[str, Any] = {}
+"""Queue of events and stop event of this process: they can be passed only when it starts."""
 
 
-def _prepare(events: Any, stop: Any, places: Any) -> None:
-    global _events, _stop
-    _events, _stop = events, stop
-    if place := places.get():  # must be set before CUDA is initialized
-        os.environ["CUDA_VISIBLE_DEVICES"] = place
+def _start_worker(events: Any, stop: Any, devices: Any) -> None:
+    _worker["events"] = events
+    _worker["stop"] = stop
+    if device := devices.get():  # must be set before CUDA is initialized
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
     keep_memory()
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
@@ -163,9 +165,9 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _work(job: Job, workspace: Workspace) -> None:
-    with listening(_events.put):
-        run_stage(job.recipe, replace(workspace, stop=_stop.is_set), job.tested)
+def _run_job(job: Job, workspace: Workspace) -> None:
+    with listen(_worker["events"].put):
+        run_stage(job.recipe, replace(workspace, stop=_worker["stop"].is_set), job.tested)
 
 
 executor = Processes

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import Interrupted, SelfPretrainError, SpecError
 from ...system import extras
 from ..plan import Job
-from ..remote import Outcome, RemoteStage, number, replay, run
+from ..remote import Outcome, RemoteStage, float_setting, replay, run
 from ..workspace import Workspace
 from .base import Ended, Executor
 
@@ -29,8 +29,11 @@ class Ray(Executor):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        self._ray: Any = extras.load("ray", "--executor ray", "ray")
-        self._need = {"CPU": number(workspace, "cpus", 1.0), "GPU": number(workspace, "gpus", 0.0)}
+        self._ray: Any = extras.import_extra("ray", "--executor ray", "ray")
+        self._need = {
+            "CPU": float_setting(workspace, "cpus", 1.0),
+            "GPU": float_setting(workspace, "gpus", 0.0),
+        }
         self._began = not self._ray.is_initialized()
         if self._began:
             self._connect(workspace.executor_settings.get("address"))
@@ -48,24 +51,24 @@ class Ray(Executor):
     @property
     def slots(self) -> int:
         """Number of stages that fit on the nodes now in the cluster."""
-        there = self._ray.cluster_resources()
-        return max(1, min(int(there.get(kind, 0) / need) for kind, need in self._need.items() if need))
+        resources = self._ray.cluster_resources()
+        return max(1, min(int(resources.get(kind, 0) / need) for kind, need in self._need.items() if need))
 
     def start(self, job: Job) -> None:
         """Submit a stage to Ray."""
         self._running[self._task.remote(RemoteStage.of(job, self.workspace))] = job
 
-    def ended(self, timeout: float) -> list[Ended]:
+    def poll(self, timeout: float) -> list[Ended]:
         """Return the stages that have ended."""
         if not self._running:
             return []
         finished, _ = self._ray.wait(list(self._running), timeout=timeout)
-        return [self._how(self._running.pop(task), task) for task in finished]
+        return [self._to_ended(self._running.pop(task), task) for task in finished]
 
-    def _how(self, job: Job, task: Any) -> Ended:
+    def _to_ended(self, job: Job, task: Any) -> Ended:
         how, reason = self._outcome(job, task)
         if how == "done":
-            replay(self.workspace.named(job.name))
+            replay(self.workspace.stage_dir(job.name))
             return Ended(job, "done")
         if how == "stopped":
             return Ended(job, "stopped", Interrupted(reason))

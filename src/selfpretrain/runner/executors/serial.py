@@ -7,18 +7,19 @@ from .base import Ended, Executor
 
 
 class Serial(Executor):
-    """Runs each stage inside ``ended``, so only one at a time."""
+    """Runs each stage inside ``poll``, so only one at a time."""
 
     slots = 1
     _next: Job | None = None
 
     def start(self, job: Job) -> None:
-        """Remember the stage for the next call of ``ended``."""
+        """Remember the stage for the next call of ``poll``."""
         self._next = job
 
-    def ended(self, timeout: float) -> list[Ended]:
+    def poll(self, timeout: float) -> list[Ended]:
         """Run the stage to its end; the timeout is ignored."""
-        job, self._next = self._next, None
+        job = self._next
+        self._next = None
         if job is None:
             return []
         try:

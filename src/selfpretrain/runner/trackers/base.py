@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ...registry import find
 from ...system import extras
-from ...system.events import Event, Listener, listening
+from ...system.events import Event, Listener, listen
 from ..workspace import Workspace
 
 
@@ -41,7 +41,7 @@ class RunTracker(Tracker):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         name = type(self).__module__.rpartition(".")[2]
-        self._library = extras.load(self.library, f"tracker {name}", name)
+        self._library = extras.import_extra(self.library, f"tracker {name}", name)
         self._open: dict[str, Any] = {}
         self._step: dict[str, int] = {}
 
@@ -88,7 +88,7 @@ def tracking(workspace: Workspace) -> Iterator[None]:
     with ExitStack() as stack:
         for tracker in trackers:
             stack.callback(_harmless(tracker, _closing(tracker)), Event("close", ""))
-            stack.enter_context(listening(_harmless(tracker, tracker.hear)))
+            stack.enter_context(listen(_harmless(tracker, tracker.hear)))
         yield
 
 

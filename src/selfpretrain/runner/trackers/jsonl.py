@@ -3,7 +3,7 @@
 import json
 
 from ...system.events import Event
-from ...system.files import explained
+from ...system.files import explain_errors
 from .base import Tracker
 
 
@@ -14,7 +14,7 @@ class JsonLines(Tracker):
         """Append one line."""
         path = self.workspace.runs / "events.jsonl"
         line = {"kind": event.kind, "name": event.name, "done": event.done, "total": event.total}
-        with explained(path), path.open("a", encoding="utf-8") as file:
+        with explain_errors(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line | dict(event.numbers)) + "\n")
 
 

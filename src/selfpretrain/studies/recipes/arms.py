@@ -8,7 +8,7 @@ from ...config import spec, with_setting
 from ...errors import SpecError
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer
-from ...objectives.base import Denoise, Objective, answering
+from ...objectives.base import Denoise, Objective, objective_for
 from ...objectives.common.joint import Joint
 from ...registry import name_of
 from ...tasks.base import Task
@@ -85,7 +85,7 @@ def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
 
 def supervised(task: Task) -> Objective:
     """Return the supervised objective for the targets of a task."""
-    return answering(task.form.target)()
+    return objective_for(task.form.target)()
 
 
 def usual_arms(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]:

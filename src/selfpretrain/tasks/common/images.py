@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data.spec import Classes, SequenceSpec
-from ...data.splits import stratified
+from ...data.splits import stratified_order
 from ...data.store import DatasetWriter
-from ...system.events import progress
+from ...system.events import report_progress
 from .moments import Moments
 
 VAL = 5000
@@ -45,12 +45,12 @@ def write(
         labels.append(block.labels)
         test.append(np.full(n, block.test))
         moments.add(sequences)
-        progress("images", sum(map(len, labels)))
+        report_progress("images", sum(map(len, labels)))
     targets, split = np.concatenate(labels), np.where(np.concatenate(test), 2, 0)
     pool = np.flatnonzero(split == 0)
-    split[pool[stratified(targets[pool], seed)[: VAL if val is None else val]]] = 1
+    split[pool[stratified_order(targets[pool], seed)[: VAL if val is None else val]]] = 1
     length = sequences.shape[1]
-    out.examples(np.concatenate(starts), np.full(len(targets), length), targets, split)
+    out.add_examples(np.concatenate(starts), np.full(len(targets), length), targets, split)
     return SequenceSpec(moments.values(split == 0, 256, (0.0, 255.0)), length, Classes(names))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...data.dataset import SequenceDataset
 from ...errors import DataError
-from ...system.events import progress
+from ...system.events import report_progress
 
 UNKNOWN = 255
 NUMBERS = np.full(256, UNKNOWN, dtype=np.uint8)
@@ -63,10 +63,10 @@ def _read(file: Path, stamp: int) -> SequenceDataset:
             values.append(int(target))
             done += len(line)
             if number % 1000 == 0:
-                progress(f"bytes of {file.name} read", done, size)
+                report_progress(f"bytes of {file.name} read", done, size)
     if not values:
         raise DataError(f"{file} is empty; unpack it again")
-    return SequenceDataset.ragged(sequences, np.array(values))
+    return SequenceDataset.from_sequences(sequences, np.array(values))
 
 
 @functools.lru_cache(maxsize=3)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from ...system.jit import compiled
+from ...system.jit import jit
 
 BRIGHT = 200
 """Minimum brightness of a marker everywhere except at its edge."""
 
 
-@compiled
+@jit
 def find(images: np.ndarray, half: int, out: np.ndarray) -> None:
     """Find the centre of the brightest square, and of the brightest one that does not overlap it.
 

@@ -21,7 +21,7 @@ from ...data.spec import Classes, SequenceSpec, Values
 from ...data.store import DatasetWriter
 from ...errors import DataError
 from ...registry import name_of
-from ...system.events import progress
+from ...system.events import report_progress
 from ...system.hardware import usable_cores
 from ..base import Card
 from . import lra
@@ -88,7 +88,7 @@ class PathfinderTask(Prepared):
             pixels, labels = images.read(rows)
             out.add_packed(pixels.reshape(len(rows), -1), labels, images.split[rows])
             out.checkpoint()
-            progress(f"{name_of(self)} images", out.rows, n)
+            report_progress(f"{name_of(self)} images", out.rows, n)
         return SequenceSpec(signal, images.side**2, Classes(CLASSES))
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:

@@ -13,7 +13,7 @@ from ...data import audio
 from ...data.spec import Classes, SequenceSpec
 from ...data.store import DatasetWriter
 from ...errors import DataError
-from ...system.events import progress
+from ...system.events import report_progress
 from .moments import Moments
 
 Features = Literal["raw", "mfcc"]
@@ -45,9 +45,9 @@ def write(
         lengths.append(len(sequence))
         moments.add(sequence[None])
         if len(starts) % 1000 == 0:
-            progress("recordings", len(starts), len(clips.labels))
+            report_progress("recordings", len(starts), len(clips.labels))
     groups = None if clips.speakers is None else np.unique(clips.speakers, return_inverse=True)[1]
-    out.examples(np.array(starts), np.array(lengths), clips.labels, clips.split, groups)
+    out.add_examples(np.array(starts), np.array(lengths), clips.labels, clips.split, groups)
     span = (-float(LOUDEST), float(LOUDEST - 1)) if features == "raw" else None
     return SequenceSpec(moments.values(clips.split == 0, span=span), max(lengths), Classes(names))
 
@@ -79,7 +79,7 @@ def mfcc(samples: Int16[np.ndarray, "length"], rate: int) -> Float[np.ndarray, "
     scale; samples in [-1, 1); orthonormal DCT-II. One second at 16 kHz gives 161 frames.
     Source: as in Gu et al. (2022), appendix D, and Amos et al. (2024); settings of torchaudio's MFCC.
     """
-    return audio.cepstra(audio.mel(samples / LOUDEST, rate, WINDOW, HOP))
+    return audio.mfcc(audio.log_mel(samples / LOUDEST, rate, WINDOW, HOP))
 
 
 def invent(classes: int, rate: int) -> Clips:

@@ -72,7 +72,7 @@ class Shuffled(Task):
             return data
         blocks = torch.arange(length).unflatten(0, (-1, self.block))
         order = blocks[torch.randperm(len(blocks), generator=torch.Generator().manual_seed(self.seed))]
-        even = SequenceDataset.even(data.stacked()[:, order.flatten()].numpy(), data.targets.numpy())
+        even = SequenceDataset.from_array(data.stack()[:, order.flatten()].numpy(), data.targets.numpy())
         return replace(even, groups=data.groups)
 
     def tiny(self) -> "Shuffled":

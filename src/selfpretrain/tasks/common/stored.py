@@ -11,13 +11,13 @@ from typing import ClassVar
 from ...config import Count, spec
 from ...data import paths
 from ...data.dataset import SequenceDataset
-from ...data.moments import scaled
+from ...data.moments import fit_target
 from ...data.spec import Reals, SequenceSpec, Split
-from ...data.splits import budget
-from ...data.store import DatasetWriter, StoredDataset, open_dataset, writing
+from ...data.splits import limit_labels
+from ...data.store import DatasetWriter, StoredDataset, open_dataset, open_writer
 from ...errors import DamagedData
 from ...registry import name_of
-from ...system.events import progress
+from ...system.events import report_progress
 from ..base import Task
 from .dataset_stub import DatasetStub, outline
 
@@ -52,7 +52,7 @@ class Prepared(Task):
     def load(self, split: Split) -> SequenceDataset:
         """Return the stored examples of one split; training keeps at most ``labels`` labels."""
         examples = self.data().examples(split)
-        return budget(examples, self.labels) if split == "train" else examples
+        return limit_labels(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Prepared":
         """Return the task with a few synthetic examples."""
@@ -91,7 +91,7 @@ def _kept_scale(task: Prepared, digest: str) -> Reals:
     """Return the scale of the real targets within the label budget."""
     target = task.data().form.target
     assert isinstance(target, Reals)
-    return scaled(target, task.load("train").targets.numpy())
+    return fit_target(target, task.load("train").targets.numpy())
 
 
 @functools.lru_cache(maxsize=8)
@@ -102,10 +102,10 @@ def _data(task: Prepared, place: str) -> StoredDataset:
     folder = Path(place)
     if there := _opened(folder):
         return there
-    with paths.locked(folder):
+    with paths.hold_lock(folder):
         if there := _opened(folder):  # another process has written it meanwhile
             return there
-        with writing(folder, task.packed, task.resumes) as out:
+        with open_writer(folder, task.packed, task.resumes) as out:
             out.finish(task.write(out), {"task": name_of(task)})
     return open_dataset(folder)
 
@@ -117,5 +117,5 @@ def _opened(folder: Path) -> StoredDataset | None:
     try:
         return open_dataset(folder)
     except DamagedData as error:
-        progress(f"made again: {error}", 0)
+        report_progress(f"made again: {error}", 0)
         return None

@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from ...data.download import Download
 from ...errors import DataError
-from ...system.events import progress
+from ...system.events import report_progress
 from . import tokenizer
 from .raw import need
 from .stored import Prepared
@@ -100,7 +100,7 @@ def _release(folder: Path) -> Reviews:
         for done, file in enumerate(files):
             texts.append(file.read_bytes().decode("utf-8"))
             if done % 1000 == 0:
-                progress(f"reviews read from {folder.name}/{name}", done, len(files))
+                report_progress(f"reviews read from {folder.name}/{name}", done, len(files))
         labels += [label] * len(files)
         movies += [int(re.findall(r"tt(\d+)", url)[0]) for url in urls]
     return Reviews(texts, np.array(labels), np.array(movies), by_movie=True)

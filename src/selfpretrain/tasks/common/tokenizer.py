@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from ...data.store import DatasetWriter
-from ...system.events import progress
+from ...system.events import report_progress
 
 Unit = Literal["characters", "bytes"]
 """Kind of token: a Unicode character, or a byte of UTF-8."""
@@ -50,7 +50,7 @@ class Tokenizer:
             starts.append(out.append(self.numbers[points]) + sizes.cumsum() - sizes)
             lengths.append(sizes)
             done += len(sizes)
-            progress("texts written", done, len(texts))
+            report_progress("texts written", done, len(texts))
         return np.concatenate(starts), np.concatenate(lengths)
 
 

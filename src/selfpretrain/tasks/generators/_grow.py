@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...system.jit import compiled
+from ...system.jit import jit
 from ._random import below
 from ._tables import (
     AHEAD,
@@ -75,7 +75,7 @@ def most(tables: Tables) -> int:
     return 2 * tables.length + tables.distractors * tables.short
 
 
-@compiled
+@jit
 def grow(seeds: np.ndarray, choice: tuple[int, int], tables: Tables, field: Field, facts: Facts) -> None:
     """Fill in the facts of the images with the margin of ``tables``: number choice[0] of choice[1]."""
     for i in range(len(seeds)):
@@ -94,7 +94,7 @@ def grow(seeds: np.ndarray, choice: tuple[int, int], tables: Tables, field: Fiel
                 facts.dashes[i, at, j] = field.trail[at, j]
 
 
-@compiled
+@jit
 def _pair(tables: Tables, field: Field) -> int:
     """Grow both contours, one dash of each in turn, until a pair is complete; return the number of tries.
 
@@ -117,7 +117,7 @@ def _pair(tables: Tables, field: Field) -> int:
             return tries
 
 
-@compiled
+@jit
 def _parted(tables: Tables, trail: np.ndarray) -> bool:
     """Return whether both contours end so far apart that a marker is clearly on one of them."""
     one, other = 2 * tables.length - 2, 2 * tables.length - 1
@@ -125,7 +125,7 @@ def _parted(tables: Tables, trail: np.ndarray) -> bool:
     return max(down, right) >= tables.least
 
 
-@compiled
+@jit
 def _distract(tables: Tables, field: Field) -> int:
     """Grow distractors after a pair of contours; return the number of those that were placed.
 
@@ -149,7 +149,7 @@ def _distract(tables: Tables, field: Field) -> int:
     return placed
 
 
-@compiled
+@jit
 def _begin(tables: Tables, field: Field, at: int) -> bool:
     """Start a distractor at a random angle on a random free pixel; return False if there is none."""
     for _ in range(TRIES):
@@ -163,7 +163,7 @@ def _begin(tables: Tables, field: Field, at: int) -> bool:
     return False
 
 
-@compiled
+@jit
 def _start(
     trail: np.ndarray, boxes: np.ndarray, steps: np.ndarray, at: int, dash: tuple[int, int, int]
 ) -> tuple[int, int]:
@@ -175,7 +175,7 @@ def _start(
     return min(end_y, end_x, pivot_y, pivot_x), max(end_y, end_x, pivot_y, pivot_x)
 
 
-@compiled
+@jit
 def _write(
     trail: np.ndarray, boxes: np.ndarray, steps: np.ndarray, at: int, dash: tuple[int, int, int, int, int]
 ) -> None:
@@ -188,7 +188,7 @@ def _write(
     trail[at, LEFT], trail[at, RIGHT] = x + boxes[NEAR, direction, 2], x + boxes[NEAR, direction, 3]
 
 
-@compiled
+@jit
 def _free(
     state: np.ndarray, blocked: np.ndarray, seats: np.ndarray, boxes: np.ndarray, angle: int
 ) -> tuple[int, int]:
@@ -210,7 +210,7 @@ def _free(
     return (-1, -1) if chosen < 0 else (top + chosen // wide, left + chosen % wide)
 
 
-@compiled
+@jit
 def _seated(blocked: np.ndarray, seats: np.ndarray, angle: int, y: int, x: int) -> bool:
     """Return whether all pixels that a first dash at (y, x) needs are free."""
     i, number = 0, seats.shape[1]
@@ -219,7 +219,7 @@ def _seated(blocked: np.ndarray, seats: np.ndarray, angle: int, y: int, x: int) 
     return i == number
 
 
-@compiled
+@jit
 def _extend(tables: Tables, field: Field, first: int, stop: int, stride: int) -> bool:
     """Place dashes first..stop-1, each after the one ``stride`` before it; return False if one does not fit.
 
@@ -245,7 +245,7 @@ def _extend(tables: Tables, field: Field, first: int, stop: int, stride: int) ->
     return True
 
 
-@compiled
+@jit
 def _weigh(
     trail: np.ndarray, turns: np.ndarray, boxes: np.ndarray, reach: np.ndarray, sums: np.ndarray, old: int
 ) -> int:
@@ -269,7 +269,7 @@ def _weigh(
     return total
 
 
-@compiled
+@jit
 def _shade(
     sums: np.ndarray, reach: np.ndarray, turns: np.ndarray, which: tuple[int, int], down: int, right: int
 ) -> None:
@@ -281,13 +281,13 @@ def _shade(
             sums[i] = max(sums[i], reach[which[0], row, column])
 
 
-@compiled
+@jit
 def _within(boxes: np.ndarray, which: int, direction: int, y: int, x: int) -> bool:
     high = boxes[which, direction, 0] <= y <= boxes[which, direction, 1]
     return high and boxes[which, direction, 2] <= x <= boxes[which, direction, 3]
 
 
-@compiled
+@jit
 def _pick(sums: np.ndarray, chosen: int) -> int:
     """Return the first index at which the cumulative sum exceeds ``chosen``."""
     at = 0
@@ -296,7 +296,7 @@ def _pick(sums: np.ndarray, chosen: int) -> int:
     return at
 
 
-@compiled
+@jit
 def _crosses(
     trail: np.ndarray,
     boxes: np.ndarray,
@@ -320,7 +320,7 @@ def _crosses(
     return False
 
 
-@compiled
+@jit
 def _overlap(masks: np.ndarray, cores: np.ndarray, which: tuple[int, int], down: int, right: int) -> bool:
     """Return whether the core of a dash that starts ``down`` and ``right`` of another hits its mask."""
     rows = masks.shape[1]
@@ -331,7 +331,7 @@ def _overlap(masks: np.ndarray, cores: np.ndarray, which: tuple[int, int], down:
     return False
 
 
-@compiled
+@jit
 def _block(tables: Tables, field: Field, at: int) -> None:
     """Mark the pixels that a dash of the trail occupies as blocked."""
     direction, rows = field.trail[at, DIRECTION], tables.masks.shape[1]

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ...system.jit import compiled
+from ...system.jit import jit
 from ._grow import Facts
 from ._tables import Tables
 
 
-@compiled
+@jit
 def paint(tables: Tables, facts: Facts, images: np.ndarray) -> None:
     """Draw into the black images with the margin of ``tables``; the brightest pixel becomes 255.
 
@@ -29,7 +29,7 @@ def paint(tables: Tables, facts: Facts, images: np.ndarray) -> None:
             _mark(images[i], tables.markers, (y, x), contrast[2] / brightest)
 
 
-@compiled
+@jit
 def _dash(image: np.ndarray, ink: np.ndarray, start: tuple[int, int], contrast: float, scale: float) -> None:
     for i in range(len(ink)):
         y, x = start[0] + ink[i, 0], start[1] + ink[i, 1]
@@ -38,7 +38,7 @@ def _dash(image: np.ndarray, ink: np.ndarray, start: tuple[int, int], contrast: 
             image[y, x] = max(image[y, x], np.uint8(light * scale + 0.5))
 
 
-@compiled
+@jit
 def _mark(image: np.ndarray, markers: np.ndarray, centre: tuple[int, int], scale: float) -> None:
     row, column = _alike(centre[0], len(image), len(markers)), _alike(centre[1], len(image), len(markers))
     for i in range(len(markers)):
@@ -47,7 +47,7 @@ def _mark(image: np.ndarray, markers: np.ndarray, centre: tuple[int, int], scale
             image[y, x] = max(image[y, x], np.uint8(markers[row, column, i, j] * scale + 0.5))
 
 
-@compiled
+@jit
 def _alike(at: int, size: int, small: int) -> int:
     """Return the coordinate in a small image where a marker looks the same as at ``at`` in this size."""
     middle = small // 2

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...system.jit import compiled
+from ...system.jit import jit
 
 
 def scramble(x: Any) -> Any:
@@ -14,18 +14,18 @@ def scramble(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-scramble_one = compiled(scramble)
+scramble_one = jit(scramble)
 """``scramble`` for one number, in compiled code."""
 
 
-@compiled
+@jit
 def bits(state: np.ndarray) -> np.uint64:
     """Return 64 random bits and advance ``state`` (1,) uint64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     return scramble_one(state[0])
 
 
-@compiled
+@jit
 def below(state: np.ndarray, n: int) -> int:
     """Return a random integer in 0..n-1, for n up to 2^31."""
     drawn: Any = np.int64(((bits(state) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))

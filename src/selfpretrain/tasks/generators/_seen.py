@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...system.jit import compiled
+from ...system.jit import jit
 
 
 def room(number: int) -> np.ndarray:
@@ -10,7 +10,7 @@ def room(number: int) -> np.ndarray:
     return np.zeros(1 << (2 * number).bit_length(), dtype=np.uint64)
 
 
-@compiled
+@jit
 def add(seen: np.ndarray, digest: np.uint64) -> bool:
     """Add a nonzero hash to the set; return False if it was already there."""
     last = np.uint64(len(seen) - 1)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ...system.jit import compiled
+from ...system.jit import jit
 from ._random import scramble_one
 from ._seen import add
 
 MIN, MAX, MED, SM, CLOSE = range(10, 15)
 
 
-@compiled
+@jit
 def grow(
     seed: int,
     attempts: tuple[int, int],
@@ -51,7 +51,7 @@ def grow(
     return found, used, attempt
 
 
-@compiled
+@jit
 def _tree(
     state: np.uint64, longest: int, widest: int, out: np.ndarray, stack: np.ndarray, histogram: np.ndarray
 ) -> tuple[int, Any, Any]:
@@ -93,7 +93,7 @@ def _tree(
                 return at, value, digest | one
 
 
-@compiled
+@jit
 def _value(operator: np.ndarray, histogram: np.ndarray) -> int:
     """Return the value of a complete operator: minimum, maximum, median rounded down, or sum modulo ten."""
     if operator[0] == SM:
@@ -106,7 +106,7 @@ def _value(operator: np.ndarray, histogram: np.ndarray) -> int:
     return (_nth(histogram, (count - 1) // 2) + _nth(histogram, count // 2)) // 2
 
 
-@compiled
+@jit
 def _nth(histogram: np.ndarray, n: int) -> int:
     """Return the n-th smallest argument, counted from 0."""
     passed = 0
@@ -117,6 +117,6 @@ def _nth(histogram: np.ndarray, n: int) -> int:
     return 9
 
 
-@compiled
+@jit
 def _mix(seed: int, attempt: int) -> np.uint64:
     return scramble_one(scramble_one(np.uint64(seed)) ^ np.uint64(attempt))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...system.jit import compiled
+from ...system.jit import jit
 from . import _seen
 from ._curves import CurveRules
 from ._random import below, scramble_one
@@ -74,7 +74,7 @@ class PathImages:
         return found
 
 
-@compiled
+@jit
 def _fill(
     seed: int,
     attempts: tuple[int, int],
@@ -95,7 +95,7 @@ def _fill(
     return found, attempt
 
 
-@compiled
+@jit
 def _layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> bool:
     """Draw two curves and the distractors; return False if one does not fit."""
     size = rules.size
@@ -121,7 +121,7 @@ def _layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> bool:
     return True
 
 
-@compiled
+@jit
 def _curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) -> bool:
     """Draw one curve; if it reaches a dead end, erase it and return False."""
     r, c, before = 1 + below(state, size), 1 + below(state, size), -1
@@ -153,7 +153,7 @@ def _curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) -> bo
     return True
 
 
-@compiled
+@jit
 def _beside(r: int, c: int, way: int) -> tuple[int, int]:
     """Return the adjacent cell: down (0), right (1), up (2) or left (3)."""
     if way % 2:
@@ -161,13 +161,13 @@ def _beside(r: int, c: int, way: int) -> tuple[int, int]:
     return r + 1 - way, c
 
 
-@compiled
+@jit
 def _touching(curve: np.ndarray, r: int, c: int) -> int:
     """Return how many of the four adjacent cells are drawn."""
     return curve[r - 1, c] + curve[r + 1, c] + curve[r, c - 1] + curve[r, c + 1]
 
 
-@compiled
+@jit
 def _paired(
     state: np.ndarray,
     size: int,
@@ -202,7 +202,7 @@ def _paired(
     return 0
 
 
-@compiled
+@jit
 def _ends(canvas: CurveCanvas, choice: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Return two ends, 1 if they are of one curve, and their displacement: rows * size + columns."""
     if choice < 2:
@@ -212,7 +212,7 @@ def _ends(canvas: CurveCanvas, choice: int) -> tuple[np.ndarray, np.ndarray, int
     return a, b, label, abs(a[0] - b[0]) * (len(canvas.curve) - 2) + abs(a[1] - b[1])
 
 
-@compiled
+@jit
 def _paint(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray, image: np.ndarray) -> None:
     """Write the layout with these ends marked into (size^2,) cells."""
     size = len(canvas.curve) - 2
@@ -222,7 +222,7 @@ def _paint(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray, image: np.ndarray)
         image[(end[0] - 1) * size + end[1] - 1] = END
 
 
-@compiled
+@jit
 def _digest(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray) -> np.uint64:
     """Return a nonzero hash of the layout with these ends marked."""
     side = len(canvas.curve)

@@ -17,13 +17,13 @@ import numpy as np
 
 from ...data.dataset import SequenceDataset
 from ...data.importing import importer
-from ...data.near_duplicates import STEP, similar
+from ...data.near_duplicates import STEP, find_similar
 from ...data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens
 from ...data.splits import ENOUGH_GROUPS
 from ...data.store import open_dataset
-from ...errors import DamagedData, DataError, offered
+from ...errors import DamagedData, DataError, join_names
 from ...registry import name_of
-from ...system.events import progress
+from ...system.events import report_progress
 from ..base import Task
 from ..common.stored import Prepared
 from ..imported import Imported
@@ -93,9 +93,9 @@ def _files(task: Task) -> Finding:
         place = task.place
     if place is None:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
-    progress(f"{name_of(task)}: hashes of files", 0)
+    report_progress(f"{name_of(task)}: hashes of files", 0)
     try:
-        open_dataset(place, again=True)
+        open_dataset(place, rehash=True)
     except DamagedData as error:
         return Finding("files", "wrong", str(error))
     return Finding("files", "fine", f"as they were written, in {place}")
@@ -140,7 +140,7 @@ def _classes(form: SequenceSpec, splits: Splits) -> Iterator[Finding]:
     ]
     for what, level, rows in troubles:
         if rows.any():
-            yield Finding(what, level, offered([names[k] for k in np.flatnonzero(rows)]))
+            yield Finding(what, level, join_names([names[k] for k in np.flatnonzero(rows)]))
 
 
 def _groups(splits: Splits) -> Finding:
@@ -228,7 +228,7 @@ def _alike(splits: Splits, profiles: Profiles) -> Finding:
     found, train = 0, partial(_at, splits["train"])
     for split in ("val", "test"):
         sketches = profiles[split].sketch, profiles["train"].sketch
-        places = similar(*sketches, partial(_at, splits[split]), train)
+        places = find_similar(*sketches, partial(_at, splits[split]), train)
         # The views of an example count once.
         found += len(np.unique(places % max(len(splits[split]), 1)))
     return _share(
@@ -255,7 +255,7 @@ def _near_copies(splits: Splits, profiles: Profiles) -> Iterator[Finding]:
 
 
 def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
-    progress(f"{name_of(task)}: simple methods", 0)
+    report_progress(f"{name_of(task)}: simple methods", 0)
     metric = task.form.target.metric.replace("r2", "R2")
     try:
         scores = baseline_scores(task, limit)

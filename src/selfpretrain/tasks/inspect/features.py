@@ -74,7 +74,7 @@ def symbols_at_places(examples: SequenceDataset, vocab: int) -> Matrix:
 
     parts = []
     for view in range(examples.views):
-        rows = examples.stacked(view).numpy().astype(np.int64)
+        rows = examples.stack(view).numpy().astype(np.int64)
         columns = (np.arange(rows.shape[1]) * vocab + rows).reshape(-1)
         starts = np.arange(len(rows) + 1) * rows.shape[1]
         shape = (len(rows), rows.shape[1] * vocab)

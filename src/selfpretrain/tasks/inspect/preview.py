@@ -49,7 +49,7 @@ def _summary(name: str, task: Task) -> TaskSummary:
     if now not in ("embedded", "imported", "prepared"):
         return TaskSummary(name, now, UNKNOWN, UNKNOWN, UNKNOWN, _counts(task) or UNKNOWN)
     form = task.form
-    asks = "number" if isinstance(form.target, Reals) else form.target.said
+    asks = "number" if isinstance(form.target, Reals) else form.target.description
     told = _counts(task) if now == "embedded" else ""  # loading could start a slow generator
     counts = told or "/".join(f"{len(task.load(split)):,}" for split in SPLITS)
     return TaskSummary(name, now, signal(form), f"{form.length:,}", asks, counts)

@@ -9,7 +9,7 @@ import numpy as np
 from ...data.dataset import SequenceDataset
 from ...data.near_duplicates import STEP, fingerprints
 from ...data.spec import SPLITS, Split
-from ...system.events import progress
+from ...system.events import report_progress
 
 CHUNK = 4_000_000
 """Values per chunk."""
@@ -61,7 +61,7 @@ def _profile(what: str, examples: SequenceDataset) -> Profile:
         if flat.ndim == 2 and done < SAMPLE:
             summaries += [_summary(s) for s in sequences[: SAMPLE - done]]
         done += len(sequences)
-        progress(what, done, examples.starts.numel())
+        report_progress(what, done, examples.starts.numel())
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
     summary = np.stack(summaries) if summaries else np.zeros((0, STRETCHES))
     return Profile(examples.views, moments=np.sum(moments, axis=0), summary=summary, **joined)
