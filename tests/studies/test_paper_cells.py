@@ -39,7 +39,7 @@ def bidmc(tmp_path, monkeypatch):
 
 def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(folder, tmp_path, monkeypatch):  # noqa: F811
     """A tiny network in the format of Pythia 70M, in its place; the texts are made up."""
-    monkeypatch.setattr(Pythia, "at_hand", True)
+    monkeypatch.setattr(Pythia, "is_available", True)
     row = "Text/Pythia, weights of the Pile"
     settings = {f"{row}/mixer.checkpoint": str(folder), f"{row}/model.width": D}
     study = registry.find("studies", "amos-table-2").at("paper", 1)

@@ -47,7 +47,8 @@ class BigBirdLayer(Pairs):
 
     def __init__(self, context: LayerContext, settings: BigBird) -> None:
         super().__init__(context, settings.heads, block=settings.size)
-        self.register_buffer("talks", _blocks(-(-context.length // settings.size), settings, context.causal))
+        count = -(-context.length // settings.size)
+        self.register_buffer("talks", _block_pattern(count, settings, context.causal))
 
     def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
         """Return softmax attention over the pairs of the pattern.
@@ -63,15 +64,17 @@ class BigBirdLayer(Pairs):
         return self.talks[head, query // self.block, key // self.block]
 
 
-def _blocks(count: int, settings: BigBird, causal: bool) -> Bool[Tensor, "H n n"]:
+def _block_pattern(count: int, settings: BigBird, causal: bool) -> Bool[Tensor, "H n n"]:
     block = torch.arange(count)
-    query, key = block[:, None], block[None, :]
-    ends = (block == 0) | (block == count - 1)
-    sure = ((query - key).abs() <= 1) | ends[:, None] | ends[None, :]
+    query = block[:, None]
+    key = block[None, :]
+    is_global = (block == 0) | (block == count - 1)
+    always_seen = ((query - key).abs() <= 1) | is_global[:, None] | is_global[None, :]
     chance = torch.rand(settings.heads, count, count)
-    chance = chance.masked_fill(sure | (key > query) if causal else sure, -1.0)
-    best = chance.topk(min(settings.random, count), dim=-1)
-    return sure | torch.zeros_like(chance, dtype=torch.bool).scatter(-1, best.indices, best.values >= 0)
+    chance = chance.masked_fill(always_seen | (key > query) if causal else always_seen, -1.0)
+    drawn = chance.topk(min(settings.random, count), dim=-1)
+    at_random = torch.zeros_like(chance, dtype=torch.bool).scatter(-1, drawn.indices, drawn.values >= 0)
+    return always_seen | at_random
 
 
 mixer = BigBird

@@ -47,7 +47,9 @@ class LRUCell(RecurrentCell):
 
     def __init__(self, width: int, settings: LRU) -> None:
         super().__init__()
-        N, low, high = settings.states, settings.smallest**2, settings.largest**2
+        N = settings.states
+        low = settings.smallest**2
+        high = settings.largest**2
         decay = -0.5 * torch.log(low + (high - low) * (1 - torch.rand(N)))
         self.log_decay = nn.Parameter(decay.log())
         self.log_frequency = nn.Parameter(torch.log(settings.turn * (1 - torch.rand(N))))
@@ -57,9 +59,9 @@ class LRUCell(RecurrentCell):
         self.D = nn.Parameter(torch.randn(width))
         self.out = nn.Linear(width, 2 * width)
 
-    def start(self, batch: int) -> State:
+    def initial_state(self, batch_size: int) -> State:
         """Return a zero state, with real and imaginary parts next to each other."""
-        return (self.B.new_zeros(batch, 2 * len(self.B)),)
+        return (self.B.new_zeros(batch_size, 2 * len(self.B)),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Compute all positions at once; return the outputs and the last state."""

@@ -20,7 +20,7 @@ from ..errors import SpecError
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, refuse_causal
 from .common.attention_heads import Headed, Heads, key_mask
-from .ops._exact import exact
+from .ops._exact import full_precision
 from .ops.pseudoinverse import pseudoinverse
 
 
@@ -53,8 +53,10 @@ class NystromformerLayer(Heads):
 
     def __init__(self, context: LayerContext, settings: Nystromformer) -> None:
         super().__init__(context, settings.heads)
-        self.landmarks, self.steps = settings.landmarks, settings.steps
-        width, H = settings.kernel, settings.heads
+        self.landmarks = settings.landmarks
+        self.steps = settings.steps
+        width = settings.kernel
+        H = settings.heads
         self.near = (
             nn.Conv2d(H, H, (width, 1), padding=(width // 2, 0), groups=H, bias=False) if width else None
         )
@@ -64,12 +66,13 @@ class NystromformerLayer(Heads):
         real = padding_mask if padding_mask is not None else q.new_ones(len(q), q.shape[2], dtype=torch.bool)
         q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
         v = v * real[:, None, :, None]
-        with exact(q.device):  # the inverse amplifies rounding errors
+        with full_precision(q.device):  # the inverse amplifies rounding errors
             means, used = _segments(real, self.landmarks, q.dtype)
-            q_mean, k_mean = means[:, None] @ q, means[:, None] @ k
-            heard = F.scaled_dot_product_attention(q_mean, k, v, key_mask(padding_mask))
+            q_mean = means[:, None] @ q
+            k_mean = means[:, None] @ k
+            landmark_values = F.scaled_dot_product_attention(q_mean, k, v, key_mask(padding_mask))
             inverse = pseudoinverse(_weights(q_mean, k_mean, used), self.steps)
-            y = F.scaled_dot_product_attention(q, k_mean, inverse @ heard, key_mask(used))
+            y = F.scaled_dot_product_attention(q, k_mean, inverse @ landmark_values, key_mask(used))
             return y if self.near is None else y + self.near(v)
 
 
@@ -80,8 +83,8 @@ def _segments(
     length = real.sum(1, keepdim=True).clamp(min=1)
     segments = length.clamp(max=count)
     number = torch.arange(count, device=real.device)
-    own = (real.cumsum(1) - 1) * segments // length
-    inside = (own[:, None] == number[:, None]) & real[:, None]
+    segment = (real.cumsum(1) - 1) * segments // length
+    inside = (segment[:, None] == number[:, None]) & real[:, None]
     return inside.to(dtype) / inside.sum(-1, keepdim=True).clamp(min=1), number < segments
 
 

@@ -21,8 +21,12 @@ from ..config import Count, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length, refuse_causal
 
-REACH, STRIDE, SLOPE = 25, 4, 0.2
-"""Kernel size, stride, and negative slope of the leaky ReLU."""
+KERNEL_SIZE = 25
+"""Positions that a convolution reaches over."""
+STRIDE = 4
+"""Stride of the convolution that ends a stage."""
+SLOPE = 0.2
+"""Negative slope of the leaky ReLU."""
 
 
 @spec
@@ -76,9 +80,10 @@ class Stride(nn.Module):
 
     def __init__(self, C: int, E: int) -> None:
         super().__init__()
-        self.near = nn.Conv1d(C, C, REACH, padding=REACH // 2)  # A
-        self.far = nn.Conv1d(C, E, REACH, STRIDE, padding=REACH // 2)  # B
-        self.near_norm, self.far_norm = nn.GroupNorm(1, C), nn.GroupNorm(1, E)
+        self.near = nn.Conv1d(C, C, KERNEL_SIZE, padding=KERNEL_SIZE // 2)  # A
+        self.far = nn.Conv1d(C, E, KERNEL_SIZE, STRIDE, padding=KERNEL_SIZE // 2)  # B
+        self.near_norm = nn.GroupNorm(1, C)
+        self.far_norm = nn.GroupNorm(1, E)
 
     def forward(self, u: Tensor) -> Tensor:
         """Map (B, C, L) to (B, E, L / 4)."""

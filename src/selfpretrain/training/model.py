@@ -66,7 +66,7 @@ class Model:
         network = Network(self, form, head)
         if network.embed.symbol is not None:
             written = symbols or tuple(map(str, range(network.embed.symbol.num_embeddings)))
-            network.embed.start(self.mixer.rows(written))
+            network.embed.start(self.mixer.symbol_embeddings(written))
         if self.init == "random":
             for parameter in network.parameters():
                 nn.init.normal_(parameter, std=0.1)

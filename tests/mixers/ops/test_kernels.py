@@ -8,9 +8,9 @@ from torch.autograd import gradcheck
 
 import toys
 from selfpretrain.mixers.ops import powers as powers_module
-from selfpretrain.mixers.ops._exact import exact
+from selfpretrain.mixers.ops._exact import full_precision
 from selfpretrain.mixers.ops._modes import as_real, powers
-from selfpretrain.mixers.ops.discretize import bilinear_dense, bilinear_dplr, bilinear_modes, held_modes
+from selfpretrain.mixers.ops.discretize import bilinear_dense, bilinear_dplr, bilinear_modes, zoh_modes
 from selfpretrain.mixers.ops.dlr import shared_kernel
 from selfpretrain.mixers.ops.dplr import dense, dplr_kernel
 from selfpretrain.mixers.ops.powers import powers_kernel
@@ -196,7 +196,7 @@ def test_single_modes():
     rate, B = map(torch.view_as_complex, bilinear_modes(A, dt))
     torch.testing.assert_close(rate.exp(), (1 + z) / (1 - z))
     torch.testing.assert_close(B, dt[:, None] / (1 - z))
-    rate, B = map(torch.view_as_complex, held_modes(A, dt))
+    rate, B = map(torch.view_as_complex, zoh_modes(A, dt))
     torch.testing.assert_close(rate, 2 * z)
     torch.testing.assert_close(B, ((2 * z).exp() - 1) / torch.view_as_complex(A))
 
@@ -216,7 +216,7 @@ def test_exact_leaves_no_trace():
     before = products.fp32_precision
     a = torch.randn(8, 8)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        with exact(a.device):
+        with full_precision(a.device):
             assert (a @ a).dtype == torch.float32
             assert products.fp32_precision == "ieee"
         assert (a @ a).dtype == torch.bfloat16

@@ -42,7 +42,7 @@ def test_decayed_attention_is_the_recurrence(factors, length, heads, strength):
 @one_or_many
 def test_gradients_of_decayed_attention_are_right(factors, monkeypatch):
     toys.settle()
-    for name in ("CHUNK", "CHUNK_OF_MANY"):
+    for name in ("CHUNK", "CHUNK_PER_FEATURE"):
         monkeypatch.setattr(decayed_attention_module, name, 4)
     inputs = [x.requires_grad_() for x in draw(6, factors)]
     assert gradcheck(decayed_attention, inputs)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Complex
 from torch import Tensor
 
-from ._exact import exact
+from ._exact import full_precision
 from ._modes import powers
 from .longconv import fast_length
 
@@ -22,7 +22,7 @@ def modal_scan(
     """
     L = u.shape[1]
     n = fast_length(2 * L - 1)
-    with exact(u.device):
+    with full_precision(u.device):
         table = powers(rate, 1, L + 1, u.dtype)
         spectrum = torch.fft.fft(u.mT, n=n) * torch.fft.fft(table[:L].mT, n=n)
         z = torch.fft.ifft(spectrum, n=n)[..., :L].mT + table[1:] * state[:, None]

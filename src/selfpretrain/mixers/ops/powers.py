@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._exact import exact
+from ._exact import full_precision
 
 MOST_LEAPS = 64
 """Maximum number of sequential row products; for more rows, A is squared to compute 2, 4, ... at once."""
@@ -65,7 +65,7 @@ class _Squared(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (change,) = ctx.saved_tensors
-        with exact(grad.device):
+        with full_precision(grad.device):
             return torch.baddbmm(grad, grad, change.mT, beta=2).baddbmm_(change.mT, grad)
 
 
@@ -85,8 +85,9 @@ class _Leaps(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         change, found = ctx.saved_tensors
-        total, back = torch.empty_like(found).copy_(grad), change.mT.contiguous()
-        with exact(grad.device):
+        total = torch.empty_like(found).copy_(grad)
+        back = change.mT.contiguous()
+        with full_precision(grad.device):
             for i in range(len(total) - 1, 0, -1):
                 before = total[i - 1].add_(total[i])
                 torch.baddbmm(before, total[i], back, out=before)

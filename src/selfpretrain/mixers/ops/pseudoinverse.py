@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ._exact import exact
+from ._exact import full_precision
 
 
 def pseudoinverse(A: Float[Tensor, "*batch m m"], steps: int) -> Float[Tensor, "*batch m m"]:
@@ -15,7 +15,7 @@ def pseudoinverse(A: Float[Tensor, "*batch m m"], steps: int) -> Float[Tensor, "
     eye = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
     size = A.abs()
     norms = size.sum(-2).amax(-1) * size.sum(-1).amax(-1)
-    with exact(A.device):
+    with full_precision(A.device):
         Z = A.transpose(-1, -2) / norms[..., None, None]
         for _ in range(steps):
             AZ = A @ Z
