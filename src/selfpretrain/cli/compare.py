@@ -96,7 +96,7 @@ def _tasks(names: str | None, folds: int | None) -> "tuple[str | Task, ...] | No
         if folds:
             raise SpecError("--group-folds divides imported data: name them with --task")
         return None
-    return tuple(load_task(name).folded(folds) if folds else name for name in _listed(names))
+    return tuple(load_task(name).with_folds(folds) if folds else name for name in _listed(names))
 
 
 def _listed(names: str) -> tuple[str, ...]:

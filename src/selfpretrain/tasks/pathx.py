@@ -13,7 +13,7 @@ class PathX(pathfinder.PathfinderTask):
         leaks="the release holds two folders pathfinder128, one of which is said to be unlearnable (95 % on "
         "its training images, chance on others): with source=lra, try a small convolutional network first",
     )
-    places = lra.places(f"pathfinder128/{pathfinder.FOLDERS['hard']}")
+    places = lra.release_paths(f"pathfinder128/{pathfinder.FOLDERS['hard']}")
 
     @property
     def side(self) -> int:

@@ -12,7 +12,7 @@ class PathX256(pathfinder.PathfinderTask):
         baselines="commonest class 50 %, distance between the markers 61 %: read accuracies against that",
         leaks="the markers alone tell much: those of one contour lie at other distances than those of two",
     )
-    places = lra.places(f"pathfinder256/{pathfinder.FOLDERS['hard']}")
+    places = lra.release_paths(f"pathfinder256/{pathfinder.FOLDERS['hard']}")
 
     @property
     def side(self) -> int:

@@ -6,8 +6,8 @@ RELEASE = Download("https://storage.googleapis.com/long-range-arena/lra_release.
 """About 8 GB, 19 GB unpacked; its makers publish no checksum."""
 
 
-def places(name: str) -> tuple[str, ...]:
-    """Return the possible paths of a file or folder, e.g. ``places("listops-1000/basic_train.tsv")``.
+def release_paths(name: str) -> tuple[str, ...]:
+    """Return the possible paths of a file or folder, e.g. ``release_paths("listops-1000/basic_train.tsv")``.
 
     The archive holds a folder within a folder of the same name, so the path depends on how it was unpacked.
     """
