@@ -20,7 +20,7 @@ def free_port():
 
 def recipes(steps, task=None):
     study = prepare(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
-    found = [cell.recipe for cell in study.amended({"pretrain.budget.steps": steps}).cells()]
+    found = [cell.recipe for cell in study.with_settings({"pretrain.budget.steps": steps}).cells()]
     return [replace(recipe, task=task) for recipe in found[-1:]] if task else found[-1:]
 
 

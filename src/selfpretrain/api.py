@@ -115,7 +115,7 @@ def asked(name: str, scale: Scale, seeds: int, workspace: Workspace) -> Study:
 
     The kept results of smaller scales are in single precision, so these scales keep it on every device.
     """
-    found: Study = find("studies", name).at(scale, seeds)
+    found: Study = find("studies", name).at_scale(scale, seeds)
     return found.with_precision(default_precision(workspace.device)) if scale == "paper" else found
 
 
@@ -139,7 +139,8 @@ def comparison(
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
     parts = tuple(
-        prepare(each, made, objective or each.denoising, scale, seeds, usual).amended(rest) for each in tasks
+        prepare(each, made, objective or each.denoising, scale, seeds, usual).with_settings(rest)
+        for each in tasks
     )
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
 
@@ -240,7 +241,7 @@ def within(
             RunDir.make(workspace.runs).write(SHARES, shares)
     share = shares[key]
     why = f"to end within {duration(limit)} rather than {duration(SAFE * limit / share)}"
-    return study if share == 1 else study.shortened(share, why)
+    return study if share == 1 else study.scale_budget(share, why)
 
 
 @contextmanager

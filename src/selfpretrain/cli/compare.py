@@ -73,7 +73,7 @@ def compare(
         running.planning(workspace, at) if dry_run else showing(quiet)
     ):  # building the study may prepare data
         tasks = _tasks(task, group_folds)
-        study = running.comparison(tasks, _listed(mixers), objective, seeds, at, changed).matched(match)
+        study = running.comparison(tasks, _listed(mixers), objective, seeds, at, changed).match_size(match)
     if time_limit:
         study = running.within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
     request = running.Request(study, at, first_seed, tune=tune)

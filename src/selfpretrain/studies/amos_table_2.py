@@ -42,12 +42,14 @@ PYTHIA_70M = Pythia(pretrained=True)
 S4_ROW = TableRow("S4", S4(), "s4")
 
 
-def unpretrained(arms: ArmRecipes) -> ArmRecipes:
+def drop_pretrained_weights(arms: ArmRecipes) -> ArmRecipes:
     """Replace pretrained weights by random ones."""
     return with_model(arms, arms.scratch_model)
 
 
-PYTHIA = TableRow("Pythia, random weights", Pythia(), "pythia", objective="causal", change=unpretrained)
+PYTHIA = TableRow(
+    "Pythia, random weights", Pythia(), "pythia", objective="causal", change=drop_pretrained_weights
+)
 PRETRAINED = TableRow("Pythia, weights of the Pile", Pythia(), "pythia", objective="causal")
 
 
@@ -99,8 +101,8 @@ class StateOfTheArt(TableStudy):
     def notes(self) -> list[str]:
         """Return the notes, with one if the weights of Pythia are missing."""
         absent = self.scale == "paper" and not PYTHIA_70M.is_available
-        how = f"{PRETRAINED.row} is left out: run `hf download {PYTHIA_70M.checkpoint}` (extra hf)"
-        return [*super().notes(), *([how] if absent else [])]
+        advice = f"{PRETRAINED.row} is left out: run `hf download {PYTHIA_70M.checkpoint}` (extra hf)"
+        return [*super().notes(), *([advice] if absent else [])]
 
 
 study = StateOfTheArt
