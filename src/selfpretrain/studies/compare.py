@@ -129,9 +129,8 @@ class Compare(Study):
         """Return every setting by its path, with its value in the first row."""
         settings = {f"task.{path}": value for path, value in settings_of(self.task)}
         arms = self.arms[0]
-        settings |= {
-            f"model.{path}": v for path, v in settings_of(arms.model) if not path.startswith("mixer.")
-        }
+        model = [(path, value) for path, value in settings_of(arms.model) if not path.startswith("mixer.")]
+        settings |= {f"model.{path}": value for path, value in model}
         settings |= {f"mixer.{path}": value for path, value in settings_of(arms.model.mixer)}
         for stage in ("pretrain", "finetune", "scratch"):
             settings |= {f"{stage}.{path}": value for path, value in settings_of(getattr(arms, stage))}

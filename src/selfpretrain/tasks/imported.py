@@ -158,7 +158,7 @@ def _open(folder: Path, mtime: int) -> StoredDataset:
 
 @functools.lru_cache(maxsize=1)
 def _make_synthetic() -> StoredDataset:
-    sequences, shapes = waves.waves(400, seed=0)
+    sequences, shapes = waves.make_waves(400, seed=0)
     options = ImportOptions(label="shape")
     out = DatasetWriter(None)
     source = array_source(join_arrays(sequences) | {"y": shapes}, options)

@@ -24,9 +24,8 @@ from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..errors import DataError, SpecError
 from .base import Card, Task
-from .common import lra
 from .common.dataset_stub import outline
-from .common.raw import require_files
+from .common.raw import LRA_RELEASE, lra_paths, require_files
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
 MAX_ATTEMPTS = 100_000_000
@@ -49,8 +48,8 @@ class ListOps(Task):
         leaks="none known: all generated expressions are distinct",
         get="nothing is needed to generate expressions; source=lra needs the release",
     )
-    downloads = (lra.RELEASE,)
-    places = lra.release_paths("listops-1000/basic_train.tsv")
+    downloads = (LRA_RELEASE,)
+    places = lra_paths("listops-1000/basic_train.tsv")
 
     min_length: Annotated[int, Field(ge=1)] = 500  # expressions are longer than this many symbols
     max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # expressions are shorter than this
@@ -122,7 +121,7 @@ class ListOps(Task):
     def _is_available(self) -> bool:
         """Whether the expressions exist, or are few enough to be generated at once (``EAGER_SYMBOLS``)."""
         if self.source == "lra":
-            return all(paths.find(*lra.release_paths(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
+            return all(paths.find(*lra_paths(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
         return self.train * self.max_length < EAGER_SYMBOLS
 
     def _load_release(self, split: Split) -> SequenceDataset:
@@ -135,7 +134,7 @@ class ListOps(Task):
         return examples.take(torch.arange(min(n_expressions, len(examples))))
 
     def _file(self, split: Split) -> Path:
-        return require_files(self, *lra.release_paths(f"listops-1000/basic_{split}.tsv"))
+        return require_files(self, *lra_paths(f"listops-1000/basic_{split}.tsv"))
 
 
 def _root_operator(examples: SequenceDataset) -> Tensor:

@@ -17,8 +17,8 @@ from ..data.store import DatasetWriter
 from ..errors import DataError
 from ..system.events import progress
 from .base import Card
-from .common import lra, tokenizer
-from .common.raw import require_files
+from .common import tokenizer
+from .common.raw import LRA_RELEASE, lra_paths, require_files
 from .common.stored import Prepared
 
 FILES = {split: f"tsv_data/new_aan_pairs.{split.replace('val', 'eval')}.tsv" for split in SPLITS}
@@ -43,8 +43,8 @@ class Retrieval(Prepared):
         baselines="commonest class about 50 %",
         leaks="the release divides pairs, not papers: papers of test pairs may occur in training pairs",
     )
-    downloads = (lra.RELEASE,)
-    places = lra.release_paths(FILES["train"])
+    downloads = (LRA_RELEASE,)
+    places = lra_paths(FILES["train"])
 
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a text; longer ones are truncated
 
@@ -65,7 +65,7 @@ class Retrieval(Prepared):
 
     def _pairs(self, split: Split, texts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """Return (n,) labels and (2, n) indices of texts; new texts are added to ``texts``."""
-        file = None if self.made_up else require_files(self, *lra.release_paths(FILES[split]))
+        file = None if self.made_up else require_files(self, *lra_paths(FILES[split]))
         labels = []
         text_ids = []
         lines = _read_lines(file) if file else make_synthetic_lines(split)

@@ -18,12 +18,12 @@ from torch.autograd.function import once_differentiable
 from ._exact import full_precision
 from ._modes import as_modes, as_real
 from .discretize import Dplr
-from .powers import doublings, powers_kernel
+from .powers import n_doublings, powers_kernel
 
 
 def dplr_kernel(system: Dplr, C: Float[Tensor, "c H M"], length: int) -> Float[Tensor, "c H L"]:
     """Return K[c, h, l] = C[c, h] A[h]^l B[h] for l < length, in the precision of C."""
-    times = min(doublings(length), C.shape[-1].bit_length() - 1)  # as long as the rank is below that of D
+    times = min(n_doublings(length), C.shape[-1].bit_length() - 1)  # as long as the rank is below that of D
     k = 2 ** torch.arange(times, device=C.device)
     like = torch.complex128 if C.dtype == torch.float64 else torch.complex64
     turns = torch.exp(system.rate[:, None] * k[:, None]).to(like)

@@ -34,7 +34,7 @@ def powers_kernel(
         change: A^s - I; A should have no singular value above one, or its powers grow.
         columns: A^j B for j < s, with s a power of two, e.g. 1.
     """
-    while columns.shape[1] < 2 ** doublings(length):
+    while columns.shape[1] < 2 ** n_doublings(length):
         columns = torch.cat([columns, torch.baddbmm(columns, columns, change.mT)], dim=1)
         change = _Squared.apply(change)
     giants = -(-length // columns.shape[1])
@@ -48,7 +48,7 @@ def powers_kernel(
     return kernel.unflatten(1, (len(C), giants)).flatten(2)[..., :length].transpose(0, 1)
 
 
-def doublings(length: int) -> int:
+def n_doublings(length: int) -> int:
     """Return the number of doublings after which there are about as many columns as rows."""
     return math.ceil(math.log2(length) / 2)
 

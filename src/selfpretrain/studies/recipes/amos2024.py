@@ -89,21 +89,23 @@ PECULIAR_PYTHIA = {
 
 def table() -> Table:
     """Return a recipe for every row of Table 4, every cell of Tables 5 and 6, PathX-256 and Figure 3."""
-    recipes = {RecipeKey("amos", row.task, row.family, row.objective): _transformer(row) for row in TABLE_4}
+    recipes = {
+        RecipeKey("amos", row.task, row.family, row.objective): _transformer_recipe(row) for row in TABLE_4
+    }
     for family, cells in TABLE_5.items():
         for task, cell in cells.items():
             key = RecipeKey("amos", task, family, "causal" if family == "pythia" else "masked")
-            recipes[key] = _pythia(key, cell) if family == "pythia" else _state_space(key, cell)
+            recipes[key] = _pythia_recipe(key, cell) if family == "pythia" else _state_space_recipe(key, cell)
     for (task, objective), cell in {**TABLE_6, ("pathx256", "masked"): C_1_2}.items():
         key = RecipeKey("amos", task, "s4", objective)
-        recipes[key] = _state_space(key, cell)
+        recipes[key] = _state_space_recipe(key, cell)
     for task, (cell, steps) in C_1_4.items():
         key = RecipeKey("amos", task, "s4-subsets", "masked")
-        recipes[key] = _subsets(key, cell, steps)
+        recipes[key] = _subset_recipe(key, cell, steps)
     return recipes
 
 
-def _transformer(row: Transformer) -> PaperRecipe:
+def _transformer_recipe(row: Transformer) -> PaperRecipe:
     key = RecipeKey("amos", row.task, row.family, row.objective)
     mixer: Mixer = Attention(row.heads)
     blocks: Sources = ()
@@ -149,7 +151,7 @@ def _transformer(row: Transformer) -> PaperRecipe:
     return PaperRecipe(key, arms, sources, tuple(filter(None, remarks)))
 
 
-def _state_space(key: RecipeKey, cell: Searched) -> PaperRecipe:
+def _state_space_recipe(key: RecipeKey, cell: Searched) -> PaperRecipe:
     base_task = _base_task(key.task)
     spt_source, scratch_source = _cell_sources(key)
     model = _network(key)
@@ -200,16 +202,16 @@ def _state_space(key: RecipeKey, cell: Searched) -> PaperRecipe:
     return PaperRecipe(key, arms, sources, _remarks(key, missing=lr is None))
 
 
-def _subsets(key: RecipeKey, cell: Searched, steps: int) -> PaperRecipe:
+def _subset_recipe(key: RecipeKey, cell: Searched, steps: int) -> PaperRecipe:
     """Return a recipe of Figure 3: its own rates and batch sizes, and fixed steps of pretraining."""
-    recipe = _state_space(key, cell)
+    recipe = _state_space_recipe(key, cell)
     evals = TASKS[key.task].evals * steps * recipe.arms.pretrain.batch // TASKS[key.task].examples
     pretrain = replace(recipe.arms.pretrain, budget=Budget(steps=steps), evals=evals)
     sources = (*recipe.sources, ("pretrain.budget", "appendix C.1.4"))
     return replace(recipe, arms=replace(recipe.arms, pretrain=pretrain), sources=sources)
 
 
-def _pythia(key: RecipeKey, cell: Searched) -> PaperRecipe:
+def _pythia_recipe(key: RecipeKey, cell: Searched) -> PaperRecipe:
     """Return finetuning of pretrained Pythia; scratch is the same network with random weights."""
     pooling: Literal["mean", "last"] = "last" if key.task in ("text", "pathfinder") else "mean"
     model = Model(Pythia(pretrained=True), 512, depth=1, expand=0, pooling=pooling, causal=True)

@@ -78,8 +78,8 @@ TEN_WORDS = "the table is of ten words, Speech(words=10, split=papers)"
 
 def table() -> Table:
     """Return the recipes of Table 11, of "S4 (updated)" on every task, and of the speech baselines."""
-    original = {RecipeKey("gu", task, "s4", "masked"): _original(task) for task in TABLE_11}
-    updated = {RecipeKey("gu", task, "s4-updated", "masked"): _updated(task) for task in LRA}
+    original = {RecipeKey("gu", task, "s4", "masked"): _original_recipe(task) for task in TABLE_11}
+    updated = {RecipeKey("gu", task, "s4-updated", "masked"): _updated_recipe(task) for task in LRA}
     return {**original, **updated, **gu2022_baselines.table()}
 
 
@@ -100,7 +100,7 @@ def scratch_sources(source: str) -> Sources:
     )
 
 
-def _original(task: str) -> PaperRecipe:
+def _original_recipe(task: str) -> PaperRecipe:
     row = TABLE_11[task]
     mixer = S4(b_clip=None, shortest=1e-4 if task == "pathx" else 1e-3)
     placement: Literal["pre", "post"] = "pre" if row.prenorm else "post"
@@ -126,7 +126,7 @@ def _original(task: str) -> PaperRecipe:
     )
 
 
-def _updated(task: str) -> PaperRecipe:
+def _updated_recipe(task: str) -> PaperRecipe:
     training = s4_from_scratch(task)
     model = replace(S4_MODELS[task], pooling="mean")
     scratch = stage(task, supervise(task, "mlp" if task == "retrieval" else "linear"), training)

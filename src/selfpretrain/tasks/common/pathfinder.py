@@ -24,9 +24,8 @@ from ...registry import name_of
 from ...system.events import progress
 from ...system.hardware import usable_cores
 from ..base import Card
-from . import lra
 from .moments import Moments
-from .raw import require_files
+from .raw import LRA_RELEASE, lra_paths, require_files
 from .stored import Prepared
 
 CLASSES = ("separate", "connected")
@@ -61,7 +60,7 @@ class Images(abc.ABC):
 class PathfinderTask(Prepared):
     """Are both markers on the same contour? Base class of all resolutions."""
 
-    downloads = (lra.RELEASE,)
+    downloads = (LRA_RELEASE,)
     packed = True
     resumes = True
     edition = 2
@@ -143,7 +142,7 @@ class Released(Images):
     def __init__(self, task: PathfinderTask) -> None:
         name = f"pathfinder{task.side}/{FOLDERS[task.difficulty]}"
         self.side = task.side
-        self.folder = require_files(task, *lra.release_paths(name))
+        self.folder = require_files(task, *lra_paths(name))
         self.files, self.labels = _list_images(self.folder)
         order = np.random.RandomState(task.seed).permutation(len(self.files))
         test, val, train = np.split(order, [len(order) // 10, 2 * (len(order) // 10)])

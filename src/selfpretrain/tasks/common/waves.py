@@ -6,7 +6,7 @@ SHORTEST = 24
 LONGEST = 48
 
 
-def waves(count: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+def make_waves(count: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
     """Return sequences (length, 2) float32 and their labels, "sine" or "square".
 
     The second channel is the first one delayed by a quarter of a period. Noise has standard deviation 0.33.

@@ -265,11 +265,11 @@ def _extend(tables: Tables, field: Field, first: int, stop: int, stride: int) ->
         before = trail[old, DIRECTION]
         pivot_y = trail[old, NEXT_Y]
         pivot_x = trail[old, NEXT_X]
-        total = _weigh(trail, turns, boxes, reach, sums, old)
+        total = _weigh_pixels(trail, turns, boxes, reach, sums, old)
         if total < MIN_WEIGHT:
             return False
         for _ in range(TRIES):
-            i = _pick(sums, below(state, total))
+            i = _find_sum(sums, below(state, total))
             y = pivot_y + turns[before, i, 0]
             x = pivot_x + turns[before, i, 1]
             if not _crosses(trail, boxes, masks, cores, old, (y, x, turns[before, i, 2])):
@@ -281,7 +281,7 @@ def _extend(tables: Tables, field: Field, first: int, stop: int, stride: int) ->
 
 
 @compiled
-def _weigh(
+def _weigh_pixels(
     trail: np.ndarray, turns: np.ndarray, boxes: np.ndarray, reach: np.ndarray, sums: np.ndarray, old: int
 ) -> int:
     """Write the cumulative weights of the pixels after dash ``old`` to ``sums``; return the total."""
@@ -331,7 +331,7 @@ def _is_inside(boxes: np.ndarray, which: int, direction: int, y: int, x: int) ->
 
 
 @compiled
-def _pick(sums: np.ndarray, chosen: int) -> int:
+def _find_sum(sums: np.ndarray, chosen: int) -> int:
     """Return the first index at which the cumulative sum exceeds ``chosen``."""
     index = 0
     while sums[index] <= chosen:
