@@ -238,7 +238,7 @@ def test_what_can_be_made_again_is(home, harm):
         (task.folder / "meta.json").unlink()
     else:
         (task.folder / "meta.json").write_text("[]")
-    stored._data.cache_clear()
+    stored._load_or_write.cache_clear()
     assert task.version() == digest
     assert [len(task.load(split)) for split in SPLITS] == [20, 20, 20]
     assert WRITTEN == [1]

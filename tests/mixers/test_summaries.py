@@ -117,7 +117,7 @@ def test_sinkhorn_balances_the_blocks_that_are_there():
     layer = build(Sinkhorn(heads=H, size=3, iterations=60))
     k = torch.randn(2, H, 4, 3, D // H, dtype=torch.double)
     there = torch.tensor([[True, True, True, True], [True, True, False, False]])
-    order = layer._order(k, there)
+    order = layer._sort_matrix(k, there)
     torch.testing.assert_close(order.sum(-1), there[:, None].double().expand(-1, H, -1))
     torch.testing.assert_close(order.sum(-2), there[:, None].double().expand(-1, H, -1))
 
@@ -125,7 +125,7 @@ def test_sinkhorn_balances_the_blocks_that_are_there():
 def test_sinkhorn_equals_the_formula():
     layer, x, size = build(Sinkhorn(heads=H, size=4)), sequences(), 4
     q, k, v = (split_heads(p(x), H).unflatten(2, (-1, size)) for p in (layer.q, layer.k, layer.v))
-    order = layer._order(k, torch.ones(2, 3, dtype=torch.bool))
+    order = layer._sort_matrix(k, torch.ones(2, 3, dtype=torch.bool))
     out = torch.zeros_like(q)
     for n in range(3):
         sorted_k = sum(order[:, :, n, m, None, None] * k[:, :, m] for m in range(3))
