@@ -69,11 +69,11 @@ class DSSLayer(Convolution):
     def _discretize(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
         A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
         dt = self.log_dt.double().exp()
-        rate, held = (torch.view_as_complex(x) for x in zoh_modes(A.expand(len(dt), -1, -1), dt))
+        rate, B_bar = (torch.view_as_complex(x) for x in zoh_modes(A.expand(len(dt), -1, -1), dt))
         if self.softmax_over is None:
-            return rate, held
-        # A geometric sum: dividing by (1 - exp(T rate)) / (1 - exp(rate)), and held is (exp(rate) - 1) / A.
-        return rate, held / torch.expm1(self.softmax_over * rate)
+            return rate, B_bar
+        # A geometric sum: dividing by (1 - exp(T rate)) / (1 - exp(rate)), and B_bar is (exp(rate) - 1) / A.
+        return rate, B_bar / torch.expm1(self.softmax_over * rate)
 
 
 mixer = DSS

@@ -114,11 +114,11 @@ class MegaLayer(nn.Module):
         if real is None:
             real = torch.ones(Q.shape[:2], dtype=torch.bool, device=Q.device)
         Q, K, V = (F.pad(a, (0, 0, 0, -L % size)).unflatten(1, (-1, size)) for a in (Q, K, V))
-        seen = F.pad(real, (0, -L % size)).unflatten(1, (-1, size))[:, :, None]  # (B, n, 1, T)
-        seen = seen & seen.new_ones(size, size).tril() if self.causal else seen
-        return (self._weights(Q, K, seen).to(V.dtype) @ V).flatten(1, 2)[:, :L]
+        visible = F.pad(real, (0, -L % size)).unflatten(1, (-1, size))[:, :, None]  # (B, n, 1, T)
+        visible = visible & visible.new_ones(size, size).tril() if self.causal else visible
+        return (self._weights(Q, K, visible).to(V.dtype) @ V).flatten(1, 2)[:, :L]
 
-    def _weights(self, Q: Chunks, K: Chunks, seen: Bool[Tensor, "B n _ T"]) -> Float[Tensor, "B n T T"]:
+    def _weights(self, Q: Chunks, K: Chunks, visible: Bool[Tensor, "B n _ T"]) -> Float[Tensor, "B n T T"]:
         T, z = Q.shape[2:]
         if self.near is None:
             if len(self.theta) < T:
@@ -132,11 +132,11 @@ class MegaLayer(nn.Module):
             bias = self.near[position[:, None] - position + self.longest - 1]
         if self.weigh == "softmax":
             logits = (Q * z**-0.5) @ K.mT + bias
-            return logits.masked_fill(~seen, torch.finfo(logits.dtype).min).softmax(-1)
-        logits = Q @ K.mT / seen.sum(-1, keepdim=True).clamp(min=1) + bias
+            return logits.masked_fill(~visible, torch.finfo(logits.dtype).min).softmax(-1)
+        logits = Q @ K.mT / visible.sum(-1, keepdim=True).clamp(min=1) + bias
         if self.weigh == "relu2":
-            return logits.relu().square() * seen
-        return 0.5 * (1 + torch.erf((logits - 0.5**0.5) * (2 * math.pi) ** 0.5)) * seen
+            return logits.relu().square() * visible
+        return 0.5 * (1 + torch.erf((logits - 0.5**0.5) * (2 * math.pi) ** 0.5)) * visible
 
 
 mixer = Mega

@@ -68,10 +68,10 @@ class ReformerLayer(nn.Module):
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Mix the real positions of every sequence."""
         B, L, _ = x.shape
-        more = -L % self.size
+        n_padding = -L % self.size
         real = x.new_ones(B, L, dtype=torch.bool) if padding_mask is None else padding_mask
-        real = F.pad(real, (0, more))
-        q, v = (F.pad(split_heads(p(x), self.heads), (0, 0, 0, more)) for p in (self.q, self.v))
+        real = F.pad(real, (0, n_padding))
+        q, v = (F.pad(split_heads(p(x), self.heads), (0, 0, 0, n_padding)) for p in (self.q, self.v))
         wide = torch.promote_types(q.dtype, torch.float32)
         with full_precision(x.device):
             y = self._mix(q.to(wide), v.to(wide), real)
@@ -79,8 +79,8 @@ class ReformerLayer(nn.Module):
 
     def _mix(self, q: Headed, v: Headed, real: Bool[Tensor, "B L"]) -> Headed:
         order = self._hash(q, real).argsort(dim=-1, stable=True)
-        found = q[:, :, None], v[:, :, None], real[:, None, None, :, None]
-        y, z = self._attend(*(_reorder(x, order).unflatten(3, (-1, self.size)) for x in found))
+        inputs = q[:, :, None], v[:, :, None], real[:, None, None, :, None]
+        y, z = self._attend(*(_reorder(x, order).unflatten(3, (-1, self.size)) for x in inputs))
         back = order.argsort(-1)
         y = _reorder(y.flatten(3, 4), back)
         z = _reorder(z.flatten(3, 4), back)

@@ -85,11 +85,11 @@ class SynthesizerLayer(nn.Module):
 
     def _mask_logits(self, logits: Logits, padding_mask: PaddingMask) -> Logits:
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        seen = key_mask(padding_mask)
+        visible = key_mask(padding_mask)
         if self.causal:
             earlier = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
-            seen = earlier if seen is None else seen & earlier
-        return logits if seen is None else logits.masked_fill(~seen, torch.finfo(logits.dtype).min)
+            visible = earlier if visible is None else visible & earlier
+        return logits if visible is None else logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
 
 
 class Dense(nn.Module):

@@ -99,8 +99,8 @@ class Compare(Study):
         sizes = [self._size(arms, "params") for arms in self.arms]
         if max(sizes) <= MAX_SIZE_RATIO * min(sizes):
             return []
-        found = ", ".join(f"{row} {size:,.0f}" for row, size in zip(self.rows, sizes, strict=True))
-        return [f"the models differ in size: {found} parameters; --match params makes them alike"]
+        sizes_by_row = ", ".join(f"{row} {size:,.0f}" for row, size in zip(self.rows, sizes, strict=True))
+        return [f"the models differ in size: {sizes_by_row} parameters; --match params makes them alike"]
 
     def with_settings(self, settings: Mapping[str, Any]) -> "Compare":
         """Return the study with settings changed in all rows (``model.width``) or one (``s4d.model.width``).

@@ -71,8 +71,8 @@ class ImagePatches(Task):
             DataError: if the files of the source are missing; the message says what to place where.
         """
         images, labels = _load_images(self.origin, split)
-        wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
-        order = stratified(labels, 0)[:wanted]
+        count = {"train": self.train, "val": self.val, "test": self.test}[split]
+        order = stratified(labels, 0)[:count]
         shades = np.searchsorted(_quartiles(self.origin), images[order], side="right")
         examples = SequenceDataset.even(_make_patches(shades), labels[order])
         return budget(examples, self.labels) if split == "train" else examples

@@ -55,8 +55,8 @@ class Stdlib(Task):
     def load(self, split: Split) -> SequenceDataset:
         """Return the windows of a split, with classes in turn; the group of a window is its source file."""
         arrays = _load_snapshot()
-        wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
-        rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:wanted]
+        count = {"train": self.train, "val": self.val, "test": self.test}[split]
+        rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:count]
         examples = SequenceDataset.even(arrays["text"][rows], arrays["label"][rows])
         examples = replace(examples, groups=torch.from_numpy(arrays["source"][rows].astype(np.int64)))
         return budget(examples, self.labels) if split == "train" else examples

@@ -113,12 +113,12 @@ class Pairs(Heads):
         inside = torch.arange(0, self.block, step, device=device)
         query = index * self.block + inside[:, None]
         key = (blocks[:, None] * self.block + inside).flatten()
-        seen = self._sees(torch.arange(self.heads, device=device)[:, None, None], query, key)
-        return seen.expand(*(1,) * (4 - seen.ndim), *seen.shape)
+        pattern = self._sees(torch.arange(self.heads, device=device)[:, None, None], query, key)
+        return pattern.expand(*(1,) * (4 - pattern.ndim), *pattern.shape)
 
     def _sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        seen = self.sees(head, query, key)
-        return seen & (key <= query) if self.causal else seen
+        pattern = self.sees(head, query, key)
+        return pattern & (key <= query) if self.causal else pattern
 
     def _get_layout(self, q: Headed) -> BlockMask:
         if self._layout is None or self._layout_of != (q.shape[2], *self._cache_key(q)):

@@ -74,22 +74,22 @@ class _Leaps(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, change: Tensor, rows: Tensor, count: int) -> Tensor:
-        found = rows.new_empty(count, *rows.shape)
-        found[0] = rows
-        for before, after in itertools.pairwise(found):
+        all_rows = rows.new_empty(count, *rows.shape)
+        all_rows[0] = rows
+        for before, after in itertools.pairwise(all_rows):
             torch.baddbmm(before, before, change, out=after)
-        ctx.save_for_backward(change, found)
-        return found
+        ctx.save_for_backward(change, all_rows)
+        return all_rows
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        change, found = ctx.saved_tensors
-        total = torch.empty_like(found).copy_(grad)
+        change, all_rows = ctx.saved_tensors
+        total = torch.empty_like(all_rows).copy_(grad)
         back = change.mT.contiguous()
         with full_precision(grad.device):
             for i in range(len(total) - 1, 0, -1):
                 before = total[i - 1].add_(total[i])
                 torch.baddbmm(before, total[i], back, out=before)
-            left, right = (x.transpose(0, 1).flatten(1, 2) for x in (found[:-1], total[1:]))
+            left, right = (x.transpose(0, 1).flatten(1, 2) for x in (all_rows[:-1], total[1:]))
             return torch.bmm(left.mT, right), total[0], None

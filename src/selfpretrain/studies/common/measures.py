@@ -55,16 +55,16 @@ def plot_averages(
         paper: CSV file of its numbers.
     """
     numbers = published(paper)
-    found: dict[Row, dict[str, list[float]]] = {}
+    scores: dict[Row, dict[str, list[float]]] = {}
     lines: dict[Row, tuple[str, str]] = {}
     for cell in cells:
         cell_key = cell.row, cell.column
         if cell.label in tasks:
             score = float(finished.result(cell.recipe)["scores"]["test"]["score"])
-            found.setdefault(cell_key, {}).setdefault(cell.label, []).append(score)
+            scores.setdefault(cell_key, {}).setdefault(cell.label, []).append(score)
             lines |= {cell_key: cell.printed[:2]} if cell.printed else {}
     means: dict[Row, float] = {}
-    for cell_key, by_task in found.items():
+    for cell_key, by_task in scores.items():
         for label in tasks.keys() - by_task.keys():
             number = numbers.get((*lines[cell_key], label)) if cell_key in lines else None
             if number is not None and number.value is None:

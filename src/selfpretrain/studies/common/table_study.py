@@ -223,15 +223,15 @@ class TableStudy(Study):
 
     def notes(self) -> list[str]:
         """Return notes on the stand-ins, and on the tasks that are left out."""
-        shown = self.available_tasks()
-        wanted = self._all_tasks()
+        available = self.available_tasks()
+        all_tasks = self._all_tasks()
         advice = "is left out: its data are not prepared (spt data get, spt data make)"
-        absent = [f"{label} {advice}" for label in wanted if label not in shown]
+        absent = [f"{label} {advice}" for label in all_tasks if label not in available]
         if self.scale == "paper":
             return absent
-        without = [label for label in self.tasks if label not in wanted]
+        without = [label for label in self.tasks if label not in all_tasks]
         return [
-            *(f"{name_of(task)} stands in for {label}" for label, task in shown.items()),
+            *(f"{name_of(task)} stands in for {label}" for label, task in available.items()),
             *([f"left out at this scale: {', '.join(without)}"] if without else []),
             *absent,
         ]

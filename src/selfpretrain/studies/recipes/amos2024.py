@@ -255,18 +255,18 @@ def _network(key: RecipeKey) -> Model:
 
 
 def _network_sources(key: RecipeKey) -> Sources:
-    found = [("model", CODE), ("model.causal", "section 3.7" if key.task == "speech" else "section 2")]
+    sources = [("model", CODE), ("model.causal", "section 3.7" if key.task == "speech" else "section 2")]
     if key.task.startswith("pathx"):
-        found.append(("model.pooling", "appendix C.1.2" if key.task == "pathx256" else "appendix C.1.3"))
+        sources.append(("model.pooling", "appendix C.1.2" if key.task == "pathx256" else "appendix C.1.3"))
     if key.family.startswith("dlr"):
-        found += [("model.mixer.states", "appendix C.1.3"), ("model.norm", "appendix C.1.3")]
+        sources += [("model.mixer.states", "appendix C.1.3"), ("model.norm", "appendix C.1.3")]
     elif key.task == "pathfinder":
-        found.append(("model.pooling", f"{gu2022.CITED}, appendix D.2"))
+        sources.append(("model.pooling", f"{gu2022.CITED}, appendix D.2"))
     elif key.task == "speech":
-        found.append(("model.norm", f"{CODE}, pretraining"))
+        sources.append(("model.norm", f"{CODE}, pretraining"))
     if key.family.endswith("random"):
-        found.append(("model.init", "appendix C.1.3"))
-    return tuple(found)
+        sources.append(("model.init", "appendix C.1.3"))
+    return tuple(sources)
 
 
 def _schedule_sources(lr_schedule: LRSchedule, *arms: str) -> Sources:

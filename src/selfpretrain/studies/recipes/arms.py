@@ -169,13 +169,13 @@ def row_names(mixers: Sequence[Mixer], details: Sequence[str] = ()) -> list[str]
     more = details or [""] * len(mixers)
     settings = [_describe_settings(mixer) for mixer in mixers]
     long = [f"{name}{text}{detail}" for name, text, detail in zip(short, settings, more, strict=True)]
-    found = []
+    names_found = []
     for name, detailed, numbered in zip(short, long, number_duplicates(short), strict=True):
         if short.count(name) == 1:
-            found.append(name)
+            names_found.append(name)
         else:
-            found.append(detailed if long.count(detailed) == 1 else numbered)
-    return found
+            names_found.append(detailed if long.count(detailed) == 1 else numbered)
+    return names_found
 
 
 def number_duplicates(names: Sequence[str]) -> list[str]:
@@ -188,6 +188,6 @@ def number_duplicates(names: Sequence[str]) -> list[str]:
 
 def _describe_settings(mixer: Mixer) -> str:
     """Return the settings of a mixer that differ from their defaults, as text."""
-    known = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
-    unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
+    known_fields = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
+    unusual = [(f.name, getattr(mixer, f.name)) for f in known_fields if getattr(mixer, f.name) != f.default]
     return "".join(f", {name} {value}" for name, value in unusual)

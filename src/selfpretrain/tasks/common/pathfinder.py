@@ -199,11 +199,11 @@ def marker_distance(examples: SequenceDataset) -> Tensor:
     from . import markers
 
     side = math.isqrt(int(examples.lengths[0, 0]))
-    found = np.zeros((len(examples), 2, 2), dtype=np.int64)
+    centres = np.zeros((len(examples), 2, 2), dtype=np.int64)
     for rows in torch.arange(len(examples)).split(max(2**22 // side**2, 1)):
         images = examples.batch(rows).inputs.to(torch.uint8).view(-1, side, side).numpy()
-        markers.find_markers(images, SQUARES[side], found[rows[0] : rows[-1] + 1])
-    offset = found[:, 0] - found[:, 1]
+        markers.find_markers(images, SQUARES[side], centres[rows[0] : rows[-1] + 1])
+    offset = centres[:, 0] - centres[:, 1]
     return torch.from_numpy(np.hypot(offset[:, 0], offset[:, 1]) * BINS // side).long()
 
 
@@ -220,13 +220,13 @@ def _list_images(folder: Path) -> tuple[list[str], np.ndarray]:
     tables = sorted((folder / "metadata").glob("*.npy"), key=lambda file: int(file.stem))
     if not tables:
         raise DataError(f"{folder / 'metadata'} holds no tables; unpack the release again")
-    found = []
+    listed = []
     for table in tables:
         for line in _read_metadata(table):
             batch, name, _, label = line[:4]
-            found.append((f"{batch}/{name}", int(label)))
-    found = [(name, label) for name, label in found if not _is_known_empty(folder / name)]
-    return [name for name, _ in found], np.array([label for _, label in found])
+            listed.append((f"{batch}/{name}", int(label)))
+    kept = [(name, label) for name, label in listed if not _is_known_empty(folder / name)]
+    return [name for name, _ in kept], np.array([label for _, label in kept])
 
 
 def _read_metadata(table: Path) -> list[Any]:

@@ -100,12 +100,12 @@ def _read_csv(file: Path, names: tuple[str, ...]) -> Float64[np.ndarray, "T C"]:
 
 def _read_patient(file: Path) -> str:
     try:
-        found = re.search(r"matched wdb ID: *(\S+)", file.read_text(encoding="utf-8"))
+        match = re.search(r"matched wdb ID: *(\S+)", file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file}, which says who the patient is, cannot be read; get it again") from error
-    if not found:
+    if not match:
         raise DataError(f"{file} does not say who the patient is; get it again")
-    return found[1]
+    return match[1]
 
 
 def read_archive(file: Path) -> Iterator[tuple[np.ndarray, float]]:

@@ -77,12 +77,12 @@ def hold_out_groups(classes: np.ndarray, groups: np.ndarray, share: float, seed:
     count = np.zeros((group.max() + 1, classes.max() + 1))
     np.add.at(count, (group, classes), 1)
     quota = share * count.sum(0)
-    held = np.zeros(len(count), dtype=bool)
+    is_held_out = np.zeros(len(count), dtype=bool)
     for group_id in np.random.RandomState(seed).permutation(len(count)):
         if (count[group_id] <= quota).all():
-            held[group_id] = True
+            is_held_out[group_id] = True
             quota -= count[group_id]
-    return held[group]
+    return is_held_out[group]
 
 
 def make_sentence(random: np.random.RandomState, words: Sequence[str], number: int = 12) -> str:

@@ -66,10 +66,10 @@ def reduce(images: np.ndarray, size: int) -> np.ndarray:
     """
     scale = images.shape[1] / size
     centre = (np.arange(size)[:, None] + 0.5) * scale
-    at = np.arange(images.shape[1])[None]
-    x = (at + 0.5 - centre) / scale
+    position = np.arange(images.shape[1])[None]
+    x = (position + 0.5 - centre) / scale
     first, last = (np.maximum(centre + side * 3 * scale + 0.5, 0).astype(int) for side in (-1, 1))
-    weight = np.where((at >= first) & (at < last) & (abs(x) < 3), np.sinc(x) * np.sinc(x / 3), 0)
+    weight = np.where((position >= first) & (position < last) & (abs(x) < 3), np.sinc(x) * np.sinc(x / 3), 0)
     weight = np.round(weight / weight.sum(1, keepdims=True) * 2.0**22)
     across = _to_bytes((images * 255.0) @ weight.T)
     return _to_bytes(weight @ across).astype(np.uint8)

@@ -313,21 +313,25 @@ def _weigh_pixels(
 
 @compiled
 def _add_occupancy(
-    sums: np.ndarray, reach: np.ndarray, turns: np.ndarray, which: tuple[int, int], down: int, right: int
+    sums: np.ndarray, reach: np.ndarray, turns: np.ndarray, pair: tuple[int, int], down: int, right: int
 ) -> None:
-    """Raise ``sums`` to what a dash occupies near each pixel around a pivot ``down`` and ``right`` of it."""
+    """Raise ``sums`` to what a dash occupies near each pixel around a pivot ``down`` and ``right`` of it.
+
+    Args:
+        pair: directions of that dash and of the dash before the pivot.
+    """
     rows = reach.shape[1]
     for i in range(len(sums)):
-        row = rows // 2 + down + turns[which[1], i, 0]
-        column = rows // 2 + right + turns[which[1], i, 1]
+        row = rows // 2 + down + turns[pair[1], i, 0]
+        column = rows // 2 + right + turns[pair[1], i, 1]
         if 0 <= row < rows and 0 <= column < rows:
-            sums[i] = max(sums[i], reach[which[0], row, column])
+            sums[i] = max(sums[i], reach[pair[0], row, column])
 
 
 @compiled
-def _is_inside(boxes: np.ndarray, which: int, direction: int, y: int, x: int) -> bool:
-    high = boxes[which, direction, 0] <= y <= boxes[which, direction, 1]
-    return high and boxes[which, direction, 2] <= x <= boxes[which, direction, 3]
+def _is_inside(boxes: np.ndarray, box: int, direction: int, y: int, x: int) -> bool:
+    high = boxes[box, direction, 0] <= y <= boxes[box, direction, 1]
+    return high and boxes[box, direction, 2] <= x <= boxes[box, direction, 3]
 
 
 @compiled
@@ -359,22 +363,22 @@ def _crosses(
     for i in range(old):
         high = trail[i, TOP] <= bottom and trail[i, BOTTOM] >= top
         if high and trail[i, LEFT] <= right and trail[i, RIGHT] >= left:
-            which = (trail[i, DIRECTION], direction)
+            pair = (trail[i, DIRECTION], direction)
             down = y - trail[i, Y]
             across = x - trail[i, X]
-            if _overlaps(masks, cores, which, down, across):
+            if _overlaps(masks, cores, pair, down, across):
                 return True
     return False
 
 
 @compiled
-def _overlaps(masks: np.ndarray, cores: np.ndarray, which: tuple[int, int], down: int, right: int) -> bool:
+def _overlaps(masks: np.ndarray, cores: np.ndarray, pair: tuple[int, int], down: int, right: int) -> bool:
     """Return whether the core of a dash that starts ``down`` and ``right`` of another hits its mask."""
     rows = masks.shape[1]
     for i in range(cores.shape[1]):
-        row = rows // 2 + down + cores[which[1], i, 0]
-        column = rows // 2 + right + cores[which[1], i, 1]
-        if 0 <= row < rows and 0 <= column < rows and masks[which[0], row, column] >= cores[which[1], i, 2]:
+        row = rows // 2 + down + cores[pair[1], i, 0]
+        column = rows // 2 + right + cores[pair[1], i, 1]
+        if 0 <= row < rows and 0 <= column < rows and masks[pair[0], row, column] >= cores[pair[1], i, 2]:
             return True
     return False
 

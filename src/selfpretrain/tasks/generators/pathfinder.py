@@ -83,10 +83,10 @@ def images(seeds: np.ndarray, settings: Settings, threads: int = 1) -> tuple[np.
 
     def make(start: int) -> None:
         rows = slice(start, start + BLOCK)
-        some = Facts(*(fact[rows] for fact in facts))
-        for i, one in enumerate(margins):
-            grow(seeds[rows], (i, len(margins)), one, make_field(one), some)
-            paint(one, some, out[rows])
+        block_facts = Facts(*(fact[rows] for fact in facts))
+        for i, tables_of_margin in enumerate(margins):
+            grow(seeds[rows], (i, len(margins)), tables_of_margin, make_field(tables_of_margin), block_facts)
+            paint(tables_of_margin, block_facts, out[rows])
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(make, range(0, n, BLOCK)))
