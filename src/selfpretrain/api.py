@@ -20,7 +20,7 @@ from .runner.run import detach, run_experiment
 from .runner.tuning import tune
 from .runner.workspace import Workspace, at_work
 from .studies.base import SHIPPED, Scale, Study
-from .studies.compare import Compare, CompareOverTasks, prepare
+from .studies.compare import Compare, CompareOverTasks, build_comparison
 from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
 from .system.events import Event, duration, emit
 from .system.files import FORMAT
@@ -139,7 +139,7 @@ def comparison(
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
     parts = tuple(
-        prepare(each, made, objective or each.denoising, scale, seeds, usual).with_settings(rest)
+        build_comparison(each, made, objective or each.denoising, scale, seeds, usual).with_settings(rest)
         for each in tasks
     )
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)

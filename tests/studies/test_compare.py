@@ -6,11 +6,11 @@ import toys
 from selfpretrain.api import compare, comparison
 from selfpretrain.cli.compare import compare as command
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.studies.compare import Compare, prepare
+from selfpretrain.studies.compare import Compare, build_comparison
 
 
 def study(*mixers):
-    return prepare(toys.Majority(), mixers, "causal", "smoke", 1)
+    return build_comparison(toys.Majority(), mixers, "causal", "smoke", 1)
 
 
 def test_the_study_is_what_the_command_compares_where_nothing_is_chosen():

@@ -10,7 +10,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Denoise, Distance
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.studies.compare import prepare
+from selfpretrain.studies.compare import build_comparison
 from selfpretrain.studies.recipes.defaults import denoising_objective
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
@@ -58,7 +58,7 @@ def test_the_next_position_needs_no_settings():
 @pytest.mark.parametrize(("signal", "rate"), [("tokens", 0.25), ("values", 0.5)])
 def test_one_s_own_proposes_its_own(signal, rate):
     task = toys.Majority(signal=signal)
-    study = prepare(task, (Attention(),), f"{HERE}:Odd", "smoke", 1)
+    study = build_comparison(task, (Attention(),), f"{HERE}:Odd", "smoke", 1)
     (arms,) = study.arms
     assert arms.pretrain.objective == Odd(rate)
     assert isinstance(arms.pretrain.objective, Denoise)

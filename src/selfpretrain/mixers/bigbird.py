@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, check_length
-from .common.attention_heads import Headed
+from .common.attention_heads import PerHead
 from .common.pairs import Pairs
 
 
@@ -50,7 +50,7 @@ class BigBirdLayer(Pairs):
         count = -(-context.length // settings.size)
         self.register_buffer("talks", _block_pattern(count, settings, context.causal))
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return softmax attention over the pairs of the pattern.
 
         Raises:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
-from .common.attention_heads import Headed, head_size, key_mask, merge_heads, split_heads
+from .common.attention_heads import PerHead, head_size, key_mask, merge_heads, split_heads
 from .ops.linear_attention import causal_sums
 
 
@@ -68,8 +68,8 @@ class LunaLayer(nn.Module):
 
 
 def _causal(
-    p: Float[Tensor, "1 H slots E"], q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask
-) -> Headed:
+    p: Float[Tensor, "1 H slots E"], q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask
+) -> PerHead:
     """Return the causal formula of the module docstring."""
     wide = torch.promote_types(k.dtype, torch.float32)
     scale = k.shape[-1] ** -0.5

@@ -19,7 +19,7 @@ from ..config import Count, spec
 from ..errors import SpecError
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, refuse_causal
-from .common.attention_heads import Headed, Heads, key_mask
+from .common.attention_heads import Heads, PerHead, key_mask
 from .ops._exact import full_precision
 
 
@@ -60,7 +60,7 @@ class NystromformerLayer(Heads):
             nn.Conv2d(H, H, (width, 1), padding=(width // 2, 0), groups=H, bias=False) if width else None
         )
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return attention from positions to landmarks, which attend to all positions."""
         real = padding_mask if padding_mask is not None else q.new_ones(len(q), q.shape[2], dtype=torch.bool)
         q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
@@ -87,7 +87,7 @@ def _segments(
     return inside.to(dtype) / inside.sum(-1, keepdim=True).clamp(min=1), number < segments
 
 
-def _weights(q: Headed, k: Headed, used: Bool[Tensor, "B m"]) -> Float[Tensor, "B H m m"]:
+def _weights(q: PerHead, k: PerHead, used: Bool[Tensor, "B m"]) -> Float[Tensor, "B H m m"]:
     """Return softmax attention weights among landmarks; unused ones attend to themselves only."""
     logits = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     weights = logits.masked_fill(~used[:, None, None], torch.finfo(q.dtype).min).softmax(-1)

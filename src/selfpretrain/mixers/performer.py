@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer
-from .common.attention_heads import Headed, Heads
+from .common.attention_heads import Heads, PerHead
 from .ops._exact import full_precision
 from .ops.linear_attention import causal_linear_attention, linear_attention, rescaled_linear_attention
 
@@ -57,7 +57,7 @@ class PerformerLayer(Heads):
         size = context.width // settings.heads
         self.register_buffer("directions", _orthogonal_rows(settings.features, size))
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return linear attention with the random features of queries and keys."""
         real = None if padding_mask is None else padding_mask[:, None, :, None]
         wide = torch.promote_types(q.dtype, torch.float32)
@@ -66,7 +66,7 @@ class PerformerLayer(Heads):
         with full_precision(q.device):
             return attend(q, k, v.to(wide), real)
 
-    def _softmax(self, q: Headed, k: Headed, v: Headed, real: Bool[Tensor, "B 1 L 1"] | None) -> Headed:
+    def _softmax(self, q: PerHead, k: PerHead, v: PerHead, real: Bool[Tensor, "B 1 L 1"] | None) -> PerHead:
         of_q, of_k = (x @ self.directions.T - x.square().sum(-1, keepdim=True) / 2 for x in (q, k))
         if real is not None:
             of_k = of_k.masked_fill(~real, torch.finfo(of_k.dtype).min)
@@ -81,7 +81,7 @@ class PerformerLayer(Heads):
             return rescaled_linear_attention(of_q, of_k, v, largest)
         return linear_attention(of_q, of_k, v)
 
-    def _relu(self, q: Headed, k: Headed, v: Headed, real: Bool[Tensor, "B 1 L 1"] | None) -> Headed:
+    def _relu(self, q: PerHead, k: PerHead, v: PerHead, real: Bool[Tensor, "B 1 L 1"] | None) -> PerHead:
         scale = len(self.directions) ** -0.5
         of_q, of_k = ((x @ self.directions.T).relu() * scale + 1e-3 for x in (q, k))
         attend = causal_linear_attention if self.causal else linear_attention

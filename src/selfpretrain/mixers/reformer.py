@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, refuse_causal
-from .common.attention_heads import Headed, head_size, merge_heads, split_heads
+from .common.attention_heads import PerHead, head_size, merge_heads, split_heads
 from .ops._exact import full_precision
 
 Chunks = Float[Tensor, "B H rounds n T E"]
@@ -77,7 +77,7 @@ class ReformerLayer(nn.Module):
             y = self._mix(q.to(wide), v.to(wide), real)
         return self.out(merge_heads(y[:, :, :L]))
 
-    def _mix(self, q: Headed, v: Headed, real: Bool[Tensor, "B L"]) -> Headed:
+    def _mix(self, q: PerHead, v: PerHead, real: Bool[Tensor, "B L"]) -> PerHead:
         order = self._hash(q, real).argsort(dim=-1, stable=True)
         inputs = q[:, :, None], v[:, :, None], real[:, None, None, :, None]
         y, z = self._attend(*(_reorder(x, order).unflatten(3, (-1, self.size)) for x in inputs))
@@ -87,7 +87,7 @@ class ReformerLayer(nn.Module):
         return (z.softmax(2) * y).sum(2)
 
     @torch.no_grad()
-    def _hash(self, q: Headed, real: Bool[Tensor, "B L"]) -> Int[Tensor, "B H rounds L"]:
+    def _hash(self, q: PerHead, real: Bool[Tensor, "B L"]) -> Int[Tensor, "B H rounds L"]:
         """Return the bucket of every position in every round; padding is in a separate, last bucket."""
         turned = q[:, :, None] @ self.rotations
         bucket = torch.cat([turned, -turned], dim=-1).argmax(-1)

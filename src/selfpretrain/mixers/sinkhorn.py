@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..config import Count, Positive, spec
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, check_length, refuse_causal
-from .common.attention_heads import Headed, Heads
+from .common.attention_heads import Heads, PerHead
 from .ops._exact import full_precision
 
 Blocks = Float[Tensor, "B H n T E"]
@@ -58,7 +58,7 @@ class SinkhornLayer(Heads):
         self.longest = -(-context.length // settings.size) * settings.size
         self.sort = nn.Linear(context.width // settings.heads, self.longest // settings.size)
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Sort the blocks, then attend inside each pair of blocks.
 
         Raises:
@@ -82,7 +82,7 @@ class SinkhornLayer(Heads):
         y = F.scaled_dot_product_attention(q, k, v, mask)
         return y.unflatten(1, (self.heads, -1)).flatten(2, 3)[:, :, :L]
 
-    def _blocks(self, x: Headed) -> Blocks:
+    def _blocks(self, x: PerHead) -> Blocks:
         return F.pad(x, (0, 0, 0, -x.shape[2] % self.size)).unflatten(2, (-1, self.size))
 
     def _sort_matrix(self, k: Blocks, real: Bool[Tensor, "B n"]) -> Float[Tensor, "B H n n"]:

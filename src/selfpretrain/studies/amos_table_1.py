@@ -24,7 +24,7 @@ from ..tasks.base import Task
 from ..tasks.image_patches import ImagePatches
 from ..training.recipe import Recipe
 from .common.table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, usual_arms, with_joint_objective
+from .recipes.arms import MATCHED, SCRATCH, SPT, recipes_by_column, with_joint_objective
 from .recipes.printed import Denoising
 
 MASKED = "SPT, masked"
@@ -62,14 +62,14 @@ class TransformerOnLra(TableStudy):
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return the recipes; scratch arms are bidirectional, like masked pretraining."""
         both = [self.arms(label, task, replace(architecture, objective=each)) for each in DIRECTIONS]
-        masked, causal = (usual_arms(task, arms) for arms in both)
+        masked, causal = (recipes_by_column(task, arms) for arms in both)
         recipes = {
             SCRATCH: masked[SCRATCH],
             MATCHED: masked[MATCHED],
             MASKED: masked[SPT],
             CAUSAL: causal[SPT],
         }
-        return recipes | {JOINT: usual_arms(task, with_joint_objective(both[0]))[MATCHED]}
+        return recipes | {JOINT: recipes_by_column(task, with_joint_objective(both[0]))[MATCHED]}
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in Table 1, which lacks speech and the arms that we added."""

@@ -24,7 +24,7 @@ from ..training import cost
 from ..training.build import build_network
 from ..training.recipe import Recipe
 from .base import Scale, Study
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, number_duplicates, row_names, usual_arms
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, number_duplicates, recipes_by_column, row_names
 from .recipes.defaults import (
     DEMO,
     DEMO_OBJECTIVE,
@@ -62,13 +62,13 @@ class Compare(Study):
     def at_scale(cls, scale: Scale, seeds: int) -> "Compare":
         """Return the default of ``spt compare``: attention and S4D on paths, with a budget of minutes."""
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
-        return prepare(find("tasks", DEMO_TASK)(), mixers, DEMO_OBJECTIVE, scale, seeds, DEMO)
+        return build_comparison(find("tasks", DEMO_TASK)(), mixers, DEMO_OBJECTIVE, scale, seeds, DEMO)
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished study already has all arms."""
         for seed, (fold, task) in product(range(self.seeds), enumerate(self.task.parts())):
             for row, arms in zip(self.rows, self.arms, strict=True):
-                recipes = usual_arms(task, arms, seed)
+                recipes = recipes_by_column(task, arms, seed)
                 yield from (Cell(row, column, recipe, fold=fold) for column, recipe in recipes.items())
 
     @property
@@ -247,7 +247,7 @@ class CompareOverTasks(Study):
         return CompareOverTasks(tuple(part.match_size(quantity) for part in self.parts))
 
 
-def prepare(
+def build_comparison(
     task: Task,
     mixers: tuple[Mixer, ...],
     objective: str,

@@ -27,7 +27,7 @@ from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
 from .common.measures import Points, append, mean_score, panel
 from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, usual_arms, with_size
+from .recipes.arms import MATCHED, SCRATCH, SPT, recipes_by_column, with_size
 
 OWN = "SPT, own data"
 OTHER = "SPT, other data"
@@ -62,14 +62,14 @@ class DepthAndSource(TableStudy):
         other = self.other_task(label, task)
         if other is None:
             return {}
-        arms_by_column = usual_arms(task, arms)
+        recipes = recipes_by_column(task, arms)
         pretrain_elsewhere = replace(self.arms(label, other, architecture).pretrain, source=other)
         rule = EVERYTHING_BUT_THE_HEAD if task.form.signal == other.form.signal else BODY
         swapped = Recipe(task, arms.model, (pretrain_elsewhere, replace(arms.finetune, transfer=rule)))
         return {
-            SCRATCH: arms_by_column[SCRATCH],
-            MATCHED: arms_by_column[MATCHED],
-            OWN: arms_by_column[SPT],
+            SCRATCH: recipes[SCRATCH],
+            MATCHED: recipes[MATCHED],
+            OWN: recipes[SPT],
             OTHER: swapped,
         }
 

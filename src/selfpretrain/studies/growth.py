@@ -27,7 +27,7 @@ from ..tasks.paths import Paths
 from ..training.recipe import Recipe
 from .common.measures import Points, append, mean_score, panel
 from .common.table_study import PATHFINDER, PATHX, TableRow, TableStudy
-from .recipes.arms import MATCHED, SPT, scale_budget, usual_arms
+from .recipes.arms import MATCHED, SPT, recipes_by_column, scale_budget
 
 LITTLE = "SPT, a third"
 MUCH = "SPT, three times"
@@ -60,7 +60,7 @@ class Growth(TableStudy):
         arms = self.arms(label, task, architecture)
         recipes = super().recipes(label, task, architecture)
         for factor, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_MATCHED, SPT: MUCH})):
-            others = usual_arms(task, replace(arms, pretrain=scale_budget(arms.pretrain, factor)))
+            others = recipes_by_column(task, replace(arms, pretrain=scale_budget(arms.pretrain, factor)))
             recipes |= {name: others[arm] for arm, name in names.items() if arm in others}
         return recipes
 

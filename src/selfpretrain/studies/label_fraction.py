@@ -27,7 +27,7 @@ from ..tasks.paths import Paths
 from ..training.recipe import Stage
 from .base import Scale, Study
 from .common.measures import Points, mean_score, panel
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, usual_arms
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, recipes_by_column
 from .recipes.defaults import denoising_objective, small_arms, smoke_arms
 
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)
@@ -85,8 +85,8 @@ class LabelFraction(Study):
     def _task_cells(self, task: Digits | Paths, arms: ArmRecipes, seed: int) -> Iterator[Cell]:
         for share in SHARES:
             finetune, scratch = (_limit_labels(task, stage, share) for stage in (arms.finetune, arms.scratch))
-            recipes_by_column = usual_arms(task, replace(arms, finetune=finetune, scratch=scratch), seed)
-            for column, recipe in recipes_by_column.items():
+            columns = recipes_by_column(task, replace(arms, finetune=finetune, scratch=scratch), seed)
+            for column, recipe in columns.items():
                 yield Cell(f"{share:.0%} of labels", column, recipe)
 
 

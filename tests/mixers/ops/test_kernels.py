@@ -94,7 +94,7 @@ def test_a_mode_that_is_no_number_is_not_left_out():
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_dplr_kernel_is_the_recurrence(length, outputs, most_leaps, monkeypatch):
-    monkeypatch.setattr(powers_module, "MOST_LEAPS", most_leaps)
+    monkeypatch.setattr(powers_module, "MAX_ROW_PRODUCTS", most_leaps)
     toys.settle()
     system, C = bilinear_dplr(*dplr(3, 4)), numbers(outputs, 3, 8, real=True)
     A = dense(system) + torch.eye(8)
@@ -117,7 +117,7 @@ def test_dplr_kernel_keeps_single_precision_whatever_the_parameters(seed, log_dt
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_powers_kernel_is_the_recurrence(length, outputs, most_leaps, monkeypatch):
-    monkeypatch.setattr(powers_module, "MOST_LEAPS", most_leaps)
+    monkeypatch.setattr(powers_module, "MAX_ROW_PRODUCTS", most_leaps)
     toys.settle()
     change, B, C = contraction(3, 5), numbers(3, 5, real=True), numbers(outputs, 3, 5, real=True)
     plain = torch.stack([plain_recurrence(change + torch.eye(5), B, c, length) for c in C])

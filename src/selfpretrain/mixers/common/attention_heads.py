@@ -10,7 +10,7 @@ from ...shapes import PaddingMask, Vectors
 from ..base import LayerContext
 from ..ops.rotary import angles, rotate
 
-Headed = Float[Tensor, "B H L E"]
+PerHead = Float[Tensor, "B H L E"]
 """Queries, keys or values: a vector of size E = D/H per head and position."""
 
 
@@ -41,7 +41,7 @@ class Heads(nn.Module, abc.ABC):
         """Mix the real positions of every sequence."""
         return self.out(merge_heads(self.mix(*self.project(x), padding_mask)))
 
-    def project(self, x: Vectors) -> tuple[Headed, Headed, Headed]:
+    def project(self, x: Vectors) -> tuple[PerHead, PerHead, PerHead]:
         """Return queries, keys and values of every head, with rotary position encoding if enabled."""
         q, k, v = (split_heads(p(x), self.heads) for p in (self.q, self.k, self.v))
         if self.rotary:
@@ -52,7 +52,7 @@ class Heads(nn.Module, abc.ABC):
         return q, k, v
 
     @abc.abstractmethod
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return the outputs of every head, from its queries, keys and values."""
 
     def _make_rotary_tables(self, length: int) -> None:
@@ -72,12 +72,12 @@ def head_size(context: LayerContext, heads: int) -> int:
     return context.width // heads
 
 
-def split_heads(x: Vectors, heads: int) -> Headed:
+def split_heads(x: Vectors, heads: int) -> PerHead:
     """Split the vector of every position into heads."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
-def merge_heads(y: Headed) -> Vectors:
+def merge_heads(y: PerHead) -> Vectors:
     """Concatenate the heads of every position."""
     return y.transpose(1, 2).flatten(2)
 

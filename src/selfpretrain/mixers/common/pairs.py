@@ -12,7 +12,7 @@ from torch.nn.attention.flex_attention import BlockMask
 from ...shapes import PaddingMask
 from ..base import LayerContext
 from ..ops.flex import attend_pairs, make_block_mask, supports_flex
-from .attention_heads import Headed, Heads
+from .attention_heads import Heads, PerHead
 
 BLOCK = 128
 """Block size for patterns that are not made of blocks themselves."""
@@ -53,7 +53,7 @@ class Pairs(Heads):
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return the pattern before the causal mask, for broadcasting head, query and key indices."""
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return softmax attention over the pairs of the pattern."""
         if supports_flex(q) and q.shape[2] == self.longest:  # a kernel is compiled for one length
             return attend_pairs(q, k, v, padding_mask, self._get_layout(q))
@@ -76,7 +76,7 @@ class Pairs(Heads):
             mixed.append(F.scaled_dot_product_attention(part, k_near, v_near, mask))
         return torch.cat(mixed, dim=2)
 
-    def _get_plan(self, q: Headed) -> list[BlockNeighbours]:
+    def _get_plan(self, q: PerHead) -> list[BlockNeighbours]:
         """Return key blocks and masks of all query blocks, computed once for the longest sequence."""
         count = -(-max(q.shape[2], self.longest) // self.block)
         if self._plan_of != self._cache_key(q) or len(self._plan) < count:
@@ -89,7 +89,7 @@ class Pairs(Heads):
                 self._plan.append(near if n_cached <= MAX_CACHED else replace(near, mask=None))
         return self._plan
 
-    def _cache_key(self, q: Headed) -> tuple[object, ...]:
+    def _cache_key(self, q: PerHead) -> tuple[object, ...]:
         """Return a cache key that changes when the pattern's buffers are loaded or moved to a device."""
         return (q.device, *(buffer._version for buffer in self.buffers()))
 
@@ -120,7 +120,7 @@ class Pairs(Heads):
         pattern = self.sees(head, query, key)
         return pattern & (key <= query) if self.causal else pattern
 
-    def _get_layout(self, q: Headed) -> BlockMask:
+    def _get_layout(self, q: PerHead) -> BlockMask:
         if self._layout is None or self._layout_of != (q.shape[2], *self._cache_key(q)):
             self._layout_of = (q.shape[2], *self._cache_key(q))
             self._layout = make_block_mask(self._sees, self.heads, q.shape[2], q.device)

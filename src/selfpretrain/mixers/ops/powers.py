@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from ._exact import full_precision
 
-MOST_LEAPS = 64
+MAX_ROW_PRODUCTS = 64
 """Maximum number of sequential row products; for more rows, A is squared to compute 2, 4, ... at once."""
 
 Dense = Float[Tensor, "H N N"]
@@ -36,13 +36,13 @@ def powers_kernel(
     """
     while columns.shape[1] < 2 ** n_doublings(length):
         columns = torch.cat([columns, torch.baddbmm(columns, columns, change.mT)], dim=1)
-        change = _Squared.apply(change)
+        change = _Square.apply(change)
     giants = -(-length // columns.shape[1])
     rows = C.transpose(0, 1)  # (H, known c, N)
-    while giants * len(C) > MOST_LEAPS * rows.shape[1]:
+    while giants * len(C) > MAX_ROW_PRODUCTS * rows.shape[1]:
         rows = torch.cat([rows, torch.baddbmm(rows, rows, change)], dim=1)
-        change = _Squared.apply(change)
-    rows = _Leaps.apply(change, rows, -(-giants * len(C) // rows.shape[1]))  # (leaps, H, known c, N)
+        change = _Square.apply(change)
+    rows = _RowPowers.apply(change, rows, -(-giants * len(C) // rows.shape[1]))  # (leaps, H, known c, N)
     rows = rows.unflatten(2, (-1, len(C))).permute(1, 3, 0, 2, 4).flatten(2, 3)[:, :, :giants]
     kernel = torch.bmm(rows.flatten(1, 2), columns.mT)
     return kernel.unflatten(1, (len(C), giants)).flatten(2)[..., :length].transpose(0, 1)
@@ -53,7 +53,7 @@ def n_doublings(length: int) -> int:
     return math.ceil(math.log2(length) / 2)
 
 
-class _Squared(torch.autograd.Function):
+class _Square(torch.autograd.Function):
     """(I + E)^2 - I; its gradient 2 G + G E^T + E^T G in two products saves a fifth of the kernel."""
 
     @staticmethod
@@ -69,7 +69,7 @@ class _Squared(torch.autograd.Function):
             return torch.baddbmm(grad, grad, change.mT, beta=2).baddbmm_(change.mT, grad)
 
 
-class _Leaps(torch.autograd.Function):
+class _RowPowers(torch.autograd.Function):
     """Rows, rows (I + E), rows (I + E)^2 and so on; the gradient of E is one product for all of them."""
 
     @staticmethod

@@ -27,7 +27,7 @@ from ...tasks.spoken_digits import SpokenDigits
 from ...tasks.stdlib import Stdlib
 from ...training.recipe import Budget, Precision, Recipe, Stage
 from ..base import Scale, Study
-from ..recipes.arms import MATCHED, SPT, ArmRecipes, row_names, usual_arms, with_epochs, with_mixer
+from ..recipes.arms import MATCHED, SPT, ArmRecipes, recipes_by_column, row_names, with_epochs, with_mixer
 from ..recipes.defaults import denoising_objective, small_arms, smoke_arms
 from ..recipes.lookup import paper_arms, task_name
 from ..recipes.printed import Denoising
@@ -189,7 +189,7 @@ class TableStudy(Study):
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return the recipes of a row by column, with seed 0."""
-        recipes = usual_arms(task, self.arms(label, task, architecture))
+        recipes = recipes_by_column(task, self.arms(label, task, architecture))
         return {column: recipes[column] for column in self.columns if column in recipes}
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:

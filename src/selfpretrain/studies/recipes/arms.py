@@ -92,7 +92,7 @@ def supervised_objective(task: Task) -> Objective:
     return answering(task.form.target)()
 
 
-def usual_arms(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]:
+def recipes_by_column(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]:
     """Return the recipes of the three arms by column; without SPT if the mixer cannot denoise."""
     recipes = {
         SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,), seed),
