@@ -51,9 +51,11 @@ class Shares(TableStudy):
         arms = self.arms(label, task, architecture)
         recipes = {}
         for column, share in SHARES.items():
-            finetune = self.with_percent_of_budget(arms.finetune, label, 100 - share)
-            pretrain = self.with_percent_of_budget(arms.pretrain, label, share)
-            recipes[column] = Recipe(task, arms.model, (pretrain, finetune) if share else (finetune,))
+            parts = ((arms.pretrain, share), (arms.finetune, 100 - share))
+            stages = [
+                self.with_percent_of_budget(stage, label, percent) for stage, percent in parts if percent
+            ]
+            recipes[column] = Recipe(task, arms.model, tuple(stages))
         return recipes
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell:
