@@ -58,7 +58,7 @@ class WaveGANLayer(nn.Module):
         step = STRIDE**settings.stages
         self.longest = -(-context.length // step) * step
         widths = [context.width, *(settings.channels * 2**i for i in range(settings.stages))]
-        self.stages = nn.ModuleList(Stage(C, E) for C, E in itertools.pairwise(widths))
+        self.stages = nn.ModuleList(StridedStage(C, E) for C, E in itertools.pairwise(widths))
         self.out = nn.Linear(widths[-1] * (self.longest // step), context.width)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
@@ -75,7 +75,7 @@ class WaveGANLayer(nn.Module):
         return self.out(u.flatten(1))[:, None].expand(-1, x.shape[1], -1)
 
 
-class Stage(nn.Module):
+class StridedStage(nn.Module):
     """One stage of ``WaveGAN``, from C channels and L positions to E channels and L / 4 positions."""
 
     def __init__(self, C: int, E: int) -> None:
