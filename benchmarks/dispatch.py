@@ -25,7 +25,7 @@ from selfpretrain.runner.executors import processes, serial
 from selfpretrain.runner.job_queue import JobQueue
 from selfpretrain.runner.plan import Job
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.compare import prepare
+from selfpretrain.studies.compare import build_comparison
 from selfpretrain.training.run_dir import RunDir
 
 
@@ -39,7 +39,7 @@ def timed(count: int, do: Callable[[], object]) -> float:
 
 
 def empty_jobs(count: int) -> list[Job]:
-    study = prepare(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+    study = build_comparison(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
     recipe = next(iter(study.cells())).recipe
     return [Job(replace(recipe, seed=i), f"stage-{i}", None, False) for i in range(count)]
 

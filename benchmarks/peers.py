@@ -10,7 +10,7 @@ from importlib import import_module
 import torch
 from torch import Tensor, nn
 
-from selfpretrain.mixers.common.attention_heads import join, split
+from selfpretrain.mixers.common.attention_heads import merge_heads, split_heads
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 Make = Callable[[int, int, int], nn.Module]
@@ -26,8 +26,8 @@ class Around(nn.Module):
         self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (split(p(x), self.heads) for p in (self.q, self.k, self.v))
-        return self.out(join(self.attend(q, k, v)))
+        q, k, v = (split_heads(p(x), self.heads) for p in (self.q, self.k, self.v))
+        return self.out(merge_heads(self.attend(q, k, v)))
 
 
 class Then(nn.Module):

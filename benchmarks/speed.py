@@ -29,7 +29,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
-from selfpretrain.mixers.ops.longconv import circular, fast_length, two_sided_conv
+from selfpretrain.mixers.ops.longconv import circular_conv, fast_length, two_sided_conv
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
 from selfpretrain.system.startup import keep_memory
@@ -213,7 +213,7 @@ def convolution(length: int, rounds: int) -> Table:
 
     ways: dict[str, Callable[[], object]] = {
         "ours": lambda: two_sided_conv(u, past, future).sum().backward(),
-        "plain torch.fft": lambda: circular(u, circle()).sum().backward(),
+        "plain torch.fft": lambda: circular_conv(u, circle()).sum().backward(),
         "its transforms alone": transforms,
         "products of matrices in two levels": lambda: two_levels(u, circle(), 128).sum().backward(),
     }

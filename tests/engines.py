@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 from selfpretrain.registry import resolve
-from selfpretrain.studies.compare import prepare
+from selfpretrain.studies.compare import build_comparison
 
 COMPARE = ["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",
            "--scale", "smoke", "-q"]  # fmt: skip
@@ -19,8 +19,8 @@ def free_port():
 
 
 def recipes(steps, task=None):
-    study = prepare(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
-    found = [cell.recipe for cell in study.amended({"pretrain.budget.steps": steps}).cells()]
+    study = build_comparison(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+    found = [cell.recipe for cell in study.with_settings({"pretrain.budget.steps": steps}).cells()]
     return [replace(recipe, task=task) for recipe in found[-1:]] if task else found[-1:]
 
 

@@ -26,13 +26,13 @@ def diagonal(rate, weight):
 
 @matrices.register
 def _(layer: S4DLayer):
-    rate, B = layer._discrete()
+    rate, B = layer._discretize()
     return diagonal(rate, 2 * torch.view_as_complex(layer.C[0].double()) * B)
 
 
 @matrices.register
 def _(layer: DSSLayer):
-    rate, scale = layer._discrete()
+    rate, scale = layer._discretize()
     return diagonal(rate, torch.view_as_complex(layer.W[0].double()) * scale)
 
 
@@ -43,19 +43,19 @@ def _(layer: DLRLayer):
 
 @matrices.register
 def _(layer: EMALayer):
-    scale, rate = layer.averages.discrete()
+    scale, rate = layer.averages.discretize()
     return diagonal(rate[0], scale[0])
 
 
 @matrices.register
 def _(layer: LSSLLayer):
-    change, B = layer._discrete()
+    change, B = layer._discretize()
     return change + torch.eye(change.shape[-1]).to(change), B, layer.C[0].double()
 
 
 @matrices.register
 def _(layer: S4Layer):
-    system, C = layer._discrete()
+    system, C = layer._discretize()
     change = dense(system)
     return change + torch.eye(change.shape[-1]).to(change), system.B, C[0].double()
 

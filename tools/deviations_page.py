@@ -10,7 +10,7 @@ from pathlib import Path
 
 from selfpretrain.registry import find, names
 from selfpretrain.studies.base import about
-from selfpretrain.studies.recipes.lookup import PAPERS, available, printed
+from selfpretrain.studies.recipes.lookup import PAPERS, paper_recipe, recipe_keys
 from selfpretrain.studies.recipes.printed import PaperRecipe
 
 TABLE = Path(__file__).with_name("deviations.tsv")
@@ -40,12 +40,12 @@ def page() -> str:
     ]
     parts = [HEAD + "\n".join(rows), "## Of single recipes"]
     for paper, cited in PAPERS.items():
-        recipes = [printed(*key) for key in available(paper)]
+        recipes = [paper_recipe(*key) for key in recipe_keys(paper)]
         parts.append(f"**{cited}**\n")
         parts += [f"- {remark}: {where}." for remark, where in _remarks(recipes).items()]
     parts.append("## Of single studies\n")
     for name in names("studies"):
-        said = about(find("studies", name).at("small", 1)).get("What differs", "")
+        said = about(find("studies", name).at_scale("small", 1)).get("What differs", "")
         parts += [f"- **{name}**: {said}"] if said else []
     return "\n".join(parts) + "\n"
 

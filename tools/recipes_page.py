@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from selfpretrain.config import to_dict
-from selfpretrain.studies.recipes.lookup import PAPERS, available, printed
+from selfpretrain.studies.recipes.lookup import PAPERS, paper_recipe, recipe_keys
 from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, PaperRecipe
 
 PAGE = Path(__file__).parent.parent / "docs/recipes.md"
@@ -23,8 +23,8 @@ an objective, `spt compare --scale paper` takes that of Amos et al. (2024):
 $ spt compare --task image --mixers attention --objective masked --scale paper --dry-run
 ```
 
-Studies ask for any of them by name: `recipe("amos", "image", "s4-random")` in `studies/recipes/lookup.py`.
-What a paper did not train is refused.
+Studies ask for any of them by name: `paper_arms("amos", "image", "s4-random")` in
+`studies/recipes/lookup.py`. What a paper did not train is refused.
 
 Every field of a recipe is listed under the place where it stands: a table and its row, a section, the code
 published with Amos et al., or our choice where neither says it. A field that is not listed has the default
@@ -43,8 +43,8 @@ def page() -> str:
     for paper, cited in PAPERS.items():
         parts.append(f"## {cited}\n")
         families: dict[str, list[PaperRecipe]] = defaultdict(list)
-        for key in available(paper):
-            families[key.family].append(printed(*key))
+        for key in recipe_keys(paper):
+            families[key.family].append(paper_recipe(*key))
         parts += [part for name, recipes in families.items() for part in _family(name, recipes)]
     return "\n".join(parts)
 

@@ -31,7 +31,7 @@ WAITS = "> These numbers are of an earlier version of the package, and wait to b
 
 def page(name: str, workspace: Workspace) -> Path | None:
     """The folder of a study with its page, from the results that ship; None if they lack a stage."""
-    experiment = find("studies", name).at("small", 3).experiment("small")
+    experiment = find("studies", name).at_scale("small", 3).experiment("small")
     folder = ExperimentFolder(experiment, workspace, SHIPPED)
     folder.restore()
     if not all(stage.finished for stage in folder.stages().values()):

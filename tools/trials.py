@@ -24,7 +24,7 @@ from selfpretrain.registry import find
 from selfpretrain.runner.stage import run_stage
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.recipes.arms import matched_stage
-from selfpretrain.studies.recipes.defaults import denoiser, small
+from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
 from selfpretrain.training import evaluate, model
 from selfpretrain.training.build import build_network
 from selfpretrain.training.recipe import Recipe, Stage
@@ -45,10 +45,10 @@ def recipe(line: str) -> Recipe:
     for path, text in settings.items():
         if path.startswith("task."):
             task = with_setting(task, path.removeprefix("task."), text)
-    arms = small(task, find("mixers", mixer)(), denoiser(task, objective))
+    arms = small_arms(task, find("mixers", mixer)(), denoising_objective(task, objective))
     for path, text in settings.items():
         if not path.startswith("task."):
-            arms = arms.amended(path, text)
+            arms = arms.with_setting(path, text)
     if arm in ("spt", "pretrain"):
         whole = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
         return whole if arm == "spt" else whole.upto(0)

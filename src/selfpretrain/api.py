@@ -20,7 +20,7 @@ from .runner.run import detach, run_experiment
 from .runner.tuning import tune
 from .runner.workspace import Workspace, run_context
 from .studies.base import SHIPPED, Scale, Study
-from .studies.compare import Compare, CompareOverTasks, prepare
+from .studies.compare import Compare, CompareOverTasks, build_comparison
 from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
 from .system.events import Event, emit, format_duration
 from .system.files import FORMAT
@@ -115,7 +115,7 @@ def asked(name: str, scale: Scale, seeds: int, workspace: Workspace) -> Study:
 
     The kept results of smaller scales are in single precision, so these scales keep it on every device.
     """
-    found: Study = find("studies", name).at(scale, seeds)
+    found: Study = find("studies", name).at_scale(scale, seeds)
     return found.with_precision(default_precision(workspace.device)) if scale == "paper" else found
 
 
@@ -139,7 +139,8 @@ def comparison(
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
     parts = tuple(
-        prepare(each, made, objective or each.denoising, scale, seeds, usual).amended(rest) for each in tasks
+        build_comparison(each, made, objective or each.denoising, scale, seeds, usual).with_settings(rest)
+        for each in tasks
     )
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
 
@@ -240,7 +241,7 @@ def within(
             RunDir.make(workspace.runs).write(SHARES, shares)
     share = shares[key]
     why = f"to end within {format_duration(limit)} rather than {format_duration(SAFE * limit / share)}"
-    return study if share == 1 else study.shortened(share, why)
+    return study if share == 1 else study.scale_budget(share, why)
 
 
 @contextmanager

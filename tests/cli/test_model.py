@@ -8,7 +8,7 @@ import pytest
 
 from selfpretrain import SequenceClassifier
 from selfpretrain.cli import app
-from selfpretrain.tasks.common.waves import waves
+from selfpretrain.tasks.common.waves import make_waves
 
 POSITIONS = 24
 
@@ -30,7 +30,7 @@ def write(path, number, seed, bad=False):
     with path.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["name", "patient", "shape", *(f"t{i}" for i in range(POSITIONS))])
-        for i, (x, shape) in enumerate(zip(*waves(number, seed), strict=True)):
+        for i, (x, shape) in enumerate(zip(*make_waves(number, seed), strict=True)):
             row = [f"row {i}", i // 5, shape, *x[:POSITIONS, 0]]
             if bad and i == 3:
                 row[5] = "oops"
@@ -50,7 +50,7 @@ def test_the_card_shows_how_often_a_model_is_right_by_how_sure_it_is(folder, tmp
     assert "confidence" in picture and "expected calibration error" in picture
     again = SequenceClassifier.load(folder / "model").save(tmp_path / "again")
     assert (again / "reliability.svg").read_text() == picture
-    unscored = SequenceClassifier(scale="smoke").fit(*waves(40, 0)).save(tmp_path / "unscored")
+    unscored = SequenceClassifier(scale="smoke").fit(*make_waves(40, 0)).save(tmp_path / "unscored")
     assert "reliability" not in (unscored / "README.md").read_text()
     assert not (unscored / "reliability.svg").exists()
 

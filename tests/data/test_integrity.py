@@ -233,16 +233,16 @@ def test_what_can_be_made_again_is(home, harm):
     digest = task.version()
     WRITTEN.clear()
     if harm in HARM:
-        HARM[harm](task.place)
+        HARM[harm](task.folder)
     elif harm == "no description":
-        (task.place / "meta.json").unlink()
+        (task.folder / "meta.json").unlink()
     else:
-        (task.place / "meta.json").write_text("[]")
-    stored._data.cache_clear()
+        (task.folder / "meta.json").write_text("[]")
+    stored._load_or_write.cache_clear()
     assert task.version() == digest
     assert [len(task.load(split)) for split in SPLITS] == [20, 20, 20]
     assert WRITTEN == [1]
-    assert stored_datasets("counted") == [task.place]
+    assert stored_datasets("counted") == [task.folder]
 
 
 def test_an_old_set_outlives_every_way_in_which_its_successor_may_fail(tiny, monkeypatch):

@@ -12,12 +12,12 @@ from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegress
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
 from selfpretrain.estimators import inputs, settings
 from selfpretrain.estimators import predictor as predicting
-from selfpretrain.tasks.common.waves import waves
+from selfpretrain.tasks.common.waves import make_waves
 
 TOY = {"scale": "smoke", "runs": None}
 SHORT = {"width": 16, "depth": 1, "epochs": 12, "pretrain_epochs": 3, "batch_size": 8, "mixer": "s4d"}
-X, y = waves(80, seed=0)
-NEW, RIGHT = waves(60, seed=1)
+X, y = make_waves(80, seed=0)
+NEW, RIGHT = make_waves(60, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -250,9 +250,9 @@ def test_saved_and_loaded_elsewhere_it_answers_the_same_to_the_bit(model, tmp_pa
     script = f"""
 import numpy as np
 from selfpretrain import SequenceClassifier
-from selfpretrain.tasks.common.waves import waves
+from selfpretrain.tasks.common.waves import make_waves
 model = SequenceClassifier.load({str(folder)!r}, device="cpu")
-np.save({str(tmp_path / "found.npy")!r}, model.predict_proba(waves(60, seed=1)[0]))
+np.save({str(tmp_path / "found.npy")!r}, model.predict_proba(make_waves(60, seed=1)[0]))
 """
     subprocess.run([sys.executable, "-c", script], check=True)
     assert (np.load(tmp_path / "found.npy") == model.predict_proba(NEW)).all()

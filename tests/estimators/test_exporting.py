@@ -8,9 +8,9 @@ import pytest
 
 from selfpretrain import SequenceClassifier
 from selfpretrain.errors import SpecError
-from selfpretrain.tasks.common.waves import waves
+from selfpretrain.tasks.common.waves import make_waves
 
-X, y = waves(24, seed=0)
+X, y = make_waves(24, seed=0)
 TOY = {"scale": "smoke"}
 
 
@@ -19,10 +19,10 @@ import sys, warnings
 import numpy as np
 import torch
 import selfpretrain
-from selfpretrain.tasks.common.waves import waves
+from selfpretrain.tasks.common.waves import make_waves
 
 warnings.simplefilter("ignore")
-X, y = waves(24, seed=0)
+X, y = make_waves(24, seed=0)
 kind, mixer, objective, members, path, length = sys.argv[1:]
 settings = dict(scale="smoke", mixer=mixer, objective=objective, n_members=int(members))
 y = [len(x) % 2 for x in X]

@@ -8,7 +8,7 @@ from torch import nn
 import toys
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.base import LayerContext
-from selfpretrain.mixers.common.attention_heads import join, split
+from selfpretrain.mixers.common.attention_heads import merge_heads, split_heads
 from selfpretrain.mixers.luna import Luna
 from selfpretrain.mixers.mega import Mega
 from selfpretrain.mixers.spade import Spade
@@ -40,7 +40,7 @@ def loud(layer):
 
 def asked(layer, x):
     """Queries of the memory, then queries, keys and values of the sequence."""
-    return split(layer.p(layer.memory), 2), *(split(f(x), 2) for f in (layer.q, layer.k, layer.v))
+    return split_heads(layer.p(layer.memory), 2), *(split_heads(f(x), 2) for f in (layer.q, layer.k, layer.v))
 
 
 def test_luna_is_its_formula():
@@ -48,9 +48,9 @@ def test_luna_is_its_formula():
     x, padding_mask = padded()
     p, q, k, v = asked(layer, x)
     logits = (p @ k.mT / 2).masked_fill(~padding_mask[:, None, None], -torch.inf)
-    M = join(logits.softmax(-1) @ v)
-    k, v = split(layer.k_memory(M), 2), split(layer.v_memory(M), 2)
-    expected = layer.out(join((q @ k.mT / 2).softmax(-1) @ v))
+    M = merge_heads(logits.softmax(-1) @ v)
+    k, v = split_heads(layer.k_memory(M), 2), split_heads(layer.v_memory(M), 2)
+    expected = layer.out(merge_heads((q @ k.mT / 2).softmax(-1) @ v))
     torch.testing.assert_close(layer(x, padding_mask)[padding_mask], expected[padding_mask])
 
 
@@ -62,7 +62,7 @@ def test_causal_luna_is_its_formula():
         past = slice(t + 1)
         w = ((q[:, :, t, None] / 2 @ k[:, :, past].mT) @ A[:, :, past] / (t + 1)).softmax(-1)
         y = (w @ A[:, :, past].mT) @ v[:, :, past] / (t + 1)
-        torch.testing.assert_close(layer(x)[:, t], layer.out(join(y))[:, 0])
+        torch.testing.assert_close(layer(x)[:, t], layer.out(merge_heads(y))[:, 0])
 
 
 def plain_mega(layer, x, padding_mask, size, weigh):

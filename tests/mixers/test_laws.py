@@ -159,7 +159,7 @@ def test_settings_are_documented_fields(name):
 def test_a_cell_goes_on_from_its_state(name):
     layer, x = build(MIXERS[name], causal=True, length=150), sequences(2, 150)
     cell, whole = layer.past, layer(x, None)
-    first, state = cell(x[:, :73], cell.start(2))
+    first, state = cell(x[:, :73], cell.initial_state(2))
     second, _ = cell(x[:, 73:], state)
     torch.testing.assert_close(torch.cat([first, second], dim=1), whole, atol=1e-9, rtol=1e-9)
 

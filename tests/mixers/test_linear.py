@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import toys
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
-from selfpretrain.mixers.common.attention_heads import join, split
+from selfpretrain.mixers.common.attention_heads import merge_heads, split_heads
 from selfpretrain.mixers.linear import Linear
 from selfpretrain.mixers.ops.linear_attention import causal_linear_attention, linear_attention
 from selfpretrain.mixers.performer import Performer
@@ -21,10 +21,10 @@ both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional
 
 def naive(layer, features, x, padding_mask):
     """The formula with all pairs written out."""
-    q, k, v = (split(p(x), layer.heads) for p in (layer.q, layer.k, layer.v))
+    q, k, v = (split_heads(p(x), layer.heads) for p in (layer.q, layer.k, layer.v))
     weights = features(q) @ features(k).transpose(-1, -2) * padding_mask[:, None, None, :]
     weights = weights.tril() if layer.causal else weights
-    return layer.out(join(weights @ v / weights.sum(-1, keepdim=True)))
+    return layer.out(merge_heads(weights @ v / weights.sum(-1, keepdim=True)))
 
 
 def random_features(layer):
@@ -102,13 +102,13 @@ def test_large_queries_and_keys_do_not_overflow(causal):
 
 def in_logarithms(layer, x):
     """The formula of random features where no exponent can be too large or too small; the logits q.k."""
-    q, k, v = (split(p(x), layer.heads) for p in (layer.q, layer.k, layer.v))
+    q, k, v = (split_heads(p(x), layer.heads) for p in (layer.q, layer.k, layer.v))
     logits, (q, k) = q @ k.mT / q.shape[-1] ** 0.5, (y * y.shape[-1] ** -0.25 for y in (q, k))
     of_q, of_k = (y @ layer.directions.T - y.square().sum(-1, keepdim=True) / 2 for y in (q, k))
     rows = torch.stack([(of_k + row).logsumexp(-1) for row in of_q.split(1, dim=2)], dim=2)
     if layer.causal:
         rows = rows.masked_fill(torch.ones_like(rows).bool().triu(1), -torch.inf)
-    return layer.out(join(rows.softmax(-1) @ v)), logits
+    return layer.out(merge_heads(rows.softmax(-1) @ v)), logits
 
 
 LARGE = [(False, 1), (False, 8), (False, 25), (True, 1), (True, 8), (True, 11.5)]

@@ -12,10 +12,10 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.bigbird import BigBird
 from selfpretrain.mixers.common import pairs as attended_pairs
-from selfpretrain.mixers.common.attention_heads import join, split
+from selfpretrain.mixers.common.attention_heads import merge_heads, split_heads
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.longformer import Longformer
-from selfpretrain.mixers.ops.flex import flex, lay_out
+from selfpretrain.mixers.ops.flex import attend_pairs, make_block_mask
 from selfpretrain.mixers.ops.rotary import rotate
 from selfpretrain.mixers.sparse import Sparse
 from selfpretrain.mixers.window import Window
@@ -65,12 +65,12 @@ def pairs(layer, name, length):
 def dense(layer, name, x, padding_mask):
     """The same layer by one masked softmax over all pairs."""
     L = x.shape[1]
-    q, k, v = (split(p(x), HEADS) for p in (layer.q, layer.k, layer.v))
+    q, k, v = (split_heads(p(x), HEADS) for p in (layer.q, layer.k, layer.v))
     q, k = (rotate(y, layer.cos[:L].double(), layer.sin[:L].double()) for y in (q, k))
     seen = pairs(layer, name, L) & padding_mask[:, None, None, :]
     logits = q @ k.transpose(-1, -2) / (D // HEADS) ** 0.5
     weights = logits.masked_fill(~seen, torch.finfo(logits.dtype).min).softmax(-1)
-    return layer.out(join(weights @ v))
+    return layer.out(merge_heads(weights @ v))
 
 
 @every_pattern
@@ -103,7 +103,7 @@ def test_gradients_are_those_of_masked_attention(name, causal):
 def test_masks_need_not_be_kept(name, monkeypatch):
     x = torch.randn(1, LONGEST, D, dtype=torch.double)
     kept = build(name, causal=True)(x, None)
-    monkeypatch.setattr(attended_pairs, "KEEP", 0)
+    monkeypatch.setattr(attended_pairs, "MAX_CACHED", 0)
     layer = build(name, causal=True)
     assert torch.equal(layer(x, None), kept)
     assert all(near.mask is None for near in layer._plan)
@@ -118,7 +118,7 @@ def test_the_kernel_for_cuda_sees_the_same_when_it_is_not_compiled(name, causal,
     padding_mask[0, 20:] = False
     q, k, v = (torch.randn(2, HEADS, LONGEST, D // HEADS) for _ in range(3))
     with torch.no_grad():
-        y = flex(q, k, v, padding_mask, lay_out(layer._sees, HEADS, LONGEST, q.device))
+        y = attend_pairs(q, k, v, padding_mask, make_block_mask(layer._sees, HEADS, LONGEST, q.device))
     expected = layer.mix(q, k, v, padding_mask)
     torch.testing.assert_close(y.transpose(1, 2)[padding_mask], expected.transpose(1, 2)[padding_mask])
 

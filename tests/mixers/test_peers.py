@@ -6,7 +6,7 @@ import torch
 import toys
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.bigbird import BigBird
-from selfpretrain.mixers.common.attention_heads import split
+from selfpretrain.mixers.common.attention_heads import split_heads
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.longformer import Longformer
 from selfpretrain.mixers.mamba2 import Mamba2
@@ -40,7 +40,7 @@ def test_local_attention(causal):
     layer = without_output(build(Local(heads=H, size=8), causal))
     peer = peers.LocalAttention(8, causal=causal, use_rotary_pos_emb=False)
     x, padding_mask = torch.randn(2, L, D), padded()
-    q, k, v = (split(p(x), H) for p in (layer.q, layer.k, layer.v))
+    q, k, v = (split_heads(p(x), H) for p in (layer.q, layer.k, layer.v))
     expected = peer(q, k, v, mask=padding_mask).transpose(1, 2).flatten(2)
     torch.testing.assert_close(
         layer(x, padding_mask)[padding_mask], expected[padding_mask], atol=2e-6, rtol=1e-5

@@ -183,7 +183,7 @@ def test_two_networks_in_one_are_refused(tmp_path):
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
-    pythia_weights._library.cache_clear()
+    pythia_weights._import_transformers.cache_clear()
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(SpecError, match=r"pip install 'selfpretrain\[hf\]'"):
         Pythia().build(LayerContext(D, LENGTH))

@@ -9,7 +9,7 @@ import toys
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
-from selfpretrain.mixers.common.attention_heads import join, split
+from selfpretrain.mixers.common.attention_heads import merge_heads, split_heads
 from selfpretrain.mixers.fnet import FNet
 from selfpretrain.mixers.linformer import Linformer
 from selfpretrain.mixers.nystromformer import Nystromformer, _segments
@@ -95,10 +95,10 @@ def test_nystromformer_convolves_values():
     plain = build(Nystromformer(heads=H, kernel=0))
     plain.load_state_dict({name: w for name, w in layer.state_dict().items() if name != "near.weight"})
     x, w = sequences(), layer.near.weight[:, 0, :, 0]
-    v = torch.nn.functional.pad(split(layer.v(x), H), (0, 0, 1, 1))
+    v = torch.nn.functional.pad(split_heads(layer.v(x), H), (0, 0, 1, 1))
     added = sum(w[None, :, j, None, None] * v[:, :, j : j + L] for j in range(3))
     more = layer(x, None) - plain(x, None)
-    torch.testing.assert_close(more, join(added) @ layer.out.weight.T)
+    torch.testing.assert_close(more, merge_heads(added) @ layer.out.weight.T)
 
 
 def test_nystromformer_says_that_its_convolution_must_be_odd():
@@ -117,22 +117,22 @@ def test_sinkhorn_balances_the_blocks_that_are_there():
     layer = build(Sinkhorn(heads=H, size=3, iterations=60))
     k = torch.randn(2, H, 4, 3, D // H, dtype=torch.double)
     there = torch.tensor([[True, True, True, True], [True, True, False, False]])
-    order = layer._order(k, there)
+    order = layer._sort_matrix(k, there)
     torch.testing.assert_close(order.sum(-1), there[:, None].double().expand(-1, H, -1))
     torch.testing.assert_close(order.sum(-2), there[:, None].double().expand(-1, H, -1))
 
 
 def test_sinkhorn_equals_the_formula():
     layer, x, size = build(Sinkhorn(heads=H, size=4)), sequences(), 4
-    q, k, v = (split(p(x), H).unflatten(2, (-1, size)) for p in (layer.q, layer.k, layer.v))
-    order = layer._order(k, torch.ones(2, 3, dtype=torch.bool))
+    q, k, v = (split_heads(p(x), H).unflatten(2, (-1, size)) for p in (layer.q, layer.k, layer.v))
+    order = layer._sort_matrix(k, torch.ones(2, 3, dtype=torch.bool))
     out = torch.zeros_like(q)
     for n in range(3):
         sorted_k = sum(order[:, :, n, m, None, None] * k[:, :, m] for m in range(3))
         sorted_v = sum(order[:, :, n, m, None, None] * v[:, :, m] for m in range(3))
         keys, values = torch.cat([k[:, :, n], sorted_k], 2), torch.cat([v[:, :, n], sorted_v], 2)
         out[:, :, n] = (q[:, :, n] @ keys.transpose(-1, -2) / (D // H) ** 0.5).softmax(-1) @ values
-    torch.testing.assert_close(layer(x, None), layer.out(join(out.flatten(2, 3))))
+    torch.testing.assert_close(layer(x, None), layer.out(merge_heads(out.flatten(2, 3))))
 
 
 def hashed_attention(layer, q, v):
@@ -179,16 +179,17 @@ def test_synthesizer_equals_the_formula(kind, dot_product, causal):
     x, padding_mask = sequences(9), padded(9)
     made = layer.made
     if kind == "dense":
-        logits = torch.relu(split(made.up(x), H)) @ made.down[:, :, :9]
+        logits = torch.relu(split_heads(made.up(x), H)) @ made.down[:, :, :9]
     else:
         table = made.table if kind == "random" else made.left @ made.right.mT
         logits = table[None, :, :9, :9].expand(2, -1, -1, -1)
     if dot_product:
-        logits = logits + split(layer.q(x), H) @ split(layer.k(x), H).mT / math.sqrt(D // H)
+        logits = logits + split_heads(layer.q(x), H) @ split_heads(layer.k(x), H).mT / math.sqrt(D // H)
     seen = padding_mask[:, None, None].expand(2, 1, 9, 9)
     seen = seen.tril() if causal else seen
     weights = logits.masked_fill(~seen, -torch.inf).softmax(-1)
-    torch.testing.assert_close(layer(x, padding_mask), layer.out(join(weights @ split(layer.v(x), H))))
+    v = split_heads(layer.v(x), H)
+    torch.testing.assert_close(layer(x, padding_mask), layer.out(merge_heads(weights @ v)))
 
 
 def test_fnet_is_two_discrete_fourier_transforms():

@@ -11,12 +11,12 @@ from selfpretrain.registry import resolve
 from selfpretrain.runner.run import run_experiment, run_recipes
 from selfpretrain.runner.status import statuses
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.compare import prepare
+from selfpretrain.studies.compare import build_comparison
 
 
 @pytest.fixture(scope="module")
 def study():
-    return prepare(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+    return build_comparison(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from selfpretrain.registry import resolve
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.trackers import jsonl
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.compare import prepare
+from selfpretrain.studies.compare import build_comparison
 
 
 @pytest.fixture(scope="module")
 def recipe():
-    study = prepare(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+    study = build_comparison(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
     return next(cell.recipe for cell in study.cells())
 
 

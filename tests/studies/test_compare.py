@@ -6,18 +6,18 @@ import toys
 from selfpretrain.api import compare, comparison
 from selfpretrain.cli.compare import compare as command
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.studies.compare import Compare, prepare
+from selfpretrain.studies.compare import Compare, build_comparison
 
 
 def study(*mixers):
-    return prepare(toys.Majority(), mixers, "causal", "smoke", 1)
+    return build_comparison(toys.Majority(), mixers, "causal", "smoke", 1)
 
 
 def test_the_study_is_what_the_command_compares_where_nothing_is_chosen():
     chosen = inspect.signature(compare).parameters
     names = ("task", "mixers", "objective", "seeds")
     asked = comparison(*(chosen[name].default for name in names), "smoke", {})
-    assert Compare.at("smoke", chosen["seeds"].default) == asked
+    assert Compare.at_scale("smoke", chosen["seeds"].default) == asked
     given = {name: inspect.signature(command).parameters[name].default for name in names}
     usual = {name: chosen[name].default for name in names}
     assert given == usual | {"mixers": ",".join(usual["mixers"])}
@@ -36,7 +36,7 @@ def test_equal_twins_are_numbered():
 
 
 def test_the_second_of_two_twins_can_be_amended_alone():
-    changed = study(S4D(), S4D()).amended({"s4d 2.mixer.init": "random", "s4d 2.model.init": "random"})
+    changed = study(S4D(), S4D()).with_settings({"s4d 2.mixer.init": "random", "s4d 2.model.init": "random"})
     assert [arms.model.mixer.init for arms in changed.arms] == ["lin", "random"]
     assert changed.rows == ["s4d", "s4d, init random, every parameter random"]
     assert {cell.row for cell in changed.cells()} == set(changed.rows)

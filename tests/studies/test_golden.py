@@ -39,7 +39,7 @@ every_study = pytest.mark.parametrize(
 @functools.cache
 def planned(name):
     """The cells of a study at the small scale, and the names of its stages."""
-    cells = list(registry.find("studies", name).at("small", 3).cells())
+    cells = list(registry.find("studies", name).at_scale("small", 3).cells())
     recipes = [cell.recipe for cell in cells]
     return cells, {job.name for job in jobs(recipes, RUNS)}
 

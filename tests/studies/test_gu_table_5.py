@@ -10,7 +10,7 @@ from selfpretrain.mixers.s4 import S4
 from selfpretrain.registry import find
 from selfpretrain.runner.experiment import Cell, Finished
 from selfpretrain.studies import gu_table_5 as ten_words
-from selfpretrain.studies.recipes.lookup import recipe
+from selfpretrain.studies.recipes.lookup import paper_arms
 from selfpretrain.tasks.speech import Speech
 from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
@@ -37,7 +37,7 @@ def test_steps_twice_as_long_answer_a_constant_signal_as_before(tmp_path, monkey
     network = build_network(replace(made, model=Model(S4(states=8), 8, 1))).eval()
     layer = network.blocks[0].get_submodule("mixer")
     before, halved = (layer.kernel(length).sum(-1) for length in (1024, 512))
-    ten_words.slower(network, 2.0)
+    ten_words.slow_down(network, 2.0)
     after = layer.kernel(512).sum(-1)
     assert (after - before).abs().max() < 0.05 * before.abs().max() < (halved - before).abs().max()
 
@@ -46,20 +46,20 @@ def test_accuracy_is_told_at_both_rates(tmp_path, monkeypatch):
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
     made = of_speech()
     short = replace(made, model=replace(made.model, width=4, depth=1, mixer=S4(states=4)))
-    told = ten_words.heard([Cell("S4", "scratch", short)], Untrained())
+    told = ten_words.plot_sampling_rates([Cell("S4", "scratch", short)], Untrained())
     (curve,) = told["series"]
     assert curve["x"] == [8_000, 16_000] and all(0 <= y <= 100 for y in curve["y"])
 
 
 def of_speech():
-    arms = recipe("gu", "speech", "s4")
+    arms = paper_arms("gu", "speech", "s4")
     return Recipe(Speech(words=10, made_up=True), arms.scratch_model, (arms.scratch,))
 
 
 def test_wavegan_has_the_printed_size_and_no_pretraining(tmp_path):
     """26.3 million parameters, says appendix D.2."""
     with paper_data.stubbed(tmp_path / "nothing"):
-        cells = list(find("studies", "gu-table-5").at("paper", 1).cells())
+        cells = list(find("studies", "gu-table-5").at_scale("paper", 1).cells())
         (own, matched_stage) = (c for c in cells if c.row == "WaveGAN-D")
         assert {own.column, matched_stage.column} == {"scratch", "scratch (matched)"}
         count = sum(p.numel() for p in build_network(own.recipe).parameters())

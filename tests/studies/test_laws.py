@@ -31,7 +31,7 @@ def one_thread():
 @functools.cache
 def cells(name):
     """Those of a study at smoke scale, with two seeds."""
-    return list(STUDIES[name].at("smoke", seeds=2).cells())
+    return list(STUDIES[name].at_scale("smoke", seeds=2).cells())
 
 
 def parts(mine):
@@ -46,7 +46,7 @@ def parts(mine):
 @every_study
 def test_recipes_survive_json_and_differ(name):
     mine = cells(name)
-    assert isinstance(STUDIES[name].at("smoke", seeds=2), Study)
+    assert isinstance(STUDIES[name].at_scale("smoke", seeds=2), Study)
     assert len({(c.row, c.column, fingerprint(c.recipe)) for c in mine}) == len(mine)
     for cell in mine:
         assert from_dict(json.loads(json.dumps(to_dict(cell.recipe)))) == cell.recipe
@@ -64,7 +64,7 @@ def test_every_cell_has_every_seed(name):
 @every_study
 def test_contrasts_name_columns_of_every_task(name):
     """The headline at least; what a scale does not have, its other contrasts leave out."""
-    headline, *_ = STUDIES[name].at("smoke", seeds=1).contrasts
+    headline, *_ = STUDIES[name].at_scale("smoke", seeds=1).contrasts
     for table in parts(cells(name)):
         assert set(headline) <= {cell.column for cell in table}
 
@@ -87,7 +87,7 @@ def test_arms_of_a_row_differ_in_training_alone(name):
 
 @every_study
 def test_page_says_what_it_must(name):
-    sections = about(STUDIES[name].at("smoke", seeds=1))
+    sections = about(STUDIES[name].at_scale("smoke", seeds=1))
     if name != "compare":
         assert {"Source", "Protocol", "Expected", "What differs"} <= set(sections)
 
@@ -102,7 +102,7 @@ def test_studies_share_their_stages(tmp_path):
 
 @pytest.mark.parametrize("name", ["compare", "coser-table-4"])
 def test_smoke_runs_and_reports(name, tmp_path):
-    study = STUDIES[name].at("smoke", seeds=1)
+    study = STUDIES[name].at_scale("smoke", seeds=1)
     folder = run_experiment(study.experiment("smoke"), Workspace.of(tmp_path, "cpu", "1")).path
     text = (folder / "report.md").read_text()
     assert all(cell.row in text for cell in study.cells())

@@ -10,8 +10,8 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Denoise, Distance
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.studies.compare import prepare
-from selfpretrain.studies.recipes.defaults import denoiser
+from selfpretrain.studies.compare import build_comparison
+from selfpretrain.studies.recipes.defaults import denoising_objective
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.stdlib import Stdlib
@@ -44,7 +44,7 @@ HERE = __name__
     [(Stdlib(), 0.15), (ListOps(train=8, val=8, test=8).tiny(), 0.1), (Digits(), 0.5)],
 )
 def test_masking_hides_what_the_papers_hide(task, rate):
-    assert denoiser(task, "masked") == Masked(rate)
+    assert denoising_objective(task, "masked") == Masked(rate)
 
 
 def test_a_quarter_of_plain_values_is_hidden():
@@ -52,13 +52,13 @@ def test_a_quarter_of_plain_values_is_hidden():
 
 
 def test_the_next_position_needs_no_settings():
-    assert denoiser(Stdlib(), "causal") == Causal()
+    assert denoising_objective(Stdlib(), "causal") == Causal()
 
 
 @pytest.mark.parametrize(("signal", "rate"), [("tokens", 0.25), ("values", 0.5)])
 def test_one_s_own_proposes_its_own(signal, rate):
     task = toys.Majority(signal=signal)
-    study = prepare(task, (Attention(),), f"{HERE}:Odd", "smoke", 1)
+    study = build_comparison(task, (Attention(),), f"{HERE}:Odd", "smoke", 1)
     (arms,) = study.arms
     assert arms.pretrain.objective == Odd(rate)
     assert isinstance(arms.pretrain.objective, Denoise)
@@ -76,5 +76,5 @@ def test_one_s_own_proposes_its_own(signal, rate):
 )
 def test_what_cannot_pretrain_is_refused_in_one_line(objective, said):
     with pytest.raises(SpecError) as caught:
-        denoiser(toys.Majority(), objective)
+        denoising_objective(toys.Majority(), objective)
     assert said in str(caught.value) and "\n" not in str(caught.value)

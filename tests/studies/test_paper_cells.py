@@ -39,14 +39,14 @@ def bidmc(tmp_path, monkeypatch):
 
 def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(folder, tmp_path, monkeypatch):  # noqa: F811
     """A tiny network in the format of Pythia 70M, in its place; the texts are made up."""
-    monkeypatch.setattr(Pythia, "at_hand", True)
+    monkeypatch.setattr(Pythia, "is_available", True)
     row = "Text/Pythia, weights of the Pile"
     settings = {f"{row}/mixer.checkpoint": str(folder), f"{row}/model.width": D}
-    study = registry.find("studies", "amos-table-2").at("paper", 1)
+    study = registry.find("studies", "amos-table-2").at_scale("paper", 1)
     with paper_data.stubbed(tmp_path / "nothing"):
-        changed = study.amended(settings)
+        changed = study.with_settings(settings)
         (architecture,) = (each for each in changed.rows("Text") if each.row == row.partition("/")[2])
-        (planned,) = changed.row("Text", Text(made_up=True), architecture)
+        (planned,) = changed.row_cells("Text", Text(made_up=True), architecture)
     assert planned.column == "pretrained on text" and len(planned.recipe.stages) == 1
     assert run_short(planned, "paper", "amos2024", tmp_path).printed.row == "Pythia 70M"
 
@@ -71,9 +71,9 @@ BATCH = 8
 def test_a_cell_runs_from_the_release(cell, request, tmp_path):
     fixture, name, settings, label, row, column = cell
     request.getfixturevalue(fixture)
-    study = registry.find("studies", name).at("paper", 1)
+    study = registry.find("studies", name).at_scale("paper", 1)
     with paper_data.stubbed(tmp_path / "nothing"):
-        cells = list((study.amended(settings) if settings else study).cells())
+        cells = list((study.with_settings(settings) if settings else study).cells())
     (planned,) = (c for c in cells if (c.label, c.row, c.column) == (label, row, column))
     run_short(planned, "paper", study.paper, tmp_path)
 

@@ -17,7 +17,7 @@ import toys
 from selfpretrain import registry
 from selfpretrain.report.paper_numbers import look_up
 from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
-from selfpretrain.studies.recipes.lookup import recipe
+from selfpretrain.studies.recipes.lookup import paper_arms
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
 from selfpretrain.training.recipe import Recipe
@@ -64,7 +64,7 @@ def data(tmp_path_factory):
 @functools.cache
 def planned(name):
     """The cells of a study, by task, row and column."""
-    cells = registry.find("studies", name).at("paper", seeds=1).cells()
+    cells = registry.find("studies", name).at_scale("paper", seeds=1).cells()
     return {(cell.label, registry.name_of(cell.recipe.task), cell.row, cell.column): cell for cell in cells}
 
 
@@ -79,7 +79,7 @@ def steps(made):
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: "-".join(list(line.values())[:5]))
 def test_recipes_have_the_numbers_of_the_papers(line, monkeypatch):
-    arms = recipe(line["paper"], line["task"], line["family"], line["objective"])
+    arms = paper_arms(line["paper"], line["task"], line["family"], line["objective"])
     model = arms.scratch_model if line["stage"] == "scratch" else arms.model
     stage = getattr(arms, line["stage"])
     optim = stage.optim

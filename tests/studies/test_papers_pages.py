@@ -10,7 +10,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.report.analysis import Standing
 from selfpretrain.studies.common.table_study import PAPER_TASKS
-from selfpretrain.studies.recipes.lookup import recipe
+from selfpretrain.studies.recipes.lookup import paper_arms
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.text import Text
 from selfpretrain.training import optim
@@ -23,7 +23,7 @@ KNOWN = {
     "S4": S4,
     "Text": Text,
     "optim": optim,
-    "recipe": recipe,
+    "paper_arms": paper_arms,
 }
 DEVIATIONS, CLAIMS = script("deviations_page"), script("claims_page")
 

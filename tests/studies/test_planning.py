@@ -17,7 +17,7 @@ from selfpretrain.tasks.text import Text
 
 
 def cells(name, settings, scale="small"):
-    study = registry.find("studies", name).at(scale, 1).amended(settings)
+    study = registry.find("studies", name).at_scale(scale, 1).with_settings(settings)
     return {(cell.label, cell.row, cell.column): cell.recipe for cell in study.cells()}
 
 
@@ -105,8 +105,8 @@ def test_changed_studies_are_not_kept(nothing, capsys):
 
 
 def test_changed_studies_have_a_folder_of_their_own():
-    study = registry.find("studies", "coser-table-4").at("smoke", 1)
-    changed = study.amended({"model.width": 8})
+    study = registry.find("studies", "coser-table-4").at_scale("smoke", 1)
+    changed = study.with_settings({"model.width": 8})
     assert study.experiment("smoke").folder != changed.experiment("smoke").folder
 
 
@@ -122,6 +122,8 @@ def test_published_selection_sees_the_test_reviews():
 def test_jobs_of_a_plan_are_those_of_the_run():
     recipes = [recipe for (_, _, column), recipe in cells("coser-table-4", {}).items()]
     with stubbed_data():
-        planned = [cell.recipe for cell in registry.find("studies", "coser-table-4").at("small", 1).cells()]
+        planned = [
+            cell.recipe for cell in registry.find("studies", "coser-table-4").at_scale("small", 1).cells()
+        ]
     workspace = Workspace(Path("runs"))
     assert [job.name for job in jobs(recipes, workspace)] == [job.name for job in jobs(planned, workspace)]

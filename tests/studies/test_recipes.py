@@ -20,9 +20,16 @@ from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.studies.recipes.amos2024_tables import TABLE_4, TABLE_5, TABLE_6
-from selfpretrain.studies.recipes.defaults import denoiser
+from selfpretrain.studies.recipes.defaults import denoising_objective
 from selfpretrain.studies.recipes.gu2022 import TABLE_11
-from selfpretrain.studies.recipes.lookup import PAPERS, available, matching, printed, recipe, task_name
+from selfpretrain.studies.recipes.lookup import (
+    PAPERS,
+    match_recipe,
+    paper_arms,
+    paper_recipe,
+    recipe_keys,
+    task_name,
+)
 from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, TASKS, RecipeKey
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.image import Image
@@ -36,7 +43,7 @@ from selfpretrain.training.recipe import Recipe
 
 CROSS = "\N{MULTIPLICATION SIGN}"
 ROOT = Path(__file__).resolve().parents[2]
-KEYS = [key for name in PAPERS for key in available(name)]
+KEYS = [key for name in PAPERS for key in recipe_keys(name)]
 every_recipe = pytest.mark.parametrize("key", KEYS, ids="-".join)
 
 SIZES = {
@@ -101,7 +108,7 @@ def leaves(path, plain):
 
 @every_recipe
 def test_a_recipe_is_two_recipes_that_can_be_built(key):
-    arms = recipe(*key)
+    arms = paper_arms(*key)
     assert from_dict(json.loads(json.dumps(to_dict(arms)))) == arms
     small = [
         dataclasses.replace(model, width=16, depth=1, mixer=narrow(model.mixer))
@@ -126,7 +133,7 @@ def narrow(mixer):
 
 @pytest.mark.parametrize(("family", "task"), SIZES)
 def test_networks_are_as_large_as_in_the_published_code(family, task):
-    arms = recipe("amos", task, family)
+    arms = paper_arms("amos", task, family)
     network = arms.model.build(tiny(RecipeKey("amos", task, family, "masked")).form, nn.Identity())
     count = sum(p.numel() for name, p in network.named_parameters() if not name.startswith(("embed", "head")))
     assert count == pytest.approx(SIZES[family, task], rel=2e-3)
@@ -134,7 +141,7 @@ def test_networks_are_as_large_as_in_the_published_code(family, task):
 
 @every_recipe
 def test_arms_of_a_recipe_differ_by_dropout_alone(key):
-    arms = recipe(*key)
+    arms = paper_arms(*key)
     if key.family == "pythia":  # from scratch is its own network without its weights
         assert arms.model.mixer.pretrained and not arms.scratch_model.mixer.pretrained
         return
@@ -144,7 +151,7 @@ def test_arms_of_a_recipe_differ_by_dropout_alone(key):
 
 @every_recipe
 def test_every_number_has_a_source(key):
-    made = printed(*key)
+    made = paper_recipe(*key)
     told = {path: made.source(path) for path, _ in leaves("", to_dict(made.arms))}
     for arm in ("pretrain", "finetune", "scratch"):
         for field in ("optim.lr", "batch", "optim.weight_decay", "budget.epochs", "optim.schedule"):
@@ -166,13 +173,13 @@ def parents(paths):
 
 
 def test_what_is_ours_is_said():
-    assert "scratch" in printed("amos", "image", "transformer-rotary").ours
-    assert "pretrain.optim.lr" in printed("amos", "text", "s4-random").ours
-    assert "pretrain.optim.lr" in printed("amos", "image", "dlr-random").ours
-    assert printed("amos", "text", "s4").ours == ()
-    assert printed("amos", "image", "s4").ours == ("finetune.optim.schedule",)
-    assert "pretrain" in printed("gu", "text", "s4").ours
-    assert printed("amos", "text", "s4").source("model.width") == CODE
+    assert "scratch" in paper_recipe("amos", "image", "transformer-rotary").ours
+    assert "pretrain.optim.lr" in paper_recipe("amos", "text", "s4-random").ours
+    assert "pretrain.optim.lr" in paper_recipe("amos", "image", "dlr-random").ours
+    assert paper_recipe("amos", "text", "s4").ours == ()
+    assert paper_recipe("amos", "image", "s4").ours == ("finetune.optim.schedule",)
+    assert "pretrain" in paper_recipe("gu", "text", "s4").ours
+    assert paper_recipe("amos", "text", "s4").source("model.width") == CODE
 
 
 # ---- against the papers
@@ -282,7 +289,7 @@ def test_appendix_b_of_coser_is_the_paper_s(papers):
     }
     for task, name in names.items():
         said = text[text.index(f"**{name}**") :].partition(" - ")[0]
-        arms = recipe("coser", task, "transformer")
+        arms = paper_arms("coser", task, "transformer")
         rates = [float(f"{a}e{b}") for a, b in re.findall(r"(\d) \\times 10\^\{(-\d)\}", said)]
         assert rates[0] == arms.finetune.optim.lr
         assert rates[-1] == arms.pretrain.optim.lr
@@ -333,16 +340,16 @@ def test_appendix_b_of_coser_is_the_paper_s(papers):
     ],
 )
 def test_spot_values(key, path, value):
-    assert dict(leaves("", to_dict(recipe(*key))))[path] == value
+    assert dict(leaves("", to_dict(paper_arms(*key))))[path] == value
 
 
 def test_warm_up_is_in_steps_however_long_the_stage():
-    arms = recipe("amos", "image", "transformer-rotary")
+    arms = paper_arms("amos", "image", "transformer-rotary")
     assert (arms.pretrain.optim.warmup_steps, arms.pretrain.optim.warmup) == (2500, 0.0)
 
 
 def test_how_many_there_are():
-    assert {name: len(available(name)) for name in PAPERS} == {"amos": 56, "coser": 5, "gu": 22}
+    assert {name: len(recipe_keys(name)) for name in PAPERS} == {"amos": 56, "coser": 5, "gu": 22}
 
 
 # ---- asking for one
@@ -359,7 +366,7 @@ def test_how_many_there_are():
 )
 def test_an_unknown_word_gets_one_line(key, said):
     with pytest.raises(UnknownName) as caught:
-        recipe(*key)
+        paper_arms(*key)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -377,7 +384,7 @@ def test_what_was_not_trained_is_refused(key):
     with pytest.raises(
         SpecError, match=r"^\S+ .*\(20\d\d\) print no recipe for .*; there, they have [^\n]+$"
     ):
-        recipe(*key)
+        paper_arms(*key)
 
 
 @pytest.mark.parametrize(
@@ -395,8 +402,8 @@ def test_what_was_not_trained_is_refused(key):
     ],
 )
 def test_the_scale_of_the_paper_is_its_recipe(task, mixer, objective, key):
-    denoise = denoiser(task.tiny(), objective)
-    assert matching(task, mixer, denoise) == recipe(*key)
+    denoise = denoising_objective(task.tiny(), objective)
+    assert match_recipe(task, mixer, denoise) == paper_arms(*key)
 
 
 @pytest.mark.parametrize(
@@ -432,7 +439,7 @@ def test_the_scale_of_the_paper_is_its_recipe(task, mixer, objective, key):
 )
 def test_what_the_paper_does_not_print_is_refused(task, mixer, objective, said):
     with pytest.raises(SpecError) as caught:
-        matching(task, mixer, denoiser(task.tiny(), objective))
+        match_recipe(task, mixer, denoising_objective(task.tiny(), objective))
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 

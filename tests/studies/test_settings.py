@@ -16,7 +16,7 @@ from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.recipes.defaults import denoiser, small
+from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.paths import Paths
 from selfpretrain.tasks.stdlib import Stdlib
@@ -43,8 +43,8 @@ class Suited(Stdlib):
 
 
 def test_settings_of_a_task_come_after_the_usual_ones():
-    usual = small(Plain(train=160, val=80, test=80), Attention(), Masked())
-    mine = small(Suited(train=160, val=80, test=80), Attention(), Masked())
+    usual = small_arms(Plain(train=160, val=80, test=80), Attention(), Masked())
+    mine = small_arms(Suited(train=160, val=80, test=80), Attention(), Masked())
     assert mine.model == replace(usual.model, width=32)
     assert mine.pretrain == replace(usual.pretrain, budget=Budget(steps=77))
     assert mine.finetune == usual.finetune
@@ -52,14 +52,14 @@ def test_settings_of_a_task_come_after_the_usual_ones():
 
 def test_settings_of_a_mixer_are_for_it_alone():
     task = Suited(train=160, val=80, test=80)
-    assert small(task, S4D(), Masked()).model.mixer.states == 8
-    assert small(task, S4D(), Masked()).finetune.optim.lr == 5e-3
-    assert small(task, S4D(), Masked()).model.width == 32
+    assert small_arms(task, S4D(), Masked()).model.mixer.states == 8
+    assert small_arms(task, S4D(), Masked()).finetune.optim.lr == 5e-3
+    assert small_arms(task, S4D(), Masked()).model.width == 32
 
 
 def test_networks_of_their_own_keep_their_shape():
     task = Suited(train=160, val=80, test=80)
-    assert small(task, WaveGAN(), Masked()).model.width == 64
+    assert small_arms(task, WaveGAN(), Masked()).model.width == 64
 
 
 @pytest.mark.parametrize("name", registry.names("tasks"))
@@ -67,7 +67,7 @@ def test_the_settings_of_every_task_exist(name):
     kind = registry.find("tasks", name)
     task = kind().tiny()
     for mixer in (Attention(), S4D()):
-        small(task, mixer, denoiser(task, kind.denoising))
+        small_arms(task, mixer, denoising_objective(task, kind.denoising))
 
 
 def test_a_setting_that_does_not_exist_is_refused():
@@ -75,13 +75,13 @@ def test_a_setting_that_does_not_exist_is_refused():
         small: ClassVar[tuple[str, ...]] = ("pretrain.stpes=3",)
 
     with pytest.raises(UnknownName, match="stpes"):
-        small(Wrong(train=160, val=80, test=80), Attention(), Masked())
+        small_arms(Wrong(train=160, val=80, test=80), Attention(), Masked())
 
 
 def test_masking_rates():
-    assert denoiser(ListOps().tiny(), "masked") == Masked(0.1)
-    assert denoiser(Stdlib().tiny(), "masked") == Masked(0.15)
-    assert denoiser(Paths().tiny(), "masked") == Masked(0.3)
+    assert denoising_objective(ListOps().tiny(), "masked") == Masked(0.1)
+    assert denoising_objective(Stdlib().tiny(), "masked") == Masked(0.15)
+    assert denoising_objective(Paths().tiny(), "masked") == Masked(0.3)
 
 
 GPU = Workspace(Path("runs"), device="cuda")
@@ -103,9 +103,9 @@ def test_gpus_take_half_precision_unless_a_setting_says_another_one():
 
 def test_tables_that_have_kept_results_are_computed_as_those_were():
     small = asked("amos-table-8", "small", 1, GPU)
-    assert small == registry.find("studies", "amos-table-8").at("small", 1)
+    assert small == registry.find("studies", "amos-table-8").at_scale("small", 1)
     half = asked("amos-table-8", "smoke", 1, GPU).with_precision("bf16")
     assert precisions(half) == {"bf16"}
     assert not half.changed
-    assert precisions(half.amended({"stage.precision": "fp32"})) == {"fp32"}
+    assert precisions(half.with_settings({"stage.precision": "fp32"})) == {"fp32"}
     assert asked("amos-table-8", "paper", 1, GPU).precision == "bf16"

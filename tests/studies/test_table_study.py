@@ -19,7 +19,7 @@ def one_thread():
 
 
 def table(name, mixers=(), scale="smoke"):
-    study = registry.find("studies", name).at(scale, seeds=1)
+    study = registry.find("studies", name).at_scale(scale, seeds=1)
     cells = list(study.with_mixers(mixers).cells())
     return {(cell.label, registry.name_of(cell.recipe.task), cell.row, cell.column): cell for cell in cells}
 

@@ -77,14 +77,14 @@ def walks(home, random):
 
 
 def test_imported_data_come_in_folds(walks):
-    folds = walks.folded(FOLDS).parts()
+    folds = walks.with_folds(FOLDS).parts()
     tested = [fold.load("test") for fold in folds]
     assert sum(map(len, tested)) == len(walks.data().whole)
     assert {len(fold.load(split)) > 0 for fold in folds for split in SPLITS} == {True}
     assert len({fold for fold in folds}) == FOLDS and {fold.name for fold in folds} == {"walks"}
     assert walks.parts() == (walks,)
     with pytest.raises(SpecError, match="nobody has no groups"):
-        Imported("nobody").folded(FOLDS)
+        Imported("nobody").with_folds(FOLDS)
 
 
 def test_a_plan_has_as_many_stages_a_fold(walks, capsys, tmp_path, monkeypatch):
@@ -99,7 +99,7 @@ def test_a_plan_has_as_many_stages_a_fold(walks, capsys, tmp_path, monkeypatch):
 def test_settings_of_imported_data_hold_in_every_fold(walks):
     from selfpretrain.api import comparison
 
-    study = comparison(walks.folded(3), ("s4d",), None, 1, "smoke", {"task.labels": 9})
+    study = comparison(walks.with_folds(3), ("s4d",), None, 1, "smoke", {"task.labels": 9})
     recipes = [cell.recipe for cell in study.cells()]
     assert {int(recipe.task.load("train").labelled.sum()) for recipe in recipes} == {9}
     assert len({fingerprint(recipe) for recipe in recipes}) == len(recipes) == 3 * 3

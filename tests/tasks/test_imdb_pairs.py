@@ -61,7 +61,7 @@ def test_neither_one_review_nor_the_sentiments_tell(movies, each, wanted, seed):
     labels = np.arange(len(groups)) % 2
     reviews = Reviews([""] * len(groups), labels, groups, by_movie=True)
     rows = np.arange(len(groups))
-    pairs, same = imdb_pairs._drawn(reviews, rows, wanted, np.random.RandomState(seed))
+    pairs, same = imdb_pairs._draw_pairs(reviews, rows, wanted, np.random.RandomState(seed))
     assert ((groups[pairs[0]] == groups[pairs[1]]) == same).all()
     assert (pairs[0] != pairs[1]).all()
     positive = pairs[:, same == 1]

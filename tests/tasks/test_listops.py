@@ -13,7 +13,7 @@ from scipy import stats
 
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError, SpecError
-from selfpretrain.tasks.listops import SYMBOLS, ListOps, kept_share
+from selfpretrain.tasks.listops import SYMBOLS, ListOps, acceptance_rate
 
 
 def value(expression: str) -> int:
@@ -141,8 +141,8 @@ def _root_arguments(expression: str) -> int:
 def test_the_share_of_kept_trees_is_that_of_the_generator():
     """Small enough to count: one operator of k digits has length k + 2."""
     task = ListOps(min_length=3, max_length=6, max_depth=2, max_args=10, train=10, val=1, test=1)
-    assert kept_share(task) == pytest.approx(2 / 9)
-    assert kept_share(ListOps()) == pytest.approx(1 / 3.02, abs=0.005)
+    assert acceptance_rate(task) == pytest.approx(2 / 9)
+    assert acceptance_rate(ListOps()) == pytest.approx(1 / 3.02, abs=0.005)
 
 
 def test_all_trees_of_a_small_world_are_found_once():
@@ -165,9 +165,9 @@ def test_blocks_do_not_matter(monkeypatch):
     from selfpretrain.tasks import listops
 
     small = ListOps().tiny()
-    whole = listops._whole.__wrapped__(small)
+    whole = listops._generate.__wrapped__(small)
     monkeypatch.setattr(listops, "BLOCK", 7 * small.max_length)
-    parts = listops._whole.__wrapped__(small)
+    parts = listops._generate.__wrapped__(small)
     assert whole.digests() == parts.digests()
     assert torch.equal(whole.targets, parts.targets)
 

@@ -80,7 +80,7 @@ def test_fields_give_other_images(home):
     tasks = [Pathfinder(**SMALL), Pathfinder(**SMALL, seed=1), Pathfinder(**SMALL, difficulty="easy")]
     seen = [set(task.load("val").digests()) for task in tasks]
     assert not (seen[0] & seen[1] or seen[0] & seen[2])
-    assert len({task.place for task in tasks}) == 3
+    assert len({task.folder for task in tasks}) == 3
 
 
 def test_an_interrupted_set_is_taken_up_again(home, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
-from selfpretrain.tasks.retrieval import FILES, Retrieval, made_up
+from selfpretrain.tasks.retrieval import FILES, Retrieval, make_synthetic_lines
 
 LONG = "x" * 5000
 
@@ -18,7 +18,7 @@ def release(tmp_path, monkeypatch):
     (folder / "tsv_data").mkdir(parents=True)
     for split in SPLITS:
         odd = [f'1.0\ta\tb\t"{split} says "né\u00e9"\t{LONG}\n'.encode()]
-        (folder / FILES[split]).write_bytes(b"".join(made_up(split) + odd))
+        (folder / FILES[split]).write_bytes(b"".join(make_synthetic_lines(split) + odd))
     return folder
 
 
@@ -33,7 +33,7 @@ def test_the_files_are_read_as_they_are(release):
     assert task.form.length == 4000
     for split in SPLITS:
         examples = task.load(split)
-        for row, line in enumerate(made_up(split)):
+        for row, line in enumerate(make_synthetic_lines(split)):
             label, _, _, one, other = line.decode().rstrip("\n").split("\t")
             assert examples.targets[row] == float(label)
             assert written(task, examples, row, 0) == one
@@ -63,7 +63,7 @@ def test_only_characters_of_training_texts_are_known(release):
 
 def test_made_up_pairs_are_those_of_made_up_files(release):
     for split in SPLITS:
-        (release / FILES[split]).write_bytes(b"".join(made_up(split)))
+        (release / FILES[split]).write_bytes(b"".join(make_synthetic_lines(split)))
     for split in SPLITS:
         assert Retrieval().load(split).digests() == Retrieval(made_up=True).load(split).digests()
 

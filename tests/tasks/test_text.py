@@ -89,7 +89,7 @@ def test_the_real_reviews_are_what_was_written(imdb, needs_data):
 def test_the_alphabet_of_the_official_training_part_is_the_published_one(needs_data):
     """131 characters that occur 15 times and more, and one for all others."""
     texts = parquet.read_table(needs_data / "imdb" / "train.parquet")["text"].to_pylist()
-    assert tokenizer.alphabet(texts, "characters", 4096, 15).vocab == 132
+    assert tokenizer.build_tokenizer(texts, "characters", 4096, 15).vocab == 132
 
 
 def test_every_layout_gives_the_same_set(home, monkeypatch):
@@ -161,7 +161,7 @@ def test_rare_characters_are_not_known(home):
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.integers(1, 12), st.integers(1, 3))
 def test_characters_come_back(texts, length, least):
-    alphabet = tokenizer.alphabet(texts, "characters", length, least)
+    alphabet = tokenizer.build_tokenizer(texts, "characters", length, least)
     out = DatasetWriter(None)
     starts, lengths = alphabet.append(out, texts)
     flat, symbols = np.concatenate(list(out.blocks())), alphabet.symbols
@@ -175,7 +175,7 @@ def test_characters_come_back(texts, length, least):
 
 @given(st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=8), st.integers(1, 12))
 def test_bytes_come_back(texts, length):
-    alphabet = tokenizer.alphabet(texts, "bytes", length)
+    alphabet = tokenizer.build_tokenizer(texts, "bytes", length)
     out = DatasetWriter(None)
     starts, lengths = alphabet.append(out, texts)
     flat = np.concatenate(list(out.blocks()))
@@ -186,6 +186,6 @@ def test_bytes_come_back(texts, length):
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=80), st.integers(0, 9))
 def test_whole_groups_are_held_out_and_no_class_too_often(rows, seed):
     groups, classes = np.array(rows).T
-    held = tokenizer.held_out(classes, groups, 0.3, seed)
+    held = tokenizer.hold_out_groups(classes, groups, 0.3, seed)
     assert not set(groups[held]) & set(groups[~held])
     assert (np.bincount(classes[held], minlength=3) <= 0.3 * np.bincount(classes, minlength=3)).all()

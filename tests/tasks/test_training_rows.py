@@ -114,13 +114,13 @@ def test_an_import_shows_training_nothing_of_val_and_test(signal, random):
 def test_a_fold_shows_training_nothing_of_its_val_and_test(signal, target, random):
     x, groups = inputs(signal, random), np.arange(ROWS) % 9
     y = classes() if target == "classes" else numbers(random)
-    folds = brought("before", signal, x, y, groups=groups).folded(FOLDS).parts()
+    folds = brought("before", signal, x, y, groups=groups).with_folds(FOLDS).parts()
     for number, fold in enumerate(folds):
         train = rows_of(fold)
         assert 0 < train.sum() < ROWS
         others = y if target == "classes" else with_others(y, train)  # folds are balanced by class
         after = brought(f"after{number}", signal, spoiled(x, train), others, groups=groups)
-        again = after.folded(FOLDS).parts()[number]
+        again = after.with_folds(FOLDS).parts()[number]
         assert (rows_of(again) == train).all()
         assert seen(again) == seen(fold)
     if signal in ("values", "channels", "holes"):

@@ -26,7 +26,7 @@ from selfpretrain.objectives.base import objective_for
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, names
-from selfpretrain.studies.recipes.arms import MATCHED, SPT, ArmRecipes, usual_arms
+from selfpretrain.studies.recipes.arms import MATCHED, SPT, ArmRecipes, recipes_by_column
 from selfpretrain.training import cost, flops
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.model import Model
@@ -176,7 +176,7 @@ def test_compute_is_matched_where_lengths_differ_and_labels_are_few(name, object
     model = Model(mixer, width=16, depth=1, causal=objective == "causal")
     pretrain = Stage(find("objectives", objective)(), Budget(steps=300), batch=8)
     finetune = Stage(CLASSIFY, Budget(steps=100), batch=8)
-    arms = usual_arms(task, ArmRecipes(model, pretrain, finetune, model, finetune))
+    arms = recipes_by_column(task, ArmRecipes(model, pretrain, finetune, model, finetune))
     matched, both = arms[MATCHED], arms[SPT]
     real = [counted_in_all(prefix, 0) * prefix.last.budget.steps for prefix in both.prefixes()]
     steps = cost.plan(matched).steps

@@ -248,7 +248,7 @@ def test_fixed_length_enters_the_cost():
 def test_matched_architectures_are_equally_large(goal, heads, by):
     mixers = (Attention(), S4D(states=16), Attention(heads))
     width = {"attention 1.model.width": goal // 8 * 8}
-    comparison = compared(toys.Majority(shortest=24), mixers, "masked", 1, "smoke", width).matched(by)
+    comparison = compared(toys.Majority(shortest=24), mixers, "masked", 1, "smoke", width).match_size(by)
     first, *others = (comparison._size(arms, by) for arms in comparison.arms)
     for size, arms in zip(others, comparison.arms[1:], strict=True):
         step = 2 if isinstance(arms.model.mixer, S4D) else 2 * heads

@@ -23,7 +23,7 @@ def schema() -> jsonschema.Draft202012Validator:
 
 
 def recipes(study: str) -> list[Any]:
-    cells = registry.find("studies", study).at("small", 1).experiment("small").cells
+    cells = registry.find("studies", study).at_scale("small", 1).experiment("small").cells
     return [json.loads(json.dumps(to_dict(cell.recipe))) for cell in cells]
 
 

@@ -73,7 +73,7 @@ def compare(
         running.planning(workspace, at) if dry_run else show_progress(quiet)
     ):  # building the study may prepare data
         tasks = _tasks(task, group_folds)
-        study = running.comparison(tasks, _listed(mixers), objective, seeds, at, changed).matched(match)
+        study = running.comparison(tasks, _listed(mixers), objective, seeds, at, changed).match_size(match)
     if time_limit:
         study = running.within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
     request = running.Request(study, at, first_seed, tune=tune)
@@ -96,7 +96,7 @@ def _tasks(names: str | None, folds: int | None) -> "tuple[str | Task, ...] | No
         if folds:
             raise SpecError("--group-folds divides imported data: name them with --task")
         return None
-    return tuple(load_task(name).folded(folds) if folds else name for name in _listed(names))
+    return tuple(load_task(name).with_folds(folds) if folds else name for name in _listed(names))
 
 
 def _listed(names: str) -> tuple[str, ...]:

@@ -103,12 +103,12 @@ def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet
     if not isinstance(wanted, Prepared):
         say(f"{task}: nothing to prepare, its examples are made or read when they are used")
         return
-    there = wanted.place.exists()
+    there = wanted.folder.exists()
     with resumable(), show_progress(quiet):
         counts = [f"{len(wanted.load(split)):,} {split}" for split in SPLITS]
-    size = sum(file.stat().st_size for file in wanted.place.rglob("*") if file.is_file())
+    size = sum(file.stat().st_size for file in wanted.folder.rglob("*") if file.is_file())
     took = "was there already" if there else f"took {format_duration(time.monotonic() - begin)}"
-    say(f"{wanted.place}: {', '.join(counts)}; {quantity(float(size))}B; {took}")
+    say(f"{wanted.folder}: {', '.join(counts)}; {quantity(float(size))}B; {took}")
 
 
 @app.command()

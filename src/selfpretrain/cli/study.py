@@ -75,7 +75,7 @@ def study(
     def request(each: str) -> Request:
         wanted = asked(each, at, seeds, workspace)
         wanted = wanted.with_mixers(extra) if extra else wanted
-        wanted = wanted.amended(changed) if changed else wanted
+        wanted = wanted.with_settings(changed) if changed else wanted
         return Request(wanted, at, first_seed, only, tune, results, fresh)
 
     def one(wanted: Request) -> "Outcome":

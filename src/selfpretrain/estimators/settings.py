@@ -15,7 +15,7 @@ from ..mixers.base import Mixer
 from ..registry import resolve
 from ..runner.workspace import Workspace
 from ..studies.recipes.arms import ArmRecipes
-from ..studies.recipes.defaults import denoiser, small, toys
+from ..studies.recipes.defaults import denoising_objective, small_arms, smoke_arms
 from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Budget, Precision, Recipe, Stage
@@ -104,8 +104,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         if name == "auto":
             name = "attention" if task.form.length <= LONG else "s4d"
         mixer = resolve("mixers", name)
-        arms = small(task, mixer, denoiser(task, self.objective or "masked"))
-        arms = toys(arms) if self.scale == "smoke" else arms
+        arms = small_arms(task, mixer, denoising_objective(task, self.objective or "masked"))
+        arms = smoke_arms(arms) if self.scale == "smoke" else arms
         width, depth = self.width or arms.model.width, self.depth or arms.model.depth
         model = replace(arms.model, width=width, depth=depth, dropout=self.dropout)
         finetune = _changed(arms.finetune, self.epochs, self.lr)

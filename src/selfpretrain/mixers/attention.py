@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
-from .common.attention_heads import Headed, Heads, key_mask
+from .common.attention_heads import Heads, PerHead, key_mask
 
 
 @spec
@@ -47,7 +47,7 @@ class Attention(Mixer):
 class AttentionLayer(Heads):
     """The layer of ``Attention``."""
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return softmax(q k^T / sqrt(E)) v."""
         mask = self._mask(padding_mask, q.shape[2])
         return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and mask is None)

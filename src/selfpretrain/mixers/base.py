@@ -55,7 +55,7 @@ class Mixer(abc.ABC):
         """Return parameter name patterns with maximum learning rates; these parameters are not decayed."""
         return self.slow_parameters
 
-    def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
+    def symbol_embeddings(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """Return initial token embeddings, given the text of the symbols, or None for random ones."""
         return None
 
@@ -67,10 +67,10 @@ def refuse_causal(mixer: Mixer, context: LayerContext) -> None:
         SpecError: if the network is causal and the mixer cannot be.
     """
     if context.causal and not mixer.causal:
-        masked = " (`spt compare --objective masked`)" if mixer.denoises else ""
+        advice = " (`spt compare --objective masked`)" if mixer.denoises else ""
         raise SpecError(
             f"{name_of(mixer)} mixes later positions into earlier ones and cannot be causal; "
-            f"use a bidirectional model{masked} or another mixer"
+            f"use a bidirectional model{advice} or another mixer"
         )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, check_length
-from .common.attention_heads import Headed
+from .common.attention_heads import PerHead
 from .common.pairs import Pairs
 
 
@@ -47,9 +47,10 @@ class BigBirdLayer(Pairs):
 
     def __init__(self, context: LayerContext, settings: BigBird) -> None:
         super().__init__(context, settings.heads, block=settings.size)
-        self.register_buffer("talks", _blocks(-(-context.length // settings.size), settings, context.causal))
+        count = -(-context.length // settings.size)
+        self.register_buffer("talks", _block_pattern(count, settings, context.causal))
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return softmax attention over the pairs of the pattern.
 
         Raises:
@@ -63,15 +64,17 @@ class BigBirdLayer(Pairs):
         return self.talks[head, query // self.block, key // self.block]
 
 
-def _blocks(count: int, settings: BigBird, causal: bool) -> Bool[Tensor, "H n n"]:
+def _block_pattern(count: int, settings: BigBird, causal: bool) -> Bool[Tensor, "H n n"]:
     block = torch.arange(count)
-    query, key = block[:, None], block[None, :]
-    ends = (block == 0) | (block == count - 1)
-    sure = ((query - key).abs() <= 1) | ends[:, None] | ends[None, :]
+    query = block[:, None]
+    key = block[None, :]
+    is_global = (block == 0) | (block == count - 1)
+    always_seen = ((query - key).abs() <= 1) | is_global[:, None] | is_global[None, :]
     chance = torch.rand(settings.heads, count, count)
-    chance = chance.masked_fill(sure | (key > query) if causal else sure, -1.0)
-    best = chance.topk(min(settings.random, count), dim=-1)
-    return sure | torch.zeros_like(chance, dtype=torch.bool).scatter(-1, best.indices, best.values >= 0)
+    chance = chance.masked_fill(always_seen | (key > query) if causal else always_seen, -1.0)
+    drawn = chance.topk(min(settings.random, count), dim=-1)
+    at_random = torch.zeros_like(chance, dtype=torch.bool).scatter(-1, drawn.indices, drawn.values >= 0)
+    return always_seen | at_random
 
 
 mixer = BigBird

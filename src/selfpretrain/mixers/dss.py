@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..config import Count, Positive, spec
 from .base import LayerContext, Mixer
 from .common.convolution import Convolution, log_uniform
-from .ops.discretize import held_modes
+from .ops.discretize import zoh_modes
 from .ops.vandermonde import modal_kernel
 
 
@@ -51,7 +51,8 @@ class DSSLayer(Convolution):
 
     def __init__(self, context: LayerContext, settings: DSS) -> None:
         super().__init__(context)
-        H, N = context.width, settings.states
+        H = context.width
+        N = settings.states
         self.softmax_over = context.length if settings.variant == "softmax" else None
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
         self.log_decay = nn.Parameter(torch.full((N,), math.log(0.5)))  # -Re A = exp(log_decay)
@@ -61,18 +62,18 @@ class DSSLayer(Convolution):
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return K of the module docstring."""
-        rate, scale = self._discrete()
+        rate, scale = self._discretize()
         W = torch.view_as_complex(self.W)
         return modal_kernel(W * scale.to(W), rate, length)
 
-    def _discrete(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
+    def _discretize(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
         A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
         dt = self.log_dt.double().exp()
-        rate, held = (torch.view_as_complex(x) for x in held_modes(A.expand(len(dt), -1, -1), dt))
+        rate, B_bar = (torch.view_as_complex(x) for x in zoh_modes(A.expand(len(dt), -1, -1), dt))
         if self.softmax_over is None:
-            return rate, held
-        # A geometric sum: dividing by (1 - exp(T rate)) / (1 - exp(rate)), and held is (exp(rate) - 1) / A.
-        return rate, held / torch.expm1(self.softmax_over * rate)
+            return rate, B_bar
+        # A geometric sum: dividing by (1 - exp(T rate)) / (1 - exp(rate)), and B_bar is (exp(rate) - 1) / A.
+        return rate, B_bar / torch.expm1(self.softmax_over * rate)
 
 
 mixer = DSS

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
-from .common.cells import Directions, RecurrentCell, along
-from .ops._exact import exact
+from .common.cells import Directions, RecurrentCell, scan
+from .ops._exact import full_precision
 
 
 @spec
@@ -50,22 +50,23 @@ class ExpCell(RecurrentCell):
         self.bias = nn.Parameter(torch.empty(states).uniform_(-0.01, 0.01))  # b
         self.out = nn.Linear(states, width)
 
-    def start(self, batch: int) -> State:
+    def initial_state(self, batch_size: int) -> State:
         """Return a zero state."""
-        return (self.A.new_zeros(batch, len(self.A)),)
+        return (self.A.new_zeros(batch_size, len(self.A)),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence; return the outputs and the last state."""
-        u, (h,) = self.enter(x), state
-        with exact(x.device):
+        u = self.enter(x)
+        (h,) = state
+        with full_precision(x.device):
             upper = self.A.triu(1)
             turn = torch.matrix_exp(upper.T - upper)  # R transposed, as states are rows
 
-            def step(now: Tensor, h: Tensor) -> Tensor:
-                z = torch.addmm(now, h, turn)
+            def step(u_t: Tensor, h: Tensor) -> Tensor:
+                z = torch.addmm(u_t, h, turn)
                 return z.sign() * torch.relu(z.abs() + self.bias)
 
-            states, h = along(step, u.to(h.dtype), h)
+            states, h = scan(step, u.to(h.dtype), h)
         return self.out(states), (h,)
 
 

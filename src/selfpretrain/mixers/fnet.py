@@ -58,7 +58,8 @@ class _Transform(torch.autograd.Function):
         y[..., : D // 2 + 1] = half
         if D > 2:
             rest = half[..., 1 : (D + 1) // 2].flip(-1)
-            y[:, :1, D // 2 + 1 :], y[:, 1:, D // 2 + 1 :] = rest[:, :1], rest[:, 1:].flip(1)
+            y[:, :1, D // 2 + 1 :] = rest[:, :1]
+            y[:, 1:, D // 2 + 1 :] = rest[:, 1:].flip(1)
         return y
 
     @staticmethod

@@ -14,7 +14,7 @@ from ..config import Count, Positive, spec
 from ..errors import SpecError
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
-from .common.attention_heads import head_size, join, split
+from .common.attention_heads import head_size, merge_heads, split_heads
 from .common.cells import Directions, RecurrentCell
 from .ops.decayed_attention import decayed_attention
 
@@ -39,24 +39,27 @@ class GLACell(RecurrentCell):
 
     def __init__(self, width: int, settings: GLA) -> None:
         super().__init__()
-        D, self.heads, self.tau = width, settings.heads, settings.tau
+        D = width
+        self.heads = settings.heads
+        self.tau = settings.tau
         self.q, self.k = (nn.Linear(D, D // 2, bias=False) for _ in range(2))
         self.v = nn.Linear(D, D, bias=False)
         self.fade = nn.Sequential(nn.Linear(D, settings.rank, bias=False), nn.Linear(settings.rank, D // 2))
         self.gate = nn.Linear(D, D)
-        self.norm, self.out = nn.RMSNorm(D // self.heads, eps=1e-5), nn.Linear(D, D, bias=False)
+        self.norm = nn.RMSNorm(D // self.heads, eps=1e-5)
+        self.out = nn.Linear(D, D, bias=False)
 
-    def start(self, batch: int) -> State:
+    def initial_state(self, batch_size: int) -> State:
         """Return a zero state."""
         size = self.norm.weight.shape[0]
-        return (self.norm.weight.new_zeros(batch, self.heads, size // 2, size),)
+        return (self.norm.weight.new_zeros(batch_size, self.heads, size // 2, size),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state."""
-        q, k, v, fade = (split(p(x), self.heads) for p in (self.q, self.k, self.v, self.fade))
+        q, k, v, fade = (split_heads(p(x), self.heads) for p in (self.q, self.k, self.v, self.fade))
         g = F.logsigmoid(fade.to(state[0].dtype)) / self.tau
         o, S = decayed_attention(q * q.shape[-1] ** -0.5, k, v, g, state[0])
-        return self.out(F.silu(self.gate(x)) * join(self.norm(o))), (S,)
+        return self.out(F.silu(self.gate(x)) * merge_heads(self.norm(o))), (S,)
 
 
 mixer = GLA

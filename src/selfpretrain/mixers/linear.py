@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from ..config import Count, spec
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer
-from .common.attention_heads import Headed, Heads
+from .common.attention_heads import Heads, PerHead
 from .ops.linear_attention import causal_linear_attention, linear_attention
 
 
@@ -35,7 +35,7 @@ class Linear(Mixer):
 class LinearLayer(Heads):
     """The layer of ``Linear``."""
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return linear attention with the features of queries and keys."""
         q, k = (_Features.apply(x.to(torch.promote_types(x.dtype, torch.float32))) for x in (q, k))
         if padding_mask is not None:

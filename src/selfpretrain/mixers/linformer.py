@@ -15,7 +15,7 @@ from torch import nn
 from ..config import Count, spec
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, check_length, refuse_causal
-from .common.attention_heads import Headed, Heads
+from .common.attention_heads import Heads, PerHead
 
 
 @spec
@@ -45,7 +45,7 @@ class LinformerLayer(Heads):
         size = settings.rank, context.length
         self.sum_k, self.sum_v = (nn.Parameter(torch.randn(size) * context.length**-0.5) for _ in range(2))
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Project keys and values along the sequence, then attend to the projections.
 
         Raises:

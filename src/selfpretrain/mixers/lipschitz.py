@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from ..config import Count, Positive, Share, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
-from .common.cells import Directions, RecurrentCell, along
-from .ops._exact import exact
+from .common.cells import Directions, RecurrentCell, scan
+from .ops._exact import full_precision
 
 
 @spec
@@ -38,28 +38,33 @@ class LipschitzCell(RecurrentCell):
         super().__init__()
         N = settings.states
         self.settings = settings
-        self.enter, self.out = nn.Linear(width, N), nn.Linear(N, width)
+        self.enter = nn.Linear(width, N)
+        self.out = nn.Linear(N, width)
         self.A, self.V = (nn.Parameter(torch.randn(N, N) / N) for _ in range(2))  # the M of each
 
-    def start(self, batch: int) -> State:
+    def initial_state(self, batch_size: int) -> State:
         """Return a zero state."""
-        return (self.A.new_zeros(batch, len(self.A)),)
+        return (self.A.new_zeros(batch_size, len(self.A)),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence; return the outputs and the last state."""
-        u, (h,), size = self.enter(x), state, self.settings.step
-        with exact(x.device):
-            keep = torch.eye(len(self.A), dtype=h.dtype, device=x.device) + size * self._bounded(self.A).T
-            feed = self._bounded(self.V).T
+        u = self.enter(x)
+        (h,) = state
+        size = self.settings.step
+        with full_precision(x.device):
+            eye = torch.eye(len(self.A), dtype=h.dtype, device=x.device)
+            keep = eye + size * self._stable_matrix(self.A).T
+            feed = self._stable_matrix(self.V).T
 
-            def step(now: Tensor, h: Tensor) -> Tensor:
-                return torch.addmm(torch.addmm(now, h, feed).tanh(), h, keep, beta=size)
+            def step(u_t: Tensor, h: Tensor) -> Tensor:
+                return torch.addmm(torch.addmm(u_t, h, feed).tanh(), h, keep, beta=size)
 
-            states, h = along(step, u.to(h.dtype), h)
+            states, h = scan(step, u.to(h.dtype), h)
         return self.out(states), (h,)
 
-    def _bounded(self, M: Tensor) -> Tensor:
-        skew, damping = self.settings.skew, self.settings.damping
+    def _stable_matrix(self, M: Tensor) -> Tensor:
+        skew = self.settings.skew
+        damping = self.settings.damping
         return M + (1 - 2 * skew) * M.T - damping * torch.eye(len(M), dtype=M.dtype, device=M.device)
 
 

@@ -45,7 +45,8 @@ class LocalLayer(Pairs):
 
     def __init__(self, context: LayerContext, settings: Local) -> None:
         super().__init__(context, settings.heads, block=settings.size)
-        self.before, self.after = settings.before, settings.after
+        self.before = settings.before
+        self.after = settings.after
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return whether the key is in the block of the query or a neighbouring one."""

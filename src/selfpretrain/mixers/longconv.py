@@ -35,7 +35,8 @@ class LongConvLayer(Convolution):
 
     def __init__(self, context: LayerContext) -> None:
         super().__init__(context)
-        H, T = context.width, context.length
+        H = context.width
+        T = context.length
         memory = T ** torch.linspace(0, 1, H)[:, None]
         taps = torch.randn(self.directions, H, T) * torch.exp(-torch.arange(T) / memory)
         self.taps = nn.Parameter(F.normalize(taps, dim=-1))

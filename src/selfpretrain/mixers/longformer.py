@@ -37,7 +37,8 @@ class LongformerLayer(Pairs):
 
     def __init__(self, context: LayerContext, settings: Longformer) -> None:
         super().__init__(context, settings.heads)
-        self.reach, self.first = settings.reach, settings.first
+        self.reach = settings.reach
+        self.first = settings.first
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return whether two positions are near, or one of them is global."""

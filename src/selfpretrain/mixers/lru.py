@@ -12,14 +12,18 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Complex
+from torch import Tensor, nn
 
 from ..config import Count, Positive, Rate, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
-from .ops._modes import as_real
-from .ops.modal_scan import modal_scan
+from .ops._exact import full_precision
+from .ops._modes import as_real, powers
+from .ops.longconv import fast_length
+
+Modes = Complex[Tensor, "B N"]
 
 
 @spec
@@ -47,7 +51,9 @@ class LRUCell(RecurrentCell):
 
     def __init__(self, width: int, settings: LRU) -> None:
         super().__init__()
-        N, low, high = settings.states, settings.smallest**2, settings.largest**2
+        N = settings.states
+        low = settings.smallest**2
+        high = settings.largest**2
         decay = -0.5 * torch.log(low + (high - low) * (1 - torch.rand(N)))
         self.log_decay = nn.Parameter(decay.log())
         self.log_frequency = nn.Parameter(torch.log(settings.turn * (1 - torch.rand(N))))
@@ -57,9 +63,9 @@ class LRUCell(RecurrentCell):
         self.D = nn.Parameter(torch.randn(width))
         self.out = nn.Linear(width, 2 * width)
 
-    def start(self, batch: int) -> State:
+    def initial_state(self, batch_size: int) -> State:
         """Return a zero state, with real and imaginary parts next to each other."""
-        return (self.B.new_zeros(batch, 2 * len(self.B)),)
+        return (self.B.new_zeros(batch_size, 2 * len(self.B)),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Compute all positions at once; return the outputs and the last state."""
@@ -73,6 +79,24 @@ class LRUCell(RecurrentCell):
         C = torch.stack([self.C[..., 0], -self.C[..., 1]], dim=-1)
         y = F.linear(as_real(z), C.flatten(1)) + self.D * x
         return F.glu(self.out(F.gelu(y)), dim=-1), (as_real(last),)
+
+
+def modal_scan(
+    u: Complex[Tensor, "B L N"], rate: Complex[Tensor, "N"], state: Modes
+) -> tuple[Complex[Tensor, "B L N"], Modes]:
+    """Return z[t] = exp(rate) z[t-1] + u[t], and the state after the last position.
+
+    Args:
+        rate: log of each mode's factor, in double precision.
+        state: z before the first position.
+    """
+    L = u.shape[1]
+    n = fast_length(2 * L - 1)
+    with full_precision(u.device):
+        table = powers(rate, 1, L + 1, u.dtype)
+        spectrum = torch.fft.fft(u.mT, n=n) * torch.fft.fft(table[:L].mT, n=n)
+        z = torch.fft.ifft(spectrum, n=n)[..., :L].mT + table[1:] * state[:, None]
+    return z, z[:, -1]
 
 
 mixer = LRU

@@ -48,21 +48,24 @@ class LSSLLayer(Convolution):
 
     def __init__(self, context: LayerContext, settings: LSSL) -> None:
         super().__init__(context)
-        H, N = context.width, settings.states
+        H = context.width
+        N = settings.states
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
         if settings.init == "legs":
             A, B = legs_matrix(N)
         else:
-            A, B = torch.randn(N, N) / (2 * N**0.5) - torch.eye(N), torch.randn(N)
-        self.A, self.B = nn.Parameter(A.float()), nn.Parameter(B.float())
+            A = torch.randn(N, N) / (2 * N**0.5) - torch.eye(N)
+            B = torch.randn(N)
+        self.A = nn.Parameter(A.float())
+        self.B = nn.Parameter(B.float())
         self.C = nn.Parameter(torch.randn(self.directions, H, N))
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return K of the module docstring."""
-        change, B, C = (x.to(chain_dtype(self.C)) for x in (*self._discrete(), self.C))
+        change, B, C = (x.to(chain_dtype(self.C)) for x in (*self._discretize(), self.C))
         return powers_kernel(change, B[:, None], C, length).to(self.C.dtype)
 
-    def _discrete(self) -> tuple[Float[Tensor, "H N N"], Float[Tensor, "H N"]]:
+    def _discretize(self) -> tuple[Float[Tensor, "H N N"], Float[Tensor, "H N"]]:
         return bilinear_dense(self.A.double(), self.B.double(), self.log_dt.double().exp())
 
 

@@ -13,7 +13,7 @@ from ..config import Count, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
-from .ops._exact import exact
+from .ops._exact import full_precision
 
 
 @spec
@@ -32,16 +32,17 @@ class LSTMCell(RecurrentCell):
 
     def __init__(self, width: int, states: int) -> None:
         super().__init__()
-        self.rnn, self.out = nn.LSTM(width, states, batch_first=True), nn.Linear(states, width)
+        self.rnn = nn.LSTM(width, states, batch_first=True)
+        self.out = nn.Linear(states, width)
 
-    def start(self, batch: int) -> State:
+    def initial_state(self, batch_size: int) -> State:
         """Return a zero state."""
-        h = self.out.weight.new_zeros(batch, self.rnn.hidden_size)
+        h = self.out.weight.new_zeros(batch_size, self.rnn.hidden_size)
         return h, h
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence; return the outputs and the last state."""
-        with exact(x.device):
+        with full_precision(x.device):
             y, (h, c) = self.rnn(x.to(state[0].dtype), (state[0][None], state[1][None]))
         return self.out(y), (h[0], c[0])
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
-from .common.attention_heads import Headed, head_size, join, key_mask, split
+from .common.attention_heads import PerHead, head_size, key_mask, merge_heads, split_heads
 from .ops.linear_attention import causal_sums
 
 
@@ -48,31 +48,35 @@ class LunaLayer(nn.Module):
 
     def __init__(self, context: LayerContext, settings: Luna) -> None:
         super().__init__()
-        D, self.heads, self.causal = context.width, settings.heads, context.causal
+        D = context.width
+        self.heads = settings.heads
+        self.causal = context.causal
         self.memory = nn.Parameter(torch.randn(1, settings.slots, D))
         self.p, self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(5))
         self.k_memory, self.v_memory = (None if context.causal else nn.Linear(D, D) for _ in range(2))
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Attend from the memory to the real positions, then from every position to the memory."""
-        p = split(self.p(self.memory), self.heads)
-        q, k, v = (split(f(x), self.heads) for f in (self.q, self.k, self.v))
+        p = split_heads(self.p(self.memory), self.heads)
+        q, k, v = (split_heads(f(x), self.heads) for f in (self.q, self.k, self.v))
         if self.k_memory is None or self.v_memory is None:
-            return self.out(join(_causal(p, q, k, v, padding_mask)))
-        M = join(F.scaled_dot_product_attention(p.expand(len(x), -1, -1, -1), k, v, key_mask(padding_mask)))
-        k, v = (split(f(M), self.heads) for f in (self.k_memory, self.v_memory))
-        return self.out(join(F.scaled_dot_product_attention(q, k, v)))
+            return self.out(merge_heads(_causal(p, q, k, v, padding_mask)))
+        p = p.expand(len(x), -1, -1, -1)
+        M = merge_heads(F.scaled_dot_product_attention(p, k, v, key_mask(padding_mask)))
+        k, v = (split_heads(f(M), self.heads) for f in (self.k_memory, self.v_memory))
+        return self.out(merge_heads(F.scaled_dot_product_attention(q, k, v)))
 
 
 def _causal(
-    p: Float[Tensor, "1 H slots E"], q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask
-) -> Headed:
+    p: Float[Tensor, "1 H slots E"], q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask
+) -> PerHead:
     """Return the causal formula of the module docstring."""
     wide = torch.promote_types(k.dtype, torch.float32)
     scale = k.shape[-1] ** -0.5
     A = F.softplus((k @ p.mT).to(wide) * scale, beta=math.log(2))
     real = A.new_ones(A.shape[0], A.shape[2]) if padding_mask is None else padding_mask.to(wide)
-    A, t = A * real[:, None, :, None], real.cumsum(1).clamp(min=1)[:, None, :, None]
+    A = A * real[:, None, :, None]
+    t = real.cumsum(1).clamp(min=1)[:, None, :, None]
     w = (causal_sums(q.to(wide) * scale, k.to(wide), A) / t).softmax(-1)
     return causal_sums(w, A, v.to(wide)) / t
 

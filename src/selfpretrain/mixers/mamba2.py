@@ -16,7 +16,7 @@ from torch import nn
 from ..config import Count, Positive, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
-from .common.attention_heads import head_size, join, split
+from .common.attention_heads import head_size, merge_heads, split_heads
 from .common.cells import Directions, RecurrentCell
 from .common.convolution import log_uniform
 from .ops.decayed_attention import decayed_attention
@@ -46,8 +46,11 @@ class Mamba2Cell(RecurrentCell):
 
     def __init__(self, width: int, settings: Mamba2) -> None:
         super().__init__()
-        E, N, H = settings.expand * width, settings.states, settings.heads
-        self.sizes, self.heads = [E, N, N], H
+        E = settings.expand * width
+        N = settings.states
+        H = settings.heads
+        self.sizes = [E, N, N]
+        self.heads = H
         self.enter = nn.Linear(width, E + E + 2 * N + H, bias=False)
         self.taps = nn.Parameter((2 * torch.rand(settings.taps, E + 2 * N) - 1) * settings.taps**-0.5)
         self.bias = nn.Parameter(torch.zeros(E + 2 * N))
@@ -55,13 +58,15 @@ class Mamba2Cell(RecurrentCell):
         dt = log_uniform(H, settings.shortest, settings.longest).exp()
         self.step = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))  # softplus(step) = dt
         self.D = nn.Parameter(torch.ones(H))
-        self.norm, self.out = nn.RMSNorm(E, eps=1e-5), nn.Linear(E, width, bias=False)
+        self.norm = nn.RMSNorm(E, eps=1e-5)
+        self.out = nn.Linear(E, width, bias=False)
 
-    def start(self, batch: int) -> State:
+    def initial_state(self, batch_size: int) -> State:
         """Return a zero state: the last inputs of the convolution, and S."""
-        (E, N, _), H = self.sizes, self.heads
+        E, N, _ = self.sizes
+        H = self.heads
         zeros = self.D.new_zeros
-        return zeros(batch, len(self.taps) - 1, E + 2 * N), zeros(batch, H, N, E // H)
+        return zeros(batch_size, len(self.taps) - 1, E + 2 * N), zeros(batch_size, H, N, E // H)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state."""
@@ -71,9 +76,10 @@ class Mamba2Cell(RecurrentCell):
         conv = self.bias + sum(recent[:, j : j + x.shape[1]] * tap for j, tap in enumerate(self.taps))
         u, b, c = F.silu(conv).split(self.sizes, dim=-1)
         dt = F.softplus(dt.to(self.step.dtype) + self.step).mT[..., None]  # (B, H, L, 1)
-        u, g = split(u, self.heads), -dt * self.log_decay.exp()[:, None, None]
+        u = split_heads(u, self.heads)
+        g = -dt * self.log_decay.exp()[:, None, None]
         o, S = decayed_attention(c[:, None], b[:, None], dt * u, g, S)
-        o = join(o + self.D[:, None, None] * u)
+        o = merge_heads(o + self.D[:, None, None] * u)
         return self.out(self.norm(o * F.silu(z))), (recent[:, x.shape[1] :], S)
 
 

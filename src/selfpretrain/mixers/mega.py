@@ -23,7 +23,7 @@ from ..errors import SpecError
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length
 from .common.averages import Averages
-from .ops._exact import exact
+from .ops._exact import full_precision
 from .ops.longconv import causal_conv, two_sided_conv
 from .ops.rotary import angles, rotate
 
@@ -61,13 +61,21 @@ class MegaLayer(nn.Module):
 
     def __init__(self, context: LayerContext, settings: Mega) -> None:
         super().__init__()
-        D, E, z = context.width, settings.expand * context.width, settings.keys
-        self.causal, self.chunk = context.causal, settings.chunk
-        self.weigh, self.longest = settings.weigh, settings.chunk or context.length
+        D = context.width
+        E = settings.expand * context.width
+        z = settings.keys
+        self.causal = context.causal
+        self.chunk = settings.chunk
+        self.weigh = settings.weigh
+        self.longest = settings.chunk or context.length
         self.averages = Averages(1 if context.causal else 2, D, settings.states)
         self.skip = nn.Parameter(torch.randn(D))  # w
-        self.z, self.v, self.reset = nn.Linear(D, z), nn.Linear(D, E), nn.Linear(D, E)
-        self.update, self.h, self.out = nn.Linear(D, D), nn.Linear(D, D), nn.Linear(E, D, bias=False)
+        self.z = nn.Linear(D, z)
+        self.v = nn.Linear(D, E)
+        self.reset = nn.Linear(D, E)
+        self.update = nn.Linear(D, D)
+        self.h = nn.Linear(D, D)
+        self.out = nn.Linear(E, D, bias=False)
         self.gain = nn.Parameter(0.02 * torch.randn(2, z))  # of queries and of keys
         self.shift = nn.Parameter(torch.zeros(2, z))
         self.near = None if context.rotary else nn.Parameter(0.02 * torch.randn(2 * self.longest - 1))  # b
@@ -83,7 +91,8 @@ class MegaLayer(nn.Module):
         Raises:
             SpecError: if a sequence is longer than b, and attention is not chunked.
         """
-        residual, M = x if residual is None else residual, self._average(x, padding_mask)
+        residual = x if residual is None else residual
+        M = self._average(x, padding_mask)
         Z = F.silu(self.z(M))
         Q, K = (self.gain[i] * Z + self.shift[i] for i in range(2))
         mixed = F.silu(self.reset(M)) * self._attend(Q, K, F.silu(self.v(x)), padding_mask)
@@ -92,7 +101,7 @@ class MegaLayer(nn.Module):
 
     def _average(self, x: Vectors, padding_mask: PaddingMask) -> Vectors:
         u = x if padding_mask is None else x * padding_mask[..., None]
-        with exact(x.device):
+        with full_precision(x.device):
             K = self.averages.kernel(x.shape[1])
         y = causal_conv(u, K[0]) if self.causal else two_sided_conv(u, K[0], K[1])
         return F.silu(y + self.skip * u)
@@ -101,17 +110,15 @@ class MegaLayer(nn.Module):
         """Return f(Q K^T) V within every chunk."""
         L = Q.shape[1]
         size = min(self.chunk or L, L)
-        real = (
-            padding_mask
-            if padding_mask is not None
-            else torch.ones(Q.shape[:2], dtype=torch.bool, device=Q.device)
-        )
+        real = padding_mask
+        if real is None:
+            real = torch.ones(Q.shape[:2], dtype=torch.bool, device=Q.device)
         Q, K, V = (F.pad(a, (0, 0, 0, -L % size)).unflatten(1, (-1, size)) for a in (Q, K, V))
-        seen = F.pad(real, (0, -L % size)).unflatten(1, (-1, size))[:, :, None]  # (B, n, 1, T)
-        seen = seen & seen.new_ones(size, size).tril() if self.causal else seen
-        return (self._weights(Q, K, seen).to(V.dtype) @ V).flatten(1, 2)[:, :L]
+        visible = F.pad(real, (0, -L % size)).unflatten(1, (-1, size))[:, :, None]  # (B, n, 1, T)
+        visible = visible & visible.new_ones(size, size).tril() if self.causal else visible
+        return (self._weights(Q, K, visible).to(V.dtype) @ V).flatten(1, 2)[:, :L]
 
-    def _weights(self, Q: Chunks, K: Chunks, seen: Bool[Tensor, "B n _ T"]) -> Float[Tensor, "B n T T"]:
+    def _weights(self, Q: Chunks, K: Chunks, visible: Bool[Tensor, "B n _ T"]) -> Float[Tensor, "B n T T"]:
         T, z = Q.shape[2:]
         if self.near is None:
             if len(self.theta) < T:
@@ -121,15 +128,15 @@ class MegaLayer(nn.Module):
             bias: Tensor | float = 0.0
         else:
             check_length(T, self.longest)
-            at = torch.arange(T, device=Q.device)
-            bias = self.near[at[:, None] - at + self.longest - 1]
+            position = torch.arange(T, device=Q.device)
+            bias = self.near[position[:, None] - position + self.longest - 1]
         if self.weigh == "softmax":
             logits = (Q * z**-0.5) @ K.mT + bias
-            return logits.masked_fill(~seen, torch.finfo(logits.dtype).min).softmax(-1)
-        logits = Q @ K.mT / seen.sum(-1, keepdim=True).clamp(min=1) + bias
+            return logits.masked_fill(~visible, torch.finfo(logits.dtype).min).softmax(-1)
+        logits = Q @ K.mT / visible.sum(-1, keepdim=True).clamp(min=1) + bias
         if self.weigh == "relu2":
-            return logits.relu().square() * seen
-        return 0.5 * (1 + torch.erf((logits - 0.5**0.5) * (2 * math.pi) ** 0.5)) * seen
+            return logits.relu().square() * visible
+        return 0.5 * (1 + torch.erf((logits - 0.5**0.5) * (2 * math.pi) ** 0.5)) * visible
 
 
 mixer = Mega

@@ -19,9 +19,8 @@ from ..config import Count, spec
 from ..errors import SpecError
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, refuse_causal
-from .common.attention_heads import Headed, Heads, key_mask
-from .ops._exact import exact
-from .ops.pseudoinverse import pseudoinverse
+from .common.attention_heads import Heads, PerHead, key_mask
+from .ops._exact import full_precision
 
 
 @spec
@@ -53,23 +52,26 @@ class NystromformerLayer(Heads):
 
     def __init__(self, context: LayerContext, settings: Nystromformer) -> None:
         super().__init__(context, settings.heads)
-        self.landmarks, self.steps = settings.landmarks, settings.steps
-        width, H = settings.kernel, settings.heads
+        self.landmarks = settings.landmarks
+        self.steps = settings.steps
+        width = settings.kernel
+        H = settings.heads
         self.near = (
             nn.Conv2d(H, H, (width, 1), padding=(width // 2, 0), groups=H, bias=False) if width else None
         )
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return attention from positions to landmarks, which attend to all positions."""
         real = padding_mask if padding_mask is not None else q.new_ones(len(q), q.shape[2], dtype=torch.bool)
         q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
         v = v * real[:, None, :, None]
-        with exact(q.device):  # the inverse amplifies rounding errors
+        with full_precision(q.device):  # the inverse amplifies rounding errors
             means, used = _segments(real, self.landmarks, q.dtype)
-            q_mean, k_mean = means[:, None] @ q, means[:, None] @ k
-            heard = F.scaled_dot_product_attention(q_mean, k, v, key_mask(padding_mask))
+            q_mean = means[:, None] @ q
+            k_mean = means[:, None] @ k
+            landmark_values = F.scaled_dot_product_attention(q_mean, k, v, key_mask(padding_mask))
             inverse = pseudoinverse(_weights(q_mean, k_mean, used), self.steps)
-            y = F.scaled_dot_product_attention(q, k_mean, inverse @ heard, key_mask(used))
+            y = F.scaled_dot_product_attention(q, k_mean, inverse @ landmark_values, key_mask(used))
             return y if self.near is None else y + self.near(v)
 
 
@@ -80,17 +82,33 @@ def _segments(
     length = real.sum(1, keepdim=True).clamp(min=1)
     segments = length.clamp(max=count)
     number = torch.arange(count, device=real.device)
-    own = (real.cumsum(1) - 1) * segments // length
-    inside = (own[:, None] == number[:, None]) & real[:, None]
+    segment = (real.cumsum(1) - 1) * segments // length
+    inside = (segment[:, None] == number[:, None]) & real[:, None]
     return inside.to(dtype) / inside.sum(-1, keepdim=True).clamp(min=1), number < segments
 
 
-def _weights(q: Headed, k: Headed, used: Bool[Tensor, "B m"]) -> Float[Tensor, "B H m m"]:
+def _weights(q: PerHead, k: PerHead, used: Bool[Tensor, "B m"]) -> Float[Tensor, "B H m m"]:
     """Return softmax attention weights among landmarks; unused ones attend to themselves only."""
     logits = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     weights = logits.masked_fill(~used[:, None, None], torch.finfo(q.dtype).min).softmax(-1)
     eye = torch.eye(q.shape[2], dtype=q.dtype, device=q.device)
     return torch.where(used[:, None, :, None], weights, eye)
+
+
+def pseudoinverse(A: Float[Tensor, "*batch m m"], steps: int) -> Float[Tensor, "*batch m m"]:
+    """Iterate Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4 from Z_0 = A^T / (|A|_1 |A|_inf), per matrix.
+
+    Source: Xiong et al. (2021), Nystroemformer, eqs. 11-12, after Razavi et al. (2014).
+    """
+    eye = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    size = A.abs()
+    norms = size.sum(-2).amax(-1) * size.sum(-1).amax(-1)
+    with full_precision(A.device):
+        Z = A.transpose(-1, -2) / norms[..., None, None]
+        for _ in range(steps):
+            AZ = A @ Z
+            Z = 0.25 * Z @ (13 * eye - AZ @ (15 * eye - AZ @ (7 * eye - AZ)))
+    return Z
 
 
 mixer = Nystromformer

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer
-from .common.attention_heads import Headed, Heads
-from .ops._exact import exact
+from .common.attention_heads import Heads, PerHead
+from .ops._exact import full_precision
 from .ops.linear_attention import causal_linear_attention, linear_attention, rescaled_linear_attention
 
 Features = Float[Tensor, "B H L M"]
@@ -54,18 +54,19 @@ class PerformerLayer(Heads):
     def __init__(self, context: LayerContext, settings: Performer) -> None:
         super().__init__(context, settings.heads)
         self.kind = settings.kind
-        self.register_buffer("directions", _orthogonal(settings.features, context.width // settings.heads))
+        size = context.width // settings.heads
+        self.register_buffer("directions", _orthogonal_rows(settings.features, size))
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return linear attention with the random features of queries and keys."""
         real = None if padding_mask is None else padding_mask[:, None, :, None]
         wide = torch.promote_types(q.dtype, torch.float32)
         q, k = (x.to(wide) * x.shape[-1] ** -0.25 for x in (q, k))
-        attend = self._softmax if self.kind == "favor" else self._rectified
-        with exact(q.device):
+        attend = self._softmax if self.kind == "favor" else self._relu
+        with full_precision(q.device):
             return attend(q, k, v.to(wide), real)
 
-    def _softmax(self, q: Headed, k: Headed, v: Headed, real: Bool[Tensor, "B 1 L 1"] | None) -> Headed:
+    def _softmax(self, q: PerHead, k: PerHead, v: PerHead, real: Bool[Tensor, "B 1 L 1"] | None) -> PerHead:
         of_q, of_k = (x @ self.directions.T - x.square().sum(-1, keepdim=True) / 2 for x in (q, k))
         if real is not None:
             of_k = of_k.masked_fill(~real, torch.finfo(of_k.dtype).min)
@@ -74,25 +75,24 @@ class PerformerLayer(Heads):
         else:
             largest = of_k.detach().amax(2, keepdim=True)
             of_q = of_q + largest
-        of_q, of_k = (of_q - of_q.detach().amax(-1, keepdim=True)).exp(), _real((of_k - largest).exp(), real)
-        return (
-            rescaled_linear_attention(of_q, of_k, v, largest)
-            if self.causal
-            else linear_attention(of_q, of_k, v)
-        )
+        of_q = (of_q - of_q.detach().amax(-1, keepdim=True)).exp()
+        of_k = _zero_padding((of_k - largest).exp(), real)
+        if self.causal:
+            return rescaled_linear_attention(of_q, of_k, v, largest)
+        return linear_attention(of_q, of_k, v)
 
-    def _rectified(self, q: Headed, k: Headed, v: Headed, real: Bool[Tensor, "B 1 L 1"] | None) -> Headed:
+    def _relu(self, q: PerHead, k: PerHead, v: PerHead, real: Bool[Tensor, "B 1 L 1"] | None) -> PerHead:
         scale = len(self.directions) ** -0.5
         of_q, of_k = ((x @ self.directions.T).relu() * scale + 1e-3 for x in (q, k))
         attend = causal_linear_attention if self.causal else linear_attention
-        return attend(of_q, _real(of_k, real), v)
+        return attend(of_q, _zero_padding(of_k, real), v)
 
 
-def _real(x: Features, real: Bool[Tensor, "B 1 L 1"] | None) -> Features:
+def _zero_padding(x: Features, real: Bool[Tensor, "B 1 L 1"] | None) -> Features:
     return x if real is None else x * real
 
 
-def _orthogonal(count: int, size: int) -> Float[Tensor, "M E"]:
+def _orthogonal_rows(count: int, size: int) -> Float[Tensor, "M E"]:
     """Return rows with norms of Gaussian vectors and uniform directions, orthogonal in groups of ``size``."""
     blocks = []
     for _ in range(-(-count // size)):

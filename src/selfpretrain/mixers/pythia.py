@@ -46,17 +46,17 @@ class Pythia(Mixer):
     heads: Count = 4  # of that GPT-NeoX, whose width is that of the model
 
     @property
-    def at_hand(self) -> bool:
+    def is_available(self) -> bool:
         """Return whether the library and, if it is used, the checkpoint are on this machine."""
-        return pythia_weights.at_hand(self.checkpoint if self.pretrained or not self.layers else None)
+        return pythia_weights.is_available(self.checkpoint if self.pretrained or not self.layers else None)
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the backbone, with projections if its width differs from the model's."""
         return PythiaLayer(context, self)
 
-    def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
+    def symbol_embeddings(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """Return the checkpoint's token embeddings of the symbols, if it is pretrained; else None."""
-        return pythia_weights.written(self.checkpoint, symbols) if self.pretrained else None
+        return pythia_weights.symbol_embeddings(self.checkpoint, symbols) if self.pretrained else None
 
     def backbone(self, width: int) -> Any:
         """Return the network of the library.
@@ -65,9 +65,9 @@ class Pythia(Mixer):
             SpecError: if it cannot be built.
         """
         if self.pretrained:
-            return pythia_weights.trained(self.checkpoint)
+            return pythia_weights.load_pretrained(self.checkpoint)
         if not self.layers:
-            return pythia_weights.fresh(self.checkpoint)
+            return pythia_weights.build_from_config(self.checkpoint)
         size = head_size(LayerContext(width, 1), self.heads)
         if size % 2:
             raise SpecError(f"width {width} with {self.heads} heads gives heads of {size}: use an even size")
@@ -83,28 +83,32 @@ class PythiaLayer(nn.Module):
 
     def __init__(self, context: LayerContext, settings: Pythia) -> None:
         super().__init__()
-        D, self.causal = context.width, context.causal
-        made = settings.backbone(D)
-        self.backbone, enters, leaves = pythia_weights.without_tokens(made, settings.checkpoint)
-        if settings.pretrained and enters != D:
-            raise SpecError(f"the weights of {settings.checkpoint} need a model of width {enters}, not {D}")
-        self.enter = nn.Identity() if enters == D else nn.Linear(D, enters)  # W_1
-        self.leave = nn.Identity() if leaves == D else nn.Linear(leaves, D)  # W_2
+        D = context.width
+        self.causal = context.causal
+        network = settings.backbone(D)
+        self.backbone, input_width, output_width = pythia_weights.remove_token_embedding(
+            network, settings.checkpoint
+        )
+        if settings.pretrained and input_width != D:
+            raise SpecError(
+                f"the weights of {settings.checkpoint} need a model of width {input_width}, not {D}"
+            )
+        self.enter = nn.Identity() if input_width == D else nn.Linear(D, input_width)  # W_1
+        self.leave = nn.Identity() if output_width == D else nn.Linear(output_width, D)  # W_2
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Apply all layers of the backbone."""
-        y = self.backbone(inputs_embeds=self.enter(x), attention_mask=self._seen(x, padding_mask))
+        y = self.backbone(inputs_embeds=self.enter(x), attention_mask=self._attention_mask(x, padding_mask))
         return self.leave(y.last_hidden_state)
 
-    def _seen(self, x: Vectors, padding_mask: PaddingMask) -> Bool[Tensor, "b 1 L L"]:
+    def _attention_mask(self, x: Vectors, padding_mask: PaddingMask) -> Bool[Tensor, "b 1 L L"]:
         """Return the attention mask; every position sees itself, so that no row of padding is empty."""
-        seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
-        seen = (seen.tril() if self.causal else seen)[None, None]
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
+        mask = (mask.tril() if self.causal else mask)[None, None]
         if padding_mask is None:
-            return seen
-        return seen & padding_mask[:, None, None, :] | torch.eye(
-            x.shape[1], dtype=torch.bool, device=x.device
-        )
+            return mask
+        itself = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
+        return mask & padding_mask[:, None, None, :] | itself
 
 
 mixer = Pythia

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, refuse_causal
-from .common.attention_heads import Headed, head_size, join, split
-from .ops._exact import exact
+from .common.attention_heads import PerHead, head_size, merge_heads, split_heads
+from .ops._exact import full_precision
 
 Chunks = Float[Tensor, "B H rounds n T E"]
 
@@ -57,8 +57,10 @@ class ReformerLayer(nn.Module):
 
     def __init__(self, context: LayerContext, settings: Reformer) -> None:
         super().__init__()
-        D, H = context.width, settings.heads
-        self.heads, self.size = H, settings.size
+        D = context.width
+        H = settings.heads
+        self.heads = H
+        self.size = settings.size
         self.q, self.v, self.out = (nn.Linear(D, D) for _ in range(3))
         half = -(-context.length // (2 * settings.size))
         self.register_buffer("rotations", torch.randn(H, settings.rounds, head_size(context, H), half))
@@ -66,26 +68,26 @@ class ReformerLayer(nn.Module):
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Mix the real positions of every sequence."""
         B, L, _ = x.shape
-        more = -L % self.size
-        real = F.pad(
-            padding_mask if padding_mask is not None else x.new_ones(B, L, dtype=torch.bool), (0, more)
-        )
-        q, v = (F.pad(split(p(x), self.heads), (0, 0, 0, more)) for p in (self.q, self.v))
+        n_padding = -L % self.size
+        real = x.new_ones(B, L, dtype=torch.bool) if padding_mask is None else padding_mask
+        real = F.pad(real, (0, n_padding))
+        q, v = (F.pad(split_heads(p(x), self.heads), (0, 0, 0, n_padding)) for p in (self.q, self.v))
         wide = torch.promote_types(q.dtype, torch.float32)
-        with exact(x.device):
+        with full_precision(x.device):
             y = self._mix(q.to(wide), v.to(wide), real)
-        return self.out(join(y[:, :, :L]))
+        return self.out(merge_heads(y[:, :, :L]))
 
-    def _mix(self, q: Headed, v: Headed, real: Bool[Tensor, "B L"]) -> Headed:
+    def _mix(self, q: PerHead, v: PerHead, real: Bool[Tensor, "B L"]) -> PerHead:
         order = self._hash(q, real).argsort(dim=-1, stable=True)
-        found = q[:, :, None], v[:, :, None], real[:, None, None, :, None]
-        y, z = self._attend(*(_take(x, order).unflatten(3, (-1, self.size)) for x in found))
+        inputs = q[:, :, None], v[:, :, None], real[:, None, None, :, None]
+        y, z = self._attend(*(_reorder(x, order).unflatten(3, (-1, self.size)) for x in inputs))
         back = order.argsort(-1)
-        y, z = _take(y.flatten(3, 4), back), _take(z.flatten(3, 4), back)
+        y = _reorder(y.flatten(3, 4), back)
+        z = _reorder(z.flatten(3, 4), back)
         return (z.softmax(2) * y).sum(2)
 
     @torch.no_grad()
-    def _hash(self, q: Headed, real: Bool[Tensor, "B L"]) -> Int[Tensor, "B H rounds L"]:
+    def _hash(self, q: PerHead, real: Bool[Tensor, "B L"]) -> Int[Tensor, "B H rounds L"]:
         """Return the bucket of every position in every round; padding is in a separate, last bucket."""
         turned = q[:, :, None] @ self.rotations
         bucket = torch.cat([turned, -turned], dim=-1).argmax(-1)
@@ -93,22 +95,22 @@ class ReformerLayer(nn.Module):
 
     def _attend(self, q: Chunks, v: Chunks, real: Tensor) -> tuple[Chunks, Tensor]:
         """Return attention within chunks and to the previous ones, and the log-sum-exp of each softmax."""
-        k, v_near = _with_previous(F.normalize(q, dim=-1)), _with_previous(v)
-        unreal = (~_with_previous(real)).to(q.dtype).mT * torch.finfo(q.dtype).min
-        itself = ITSELF * torch.eye(
-            self.size, 2 * self.size, dtype=q.dtype, device=q.device
-        )  # the own chunk comes first
+        k = _append_previous(F.normalize(q, dim=-1))
+        v_near = _append_previous(v)
+        unreal = (~_append_previous(real)).to(q.dtype).mT * torch.finfo(q.dtype).min
+        # The own chunk comes first.
+        itself = ITSELF * torch.eye(self.size, 2 * self.size, dtype=q.dtype, device=q.device)
         logits = (q * q.shape[-1] ** -0.5) @ k.mT + itself + unreal
         return logits.softmax(-1) @ v_near, logits.logsumexp(-1, keepdim=True)
 
 
-def _take(x: Tensor, order: Int[Tensor, "B H rounds L"]) -> Tensor:
+def _reorder(x: Tensor, order: Int[Tensor, "B H rounds L"]) -> Tensor:
     """Return the positions reordered for every head and round."""
     x = x.expand(*order.shape, x.shape[-1])
     return x.gather(3, order[..., None].expand_as(x))
 
 
-def _with_previous(x: Tensor) -> Tensor:
+def _append_previous(x: Tensor) -> Tensor:
     """Return every chunk followed by the previous one; zeros for the first."""
     before = torch.cat([torch.zeros_like(x[:, :, :, :1]), x[:, :, :, :-1]], dim=3)
     return torch.cat([x, before], dim=4)

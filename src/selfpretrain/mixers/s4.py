@@ -66,20 +66,23 @@ class S4Layer(Convolution):
 
     def __init__(self, context: LayerContext, settings: S4) -> None:
         super().__init__(context)
-        H, pairs = context.width, settings.states // 2
-        w, P, B = _start(settings.init, settings.copies or H, pairs)
+        H = context.width
+        pairs = settings.states // 2
+        w, P, B = _initial_values(settings.init, settings.copies or H, pairs)
         B = B if settings.b_clip is None else B.clamp(-settings.b_clip, settings.b_clip)
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
         self.log_decay = nn.Parameter(torch.log(-w[..., 0]))  # -Re w = exp(log_decay)
-        self.frequency, self.P, self.B = nn.Parameter(w[..., 1].clone()), nn.Parameter(P), nn.Parameter(B)
+        self.frequency = nn.Parameter(w[..., 1].clone())
+        self.P = nn.Parameter(P)
+        self.B = nn.Parameter(B)
         self.C = nn.Parameter(torch.randn(self.directions, H, pairs, 2) * 0.5**0.5)
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return K of the module docstring."""
-        system, C = self._discrete()
+        system, C = self._discretize()
         return dplr_kernel(system, C.to(chain_dtype(self.C)), length).to(self.C.dtype)
 
-    def _discrete(self) -> tuple[Dplr, Float[Tensor, "c H M"]]:
+    def _discretize(self) -> tuple[Dplr, Float[Tensor, "c H M"]]:
         H = len(self.log_dt)
         w = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
         w, P, B = (x.double().repeat(H // len(x), 1, 1) for x in (w, self.P, self.B))
@@ -87,7 +90,7 @@ class S4Layer(Convolution):
         return system, as_real(2 * torch.view_as_complex(self.C).conj().resolve_conj())
 
 
-def _start(init: str, copies: int, pairs: int) -> tuple[Pairs, Pairs, Pairs]:
+def _initial_values(init: str, copies: int, pairs: int) -> tuple[Pairs, Pairs, Pairs]:
     """Return the initial w, P and B."""
     if init == "legs":
         w, P, B = (x.float().repeat(copies, 1, 1) for x in legs(2 * pairs))

@@ -19,7 +19,7 @@ from ..config import Positive, spec
 from .base import LayerContext, Mixer
 from .common.convolution import Convolution, log_uniform
 from .common.hippo import legs
-from .ops.discretize import bilinear_modes, held_modes
+from .ops.discretize import bilinear_modes, zoh_modes
 from .ops.vandermonde import modal_kernel
 
 
@@ -30,7 +30,7 @@ class S4D(Mixer):
     slow_parameters: ClassVar[dict[str, float]] = {"log_dt": 1e-3, "log_decay": 1e-3, "frequency": 1e-3}
 
     states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
-    init: Literal["lin", "inv", "inv2", "quad", "real", "legs", "random"] = "lin"  # see ``_start``
+    init: Literal["lin", "inv", "inv2", "quad", "real", "legs", "random"] = "lin"  # see ``_initial_values``
     rule: Literal["zoh", "bilinear"] = "zoh"
     shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest initial step dt
@@ -50,10 +50,11 @@ class S4DLayer(Convolution):
 
     def __init__(self, context: LayerContext, settings: S4D) -> None:
         super().__init__(context)
-        H, pairs = context.width, settings.states // 2
-        self.rule = held_modes if settings.rule == "zoh" else bilinear_modes
+        H = context.width
+        pairs = settings.states // 2
+        self.rule = zoh_modes if settings.rule == "zoh" else bilinear_modes
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
-        log_decay, frequency = _start(settings.init, H, pairs)
+        log_decay, frequency = _initial_values(settings.init, H, pairs)
         self.log_decay = nn.Parameter(log_decay)  # -Re A = exp(log_decay)
         self.frequency = nn.Parameter(frequency)  # Im A
         C = torch.randn(self.directions, H, pairs, 2) * 0.5**0.5
@@ -63,23 +64,24 @@ class S4DLayer(Convolution):
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return K of the module docstring."""
-        rate, B = self._discrete()
+        rate, B = self._discretize()
         weight = 2 * torch.view_as_complex(self.C) * B.to(torch.view_as_complex(self.C))
         return modal_kernel(weight, rate, length)
 
-    def _discrete(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
+    def _discretize(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
         A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
         rate, B = self.rule(A, self.log_dt.double().exp())
         return torch.view_as_complex(rate), torch.view_as_complex(B)
 
 
-def _start(init: str, H: int, pairs: int) -> tuple[Float[Tensor, "H N"], Float[Tensor, "H N"]]:
+def _initial_values(init: str, H: int, pairs: int) -> tuple[Float[Tensor, "H N"], Float[Tensor, "H N"]]:
     """Return the initial log -Re A and Im A.
 
     Re A = -1/2 and Im A[n] = pi n (lin), (N/pi)(N/(2n+1) - 1) (inv), (N/pi)(N/(n+1) - 1) (inv2),
     (2n+1)^2/pi (quad), that of HiPPO-LegS, whose B joins C (legs), N(0, 1) (random); or A[n] = -(n+1) (real).
     """
-    n, N = torch.arange(pairs, dtype=torch.float32), 2 * pairs
+    n = torch.arange(pairs, dtype=torch.float32)
+    N = 2 * pairs
     decay = torch.full((pairs,), 0.5)
     match init:
         case "lin":
@@ -91,7 +93,8 @@ def _start(init: str, H: int, pairs: int) -> tuple[Float[Tensor, "H N"], Float[T
         case "quad":
             frequency = (2 * n + 1).square() / math.pi
         case "real":
-            decay, frequency = n + 1, torch.zeros(pairs)
+            decay = n + 1
+            frequency = torch.zeros(pairs)
         case "legs":
             frequency = legs(N)[0][:, 1].float()
         case _:

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from ..config import Count, Positive, spec
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, check_length, refuse_causal
-from .common.attention_heads import Headed, Heads
-from .ops._exact import exact
+from .common.attention_heads import Heads, PerHead
+from .ops._exact import full_precision
 
 Blocks = Float[Tensor, "B H n T E"]
 
@@ -52,12 +52,13 @@ class SinkhornLayer(Heads):
 
     def __init__(self, context: LayerContext, settings: Sinkhorn) -> None:
         super().__init__(context, settings.heads)
-        self.size, self.iterations = settings.size, settings.iterations
+        self.size = settings.size
+        self.iterations = settings.iterations
         self.temperature = settings.temperature
         self.longest = -(-context.length // settings.size) * settings.size
         self.sort = nn.Linear(context.width // settings.heads, self.longest // settings.size)
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Sort the blocks, then attend inside each pair of blocks.
 
         Raises:
@@ -71,23 +72,25 @@ class SinkhornLayer(Heads):
         padded = padding_mask is not None or L % self.size > 0
         if padded:
             k, v = (x * real[:, None, ..., None] for x in (k, v))
-        order = self._order(k, real.any(-1)).to(k.dtype)
+        order = self._sort_matrix(k, real.any(-1)).to(k.dtype)
         k, v = (torch.cat([x, torch.einsum("bhnm,bhmte->bhnte", order, x)], dim=3) for x in (k, v))
-        there = torch.cat([real, real.any(1, keepdim=True).expand_as(real)], dim=-1)
-        mask = there[:, None, :, None].expand(-1, self.heads, -1, -1, -1).flatten(1, 2) if padded else None
+        mask = None
+        if padded:
+            mask = torch.cat([real, real.any(1, keepdim=True).expand_as(real)], dim=-1)
+            mask = mask[:, None, :, None].expand(-1, self.heads, -1, -1, -1).flatten(1, 2)
         q, k, v = (x.flatten(1, 2) for x in (q, k, v))
         y = F.scaled_dot_product_attention(q, k, v, mask)
         return y.unflatten(1, (self.heads, -1)).flatten(2, 3)[:, :, :L]
 
-    def _blocks(self, x: Headed) -> Blocks:
+    def _blocks(self, x: PerHead) -> Blocks:
         return F.pad(x, (0, 0, 0, -x.shape[2] % self.size)).unflatten(2, (-1, self.size))
 
-    def _order(self, k: Blocks, there: Bool[Tensor, "B n"]) -> Float[Tensor, "B H n n"]:
+    def _sort_matrix(self, k: Blocks, real: Bool[Tensor, "B n"]) -> Float[Tensor, "B H n n"]:
         """Return R of the module docstring: rows and columns of real blocks sum to one."""
-        with exact(k.device):
+        with full_precision(k.device):
             wide = torch.promote_types(k.dtype, torch.float32)
             scores = F.linear(k.sum(3).to(wide), self.sort.weight, self.sort.bias)[..., : k.shape[2]]
-        pairs = (there[:, :, None] & there[:, None, :])[:, None]
+        pairs = (real[:, :, None] & real[:, None, :])[:, None]
         log = scores.transpose(-1, -2) / self.temperature
         least = torch.finfo(log.dtype).min / 2
         log = log.masked_fill(~pairs, least)

@@ -45,12 +45,14 @@ class SpadeLayer(nn.Module):
         super().__init__()
         self.far = find("mixers", "s4")(states=settings.states).build(context)
         self.near = find("mixers", "local")(heads=settings.heads, size=settings.size).build(context)
-        self.norm_far, self.norm_near = nn.LayerNorm(context.width), nn.LayerNorm(context.width)
+        self.norm_far = nn.LayerNorm(context.width)
+        self.norm_near = nn.LayerNorm(context.width)
         self.out = nn.Linear(2 * context.width, context.width)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Mix the real positions of every sequence with both layers."""
-        far, near = self.norm_far(self.far(x, padding_mask)), self.norm_near(self.near(x, padding_mask))
+        far = self.norm_far(self.far(x, padding_mask))
+        near = self.norm_near(self.near(x, padding_mask))
         return self.out(torch.cat([far, near], dim=-1))
 
 

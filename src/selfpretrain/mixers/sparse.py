@@ -46,7 +46,9 @@ class SparseLayer(Pairs):
 
     def __init__(self, context: LayerContext, settings: Sparse) -> None:
         super().__init__(context, settings.heads)
-        self.pattern, self.size, self.summary = settings.pattern, settings.size, settings.summary
+        self.pattern = settings.pattern
+        self.size = settings.size
+        self.summary = settings.summary
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return whether a pair is in the chosen pattern."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..config import Count, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length
-from .common.attention_heads import head_size, join, key_mask, split
+from .common.attention_heads import head_size, key_mask, merge_heads, split_heads
 
 Logits = Float[Tensor, "B H L L"] | Float[Tensor, "H L L"]
 
@@ -49,13 +49,12 @@ class SynthesizerLayer(nn.Module):
 
     def __init__(self, context: LayerContext, settings: Synthesizer) -> None:
         super().__init__()
-        D, H = context.width, settings.heads
-        self.heads, self.size, self.longest, self.causal = (
-            H,
-            head_size(context, H),
-            context.length,
-            context.causal,
-        )
+        D = context.width
+        H = settings.heads
+        self.heads = H
+        self.size = head_size(context, H)
+        self.longest = context.length
+        self.causal = context.causal
         self.made: Dense | Random | Factorised
         match settings.kind:
             case "dense":
@@ -65,7 +64,8 @@ class SynthesizerLayer(nn.Module):
             case "factorised":
                 self.made = Factorised(context, H, settings.rank)
         self.q, self.k = (nn.Linear(D, D) if settings.dot_product else None for _ in range(2))
-        self.v, self.out = nn.Linear(D, D), nn.Linear(D, D)
+        self.v = nn.Linear(D, D)
+        self.out = nn.Linear(D, D)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Mix the real positions of every sequence.
@@ -76,19 +76,20 @@ class SynthesizerLayer(nn.Module):
         check_length(x.shape[1], self.longest)
         logits = self.made(x)
         if self.q is not None and self.k is not None:
-            q, k = split(self.q(x), self.heads), split(self.k(x), self.heads)
+            q = split_heads(self.q(x), self.heads)
+            k = split_heads(self.k(x), self.heads)
             logits = logits + q @ k.transpose(-1, -2) * self.size**-0.5
-        weights = self._masked(logits, padding_mask).softmax(-1)
-        v = split(self.v(x), self.heads)
-        return self.out(join(weights.to(v.dtype) @ v))
+        weights = self._mask_logits(logits, padding_mask).softmax(-1)
+        v = split_heads(self.v(x), self.heads)
+        return self.out(merge_heads(weights.to(v.dtype) @ v))
 
-    def _masked(self, logits: Logits, padding_mask: PaddingMask) -> Logits:
+    def _mask_logits(self, logits: Logits, padding_mask: PaddingMask) -> Logits:
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        seen = key_mask(padding_mask)
+        visible = key_mask(padding_mask)
         if self.causal:
             earlier = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
-            seen = earlier if seen is None else seen & earlier
-        return logits if seen is None else logits.masked_fill(~seen, torch.finfo(logits.dtype).min)
+            visible = earlier if visible is None else visible & earlier
+        return logits if visible is None else logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
 
 
 class Dense(nn.Module):
@@ -97,12 +98,13 @@ class Dense(nn.Module):
     def __init__(self, context: LayerContext, heads: int) -> None:
         super().__init__()
         size = context.width // heads
-        self.heads, self.up = heads, nn.Linear(context.width, context.width)
+        self.heads = heads
+        self.up = nn.Linear(context.width, context.width)
         self.down = nn.Parameter(torch.randn(heads, size, context.length) * size**-0.5)
 
     def forward(self, x: Vectors) -> Float[Tensor, "B H L L"]:
         """Return A of the module docstring."""
-        return split(self.up(x).relu(), self.heads) @ self.down[..., : x.shape[1]]
+        return split_heads(self.up(x).relu(), self.heads) @ self.down[..., : x.shape[1]]
 
 
 class Random(nn.Module):
@@ -123,7 +125,8 @@ class Factorised(nn.Module):
 
     def __init__(self, context: LayerContext, heads: int, rank: int) -> None:
         super().__init__()
-        size, scale = (heads, context.length, rank), (rank * context.length) ** -0.25
+        size = (heads, context.length, rank)
+        scale = (rank * context.length) ** -0.25
         self.left, self.right = (nn.Parameter(torch.randn(size) * scale) for _ in range(2))
 
     def forward(self, x: Vectors) -> Float[Tensor, "H L L"]:

@@ -21,8 +21,12 @@ from ..config import Count, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length, refuse_causal
 
-REACH, STRIDE, SLOPE = 25, 4, 0.2
-"""Kernel size, stride, and negative slope of the leaky ReLU."""
+KERNEL_SIZE = 25
+"""Positions that a convolution reaches over."""
+STRIDE = 4
+"""Stride of the convolution that ends a stage."""
+SLOPE = 0.2
+"""Negative slope of the leaky ReLU."""
 
 
 @spec
@@ -54,7 +58,7 @@ class WaveGANLayer(nn.Module):
         step = STRIDE**settings.stages
         self.longest = -(-context.length // step) * step
         widths = [context.width, *(settings.channels * 2**i for i in range(settings.stages))]
-        self.stages = nn.ModuleList(Stride(C, E) for C, E in itertools.pairwise(widths))
+        self.stages = nn.ModuleList(StridedStage(C, E) for C, E in itertools.pairwise(widths))
         self.out = nn.Linear(widths[-1] * (self.longest // step), context.width)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
@@ -71,14 +75,15 @@ class WaveGANLayer(nn.Module):
         return self.out(u.flatten(1))[:, None].expand(-1, x.shape[1], -1)
 
 
-class Stride(nn.Module):
+class StridedStage(nn.Module):
     """One stage of ``WaveGAN``, from C channels and L positions to E channels and L / 4 positions."""
 
     def __init__(self, C: int, E: int) -> None:
         super().__init__()
-        self.near = nn.Conv1d(C, C, REACH, padding=REACH // 2)  # A
-        self.far = nn.Conv1d(C, E, REACH, STRIDE, padding=REACH // 2)  # B
-        self.near_norm, self.far_norm = nn.GroupNorm(1, C), nn.GroupNorm(1, E)
+        self.near = nn.Conv1d(C, C, KERNEL_SIZE, padding=KERNEL_SIZE // 2)  # A
+        self.far = nn.Conv1d(C, E, KERNEL_SIZE, STRIDE, padding=KERNEL_SIZE // 2)  # B
+        self.near_norm = nn.GroupNorm(1, C)
+        self.far_norm = nn.GroupNorm(1, E)
 
     def forward(self, u: Tensor) -> Tensor:
         """Map (B, C, L) to (B, E, L / 4)."""

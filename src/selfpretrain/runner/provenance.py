@@ -268,7 +268,7 @@ def _load_data(plain: Json, trusted: tuple[str, ...]) -> _Data:
             return _Data(None, "what it keeps as its recipe is none")
         tasks = [recipe.task, *(recipe.task_of(stage) for stage in recipe.stages)]
         for task in tasks:
-            if isinstance(task, Prepared) and not task.made_up and not task.place.exists():
+            if isinstance(task, Prepared) and not task.made_up and not task.folder.exists():
                 return _Data(None, f"the data are not at hand; `spt data make {name_of(task)}` prepares them")
             task.version()  # raises DataError if imported data are missing
     except SelfPretrainError as error:

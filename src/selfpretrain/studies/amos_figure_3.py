@@ -52,29 +52,30 @@ class DataScale(TableStudy):
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield a row for every fraction of the data."""
         for architecture in PAPER if self.scale == "paper" else SMALL:
-            for part in PARTS if self.scale == "paper" else SMALL_PARTS:
-                yield replace(architecture, variant=f" · {100 * part:g} %", change=_on(part))
+            for fraction in PARTS if self.scale == "paper" else SMALL_PARTS:
+                variant = f" · {100 * fraction:g} %"
+                yield replace(architecture, variant=variant, change=_train_on_fraction(fraction))
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the gain of SPT in percent of the scratch score, by fraction of the data."""
-        found = []
-        for label, task in self.at_hand().items():
+        plots = []
+        for label, task in self.available_tasks().items():
             means: dict[str, dict[str, float]] = {}
-            for cell in self.part(label, task):
+            for cell in self.task_cells(label, task):
                 means.setdefault(cell.row, {})[cell.column] = mean_score(finished, cell.recipe, self.seeds)
             curves: dict[str, Points] = {}
             for row, by_column in means.items():
-                name, _, part = row.partition(" · ")
-                append(curves, name, part, 100 * (by_column[SPT] / by_column[SCRATCH] - 1))
-            found.append(panel(f"{label}: gain relative to scratch", "part of the data", "%", curves))
-        return found
+                name, _, fraction = row.partition(" · ")
+                append(curves, name, fraction, 100 * (by_column[SPT] / by_column[SCRATCH] - 1))
+            plots.append(panel(f"{label}: gain relative to scratch", "part of the data", "%", curves))
+        return plots
 
 
-def _on(part: float) -> Callable[[ArmRecipes], ArmRecipes]:
+def _train_on_fraction(fraction: float) -> Callable[[ArmRecipes], ArmRecipes]:
     """Return a change of arms that trains on a fraction of the data."""
 
     def change(arms: ArmRecipes) -> ArmRecipes:
-        return arms.amended("stage.fraction", str(part))
+        return arms.with_setting("stage.fraction", str(fraction))
 
     return change
 

@@ -28,8 +28,10 @@ from .common.measures import Points, panel
 from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT
 
-LAGS, BINS = 1024, 256
-"""Most lags shown one by one; number of bins for longer kernels."""
+LAGS = 1024
+"""Most lags shown one by one."""
+BINS = 256
+"""Number of bins for longer kernels."""
 
 
 @spec
@@ -45,14 +47,14 @@ class Kernels(TableStudy):
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the kernel envelopes of the first seed, at the start and after pretraining."""
-        found = []
-        for label, task in self.at_hand().items():
-            for cell in self.part(label, task):
+        plots = []
+        for label, task in self.available_tasks().items():
+            for cell in self.task_cells(label, task):
                 if cell.column == SPT:
                     pretraining = cell.recipe.upto(0)
                     states = {"HiPPO": build_network(pretraining), "SPT": finished.network(pretraining)}
-                    found += _panels(label, states, task.form.length)
-        return found
+                    plots += _panels(label, states, task.form.length)
+        return plots
 
 
 def _panels(label: str, states: dict[str, Network], length: int) -> list[Json]:
@@ -61,17 +63,17 @@ def _panels(label: str, states: dict[str, Network], length: int) -> list[Json]:
         for name, net in states.items()
     }
     depth = len(next(iter(layers.values())))
-    views: dict[str, Callable[[Tensor], Points]] = {"": _near}
+    views: dict[str, Callable[[Tensor], Points]] = {"": _first_lags}
     if length > LAGS:
-        views[", all lags"] = _binned
+        views[", all lags"] = _bin_lags
     return [
         panel(
-            f"{label}: largest |K| of any channel, layer {i + 1}{which}",
+            f"{label}: largest |K| of any channel, layer {i + 1}{suffix}",
             "lag in positions",
             "largest |K|",
             {name: view(curves[i]) for name, curves in layers.items()},
         )
-        for which, view in views.items()
+        for suffix, view in views.items()
         for i in range(depth)
     ]
 
@@ -83,11 +85,11 @@ def envelope(layer: nn.Module, length: int) -> Float[Tensor, "L"]:
     return kernel.abs().amax((0, 1))
 
 
-def _near(largest: Tensor) -> Points:
+def _first_lags(largest: Tensor) -> Points:
     return range(min(LAGS, len(largest))), largest[:LAGS].tolist()
 
 
-def _binned(largest: Tensor) -> Points:
+def _bin_lags(largest: Tensor) -> Points:
     width = -(-len(largest) // BINS)
     return range(0, len(largest), width), [float(part.max()) for part in largest.split(width)]
 

@@ -22,7 +22,8 @@ from ..training.recipe import Recipe
 from .common.measures import Points, panel
 from .common.table_study import IMAGE, TEXT, TableRow, TableStudy
 
-SCRATCH, SPT = "from scratch", "SPT"
+SCRATCH = "from scratch"
+SPT = "SPT"
 SHARE = 40
 """Percent of the budget spent on pretraining."""
 
@@ -40,26 +41,30 @@ class Curves(TableStudy):
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return the recipes of Table 8 for both shares."""
         arms = self.arms(label, task, architecture)
-        whole = self.percent(arms.finetune, label, 100)
-        split = (self.percent(arms.pretrain, label, SHARE), self.percent(arms.finetune, label, 100 - SHARE))
-        return {SCRATCH: Recipe(task, arms.model, (whole,)), SPT: Recipe(task, arms.model, split)}
+        scratch = self.with_percent_of_budget(arms.finetune, label, 100)
+        pretrain = self.with_percent_of_budget(arms.pretrain, label, SHARE)
+        finetune = self.with_percent_of_budget(arms.finetune, label, 100 - SHARE)
+        return {
+            SCRATCH: Recipe(task, arms.model, (scratch,)),
+            SPT: Recipe(task, arms.model, (pretrain, finetune)),
+        }
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training loss by step and of accuracy by epoch, for the first seed."""
-        found = []
-        for label, task in self.at_hand().items():
-            cells = {cell.column: cell.recipe for cell in self.part(label, task)}
+        plots = []
+        for label, task in self.available_tasks().items():
+            cells = {cell.column: cell.recipe for cell in self.task_cells(label, task)}
             stages = {
                 "from scratch": cells[SCRATCH],
                 "pretraining": cells[SPT].upto(0),
                 "finetuning": cells[SPT],
             }
             losses = {name: _losses(finished.log(recipe)) for name, recipe in stages.items()}
-            found.append(panel(label, "step", "training loss", losses))
+            plots.append(panel(label, "step", "training loss", losses))
             for kind, words in (("train", "training accuracy"), ("val", "validation accuracy")):
                 accuracy = {name: _accuracy(finished, recipe, kind) for name, recipe in stages.items()}
-                found.append(panel(f"{label}: labels and denoising", "epoch", words, accuracy))
-        return found
+                plots.append(panel(f"{label}: labels and denoising", "epoch", words, accuracy))
+        return plots
 
 
 def _losses(log: list[Json]) -> Points:
@@ -71,10 +76,10 @@ def _accuracy(finished: Finished, recipe: Recipe, kind: str) -> Points:
     """Return accuracy in [0, 1] (R2 of real values) by epoch; older logs lack that of training."""
     result = finished.result(recipe)
     lines = [line for line in finished.log(recipe) if line["kind"] == kind]
-    told = [(line, line.get("accuracy", line.get("r2"))) for line in lines]
-    known = [(line, value) for line, value in told if value is not None]
-    epochs = [round(line["step"] * result["epochs"] / result["steps"], 2) for line, _ in known]
-    return epochs, [float(value) for _, value in known]
+    values = [(line, line.get("accuracy", line.get("r2"))) for line in lines]
+    measured = [(line, value) for line, value in values if value is not None]
+    epochs = [round(line["step"] * result["epochs"] / result["steps"], 2) for line, _ in measured]
+    return epochs, [float(value) for _, value in measured]
 
 
 study = Curves

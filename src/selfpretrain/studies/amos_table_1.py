@@ -23,11 +23,12 @@ from ..mixers.s4d import S4D
 from ..tasks.base import Task
 from ..tasks.image_patches import ImagePatches
 from ..training.recipe import Recipe
-from .common.table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, Place, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, at_once, usual_arms
+from .common.table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, PaperCell, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT, recipes_by_column, with_joint_objective
 from .recipes.printed import Denoising
 
-MASKED, CAUSAL = "SPT, masked", "SPT, causal"
+MASKED = "SPT, masked"
+CAUSAL = "SPT, causal"
 JOINT = "scratch (matched), denoising at once"
 DIRECTIONS: tuple[Denoising, Denoising] = ("masked", "causal")
 PRINTED = {SCRATCH: "Transformer", MASKED: "Transformers + Masked SPT", CAUSAL: "Transformers + Causal SPT"}
@@ -61,11 +62,16 @@ class TransformerOnLra(TableStudy):
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return the recipes; scratch arms are bidirectional, like masked pretraining."""
         both = [self.arms(label, task, replace(architecture, objective=each)) for each in DIRECTIONS]
-        masked, causal = (usual_arms(task, arms) for arms in both)
-        found = {SCRATCH: masked[SCRATCH], MATCHED: masked[MATCHED], MASKED: masked[SPT], CAUSAL: causal[SPT]}
-        return found | {JOINT: usual_arms(task, at_once(both[0]))[MATCHED]}
+        masked, causal = (recipes_by_column(task, arms) for arms in both)
+        recipes = {
+            SCRATCH: masked[SCRATCH],
+            MATCHED: masked[MATCHED],
+            MASKED: masked[SPT],
+            CAUSAL: causal[SPT],
+        }
+        return recipes | {JOINT: recipes_by_column(task, with_joint_objective(both[0]))[MATCHED]}
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in Table 1, which lacks speech and the arms that we added."""
         return ("Table 1", PRINTED[column], label) if column in PRINTED and label != SPEECH else None
 

@@ -42,12 +42,14 @@ PYTHIA_70M = Pythia(pretrained=True)
 S4_ROW = TableRow("S4", S4(), "s4")
 
 
-def unpretrained(arms: ArmRecipes) -> ArmRecipes:
+def drop_pretrained_weights(arms: ArmRecipes) -> ArmRecipes:
     """Replace pretrained weights by random ones."""
     return with_model(arms, arms.scratch_model)
 
 
-PYTHIA = TableRow("Pythia, random weights", Pythia(), "pythia", objective="causal", change=unpretrained)
+PYTHIA = TableRow(
+    "Pythia, random weights", Pythia(), "pythia", objective="causal", change=drop_pretrained_weights
+)
 PRETRAINED = TableRow("Pythia, weights of the Pile", Pythia(), "pythia", objective="causal")
 
 
@@ -84,9 +86,9 @@ class StateOfTheArt(TableStudy):
         """Yield S4 alone on PathX-256, else all; Pythia where it is installed and the paper ran it."""
         yield from (S4_ROW,) if label == PATHX256 else self.architectures
         short = label not in (PATHX, PATHX256)
-        if self.scale == "paper" and short and Pythia().at_hand:
+        if self.scale == "paper" and short and Pythia().is_available:
             yield PYTHIA
-            if PYTHIA_70M.at_hand:
+            if PYTHIA_70M.is_available:
                 yield PRETRAINED
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
@@ -98,9 +100,9 @@ class StateOfTheArt(TableStudy):
 
     def notes(self) -> list[str]:
         """Return the notes, with one if the weights of Pythia are missing."""
-        absent = self.scale == "paper" and not PYTHIA_70M.at_hand
-        how = f"{PRETRAINED.row} is left out: run `hf download {PYTHIA_70M.checkpoint}` (extra hf)"
-        return [*super().notes(), *([how] if absent else [])]
+        absent = self.scale == "paper" and not PYTHIA_70M.is_available
+        advice = f"{PRETRAINED.row} is left out: run `hf download {PYTHIA_70M.checkpoint}` (extra hf)"
+        return [*super().notes(), *([advice] if absent else [])]
 
 
 study = StateOfTheArt

@@ -20,7 +20,7 @@ from dataclasses import replace
 from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4 import S4
-from .common.table_study import BIDMC, BIDMC_APART, SPEECH, Place, TableRow, TableStudy
+from .common.table_study import BIDMC, BIDMC_APART, SPEECH, PaperCell, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT
 
 
@@ -46,7 +46,7 @@ class Signals(TableStudy):
             if label == SPEECH:
                 yield replace(architecture, variant=", causal", objective="causal")
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where directions are columns and arms are rows."""
         if column == MATCHED or label in BIDMC_APART:
             return None

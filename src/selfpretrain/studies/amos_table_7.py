@@ -18,11 +18,11 @@ from dataclasses import replace
 from ..config import spec
 from ..mixers.dlr import DLR
 from ..mixers.s4 import S4
-from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, Place, TableRow, TableStudy
+from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, PaperCell, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, with_model
 
 
-def drawn(arms: ArmRecipes) -> ArmRecipes:
+def randomize_parameters(arms: ArmRecipes) -> ArmRecipes:
     """Initialise every parameter at random."""
     return with_model(arms, replace(arms.model, init="random"))
 
@@ -44,11 +44,10 @@ class Priors(TableStudy):
         """Yield each architecture with its own initialisation and with a random one."""
         for architecture in self.architectures:
             yield architecture
-            yield replace(
-                architecture, variant=", random", family=f"{architecture.family}-random", change=drawn
-            )
+            family = f"{architecture.family}-random"
+            yield replace(architecture, variant=", random", family=family, change=randomize_parameters)
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where arms are rows."""
         row = architecture.row.replace(", random", " + Rand Init")
         return None if column == MATCHED else ("Table 7", row + " + SPT" * (column == SPT), label)

@@ -20,7 +20,7 @@ from ..mixers.attention import Attention
 from ..mixers.s4d import S4D
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from .common.table_study import IMAGE, TEXT, Place, TableRow, TableStudy
+from .common.table_study import IMAGE, TEXT, PaperCell, TableRow, TableStudy
 
 SHARES = {"0 %": 0, "20 %": 20, "40 %": 40, "60 %": 60}
 
@@ -48,14 +48,17 @@ class Shares(TableStudy):
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return one recipe per share of the budget in pretraining."""
-        arms, found = self.arms(label, task, architecture), {}
+        arms = self.arms(label, task, architecture)
+        recipes = {}
         for column, share in SHARES.items():
-            finetune = self.percent(arms.finetune, label, 100 - share)
-            stages = (self.percent(arms.pretrain, label, share), finetune) if share else (finetune,)
-            found[column] = Recipe(task, arms.model, stages)
-        return found
+            parts = ((arms.pretrain, share), (arms.finetune, 100 - share))
+            stages = [
+                self.with_percent_of_budget(stage, label, percent) for stage, percent in parts if percent
+            ]
+            recipes[column] = Recipe(task, arms.model, tuple(stages))
+        return recipes
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell:
         """Return the place in the paper, where shares are rows."""
         return "Table 8", column, f"{label}, {architecture.name.removesuffix('D')}"
 

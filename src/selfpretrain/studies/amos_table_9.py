@@ -19,8 +19,8 @@ from dataclasses import replace
 from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4 import S4
-from .common.table_study import IMAGE, PATHFINDER, Place, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, resized
+from .common.table_study import IMAGE, PATHFINDER, PaperCell, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT, with_size
 
 Sizes = dict[str, tuple[int, int]]
 """Label of a size -> width and depth."""
@@ -51,14 +51,14 @@ class Sizing(TableStudy):
         """Yield each architecture in every size; at the small scale the Transformer alone."""
         for architecture, sizes in PAPER if self.scale == "paper" else SMALL:
             for size, (width, depth) in sizes.items():
-                yield replace(architecture, variant=f" · {size}", change=resized(width=width, depth=depth))
+                yield replace(architecture, variant=f" · {size}", change=with_size(width=width, depth=depth))
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where sizes are columns and arms are rows."""
         family = {"Transformer": "Transformer+Rotary"}.get(architecture.name, architecture.name)
         row = family + " + Masked SPT" * (column == SPT)
-        there = self.scale == "paper" and column != MATCHED
-        return ("Table 9", row, architecture.variant.removeprefix(" · ")) if there else None
+        is_printed = self.scale == "paper" and column != MATCHED
+        return ("Table 9", row, architecture.variant.removeprefix(" · ")) if is_printed else None
 
 
 study = Sizing

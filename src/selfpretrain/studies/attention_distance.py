@@ -40,19 +40,19 @@ class AttentionDistance(TableStudy):
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the attention distance by layer, one curve per state of training."""
-        found = []
-        for label, task in self.at_hand().items():
-            cells = {cell.column: cell.recipe for cell in self.part(label, task)}
+        plots = []
+        for label, task in self.available_tasks().items():
+            cells = {cell.column: cell.recipe for cell in self.task_cells(label, task)}
             networks = {
                 "fresh": build_network(cells[MATCHED]),
                 "from scratch": finished.network(cells[MATCHED]),
                 "pretrained": finished.network(cells[SPT].upto(0)),
                 "finetuned": finished.network(cells[SPT]),
             }
-            apart = {name: attention_distance(network, task) for name, network in networks.items()}
-            series = [{"label": k, "x": list(range(1, len(y) + 1)), "y": y} for k, y in apart.items()]
-            found.append({"title": label, "x": "layer", "y": "mean distance in positions", "series": series})
-        return found
+            distances = {name: attention_distance(network, task) for name, network in networks.items()}
+            series = [{"label": k, "x": list(range(1, len(y) + 1)), "y": y} for k, y in distances.items()]
+            plots.append({"title": label, "x": "layer", "y": "mean distance in positions", "series": series})
+        return plots
 
 
 @torch.no_grad()
@@ -63,20 +63,20 @@ def attention_distance(network: Network, task: Task) -> list[float]:
     """
     data = task.load("val")
     batch = data.batch(torch.arange(min(SEQUENCES, len(data))))
-    kept: list[torch.Tensor] = []
+    weights: list[torch.Tensor] = []
     hooks = [
         block.get_submodule("mixer").register_forward_pre_hook(
-            lambda layer, given: kept.append(layer.weights(*given))
+            lambda layer, arguments: weights.append(layer.weights(*arguments))
         )
         for block in network.blocks
     ]
     network.features(batch.inputs, batch.padding_mask)
     for hook in hooks:
         hook.remove()
-    at = torch.arange(kept[0].shape[-1], dtype=torch.float32)
-    apart = (at[:, None] - at).abs()
+    position = torch.arange(weights[0].shape[-1], dtype=torch.float32)
+    distances = (position[:, None] - position).abs()
     real = batch.real()[:, None].float()
-    means = [((w * apart).sum(-1) * real).sum() / (real.sum() * w.shape[1]) for w in kept]
+    means = [((w * distances).sum(-1) * real).sum() / (real.sum() * w.shape[1]) for w in weights]
     return [round(float(mean), 3) for mean in means]
 
 

@@ -42,7 +42,7 @@ class Study(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def at(cls, scale: Scale, seeds: int) -> "Study":
+    def at_scale(cls, scale: Scale, seeds: int) -> "Study":
         """Return the study at a scale: smoke (seconds, a mere test), small (two cores) or paper (as printed).
 
         Raises:
@@ -70,7 +70,7 @@ class Study(abc.ABC):
         names = ", ".join(map(name_of, mixers))
         raise SpecError(f"the rows of {name_of(self)} are not architectures: {names} cannot be added to them")
 
-    def amended(self, settings: Mapping[str, Any]) -> "Study":
+    def with_settings(self, settings: Mapping[str, Any]) -> "Study":
         """Return the study with settings of its cells changed.
 
         Args:
@@ -114,9 +114,9 @@ class Study(abc.ABC):
 def title(study: Study) -> str:
     """Return the question of a study, preceded by the table or figure that it reproduces, if any."""
     source = about(study).get("Source", "")
-    printed = re.match(r"[^:;]*?\(\d{4}\), (?:Table|Figure) \d+(?: and (?:Table|Figure) \d+)?", source)
-    asked = first_line(study)
-    return f"{printed[0]}: {asked}" if printed and study.lasting else asked
+    reproduced = re.match(r"[^:;]*?\(\d{4}\), (?:Table|Figure) \d+(?: and (?:Table|Figure) \d+)?", source)
+    question = first_line(study)
+    return f"{reproduced[0]}: {question}" if reproduced and study.lasting else question
 
 
 def about(study: Study) -> dict[str, str]:
@@ -126,16 +126,16 @@ def about(study: Study) -> dict[str, str]:
     for paragraph in re.split(r"\n(?=[A-Z][a-z ]+: )|\n\n", text.strip())[1:]:
         name, colon, rest = paragraph.partition(": ")
         named = colon and len(name) < 20 and "\n" not in name
-        key, said = (name, rest) if named else ("Question", paragraph)
-        sections[key] = f"{sections[key]}\n\n{_joined(said)}" if key in sections else _joined(said)
+        key, text = (name, rest) if named else ("Question", paragraph)
+        sections[key] = f"{sections[key]}\n\n{_join_lines(text)}" if key in sections else _join_lines(text)
     return sections
 
 
-def toy(stage: Stage) -> Stage:
+def smoke_stage(stage: Stage) -> Stage:
     """Return the stage with four steps of a batch of at most 8, for smoke tests."""
     return replace(stage, budget=Budget(steps=4), batch=min(stage.batch, 8), evals=1)
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     joined = " ".join(text.split())
     return joined[:1].upper() + joined[1:]

@@ -24,17 +24,25 @@ from ..training import cost
 from ..training.build import build_network
 from ..training.recipe import Recipe
 from .base import Scale, Study
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, numbered, row_names, usual_arms
-from .recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK, denoiser, small, toys, with_settings
-from .recipes.lookup import matching
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, number_duplicates, recipes_by_column, row_names
+from .recipes.defaults import (
+    DEMO,
+    DEMO_OBJECTIVE,
+    DEMO_TASK,
+    denoising_objective,
+    small_arms,
+    smoke_arms,
+    with_settings,
+)
+from .recipes.lookup import match_recipe
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """Values of ``--match``, and their names in remarks."""
-UNEQUAL = 1.1
+MAX_SIZE_RATIO = 1.1
 """Ratio of parameter counts above which the report says that the models differ in size."""
-LEAST_STEPS = 50
+MIN_STEPS = 50
 """Fewest steps to which a stage may be shortened."""
-ONCE = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
+NO_SPT = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
 
 
 @spec
@@ -51,16 +59,16 @@ class Compare(Study):
     remarks: tuple[str, ...] = ()
 
     @classmethod
-    def at(cls, scale: Scale, seeds: int) -> "Compare":
+    def at_scale(cls, scale: Scale, seeds: int) -> "Compare":
         """Return the default of ``spt compare``: attention and S4D on paths, with a budget of minutes."""
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
-        return prepare(find("tasks", DEMO_TASK)(), mixers, DEMO_OBJECTIVE, scale, seeds, DEMO)
+        return build_comparison(find("tasks", DEMO_TASK)(), mixers, DEMO_OBJECTIVE, scale, seeds, DEMO)
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished study already has all arms."""
         for seed, (fold, task) in product(range(self.seeds), enumerate(self.task.parts())):
             for row, arms in zip(self.rows, self.arms, strict=True):
-                recipes = usual_arms(task, arms, seed)
+                recipes = recipes_by_column(task, arms, seed)
                 yield from (Cell(row, column, recipe, fold=fold) for column, recipe in recipes.items())
 
     @property
@@ -73,11 +81,11 @@ class Compare(Study):
     def notes(self) -> list[str]:
         """Return a description of each row's network and stages, and remarks on folds and model sizes."""
         rows = list(zip(self.rows, self.arms, strict=True))
-        words = [f"{row}: {_words(arms)}" for row, arms in rows]
-        scratch = [f"{row}: {ONCE}" for row, arms in rows if not arms.model.mixer.denoises]
-        return [*words, *scratch, *self._folds(), *self._differing(), *self.remarks]
+        words = [f"{row}: {_describe(arms)}" for row, arms in rows]
+        scratch = [f"{row}: {NO_SPT}" for row, arms in rows if not arms.model.mixer.denoises]
+        return [*words, *scratch, *self._fold_notes(), *self._size_notes(), *self.remarks]
 
-    def _folds(self) -> list[str]:
+    def _fold_notes(self) -> list[str]:
         if (number := len(self.task.parts())) == 1:
             return []
         return [
@@ -85,16 +93,16 @@ class Compare(Study):
             "answers to all of them; validation scores and curves are of single folds"
         ]
 
-    def _differing(self) -> list[str]:
+    def _size_notes(self) -> list[str]:
         if any(": matched by width" in remark for remark in self.remarks):
             return []
         sizes = [self._size(arms, "params") for arms in self.arms]
-        if max(sizes) <= UNEQUAL * min(sizes):
+        if max(sizes) <= MAX_SIZE_RATIO * min(sizes):
             return []
-        found = ", ".join(f"{row} {size:,.0f}" for row, size in zip(self.rows, sizes, strict=True))
-        return [f"the models differ in size: {found} parameters; --match params makes them alike"]
+        sizes_by_row = ", ".join(f"{row} {size:,.0f}" for row, size in zip(self.rows, sizes, strict=True))
+        return [f"the models differ in size: {sizes_by_row} parameters; --match params makes them alike"]
 
-    def amended(self, settings: Mapping[str, Any]) -> "Compare":
+    def with_settings(self, settings: Mapping[str, Any]) -> "Compare":
         """Return the study with settings changed in all rows (``model.width``) or one (``s4d.model.width``).
 
         If a mixer occurs twice, its rows are numbered: ``"s4d 2.mixer.init=random"``.
@@ -103,39 +111,39 @@ class Compare(Study):
             UnknownName: if there is no such setting.
         """
         study = self
-        rows = numbered([name_of(arms.model.mixer) for arms in self.arms])
+        rows = number_duplicates([name_of(arms.model.mixer) for arms in self.arms])
         for path, value in settings.items():
             text = value if isinstance(value, str) else json.dumps(value)
             row, _, rest = path.partition(".")
-            mine = [row not in rows or row == name for name in rows]
+            applies = [row not in rows or row == name for name in rows]
             inner = rest if row in rows else path
             try:
-                arms = tuple(
-                    a.amended(inner, text) if m else a for a, m in zip(study.arms, mine, strict=True)
-                )
+                pairs = zip(study.arms, applies, strict=True)
+                changed = tuple(arms.with_setting(inner, text) if here else arms for arms, here in pairs)
             except UnknownName as error:
-                raise UnknownName(f"there is no setting {path!r}{study.like(inner)}") from error
-            study = replace(study, arms=arms)
+                raise UnknownName(f"there is no setting {path!r}{study.suggest_settings(inner)}") from error
+            study = replace(study, arms=changed)
         return study
 
     def settings(self) -> dict[str, Any]:
         """Return every setting by its path, with its value in the first row."""
-        found = {f"task.{path}": value for path, value in settings_of(self.task)}
+        settings = {f"task.{path}": value for path, value in settings_of(self.task)}
         arms = self.arms[0]
-        found |= {f"model.{path}": v for path, v in settings_of(arms.model) if not path.startswith("mixer.")}
-        found |= {f"mixer.{path}": value for path, value in settings_of(arms.model.mixer)}
+        model = [(path, value) for path, value in settings_of(arms.model) if not path.startswith("mixer.")]
+        settings |= {f"model.{path}": value for path, value in model}
+        settings |= {f"mixer.{path}": value for path, value in settings_of(arms.model.mixer)}
         for stage in ("pretrain", "finetune", "scratch"):
-            found |= {f"{stage}.{path}": value for path, value in settings_of(getattr(arms, stage))}
-        return found
+            settings |= {f"{stage}.{path}": value for path, value in settings_of(getattr(arms, stage))}
+        return settings
 
-    def like(self, path: str) -> str:
+    def suggest_settings(self, path: str) -> str:
         """Return the end of an error message that suggests settings similar to a path."""
         known = list(self.settings())
         same = [each for each in known if each.rpartition(".")[2] == path.rpartition(".")[2]]
-        meant = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
-        return f"{meant}; spt list settings {name_of(self.task)} shows all"
+        suggestion = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
+        return f"{suggestion}; spt list settings {name_of(self.task)} shows all"
 
-    def matched(self, by: str) -> "Compare":
+    def match_size(self, quantity: str) -> "Compare":
         """Return the study with the width of every architecture chosen to match the size of the first.
 
         Args:
@@ -144,47 +152,49 @@ class Compare(Study):
         Raises:
             SpecError: if there is no such match.
         """
-        if by not in MATCHES:
-            raise SpecError(f"--match {by}: there is no such match{nearest(by, MATCHES)}")
-        if by == "none":
+        if quantity not in MATCHES:
+            raise SpecError(f"--match {quantity}: there is no such match{nearest(quantity, MATCHES)}")
+        if quantity == "none":
             return self
-        goal = self._size(self.arms[0], by)
-        arms = (self.arms[0], *(self._fitted(arms, by, goal) for arms in self.arms[1:]))
+        target_size = self._size(self.arms[0], quantity)
+        arms = (self.arms[0], *(self._fit_width(arms, quantity, target_size) for arms in self.arms[1:]))
         remarks = []
         for row, a in zip(self.rows, arms, strict=True):
-            size = self._size(a, by)
-            beside = f"{size:,.0f} {MATCHES[by]}, {size / goal - 1:+.1%} beside {self.rows[0]}"
-            remarks.append(f"{row}: matched by width {a.model.width}, {beside}")
+            size = self._size(a, quantity)
+            difference = f"{size / target_size - 1:+.1%} beside {self.rows[0]}"
+            comparison = f"{size:,.0f} {MATCHES[quantity]}, {difference}"
+            remarks.append(f"{row}: matched by width {a.model.width}, {comparison}")
         return replace(self, arms=arms, remarks=(*self.remarks, *remarks))
 
-    def shortened(self, share: float, why: str) -> "Compare":
+    def scale_budget(self, share: float, reason: str) -> "Compare":
         """Return the study with every budget multiplied by ``share``, the same in all arms.
 
         Args:
             why: start of the remark in the report, and of the error.
 
         Raises:
-            SpecError: if fewer than ``LEAST_STEPS`` would remain.
+            SpecError: if fewer than ``MIN_STEPS`` would remain.
         """
-        arms = tuple(a.shortened(share) for a in self.arms)
+        arms = tuple(a.scale_budget(share) for a in self.arms)
         steps = [stage.budget.steps for a in arms for stage in (a.pretrain, a.finetune, a.scratch)]
-        if min((each for each in steps if each), default=LEAST_STEPS) < LEAST_STEPS:
+        if min((each for each in steps if each), default=MIN_STEPS) < MIN_STEPS:
             raise SpecError(
-                f"{why}: {share:.1%} of the usual training would fit, which is too little to learn from; "
+                f"{reason}: {share:.1%} of the usual training would fit, which is too little to learn from; "
                 "take fewer seeds or mixers, shorter sequences, or more time"
             )
         return replace(
-            self, arms=arms, remarks=(*self.remarks, f"{why}: every arm trains {share:.0%} as long")
+            self, arms=arms, remarks=(*self.remarks, f"{reason}: every arm trains {share:.0%} as long")
         )
 
-    def _fitted(self, arms: ArmRecipes, by: str, goal: float) -> ArmRecipes:
-        def at(width: int) -> ArmRecipes:
-            return arms.amended("model.width", str(width))
+    def _fit_width(self, arms: ArmRecipes, quantity: str, target_size: float) -> ArmRecipes:
+        def with_width(width: int) -> ArmRecipes:
+            return arms.with_setting("model.width", str(width))
 
-        widths = (width for width in range(2, arms.model.width, 2) if self._fits(at(width)))
+        widths = (width for width in range(2, arms.model.width, 2) if self._fits(with_width(width)))
         # Multiples of the smallest valid width are valid too: heads, and pairs within a head, divide them.
         step = next(widths, arms.model.width)
-        return at(cost.fitting(lambda width: self._size(at(width), by), goal, step))
+        width = cost.fitting(lambda width: self._size(with_width(width), quantity), target_size, step)
+        return with_width(width)
 
     def _fits(self, arms: ArmRecipes) -> bool:
         try:
@@ -193,9 +203,9 @@ class Compare(Study):
             return False
         return True
 
-    def _size(self, arms: ArmRecipes, by: str) -> float:
+    def _size(self, arms: ArmRecipes, quantity: str) -> float:
         recipe = Recipe(self.task, arms.scratch_model, (arms.scratch,))
-        if by == "flops":
+        if quantity == "flops":
             return cost.plan(recipe).flops_per_step
         return float(sum(p.numel() for p in build_network(recipe).parameters()))
 
@@ -211,9 +221,9 @@ class CompareOverTasks(Study):
     parts: tuple[Compare, ...]  # one per task
 
     @classmethod
-    def at(cls, scale: Scale, seeds: int) -> "CompareOverTasks":
+    def at_scale(cls, scale: Scale, seeds: int) -> "CompareOverTasks":
         """Return the comparison on the default task alone."""
-        return cls((Compare.at(scale, seeds),))
+        return cls((Compare.at_scale(scale, seeds),))
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells task by task."""
@@ -224,20 +234,20 @@ class CompareOverTasks(Study):
         """Return the notes of each task, preceded by its name."""
         return [f"{name_of(part.task)}: {note}" for part in self.parts for note in part.notes()]
 
-    def amended(self, settings: Mapping[str, Any]) -> "CompareOverTasks":
-        """Return the study with settings changed on every task, see ``Compare.amended``."""
-        return CompareOverTasks(tuple(part.amended(settings) for part in self.parts))
+    def with_settings(self, settings: Mapping[str, Any]) -> "CompareOverTasks":
+        """Return the study with settings changed on every task, see ``Compare.with_settings``."""
+        return CompareOverTasks(tuple(part.with_settings(settings) for part in self.parts))
 
-    def shortened(self, share: float, why: str) -> "CompareOverTasks":
-        """Return the study with every budget multiplied by ``share``, see ``Compare.shortened``."""
-        return CompareOverTasks(tuple(part.shortened(share, why) for part in self.parts))
+    def scale_budget(self, share: float, reason: str) -> "CompareOverTasks":
+        """Return the study with every budget multiplied by ``share``, see ``Compare.scale_budget``."""
+        return CompareOverTasks(tuple(part.scale_budget(share, reason) for part in self.parts))
 
-    def matched(self, by: str) -> "CompareOverTasks":
-        """Return the study with architectures of equal size on every task, see ``Compare.matched``."""
-        return CompareOverTasks(tuple(part.matched(by) for part in self.parts))
+    def match_size(self, quantity: str) -> "CompareOverTasks":
+        """Return the study with architectures of equal size on every task, see ``Compare.match_size``."""
+        return CompareOverTasks(tuple(part.match_size(quantity) for part in self.parts))
 
 
-def prepare(
+def build_comparison(
     task: Task,
     mixers: tuple[Mixer, ...],
     objective: str,
@@ -246,13 +256,14 @@ def prepare(
     settings: Sequence[str] = (),
 ) -> Compare:
     """Return the comparison of some mixers on a task, with the recipes of a scale and changed settings."""
-    recipe = matching if scale == "paper" else small
+    build = match_recipe if scale == "paper" else small_arms
     task = task.tiny() if scale == "smoke" else task
-    arms = tuple(with_settings(recipe(task, mixer, denoiser(task, objective)), settings) for mixer in mixers)
-    return Compare(task, tuple(map(toys, arms)) if scale == "smoke" else arms, seeds)
+    every = [build(task, mixer, denoising_objective(task, objective)) for mixer in mixers]
+    arms = tuple(with_settings(each, settings) for each in every)
+    return Compare(task, tuple(map(smoke_arms, arms)) if scale == "smoke" else arms, seeds)
 
 
-def _words(arms: ArmRecipes) -> str:
+def _describe(arms: ArmRecipes) -> str:
     model = arms.model
     shape = (
         f"{model.depth} blocks of width {model.width}, {model.encoding.replace('none', 'no')} positions, "

@@ -20,8 +20,8 @@ from ..config import spec
 from ..mixers.attention import Attention
 from ..tasks.base import Task
 from ..training.recipe import Recipe, Stage
-from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Place, TableRow, TableStudy
-from .recipes.arms import MATCHED, lasting, matched_stage
+from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
+from .recipes.arms import MATCHED, matched_stage, with_epochs
 from .recipes.lookup import task_name
 from .recipes.printed import TASKS
 
@@ -60,26 +60,27 @@ class Ladder(TableStudy):
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return one recipe per length of pretraining, and scratch matched to the longest."""
-        arms, found = self.arms(label, task, architecture), {}
+        arms = self.arms(label, task, architecture)
+        recipes = {}
         small = SMALL_EPOCHS_OF.get(label, SMALL_EPOCHS)
         for epochs in EPOCHS if self.scale == "paper" else small:
-            pretrain = lasting(arms.pretrain, float(max(epochs, 1)))
+            pretrain = with_epochs(arms.pretrain, float(max(epochs, 1)))
             if epochs == 1 and self.scale == "paper":
-                pretrain = self._warmed(pretrain, task)
+                pretrain = self._shorten_warmup(pretrain, task)
             longest = replace(arms, pretrain=pretrain)
             stages = (longest.pretrain, arms.finetune) if epochs else (arms.finetune,)
-            found[_column(epochs)] = Recipe(task, arms.model, stages)
-        return found | {MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, longest),))}
+            recipes[_column(epochs)] = Recipe(task, arms.model, stages)
+        return recipes | {MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, longest),))}
 
-    def _warmed(self, stage: Stage, task: Task) -> Stage:
+    def _shorten_warmup(self, stage: Stage, task: Task) -> Stage:
         """Shorten the warm-up for a single epoch to a tenth; the paper shortens it, but not to what."""
         steps = TASKS[task_name(task)].examples // stage.batch // 10
         return replace(stage, optim=replace(stage.optim, warmup_steps=steps))
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where lengths are rows."""
-        known = label != TEXT and column in map(_column, EPOCHS)
-        return ("Table 2", column, self.names.get(label, label)) if known else None
+        is_printed = label != TEXT and column in map(_column, EPOCHS)
+        return ("Table 2", column, self.names.get(label, label)) if is_printed else None
 
 
 def _column(epochs: int) -> str:

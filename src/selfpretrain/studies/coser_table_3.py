@@ -17,7 +17,7 @@ from ..config import spec
 from ..mixers.attention import Attention
 from ..tasks.base import Task
 from ..training.recipe import Recipe
-from .common.table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, Place, TableRow, TableStudy
+from .common.table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, PaperCell, TableRow, TableStudy
 from .recipes.arms import matched_stage
 
 TRAINED = "all trained"
@@ -49,7 +49,7 @@ class Frozen(TableStudy):
             for column, patterns in FROZEN.items()
         }
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell:
         """Return the place in the paper, where tasks are rows."""
         return "Table 3", self.names.get(label, label), "from scratch" if column == TRAINED else column
 

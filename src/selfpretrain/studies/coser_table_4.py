@@ -19,22 +19,25 @@ from ..mixers.attention import Attention
 from ..tasks.base import Task
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer
-from .common.table_study import IMAGE, PATHFINDER, TEXT, Place, TableRow, TableStudy
-from .recipes.arms import SCRATCH, ArmRecipes, resized, started
+from .common.table_study import IMAGE, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
+from .recipes.arms import SCRATCH, ArmRecipes, with_attention_start, with_size
 
-QK, REST, ALL = "Q and K", "all but Q and K", "everything"
+QK = "Q and K"
+REST = "all but Q and K"
+ALL = "everything"
 MOVED: dict[str, Transfer] = {
     QK: QUERIES_AND_KEYS,
     REST: Transfer(fresh=("head.*", "blocks.*.mixer.[qk].*")),
     ALL: EVERYTHING_BUT_THE_HEAD,
 }
 PRINTED = {SCRATCH: "from scratch", QK: "queries and keys from SPT", ALL: "all weights from SPT"}
-INDEPENDENT, IDENTICAL = "independent start", "identical start"
+INDEPENDENT = "independent start"
+IDENTICAL = "identical start"
 
 
-def identical(arms: ArmRecipes) -> ArmRecipes:
+def use_identical_start(arms: ArmRecipes) -> ArmRecipes:
     """Use one layer whose four projections start as the same matrix."""
-    return started("identical")(resized(depth=1)(arms))
+    return with_attention_start("identical")(with_size(depth=1)(arms))
 
 
 @spec
@@ -48,24 +51,24 @@ class QueriesAndKeys(TableStudy):
     tasks = (IMAGE, PATHFINDER, TEXT)
     small_objective = {TEXT: "causal"}
     architectures = (
-        TableRow(INDEPENDENT, Attention(), "transformer", change=resized(depth=1)),
-        TableRow(IDENTICAL, Attention(), "transformer", change=identical),
+        TableRow(INDEPENDENT, Attention(), "transformer", change=with_size(depth=1)),
+        TableRow(IDENTICAL, Attention(), "transformer", change=use_identical_start),
     )
     names = {IMAGE: "CIFAR10"}
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return one recipe per set of transferred weights, from none to all."""
         arms = self.arms(label, task, architecture)
-        found = {SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,))}
+        recipes = {SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,))}
         for column, transfer in MOVED.items():
             finetune = replace(arms.finetune, transfer=transfer)
-            found[column] = Recipe(task, arms.model, (arms.pretrain, finetune))
-        return found
+            recipes[column] = Recipe(task, arms.model, (arms.pretrain, finetune))
+        return recipes
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where tasks are rows and all starts are identical."""
-        there = architecture.name == IDENTICAL and label != TEXT and column in PRINTED
-        return ("Table 4", self.names.get(label, label), PRINTED[column]) if there else None
+        is_printed = architecture.name == IDENTICAL and label != TEXT and column in PRINTED
+        return ("Table 4", self.names.get(label, label), PRINTED[column]) if is_printed else None
 
 
 study = QueriesAndKeys

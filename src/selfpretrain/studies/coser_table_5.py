@@ -26,10 +26,11 @@ from ..tasks.paths import Paths
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
 from .common.measures import Points, append, mean_score, panel
-from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, Place, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, resized, usual_arms
+from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT, recipes_by_column, with_size
 
-OWN, OTHER = "SPT, own data", "SPT, other data"
+OWN = "SPT, own data"
+OTHER = "SPT, other data"
 DEPTHS = {PATHFINDER: (1, 2, 4)}
 SWAP = {LISTOPS: TEXT, TEXT: LISTOPS, IMAGE: PATHFINDER, PATHFINDER: IMAGE}
 BODY = Transfer(fresh=("head.*", "embed.*"))
@@ -53,46 +54,52 @@ class DepthAndSource(TableStudy):
         """Yield one row per depth."""
         for depth in DEPTHS.get(label, (1, 2, 3)):
             variant = f" · {depth} layer{'s' * (depth > 1)}"
-            yield replace(TRANSFORMER, variant=variant, change=resized(depth=depth))
+            yield replace(TRANSFORMER, variant=variant, change=with_size(depth=depth))
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return scratch, matched scratch, and SPT on the task's own data and on those of another task."""
-        arms, other = self.arms(label, task, architecture), self.other(label, task)
+        arms = self.arms(label, task, architecture)
+        other = self.other_task(label, task)
         if other is None:
             return {}
-        made = usual_arms(task, arms)
-        elsewhere = replace(self.arms(label, other, architecture).pretrain, source=other)
+        recipes = recipes_by_column(task, arms)
+        pretrain_elsewhere = replace(self.arms(label, other, architecture).pretrain, source=other)
         rule = EVERYTHING_BUT_THE_HEAD if task.form.signal == other.form.signal else BODY
-        swapped = Recipe(task, arms.model, (elsewhere, replace(arms.finetune, transfer=rule)))
-        return {SCRATCH: made[SCRATCH], MATCHED: made[MATCHED], OWN: made[SPT], OTHER: swapped}
+        swapped = Recipe(task, arms.model, (pretrain_elsewhere, replace(arms.finetune, transfer=rule)))
+        return {
+            SCRATCH: recipes[SCRATCH],
+            MATCHED: recipes[MATCHED],
+            OWN: recipes[SPT],
+            OTHER: swapped,
+        }
 
-    def other(self, label: str, task: Task) -> Task | None:
+    def other_task(self, label: str, task: Task) -> Task | None:
         """Return the other task to pretrain on (for paths, other curves), or None if it is not prepared."""
         curves = replace(task, shortest=4, longest=5, distractors=2) if isinstance(task, Paths) else None
-        return curves or self.at_hand().get(SWAP[label])
+        return curves or self.available_tasks().get(SWAP[label])
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where depths are columns and arms are rows."""
-        mine, other = (self.names.get(name, name) for name in (label, SWAP[label]))
-        said = {SCRATCH: "from scratch", OWN: "SPT", OTHER: f"pretrained on {other}"}
+        own_name, other = (self.names.get(name, name) for name in (label, SWAP[label]))
+        printed_arms = {SCRATCH: "from scratch", OWN: "SPT", OTHER: f"pretrained on {other}"}
         layers = architecture.variant.removeprefix(" · ")
-        there = self.scale == "paper" and column in said
-        return ("Table 5", f"{mine}, {said[column]}, test", layers) if there else None
+        is_printed = self.scale == "paper" and column in printed_arms
+        return ("Table 5", f"{own_name}, {printed_arms[column]}, test", layers) if is_printed else None
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training accuracy by depth for every arm, with the published values."""
-        found = []
-        for label, task in self.at_hand().items():
+        plots = []
+        for label, task in self.available_tasks().items():
             curves: dict[str, Points] = {}
-            for cell in self.part(label, task):
+            for cell in self.task_cells(label, task):
                 layers = cell.row.partition(" · ")[2]
                 append(curves, cell.column, layers, mean_score(finished, cell.recipe, self.seeds, "train"))
                 if cell.printed:
                     table, row, column = cell.printed
                     printed = look_up(self.paper, (table, row.replace(", test", ", train"), column)).value
                     append(curves, f"{cell.column}, printed", layers, 100 * (printed or 0.0))
-            found.append(panel(f"{label}: accuracy on training data", "", "%", curves))
-        return found
+            plots.append(panel(f"{label}: accuracy on training data", "", "%", curves))
+        return plots
 
 
 study = DepthAndSource

@@ -37,18 +37,18 @@ class FailedSeeds(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot of the share of failed seeds by arm and task."""
         series: dict[str, list[float]] = {}
-        for label, task in self.at_hand().items():
-            limit = chance(task)
-            for cell in self.part(label, task):
+        for label, task in self.available_tasks().items():
+            limit = chance_accuracy(task)
+            for cell in self.task_cells(label, task):
                 runs = [replace(cell.recipe, seed=seed) for seed in range(self.seeds)]
                 scores = [finished.result(recipe)["scores"]["test"]["score"] for recipe in runs]
                 series.setdefault(cell.column, []).append(float(np.mean([s < limit for s in scores])))
-        x = list(self.at_hand())
+        x = list(self.available_tasks())
         curves = [{"label": column, "x": x, "y": shares} for column, shares in series.items()]
         return [{"title": "Runs at chance", "x": "", "y": "share of seeds", "series": curves}]
 
 
-def chance(task: Task) -> float:
+def chance_accuracy(task: Task) -> float:
     """Return the accuracy of chance level: share of the most frequent class plus two standard errors."""
     targets = task.load("val").targets.numpy()
     share = np.bincount(targets[targets >= 0].astype(int)).max() / len(targets)

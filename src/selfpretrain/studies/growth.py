@@ -27,9 +27,11 @@ from ..tasks.paths import Paths
 from ..training.recipe import Recipe
 from .common.measures import Points, append, mean_score, panel
 from .common.table_study import PATHFINDER, PATHX, TableRow, TableStudy
-from .recipes.arms import MATCHED, SPT, lengthened, usual_arms
+from .recipes.arms import MATCHED, SPT, recipes_by_column, scale_budget
 
-LITTLE, MUCH, MUCH_MATCHED = "SPT, a third", "SPT, three times", "scratch (matched to three times)"
+LITTLE = "SPT, a third"
+MUCH = "SPT, three times"
+MUCH_MATCHED = "scratch (matched to three times)"
 SIZES = (8, 12, 16)
 
 
@@ -45,27 +47,30 @@ class Growth(TableStudy):
         TableRow("S4D", S4D(), "like:transformer-rotary"),
     )
 
-    def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
+    def row_cells(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
         """Yield the cells of an architecture at every length of a task."""
         sizes = (replace(task, size=size) for size in SIZES) if isinstance(task, Paths) else (task,)
-        for grown in sizes:
-            name = f"{label}, {grown.form.length:,} positions"
-            yield from (replace(cell, label=name) for cell in super().row(label, grown, architecture))
+        for sized_task in sizes:
+            name = f"{label}, {sized_task.form.length:,} positions"
+            for cell in super().row_cells(label, sized_task, architecture):
+                yield replace(cell, label=name)
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return matched scratch and SPT, also with a third and with three times the pretraining."""
-        arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
-        for times, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_MATCHED, SPT: MUCH})):
-            others = usual_arms(task, replace(arms, pretrain=lengthened(arms.pretrain, times)))
-            made |= {name: others[arm] for arm, name in names.items() if arm in others}
-        return made
+        arms = self.arms(label, task, architecture)
+        recipes = super().recipes(label, task, architecture)
+        for factor, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_MATCHED, SPT: MUCH})):
+            others = recipes_by_column(task, replace(arms, pretrain=scale_budget(arms.pretrain, factor)))
+            recipes |= {name: others[arm] for arm, name in names.items() if arm in others}
+        return recipes
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of accuracy by length, one per architecture with a curve per arm."""
         curves: dict[str, dict[str, Points]] = {}
-        for label, task in self.at_hand().items():
-            for cell in self.part(label, task):
-                length, mean = cell.recipe.task.form.length, mean_score(finished, cell.recipe, self.seeds)
+        for label, task in self.available_tasks().items():
+            for cell in self.task_cells(label, task):
+                length = cell.recipe.task.form.length
+                mean = mean_score(finished, cell.recipe, self.seeds)
                 append(curves.setdefault(cell.row, {}), cell.column, length, mean)
         return [panel(f"{row}: accuracy over length", "positions", "%", arms) for row, arms in curves.items()]
 

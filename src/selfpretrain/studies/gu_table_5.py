@@ -81,31 +81,34 @@ class TenWords(TableStudy):
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot of accuracy on raw samples by sampling rate, for the first seed."""
-        task = self.at_hand().get(TEN_WORDS_RAW)
-        return [heard(list(self.part(TEN_WORDS_RAW, task)), finished)] if isinstance(task, Speech) else []
+        task = self.available_tasks().get(TEN_WORDS_RAW)
+        if not isinstance(task, Speech):
+            return []
+        return [plot_sampling_rates(list(self.task_cells(TEN_WORDS_RAW, task)), finished)]
 
 
-def heard(cells: Sequence[Cell], finished: Finished) -> Json:
+def plot_sampling_rates(cells: Sequence[Cell], finished: Finished) -> Json:
     """Return a plot of test accuracy at both sampling rates, for mixers that accept other lengths."""
-    asked = (cell for cell in cells if not cell.recipe.model.mixer.whole)
-    curves = {f"{cell.row}, {cell.column}": (RATES, _at_rates(cell.recipe, finished)) for cell in asked}
+    shown = (cell for cell in cells if not cell.recipe.model.mixer.whole)
+    curves = {f"{c.row}, {c.column}": (RATES, _accuracy_by_rate(c.recipe, finished)) for c in shown}
     return panel("Raw samples at another rate", "samples per second", "test accuracy in %", curves)
 
 
-def _at_rates(recipe: Recipe, finished: Finished) -> list[float]:
-    task, found = recipe.task, []
+def _accuracy_by_rate(recipe: Recipe, finished: Finished) -> list[float]:
+    task = recipe.task
+    accuracies = []
     assert isinstance(task, Speech), "of raw samples"
     for rate in RATES:
-        network = slower(finished.network(recipe), RATES[-1] / rate)
+        network = slow_down(finished.network(recipe), RATES[-1] / rate)
         at_rate: Task = replace(task, rate=rate)
         examples = evaluate.load_test(at_rate)
         scores = evaluate.evaluate(network, recipe.last.objective, examples, at_rate.form).scores
-        found.append(100 * scores["accuracy"])
-    return found
+        accuracies.append(100 * scores["accuracy"])
+    return accuracies
 
 
 @torch.no_grad()
-def slower(network: Network, factor: float) -> Network:
+def slow_down(network: Network, factor: float) -> Network:
     """Multiply the step sizes dt of a network, if it has any, by ``factor``, and return it.
 
     This adapts a state space model to samples that are ``factor`` times as far apart.

@@ -14,7 +14,7 @@ What differs: no paper asked.
 from ..config import spec
 from ..mixers.attention import Attention
 from .common.table_study import IMAGE, TEXT, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, started
+from .recipes.arms import MATCHED, SCRATCH, SPT, with_attention_start
 
 
 @spec
@@ -27,8 +27,12 @@ class IdenticalStart(TableStudy):
     small_objective = {TEXT: "causal"}
     columns = (SCRATCH, MATCHED, SPT)
     architectures = (
-        TableRow("independent start", Attention(), "transformer-dagger", change=started("independent")),
-        TableRow("identical start", Attention(), "transformer-dagger", change=started("identical")),
+        TableRow(
+            "independent start", Attention(), "transformer-dagger", change=with_attention_start("independent")
+        ),
+        TableRow(
+            "identical start", Attention(), "transformer-dagger", change=with_attention_start("identical")
+        ),
     )
 
 

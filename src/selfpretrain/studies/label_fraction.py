@@ -27,8 +27,8 @@ from ..tasks.paths import Paths
 from ..training.recipe import Stage
 from .base import Scale, Study
 from .common.measures import Points, mean_score, panel
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, usual_arms
-from .recipes.defaults import denoiser, small, toys
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, recipes_by_column
+from .recipes.defaults import denoising_objective, small_arms, smoke_arms
 
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)
 COUNTED = 10
@@ -47,7 +47,7 @@ class LabelFraction(Study):
     seeds: Count = 3
 
     @classmethod
-    def at(cls, scale: Scale, seeds: int) -> "LabelFraction":
+    def at_scale(cls, scale: Scale, seeds: int) -> "LabelFraction":
         """Return the study on 8,000 images of paths and all 1,000 digits, or on tiny tasks for smoke tests.
 
         Raises:
@@ -56,39 +56,41 @@ class LabelFraction(Study):
         if scale == "paper":
             raise SpecError("label-fraction: no paper prints this; use --scale small")
         tasks = (Paths(), Digits()) if scale == "small" else (Paths().tiny(), Digits().tiny())
-        arms = (small(task, Attention(), denoiser(task, "masked")) for task in tasks)
-        return cls(tasks, tuple(arms if scale == "small" else map(toys, arms)), seeds)
+        arms = (small_arms(task, Attention(), denoising_objective(task, "masked")) for task in tasks)
+        return cls(tasks, tuple(arms if scale == "small" else map(smoke_arms, arms)), seeds)
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells seed by seed."""
         for seed in range(self.seeds):
             for task, arms in zip(self.tasks, self.arms, strict=True):
-                yield from self._of(task, arms, seed)
+                yield from self._task_cells(task, arms, seed)
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot per task: accuracy by number of labels, for every arm and simple baseline."""
         from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
 
-        found = []
+        plots = []
         for task, arms in zip(self.tasks, self.arms, strict=True):
             counts = [round(share * task.train) for share in SHARES]
-            known = [baseline_scores(replace(task, labels=max(n, COUNTED))) for n in counts]
-            curves: dict[str, Points] = {name: (counts, [100 * s[name] for s in known]) for name in known[0]}
+            baselines = [baseline_scores(replace(task, labels=max(n, COUNTED))) for n in counts]
+            curves: dict[str, Points] = {}
+            for name in baselines[0]:
+                curves[name] = counts, [100 * scores[name] for scores in baselines]
             for column in (SCRATCH, MATCHED, SPT):
-                recipes = [cell.recipe for cell in self._of(task, arms, 0) if cell.column == column]
+                recipes = [cell.recipe for cell in self._task_cells(task, arms, 0) if cell.column == column]
                 curves[column] = counts, [mean_score(finished, recipe, self.seeds) for recipe in recipes]
-            found.append(panel(name_of(task), "labels", "accuracy in %", curves))
-        return found
+            plots.append(panel(name_of(task), "labels", "accuracy in %", curves))
+        return plots
 
-    def _of(self, task: Digits | Paths, arms: ArmRecipes, seed: int) -> Iterator[Cell]:
+    def _task_cells(self, task: Digits | Paths, arms: ArmRecipes, seed: int) -> Iterator[Cell]:
         for share in SHARES:
-            finetune, scratch = (_on(task, stage, share) for stage in (arms.finetune, arms.scratch))
-            made = usual_arms(task, replace(arms, finetune=finetune, scratch=scratch), seed)
-            for column, recipe in made.items():
+            finetune, scratch = (_limit_labels(task, stage, share) for stage in (arms.finetune, arms.scratch))
+            columns = recipes_by_column(task, replace(arms, finetune=finetune, scratch=scratch), seed)
+            for column, recipe in columns.items():
                 yield Cell(f"{share:.0%} of labels", column, recipe)
 
 
-def _on(task: Digits | Paths, stage: Stage, share: float) -> Stage:
+def _limit_labels(task: Digits | Paths, stage: Stage, share: float) -> Stage:
     labels = max(1, round(share * task.train))
     return replace(stage, fraction=share, batch=min(stage.batch, labels))
 

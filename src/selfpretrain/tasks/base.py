@@ -51,7 +51,7 @@ class Task(abc.ABC):
     def load(self, split: Split) -> SequenceDataset:
         """Return the examples of one split, always the same ones in the same order."""
 
-    def folded(self, folds: int) -> "Task":
+    def with_folds(self, folds: int) -> "Task":
         """Return the task with grouped cross-validation: each fold is the test split once.
 
         Raises:

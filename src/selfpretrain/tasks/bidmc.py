@@ -25,7 +25,7 @@ from ..system.events import report_progress
 from .base import Card
 from .common import recordings
 from .common.moments import Moments
-from .common.raw import need
+from .common.raw import require_files
 from .common.recordings import Cut, Recording
 from .common.stored import Prepared
 
@@ -63,31 +63,37 @@ class Bidmc(Prepared):
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write two channels; the windows of a recording share its stored samples."""
         if self.made_up:
-            return self._recorded(out, recordings.invent(SMALL), SMALL)
-        path = need(self, *PLACES, f"BIDMC32{self.target}_TRAIN.ts")
+            return self._write_recordings(out, recordings.make_synthetic(SMALL), SMALL)
+        path = require_files(self, *PLACES, f"BIDMC32{self.target}_TRAIN.ts")
         if path.suffix == ".ts":
-            return self._archived(out, path)
-        read = recordings.parquet if path.suffix == ".parquet" else recordings.physionet
-        return self._recorded(out, read(path, self.target), Cut())
+            return self._write_archive(out, path)
+        read = recordings.read_parquet if path.suffix == ".parquet" else recordings.read_physionet
+        return self._write_recordings(out, read(path, self.target), Cut())
 
-    def _recorded(self, out: DatasetWriter, recordings: Iterator[Recording], cut: Cut) -> SequenceSpec:
-        moments, starts, y, patients = Moments(), [], [], []
+    def _write_recordings(
+        self, out: DatasetWriter, recordings: Iterator[Recording], cut: Cut
+    ) -> SequenceSpec:
+        moments = Moments()
+        starts = []
+        y = []
+        patients = []
         for recording in recordings:
             starts.append(out.append(recording.signals) + cut.starts())
             y.append(cut.means(recording))
             patients += [recording.patient] * cut.number
             moments.add(cut.windows(recording))
             report_progress("recordings", len(starts))
-        targets, groups = np.concatenate(y), np.unique(patients, return_inverse=True)[1]
+        targets = np.concatenate(y)
+        groups = np.unique(patients, return_inverse=True)[1]
         known = np.isfinite(targets)
-        split = self._split(groups, known)
+        split = self._assign_splits(groups, known)
         # With split=paper a patient is in several splits, so patients cannot be groups.
-        kept = groups[known] if self.split == "patient" else None
+        kept_groups = groups[known] if self.split == "patient" else None
         lengths = np.full(known.sum(), cut.length)
-        out.add_examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept)
-        return self._form(moments, cut.length, targets, split == 0)
+        out.add_examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept_groups)
+        return self._spec(moments, cut.length, targets, split == 0)
 
-    def _split(self, patients: np.ndarray, known: np.ndarray) -> np.ndarray:
+    def _assign_splits(self, patients: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return the (n,) split of every window, -1 where the target is missing.
 
         The split of a patient does not depend on which targets are missing.
@@ -98,15 +104,17 @@ class Bidmc(Prepared):
         split[known] = split_rows(np.zeros(known.sum(), int), None, self.split_seed)
         return split
 
-    def _archived(self, out: DatasetWriter, train: Path) -> SequenceSpec:
+    def _write_archive(self, out: DatasetWriter, train: Path) -> SequenceSpec:
         if self.split != "paper":
             raise DataError(
                 f"{train.name} does not say which patient a window is from; get PhysioNet's recordings "
                 f"(`spt data get bidmc`), or set split=paper and read what its card says of it"
             )
-        moments, starts, y = Moments(), [], []
+        moments = Moments()
+        starts = []
+        y = []
         for file in (train, train.with_name(train.name.replace("TRAIN", "TEST"))):
-            for window, value in recordings.archive(file):
+            for window, value in recordings.read_archive(file):
                 starts.append(out.append(window))
                 y.append(value)
                 moments.add(window[None])
@@ -114,9 +122,9 @@ class Bidmc(Prepared):
         targets = np.array(y)
         split = split_rows(np.zeros(len(y), int), None, self.split_seed)
         out.add_examples(np.array(starts), np.full(len(y), Cut().length), targets, split)
-        return self._form(moments, Cut().length, targets, split == 0)
+        return self._spec(moments, Cut().length, targets, split == 0)
 
-    def _form(self, moments: Moments, length: int, targets: np.ndarray, train: np.ndarray) -> SequenceSpec:
+    def _spec(self, moments: Moments, length: int, targets: np.ndarray, train: np.ndarray) -> SequenceSpec:
         y = targets[train]
         return SequenceSpec(
             moments.values(train), length, Reals(self.target, float(y.mean()), float(y.std()))

@@ -17,8 +17,10 @@ from ..data.splits import check_labels, limit_labels, stratified_order
 from ..errors import DataError, SpecError
 from .base import Card, Task
 
-POOL, VAL = 1000, 300
-"""Images in train and val; the remaining 497 are the test split."""
+POOL = 1000
+"""Images in train."""
+VAL = 300
+"""Images in val; the remaining 497 are the test split."""
 
 
 @spec
@@ -42,13 +44,13 @@ class Digits(Task):
     @property
     def form(self) -> SequenceSpec:
         """64 grey values 0..16, with the mean and standard deviation of the training images."""
-        x = _images()[0][self._rows("train")].astype(np.float64)
+        x = _load_images()[0][self._rows("train")].astype(np.float64)
         signal = Values(1, levels=17, low=0.0, high=16.0, centre=(float(x.mean()),), spread=(float(x.std()),))
         return SequenceSpec(signal, 64, Classes(tuple("0123456789")))
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the images of a split as (64, 1) grey values."""
-        images, digits = _images()
+        images, digits = _load_images()
         rows = self._rows(split)
         examples = SequenceDataset.from_array(images[rows], digits[rows])
         return limit_labels(examples, self.labels) if split == "train" else examples
@@ -58,12 +60,12 @@ class Digits(Task):
         return Digits(train=min(self.train, 200), split_seed=self.split_seed)
 
     def _rows(self, split: Split) -> np.ndarray:
-        pool, val, test = np.split(_order(self.split_seed), [POOL, POOL + VAL])
+        pool, val, test = np.split(_shuffle_order(self.split_seed), [POOL, POOL + VAL])
         return {"train": pool[: self.train], "val": val, "test": test}[split]
 
 
 @functools.lru_cache(maxsize=1)
-def _images() -> tuple[np.ndarray, np.ndarray]:
+def _load_images() -> tuple[np.ndarray, np.ndarray]:
     package = find_spec("sklearn")  # found, not imported: importing scikit-learn takes a second
     if package is None or package.origin is None:
         raise DataError("the images come with scikit-learn, which is not installed; pip install scikit-learn")
@@ -72,8 +74,8 @@ def _images() -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.lru_cache(maxsize=8)
-def _order(seed: int) -> np.ndarray:
-    return stratified_order(_images()[1], seed)
+def _shuffle_order(seed: int) -> np.ndarray:
+    return stratified_order(_load_images()[1], seed)
 
 
 task = Digits

@@ -14,7 +14,7 @@ from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
 from .common import images
-from .common.raw import need
+from .common.raw import require_files
 from .common.stored import Prepared
 
 NAMES = (
@@ -64,21 +64,22 @@ class FashionMnist(Prepared):
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the images as one grey channel of 256 levels."""
         if self.made_up:
-            return images.write(out, images.invent(1), NAMES, self.split_seed, val=20)
-        return images.write(out, _blocks(need(self, *self.places)), NAMES, self.split_seed)
+            return images.write(out, images.make_synthetic(1), NAMES, self.split_seed, val=20)
+        return images.write(out, _read_blocks(require_files(self, *self.places)), NAMES, self.split_seed)
 
 
-def _blocks(folder: Path) -> Iterator[images.ImageBlock]:
+def _read_blocks(folder: Path) -> Iterator[images.ImageBlock]:
     for part in ("train", "t10k"):
-        pixels, labels = (_idx(folder / f"{part}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1"))
+        pixels = _read_idx(folder / f"{part}-images-idx3-ubyte.gz")
+        labels = _read_idx(folder / f"{part}-labels-idx1-ubyte.gz")
         if pixels.ndim != 3 or labels.shape != pixels.shape[:1]:
             raise DataError(f"{folder} holds {labels.size} labels for images {pixels.shape}; get it again")
-        for at in range(0, len(pixels), 10_000):
-            some = slice(at, at + 10_000)
-            yield images.ImageBlock(pixels[some, :, :, None], labels[some].astype(np.int64), part == "t10k")
+        for start in range(0, len(pixels), 10_000):
+            rows = slice(start, start + 10_000)
+            yield images.ImageBlock(pixels[rows, :, :, None], labels[rows].astype(np.int64), part == "t10k")
 
 
-def _idx(file: Path) -> np.ndarray:
+def _read_idx(file: Path) -> np.ndarray:
     """Return the uint8 array in a file of the IDX format: 0 0 8, number of axes, their sizes, values."""
     try:
         data = gzip.decompress(file.read_bytes())

@@ -12,7 +12,7 @@ from ..data.spec import SequenceSpec
 from ..data.store import DatasetWriter
 from .base import Card
 from .common import cifar, images
-from .common.raw import need
+from .common.raw import require_files
 from .common.stored import Prepared
 
 
@@ -39,12 +39,12 @@ class ImageJpeg(Prepared):
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the images as one or three channels of 256 levels."""
         if self.made_up:
-            blocks = images.invent(1 if self.colour == "grey" else 3)
+            blocks = images.make_synthetic(1 if self.colour == "grey" else 3)
             return images.write(out, blocks, cifar.NAMES, self.split_seed, val=20)
-        return images.write(out, self._blocks(), cifar.NAMES, self.split_seed)
+        return images.write(out, self._read_blocks(), cifar.NAMES, self.split_seed)
 
-    def _blocks(self) -> Iterator[images.ImageBlock]:
-        for block in cifar.parquet(need(self, *self.places), "image"):
+    def _read_blocks(self) -> Iterator[images.ImageBlock]:
+        for block in cifar.read_parquet(require_files(self, *self.places), "image"):
             pixels = images.grey(block.pixels) if self.colour == "grey" else block.pixels
             yield images.ImageBlock(pixels, block.labels, block.test)
 

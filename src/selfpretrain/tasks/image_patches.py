@@ -17,7 +17,8 @@ from ..registry import find
 from .base import Card, Task
 from .common.stored import Prepared
 
-SHADES, WIDEST = 4, 16
+SHADES = 4
+WIDEST = 16
 
 
 @spec
@@ -34,7 +35,8 @@ class ImagePatches(Task):
         get="what the source needs: spt data show image-jpeg, spt data get fashion-mnist",
     )
 
-    denoising, masking = "masked", 0.5
+    denoising = "masked"
+    masking = 0.5
     small = (  # chosen on validation, with train=5000 and a seed that no report uses: docs/miniatures.md
         *("pretrain.batch=32", "finetune.batch=32", "scratch.batch=32"),
         *("pretrain.budget.steps=2500", "finetune.budget.steps=1000", "scratch.budget.steps=1000"),
@@ -59,7 +61,7 @@ class ImagePatches(Task):
     def form(self) -> SequenceSpec:
         """One token per patch, row by row."""
         form = self.origin.form
-        side = _width(form.length) // 2
+        side = _reduced_width(form.length) // 2
         return SequenceSpec(Tokens(SHADES**4), side**2, cast(Classes, form.target))
 
     def load(self, split: Split) -> SequenceDataset:
@@ -68,11 +70,11 @@ class ImagePatches(Task):
         Raises:
             DataError: if the files of the source are missing; the message says what to place where.
         """
-        images, labels = _images(self.origin, split)
-        wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
-        order = stratified_order(labels, 0)[:wanted]
+        images, labels = _load_images(self.origin, split)
+        count = {"train": self.train, "val": self.val, "test": self.test}[split]
+        order = stratified_order(labels, 0)[:count]
         shades = np.searchsorted(_quartiles(self.origin), images[order], side="right")
-        examples = SequenceDataset.from_array(_patches(shades), labels[order])
+        examples = SequenceDataset.from_array(_make_patches(shades), labels[order])
         return limit_labels(examples, self.labels) if split == "train" else examples
 
     def version(self) -> str:
@@ -86,11 +88,11 @@ class ImagePatches(Task):
     def pixels(self, sequence: np.ndarray) -> np.ndarray:
         """Return the (side^2, 1) brightness in [0, 1] of the image that patch tokens encode."""
         side = round(len(sequence) ** 0.5)
-        four = sequence[:, None] // SHADES ** np.arange(4) % SHADES / (SHADES - 1)
-        return four.reshape(side, side, 2, 2).swapaxes(1, 2).reshape(-1, 1)
+        cells = sequence[:, None] // SHADES ** np.arange(4) % SHADES / (SHADES - 1)
+        return cells.reshape(side, side, 2, 2).swapaxes(1, 2).reshape(-1, 1)
 
 
-def _width(length: int) -> int:
+def _reduced_width(length: int) -> int:
     side = round(length**0.5)
     while side > WIDEST:
         side //= 2
@@ -98,25 +100,27 @@ def _width(length: int) -> int:
 
 
 @functools.lru_cache(maxsize=6)
-def _images(task: Prepared, split: Split) -> tuple[np.ndarray, np.ndarray]:
+def _load_images(task: Prepared, split: Split) -> tuple[np.ndarray, np.ndarray]:
     """Return the (n, side, side) downsampled images and their (n,) labels."""
     examples = task.load(split)
-    side, width = round(task.form.length**0.5), _width(task.form.length)
-    rows, times = examples.stack().numpy(), side // width
-    pictures = rows.reshape(len(rows), width, times, width, times).mean((2, 4), dtype=np.float32)
-    return pictures, examples.targets.numpy()
+    side = round(task.form.length**0.5)
+    width = _reduced_width(task.form.length)
+    rows = examples.stack().numpy()
+    factor = side // width
+    reduced = rows.reshape(len(rows), width, factor, width, factor).mean((2, 4), dtype=np.float32)
+    return reduced, examples.targets.numpy()
 
 
 @functools.lru_cache(maxsize=2)
 def _quartiles(task: Prepared) -> np.ndarray:
-    return np.quantile(_images(task, "train")[0], np.arange(1, SHADES) / SHADES).astype(np.float32)
+    return np.quantile(_load_images(task, "train")[0], np.arange(1, SHADES) / SHADES).astype(np.float32)
 
 
-def _patches(shades: np.ndarray) -> np.ndarray:
+def _make_patches(shades: np.ndarray) -> np.ndarray:
     """Return (n, side^2 / 4) patch tokens from (n, side, side) shades."""
     n, side, _ = shades.shape
-    four = shades.reshape(n, side // 2, 2, side // 2, 2).swapaxes(2, 3).reshape(n, -1, 4)
-    return (four * SHADES ** np.arange(4)).sum(-1).astype(np.uint8)
+    cells = shades.reshape(n, side // 2, 2, side // 2, 2).swapaxes(2, 3).reshape(n, -1, 4)
+    return (cells * SHADES ** np.arange(4)).sum(-1).astype(np.uint8)
 
 
 task = ImagePatches

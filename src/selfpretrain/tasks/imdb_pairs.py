@@ -20,11 +20,11 @@ from .base import Card
 from .common import text_imdb, tokenizer
 from .common.stored import Prepared
 
-SHARE = 0.10
+VAL_SHARE = 0.10
 """Share of the training reviews whose movies are held out for validation."""
-LEAST = 15
+MIN_COUNT = 15
 """Occurrences in the training reviews that a character needs to enter the vocabulary."""
-MADE_UP = 80
+MAX_SYNTHETIC = 80
 """Maximum number of pairs of synthetic reviews per split."""
 
 
@@ -53,92 +53,100 @@ class ImdbPairs(Prepared):
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write every review once, and the pairs of all splits."""
-        parts = {part: text_imdb.reviews(self, part) for part in ("train", "test")}
+        parts = {part: text_imdb.read_reviews(self, part) for part in ("train", "test")}
         if not all(reviews.by_movie for reviews in parts.values()):
             raise DataError("these files of IMDb reviews do not name the movies; use aclImdb of the release")
         pairs = {split: self._pairs(split, parts) for split in SPLITS}
-        seen = [parts["train"].texts[row] for row in np.unique(pairs["train"][0])]
-        alphabet = tokenizer.alphabet(seen, "characters", self.length, LEAST)
+        seen_texts = [parts["train"].texts[row] for row in np.unique(pairs["train"][0])]
+        alphabet = tokenizer.build_tokenizer(seen_texts, "characters", self.length, MIN_COUNT)
         places = {part: alphabet.append(out, reviews.texts) for part, reviews in parts.items()}
         for number, split in enumerate(SPLITS):
-            (starts, lengths), (rows, labels) = places["test" if split == "test" else "train"], pairs[split]
+            starts, lengths = places["test" if split == "test" else "train"]
+            rows, labels = pairs[split]
             out.add_examples(starts[rows], lengths[rows], labels, np.full(len(labels), number))
         longest = max(int(lengths.max()) for _, lengths in places.values())
         return SequenceSpec(Tokens(alphabet.vocab), longest, Classes(("different", "same")), views=2)
 
     def _pairs(self, split: Split, parts: Mapping[str, text_imdb.Reviews]) -> tuple[np.ndarray, np.ndarray]:
         """Return the (2, n) rows of reviews and the (n,) labels of a split."""
-        train, test = parts["train"], parts["test"]
+        train = parts["train"]
+        test = parts["test"]
         reviews = test if split == "test" else train
         if self.source == "files" and not self.made_up:
-            return _listed(split, len(reviews.texts))
+            return _read_pairs(split, len(reviews.texts))
         if split == "test":
-            mine = ~np.isin(test.groups, train.groups)  # one movie is in both official parts
+            is_own = ~np.isin(test.groups, train.groups)  # one movie is in both official parts
         else:
-            held = tokenizer.held_out(train.labels, train.groups, SHARE, self.seed)
-            mine = held if split == "val" else ~held
-        wanted = {"train": self.train, "val": self.val, "test": self.test}[split]
-        wanted = min(wanted, MADE_UP) if self.made_up else wanted
+            is_held_out = tokenizer.hold_out_groups(train.labels, train.groups, VAL_SHARE, self.seed)
+            is_own = is_held_out if split == "val" else ~is_held_out
+        n_pairs = {"train": self.train, "val": self.val, "test": self.test}[split]
+        n_pairs = min(n_pairs, MAX_SYNTHETIC) if self.made_up else n_pairs
         random = np.random.RandomState([self.seed, SPLITS.index(split)])
-        return _drawn(reviews, np.flatnonzero(mine), wanted, random)
+        return _draw_pairs(reviews, np.flatnonzero(is_own), n_pairs, random)
 
 
-def _listed(split: Split, reviews: int) -> tuple[np.ndarray, np.ndarray]:
+def _read_pairs(split: Split, reviews: int) -> tuple[np.ndarray, np.ndarray]:
     file = paths.find(f"imdb_pairs/{split}.parquet")
     if file is None:
         raise DataError(
             f"imdb_pairs/{split}.parquet is not there; place it in {paths.folders()[0]}, or leave source out"
         )
-    table = text_imdb.columns(file, "a", "b", "label")
-    rows, labels = np.stack([table["a"].to_numpy(), table["b"].to_numpy()]), table["label"].to_numpy()
+    table = text_imdb.read_columns(file, "a", "b", "label")
+    rows = np.stack([table["a"].to_numpy(), table["b"].to_numpy()])
+    labels = table["label"].to_numpy()
     if rows.min() < 0 or rows.max() >= reviews:
         raise DataError(f"{file} names reviews beyond 0..{reviews - 1}")
     return rows.astype(np.int64), labels.astype(np.int64)
 
 
-def _drawn(
-    reviews: text_imdb.Reviews, rows: np.ndarray, wanted: int, random: np.random.RandomState
+def _draw_pairs(
+    reviews: text_imdb.Reviews, rows: np.ndarray, n_pairs: int, random: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (2, n) pairs in random order and (n,) labels, half of them 1; positive pairs are distinct."""
-    same = rows[_of_one_movie(reviews.groups[rows], wanted // 2, random)]
+    same = rows[_draw_positive_pairs(reviews.groups[rows], n_pairs // 2, random)]
     if not same.size:
         raise DataError("no movie has two reviews, so there is nothing to pair")
-    other = _dealt_anew(same, reviews, random)
-    pairs, labels = np.concatenate([same, other], axis=1), np.repeat([1, 0], [same.shape[1], other.shape[1]])
+    other = _draw_negative_pairs(same, reviews, random)
+    pairs = np.concatenate([same, other], axis=1)
+    labels = np.repeat([1, 0], [same.shape[1], other.shape[1]])
     order = random.permutation(len(labels))
     return pairs[:, order], labels[order]
 
 
-def _of_one_movie(movies: np.ndarray, wanted: int, random: np.random.RandomState) -> np.ndarray:
+def _draw_positive_pairs(movies: np.ndarray, n_pairs: int, random: np.random.RandomState) -> np.ndarray:
     """Return (2, n) distinct pairs of indices into ``movies`` with the same movie."""
     order = np.argsort(movies, kind="stable")
     _, first, group, count = np.unique(
         movies[order], return_index=True, return_inverse=True, return_counts=True
     )
-    one = random.permutation(np.repeat(np.flatnonzero(count[group] > 1), 10))[: 2 * wanted]
+    one = random.permutation(np.repeat(np.flatnonzero(count[group] > 1), 10))[: 2 * n_pairs]
     # The partner is a random other review of the movie: 1..size-1 places further on, cyclically.
-    size, begin = count[group[one]], first[group[one]]
+    size = count[group[one]]
+    begin = first[group[one]]
     other = begin + (one - begin + 1 + random.randint(2**31, size=len(one)) % (size - 1)) % size
-    lower, upper = np.minimum(one, other), np.maximum(one, other)
+    lower = np.minimum(one, other)
+    upper = np.maximum(one, other)
     _, new = np.unique(lower * len(movies) + upper, return_index=True)
-    kept = np.sort(new)[:wanted]
+    kept = np.sort(new)[:n_pairs]
     return order[np.stack([one[kept], other[kept]])]
 
 
-def _dealt_anew(same: np.ndarray, reviews: text_imdb.Reviews, random: np.random.RandomState) -> np.ndarray:
+def _draw_negative_pairs(
+    same: np.ndarray, reviews: text_imdb.Reviews, random: np.random.RandomState
+) -> np.ndarray:
     """Return (2, n) negative pairs: the first and second reviews of ``same``, re-paired across movies.
 
     Among pairs of the same two sentiments, sorted by movie, the second reviews are rotated by the size of the
     largest movie. So no movie is paired with itself, as long as none has more than half of the pairs.
     """
     out = same.copy()
-    tone = 2 * reviews.labels[same[0]] + reviews.labels[same[1]]
+    tones = 2 * reviews.labels[same[0]] + reviews.labels[same[1]]
     _, movie = np.unique(reviews.groups[same[0]], return_inverse=True)
     movie = random.permutation(movie.max() + 1)[movie]
-    for kind in np.unique(tone):
-        at = np.flatnonzero(tone == kind)
-        at = at[np.argsort(movie[at], kind="stable")]
-        out[1, at] = np.roll(same[1, at], np.bincount(movie[at]).max())
+    for tone_pair in np.unique(tones):
+        rows_of_kind = np.flatnonzero(tones == tone_pair)
+        rows_of_kind = rows_of_kind[np.argsort(movie[rows_of_kind], kind="stable")]
+        out[1, rows_of_kind] = np.roll(same[1, rows_of_kind], np.bincount(movie[rows_of_kind]).max())
     return out[:, reviews.groups[out[0]] != reviews.groups[out[1]]]
 
 

@@ -23,7 +23,7 @@ from ..errors import DataError, SpecError, nearest
 from .base import Card, Task
 from .common import waves
 
-HELD = 4
+TRAIN_PER_HELD_OUT = 4
 """With ``rows``, val and test each keep one example per this many training examples."""
 
 
@@ -48,7 +48,7 @@ class Imported(Task):
         """Spec measured on the training split; real targets are scaled by the labels that are kept."""
         form = self.data().form
         if self.labels and isinstance(form.target, Reals):
-            form = replace(form, target=_kept_scale(self, self.data().digest))
+            form = replace(form, target=_target_scale(self, self.data().digest))
         return replace(form, length=min(form.length, self.longest or form.length))
 
     def load(self, split: Split) -> SequenceDataset:
@@ -58,20 +58,21 @@ class Imported(Task):
             DataError: if there are no such data.
             SpecError: if ``labels`` does not fit.
         """
-        examples = self.divided(split)
+        examples = self.all_examples(split)
         if self.rows:
-            examples = _some(examples, self.rows if split == "train" else -(-self.rows // HELD))
+            count = self.rows if split == "train" else -(-self.rows // TRAIN_PER_HELD_OUT)
+            examples = _stratified_subset(examples, count)
         if self.longest:
             examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
         if split != "train":
             return clip_tokens(examples, self.data().form)
         return limit_labels(examples, self.labels)
 
-    def divided(self, split: Split) -> SequenceDataset:
+    def all_examples(self, split: Split) -> SequenceDataset:
         """Return all examples of a split, ignoring ``labels``, ``rows`` and ``longest``."""
         return self.data().examples(split)
 
-    def folded(self, folds: int) -> "Fold":
+    def with_folds(self, folds: int) -> "Fold":
         """Return the same data in folds by group."""
         if self.data().whole.groups is None:
             raise SpecError(f"{self.name} has no groups; import it again with --group COLUMN")
@@ -83,7 +84,8 @@ class Imported(Task):
 
     def version(self) -> str:
         """Return the hash of the imported set; with a label budget, also the scale of real targets."""
-        digest, target = self.data().digest, self.form.target
+        digest = self.data().digest
+        target = self.form.target
         if self.labels and isinstance(target, Reals):
             return f"{digest} {target.centre} {target.spread}"
         return digest
@@ -94,16 +96,16 @@ class Imported(Task):
         Raises:
             DataError: if there is none of that name.
         """
-        return _open(*self._file()) if self.name else _made_up()
+        return _open(*self._file()) if self.name else _make_synthetic()
 
     def _file(self) -> tuple[Path, int]:
         """Return the folder of the imported set and its modification time in ns."""
-        places = known()
-        if self.name not in places:
-            others = nearest(self.name, places) if places else ""
+        folders = known()
+        if self.name not in folders:
+            others = nearest(self.name, folders) if folders else ""
             raise DataError(f"no data called {self.name!r} have been imported (spt data import){others}")
-        meta = places[self.name] / "meta.json"
-        return places[self.name], meta.stat().st_mtime_ns
+        meta = folders[self.name] / "meta.json"
+        return folders[self.name], meta.stat().st_mtime_ns
 
 
 @spec
@@ -118,7 +120,7 @@ class Fold(Imported):
 
     def data(self) -> StoredDataset:
         """Return the imported set split by this fold; its digest is that of the fold."""
-        return _folded(*self._file(), self.folds, self.fold)
+        return _open_fold(*self._file(), self.folds, self.fold)
 
     def parts(self) -> tuple["Fold", ...]:
         """Return all folds."""
@@ -126,23 +128,23 @@ class Fold(Imported):
 
 
 @functools.lru_cache(maxsize=16)
-def _folded(place: Path, stamp: int, folds: int, fold: int) -> StoredDataset:
-    held = _open(place, stamp)
-    return held.with_split(fold_splits(*_divisible(place, stamp), folds, fold))
+def _open_fold(folder: Path, mtime: int, folds: int, fold: int) -> StoredDataset:
+    dataset = _open(folder, mtime)
+    return dataset.with_split(fold_splits(*_read_strata(folder, mtime), folds, fold))
 
 
 @functools.lru_cache(maxsize=4)
-def _divisible(place: Path, stamp: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _read_strata(folder: Path, mtime: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (n,) strata, (n,) groups, and (n,) ids that are equal for equal sequences."""
-    whole = _open(place, stamp).whole
+    whole = _open(folder, mtime).whole
     equal = np.unique(whole.digests(), return_inverse=True)[1]
     strata = np.where(whole.labelled.numpy(), strata_of(whole.targets.numpy()), -1)
-    assert whole.groups is not None, "asked by Imported.folded"
+    assert whole.groups is not None, "checked by Imported.with_folds"
     return strata, whole.groups.numpy(), equal
 
 
 @functools.lru_cache(maxsize=16)
-def _kept_scale(task: Imported, digest: str) -> Reals:
+def _target_scale(task: Imported, digest: str) -> Reals:
     """Return the scale of the real targets within the label budget."""
     target = task.data().form.target
     assert isinstance(target, Reals)
@@ -150,13 +152,13 @@ def _kept_scale(task: Imported, digest: str) -> Reals:
 
 
 @functools.lru_cache(maxsize=4)
-def _open(place: Path, stamp: int) -> StoredDataset:
-    return open_dataset(place)
+def _open(folder: Path, mtime: int) -> StoredDataset:
+    return open_dataset(folder)
 
 
 @functools.lru_cache(maxsize=1)
-def _made_up() -> StoredDataset:
-    sequences, shapes = waves.waves(400, seed=0)
+def _make_synthetic() -> StoredDataset:
+    sequences, shapes = waves.make_waves(400, seed=0)
     options = ImportOptions(label="shape")
     out = DatasetWriter(None)
     source = array_source(join_arrays(sequences) | {"y": shapes}, options)
@@ -166,7 +168,7 @@ def _made_up() -> StoredDataset:
     return builder.finish({"name": "waves"})
 
 
-def _some(examples: SequenceDataset, count: int) -> SequenceDataset:
+def _stratified_subset(examples: SequenceDataset, count: int) -> SequenceDataset:
     """Return a stratified subset of the labelled examples, in their original order."""
     rows = examples.labelled.nonzero()[:, 0].numpy()
     targets = examples.targets[torch.from_numpy(rows)].numpy()

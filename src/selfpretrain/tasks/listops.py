@@ -24,14 +24,13 @@ from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..errors import DataError, SpecError
 from .base import Card, Task
-from .common import lra
 from .common.dataset_stub import outline
-from .common.raw import need
+from .common.raw import LRA_RELEASE, lra_paths, require_files
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
-ATTEMPTS = 100_000_000
+MAX_ATTEMPTS = 100_000_000
 """Upper limit of expressions drawn, discarded ones included: some minutes."""
-AT_ONCE = 10_000_000
+EAGER_SYMBOLS = 10_000_000
 """Below this many training symbols, the expressions are generated even for a dry run."""
 BLOCK = 32_000_000
 """Symbols in one block of the output buffer."""
@@ -49,8 +48,8 @@ class ListOps(Task):
         leaks="none known: all generated expressions are distinct",
         get="nothing is needed to generate expressions; source=lra needs the release",
     )
-    downloads = (lra.RELEASE,)
-    places = lra.places("listops-1000/basic_train.tsv")
+    downloads = (LRA_RELEASE,)
+    places = lra_paths("listops-1000/basic_train.tsv")
 
     min_length: Annotated[int, Field(ge=1)] = 500  # expressions are longer than this many symbols
     max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # expressions are shorter than this
@@ -70,7 +69,7 @@ class ListOps(Task):
                 f"no length lies between min_length={self.min_length} and max_length={self.max_length}, "
                 f"which are both excluded; raise max_length to at least {self.min_length + 2}"
             )
-        longest = _longest(self.max_depth, self.max_args, stop=self.max_length)
+        longest = _max_tree_length(self.max_depth, self.max_args, stop=self.max_length)
         if longest <= self.min_length:
             raise SpecError(
                 f"max_depth={self.max_depth} and max_args={self.max_args} reach {longest} symbols at most, "
@@ -89,11 +88,11 @@ class ListOps(Task):
             SpecError: if too few distinct expressions have a length in range, or they take too long to find.
             DataError: if the release's files are missing, damaged, or have longer expressions.
         """
-        if not self._at_hand and (told := outline(self)):
-            return replace(told, form=self.form).examples(split)
+        if not self._is_available and (stub := outline(self)):
+            return replace(stub, form=self.form).examples(split)
         if self.source == "lra":
-            return self._released(split)
-        whole = _whole(self)
+            return self._load_release(split)
+        whole = _generate(self)
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         number = {"test": self.test, "val": self.val, "train": self.train}[split]
         return whole.take(torch.arange(first, first + number))
@@ -106,7 +105,7 @@ class ListOps(Task):
         """Return the hashes of the released files; generated data depend on the fields alone."""
         from .common import listops_release
 
-        if self.source == "generated" or (not self._at_hand and outline(self)):
+        if self.source == "generated" or (not self._is_available and outline(self)):
             return ""
         return " ".join(listops_release.digest(self._file(split)) for split in SPLITS)
 
@@ -116,33 +115,33 @@ class ListOps(Task):
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return the root operator as a cue: MIN gives small values, MAX large ones."""
-        return {"root operator": _root}
+        return {"root operator": _root_operator}
 
     @property
-    def _at_hand(self) -> bool:
-        """Whether the expressions exist, or are few enough to be generated at once (``AT_ONCE``)."""
+    def _is_available(self) -> bool:
+        """Whether the expressions exist, or are few enough to be generated at once (``EAGER_SYMBOLS``)."""
         if self.source == "lra":
-            return all(paths.find(*lra.places(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
-        return self.train * self.max_length < AT_ONCE
+            return all(paths.find(*lra_paths(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
+        return self.train * self.max_length < EAGER_SYMBOLS
 
-    def _released(self, split: Split) -> SequenceDataset:
+    def _load_release(self, split: Split) -> SequenceDataset:
         from .common import listops_release
 
         examples = listops_release.read(self._file(split))
         if (longest := int(examples.longest.max())) >= self.max_length:
             raise DataError(f"an expression of the release has {longest} symbols; raise max_length")
-        wanted = {"test": self.test, "val": self.val, "train": self.train}[split]
-        return examples.take(torch.arange(min(wanted, len(examples))))
+        n_expressions = {"test": self.test, "val": self.val, "train": self.train}[split]
+        return examples.take(torch.arange(min(n_expressions, len(examples))))
 
     def _file(self, split: Split) -> Path:
-        return need(self, *lra.places(f"listops-1000/basic_{split}.tsv"))
+        return require_files(self, *lra_paths(f"listops-1000/basic_{split}.tsv"))
 
 
-def _root(examples: SequenceDataset) -> Tensor:
+def _root_operator(examples: SequenceDataset) -> Tensor:
     return examples.flat[examples.starts[0]].long() - SYMBOLS.index("[MIN")
 
 
-def _longest(depth: int, args: int, stop: int) -> int:
+def _max_tree_length(depth: int, args: int, stop: int) -> int:
     """Return the length of the longest possible tree, or of a tree with at least ``stop`` symbols."""
     length = 1
     for _ in range(depth - 1):
@@ -153,47 +152,53 @@ def _longest(depth: int, args: int, stop: int) -> int:
 
 
 @functools.lru_cache(maxsize=2)
-def _whole(task: ListOps) -> SequenceDataset:
+def _generate(task: ListOps) -> SequenceDataset:
     """Generate test, val and train in this order, so that the size of train does not change test and val."""
     from .generators import _seen
     from .generators import listops as trees
 
-    wanted = task.train + task.val + task.test
-    limit, block = _limit(task, wanted), max(BLOCK // task.max_length, 1)
-    lengths, values = np.zeros(wanted, dtype=np.int64), np.zeros(wanted, dtype=np.int64)
-    room = np.empty(min(block, wanted) * task.max_length, dtype=np.uint8)
-    seen = _seen.room(wanted)
+    n_expressions = task.train + task.val + task.test
+    limit = _max_attempts(task, n_expressions)
+    block = max(BLOCK // task.max_length, 1)
+    lengths = np.zeros(n_expressions, dtype=np.int64)
+    values = np.zeros(n_expressions, dtype=np.int64)
+    buffer = np.empty(min(block, n_expressions) * task.max_length, dtype=np.uint8)
+    seen = _seen.make_set(n_expressions)
     shape = (task.min_length, task.max_length, task.max_depth, task.max_args)
-    parts, at, attempt = [], 0, 0
-    while at < wanted and attempt < limit:
-        rows = slice(at, at + block)
-        some = trees.grow(task.seed, (attempt, limit), shape, room, lengths[rows], values[rows], seen)
-        at, attempt = at + some[0], some[2]
-        parts.append(room[: some[1]].copy())
-    if at < wanted:
+    parts = []
+    n_found = 0
+    attempt = 0
+    while n_found < n_expressions and attempt < limit:
+        rows = slice(n_found, n_found + block)
+        found = trees.grow(task.seed, (attempt, limit), shape, buffer, lengths[rows], values[rows], seen)
+        n_found += found[0]
+        attempt = found[2]
+        parts.append(buffer[: found[1]].copy())
+    if n_found < n_expressions:
         raise SpecError(
-            f"only {at:,} distinct expressions found in {limit:,} attempts, {wanted:,} are asked for; widen "
-            f"min_length={task.min_length}..max_length={task.max_length}, raise max_depth="
-            f"{task.max_depth} or max_args={task.max_args}, or lower train, val or test"
+            f"only {n_found:,} distinct expressions found in {limit:,} attempts, "
+            f"{n_expressions:,} are asked for; widen min_length={task.min_length}..max_length="
+            f"{task.max_length}, raise max_depth={task.max_depth} or max_args={task.max_args}, "
+            "or lower train, val or test"
         )
     n = torch.from_numpy(lengths)
     flat = torch.from_numpy(np.concatenate(parts))
     return SequenceDataset(flat, (n.cumsum(0) - n)[None], n[None], torch.from_numpy(values))
 
 
-def _limit(task: ListOps, wanted: int) -> int:
+def _max_attempts(task: ListOps, n_expressions: int) -> int:
     """Return the number of attempts to give up after: 20 times the expected number without duplicates."""
-    share = kept_share(task)
-    if wanted > share * ATTEMPTS:
+    share = acceptance_rate(task)
+    if n_expressions > share * MAX_ATTEMPTS:
         raise SpecError(
             f"a share of {share:.1g} of all expressions has a length in {task.min_length + 1}.."
-            f"{task.max_length - 1}, too few to find {wanted:,}; widen the range, change "
+            f"{task.max_length - 1}, too few to find {n_expressions:,}; widen the range, change "
             f"max_depth or max_args, or lower train, val or test"
         )
-    return min(int(20 * wanted / share) + 10_000, ATTEMPTS)
+    return min(int(20 * n_expressions / share) + 10_000, MAX_ATTEMPTS)
 
 
-def kept_share(task: ListOps) -> float:
+def acceptance_rate(task: ListOps) -> float:
     """Return the probability that a random tree whose root is an operator has a length in range, in [0, 1].
 
     With f[d] the distribution of lengths below depth d, a power series in z cut at max_length,
@@ -203,14 +208,16 @@ def kept_share(task: ListOps) -> float:
     digit[1] = 1.0
     nodes = digit
     for _ in range(task.max_depth - 2):
-        nodes = 0.75 * digit + 0.25 * _operator(nodes, task.max_args)
-    return float(_operator(nodes, task.max_args)[task.min_length + 1 :].sum().clip(0, 1))
+        nodes = 0.75 * digit + 0.25 * _operator_lengths(nodes, task.max_args)
+    return float(_operator_lengths(nodes, task.max_args)[task.min_length + 1 :].sum().clip(0, 1))
 
 
-def _operator(nodes: np.ndarray, max_args: int) -> np.ndarray:
+def _operator_lengths(nodes: np.ndarray, max_args: int) -> np.ndarray:
     # Products of power series by FFT, truncated to max_length; the padding prevents wrap-around.
     size = 2 * len(nodes)
-    factor, power, total = np.fft.rfft(nodes, size), nodes, np.zeros_like(nodes)
+    factor = np.fft.rfft(nodes, size)
+    power = nodes
+    total = np.zeros_like(nodes)
     for _ in range(max_args - 1):
         power = np.fft.irfft(np.fft.rfft(power, size) * factor, size)[: len(nodes)]
         total += power

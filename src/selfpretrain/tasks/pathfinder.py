@@ -3,7 +3,8 @@
 from typing import Literal
 
 from ..config import spec
-from .common import lra, pathfinder
+from .common import pathfinder
+from .common.raw import lra_paths
 
 
 @spec
@@ -15,7 +16,7 @@ class Pathfinder(pathfinder.PathfinderTask):
         leaks="none known; by the published rules distractors are brighter than contours at 32 pixels, and "
         "both contours end on one pixel in 0.4 % of the images (not with quirks=none)",
     )
-    places = lra.places(f"pathfinder32/{pathfinder.FOLDERS['hard']}")
+    places = lra_paths(f"pathfinder32/{pathfinder.FOLDERS['hard']}")
 
     resolution: Literal[32, 64] = 32  # pixels per side
 

@@ -25,8 +25,10 @@ from .generators._curves import CurveRules
 
 CELLS = ".#O"
 """Characters of a cell: empty, part of a curve, marked end."""
-BLOCK, FEWEST = 20_000, 200
-"""Layouts drawn per block, and the fewest images per block below which generation gives up."""
+BLOCK_SIZE = 20_000
+"""Layouts drawn at a time."""
+MIN_FOUND = 200
+"""Images per block below which generation gives up."""
 
 
 @spec
@@ -44,7 +46,8 @@ class Paths(Task):
         "classes image by image, and no image occurs twice",
     )
 
-    denoising, masking = "masked", 0.3
+    denoising = "masked"
+    masking = 0.3
     small = (  # chosen on validation with a seed that no report uses: docs/miniatures.md
         *("pretrain.batch=64", "finetune.batch=64", "scratch.batch=64", "pretrain.optim.lr=6e-3"),
         *("pretrain.budget.steps=1500", "finetune.budget.steps=2000", "scratch.budget.steps=2000"),
@@ -81,10 +84,10 @@ class Paths(Task):
     @property
     def rules(self) -> CurveRules:
         """Parameters of the generator; None is replaced by the default for the size."""
-        usual = (self.size, 5 * self.size // 4, self.size // 6, self.size // 4)
-        asked = (self.shortest, self.longest, self.distractors, self.short)
-        told = (given if mine is None else mine for mine, given in zip(asked, usual, strict=True))
-        shortest, longest, distractors, short = told
+        defaults = (self.size, 5 * self.size // 4, self.size // 6, self.size // 4)
+        settings = (self.shortest, self.longest, self.distractors, self.short)
+        values = (d if value is None else value for value, d in zip(settings, defaults, strict=True))
+        shortest, longest, distractors, short = values
         return CurveRules(self.size, shortest, longest, distractors, short, self.gap)
 
     @property
@@ -101,10 +104,10 @@ class Paths(Task):
         Raises:
             SpecError: if such curves hardly fit into the grid, or there are too few distinct images.
         """
-        cells, labels = _whole(_unlabelled(self))
+        cells, labels = _generate(_drop_labels(self))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
-        examples = SequenceDataset.from_array(patches(cells[rows], self.size, self.patch), labels[rows])
+        examples = SequenceDataset.from_array(cells_to_patches(cells[rows], self.size, self.patch), labels[rows])
         return limit_labels(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Paths":
@@ -121,84 +124,94 @@ class Paths(Task):
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return two cues: rows and columns between the marked ends, and the position of the first end."""
         return {
-            "distance of the ends": lambda examples: _apart(self._ends(examples), self.size),
+            "distance of the ends": lambda examples: _end_distance(self._ends(examples), self.size),
             "place of an end": lambda examples: self._ends(examples)[:, 0],
         }
 
     def pixels(self, sequence: np.ndarray) -> np.ndarray:
         """Return one pixel per cell: curves are grey, marked ends white."""
-        return cells_of(sequence[None], self.size, self.patch).reshape(-1, 1) / 2
+        return patches_to_cells(sequence[None], self.size, self.patch).reshape(-1, 1) / 2
 
     def statistics(self, examples: SequenceDataset) -> np.ndarray:
         """Return positions and distance of the ends, and drawn cells near them and per row and column."""
-        size, image, ends = self.size, self._cells(examples) > 0, self._ends(examples).numpy()
-        places = np.stack([ends // size, ends % size], axis=-1)  # (n, ends, 2)
+        size = self.size
+        image = self._cells(examples) > 0
+        ends = self._ends(examples).numpy()
+        coordinates = np.stack([ends // size, ends % size], axis=-1)  # (n, ends, 2)
         picture = image.reshape(-1, size, size)
-        near = [_around(picture, places, reach) for reach in (1, 2, 3)]
-        apart = abs(places[:, 0] - places[:, 1])
-        return np.concatenate([places.reshape(-1, 4), apart, *near, picture.sum(1), picture.sum(2)], axis=1)
+        near = [_count_around(picture, coordinates, reach) for reach in (1, 2, 3)]
+        distance = abs(coordinates[:, 0] - coordinates[:, 1])
+        features = [coordinates.reshape(-1, 4), distance, *near, picture.sum(1), picture.sum(2)]
+        return np.concatenate(features, axis=1)
 
     def _cells(self, examples: SequenceDataset) -> np.ndarray:
         """Return the (n, size^2) cells: 0 empty, 1 curve, 2 marked end."""
         whole = examples.flat.numpy().reshape(-1, self.form.length)
-        return cells_of(whole[(examples.starts[0] // self.form.length).numpy()], self.size, self.patch)
+        rows = (examples.starts[0] // self.form.length).numpy()
+        return patches_to_cells(whole[rows], self.size, self.patch)
 
     def _ends(self, examples: SequenceDataset) -> Tensor:
         """Return the (n, 2) indices of the marked cells, counted row by row."""
         return torch.from_numpy(np.nonzero(self._cells(examples) == 2)[1].reshape(-1, 2))
 
 
-def patches(cells: np.ndarray, size: int, patch: int) -> np.ndarray:
+def cells_to_patches(cells: np.ndarray, size: int, patch: int) -> np.ndarray:
     """Return (n, positions) tokens from (n, size^2) cells: the cells of a patch are the digits in base 3."""
     side = size // patch
     parts = cells.reshape(-1, side, patch, side, patch).swapaxes(2, 3).reshape(-1, side**2, patch**2)
     return (parts * len(CELLS) ** np.arange(patch**2)).sum(-1, dtype=np.uint8)
 
 
-def cells_of(positions: np.ndarray, size: int, patch: int) -> np.ndarray:
-    """Return (n, size^2) cells from (n, positions) tokens; the inverse of ``patches``."""
+def patches_to_cells(positions: np.ndarray, size: int, patch: int) -> np.ndarray:
+    """Return (n, size^2) cells from (n, positions) tokens; the inverse of ``cells_to_patches``."""
     side = size // patch
     parts = positions[:, :, None] // len(CELLS) ** np.arange(patch**2) % len(CELLS)
     return parts.reshape(-1, side, side, patch, patch).swapaxes(2, 3).reshape(-1, size**2)
 
 
-def _apart(ends: Tensor, size: int) -> Tensor:
-    rows, columns = ends // size, ends % size
+def _end_distance(ends: Tensor, size: int) -> Tensor:
+    rows = ends // size
+    columns = ends % size
     return (rows[:, 0] - rows[:, 1]).abs() * size + (columns[:, 0] - columns[:, 1]).abs()
 
 
-def _around(picture: np.ndarray, places: np.ndarray, reach: int) -> np.ndarray:
+def _count_around(picture: np.ndarray, coordinates: np.ndarray, reach: int) -> np.ndarray:
     """Return (n, ends) counts of drawn cells in the square of 2 reach + 1 cells per side around every end."""
     sums = np.pad(picture, ((0, 0), (reach + 1, reach), (reach + 1, reach))).cumsum(1).cumsum(2)
-    (top, left), row = np.moveaxis(places, -1, 0), np.arange(len(picture))[:, None]
-    low, right = top + 2 * reach + 1, left + 2 * reach + 1
+    top, left = np.moveaxis(coordinates, -1, 0)
+    row = np.arange(len(picture))[:, None]
+    low = top + 2 * reach + 1
+    right = left + 2 * reach + 1
     return sums[row, low, right] - sums[row, top, right] - sums[row, low, left] + sums[row, top, left]
 
 
-def _unlabelled(task: Paths) -> Paths:
+def _drop_labels(task: Paths) -> Paths:
     """Return the task that determines the images: labels and patches do not change what is generated."""
     return replace(task, labels=None, patch=1)
 
 
 @functools.lru_cache(maxsize=2)
-def _whole(task: Paths) -> tuple[np.ndarray, np.ndarray]:
+def _generate(task: Paths) -> tuple[np.ndarray, np.ndarray]:
     """Generate test, val and train in this order, so that the size of train does not change test and val."""
     from .generators.paths import PathImages
 
-    rules, wanted = task.rules, task.test + task.val + task.train
-    images = np.zeros((wanted + 1, rules.size**2), dtype=np.uint8)
-    labels = np.zeros(wanted + 1, dtype=np.int64)
-    stream, at = PathImages(task.seed, rules, wanted + 1), 0
-    while at < wanted:
-        found = stream.fill(images[at:], labels[at:], BLOCK)
-        at += found
-        if at < wanted and found < FEWEST:
+    rules = task.rules
+    n_images = task.test + task.val + task.train
+    images = np.zeros((n_images + 1, rules.size**2), dtype=np.uint8)
+    labels = np.zeros(n_images + 1, dtype=np.int64)
+    stream = PathImages(task.seed, rules, n_images + 1)
+    n_found = 0
+    while n_found < n_images:
+        n_new = stream.fill(images[n_found:], labels[n_found:], BLOCK_SIZE)
+        n_found += n_new
+        if n_found < n_images and n_new < MIN_FOUND:
             raise SpecError(
-                f"{BLOCK:,} layouts of such curves gave {found} images after the first {at - found:,}; lower "
+                f"{BLOCK_SIZE:,} layouts of such curves gave {n_new} images after the first "
+                f"{n_found - n_new:,}; lower "
                 f"longest={rules.longest}, distractors={rules.distractors}, short={rules.short} or "
-                f"gap={rules.gap}, or ask for fewer images than {wanted:,}"
+                f"gap={rules.gap}, or ask for fewer images than {n_images:,}"
             )
-    return images[:wanted], labels[:wanted]
+    return images[:n_images], labels[:n_images]
 
 
 task = Paths

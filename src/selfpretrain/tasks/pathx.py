@@ -1,7 +1,8 @@
 """Are both markers on the same contour: PathX, 128x128 pixels, 16,384 positions read row by row."""
 
 from ..config import spec
-from .common import lra, pathfinder
+from .common import pathfinder
+from .common.raw import lra_paths
 
 
 @spec
@@ -13,7 +14,7 @@ class PathX(pathfinder.PathfinderTask):
         leaks="the release holds two folders pathfinder128, one of which is said to be unlearnable (95 % on "
         "its training images, chance on others): with source=lra, try a small convolutional network first",
     )
-    places = lra.places(f"pathfinder128/{pathfinder.FOLDERS['hard']}")
+    places = lra_paths(f"pathfinder128/{pathfinder.FOLDERS['hard']}")
 
     @property
     def side(self) -> int:

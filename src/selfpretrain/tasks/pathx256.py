@@ -1,7 +1,8 @@
 """Are both markers on the same contour: PathX-256, 256x256 pixels, 65,536 positions read row by row."""
 
 from ..config import spec
-from .common import lra, pathfinder
+from .common import pathfinder
+from .common.raw import lra_paths
 
 
 @spec
@@ -12,7 +13,7 @@ class PathX256(pathfinder.PathfinderTask):
         baselines="commonest class 50 %, distance between the markers 61 %: read accuracies against that",
         leaks="the markers alone tell much: those of one contour lie at other distances than those of two",
     )
-    places = lra.places(f"pathfinder256/{pathfinder.FOLDERS['hard']}")
+    places = lra_paths(f"pathfinder256/{pathfinder.FOLDERS['hard']}")
 
     @property
     def side(self) -> int:

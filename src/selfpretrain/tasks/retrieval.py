@@ -17,8 +17,8 @@ from ..data.store import DatasetWriter
 from ..errors import DataError
 from ..system.events import report_progress
 from .base import Card
-from .common import lra, tokenizer
-from .common.raw import need
+from .common import tokenizer
+from .common.raw import LRA_RELEASE, lra_paths, require_files
 from .common.stored import Prepared
 
 FILES = {split: f"tsv_data/new_aan_pairs.{split.replace('val', 'eval')}.tsv" for split in SPLITS}
@@ -43,8 +43,8 @@ class Retrieval(Prepared):
         baselines="commonest class about 50 %",
         leaks="the release divides pairs, not papers: papers of test pairs may occur in training pairs",
     )
-    downloads = (lra.RELEASE,)
-    places = lra.places(FILES["train"])
+    downloads = (LRA_RELEASE,)
+    places = lra_paths(FILES["train"])
 
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a text; longer ones are truncated
 
@@ -52,52 +52,56 @@ class Retrieval(Prepared):
         """Write the pairs in the order of the files; the vocabulary is built from the training texts."""
         texts: dict[str, int] = {}
         pairs = {split: self._pairs(split, texts) for split in SPLITS}
-        known = list(texts)[
-            : int(pairs["train"][1].max()) + 1
-        ]  # texts are numbered in order of appearance, train first
-        alphabet = tokenizer.alphabet(known, "characters", self.length)
+        # Texts are numbered in order of appearance, train first.
+        train_texts = list(texts)[: int(pairs["train"][1].max()) + 1]
+        alphabet = tokenizer.build_tokenizer(train_texts, "characters", self.length)
         starts, lengths = alphabet.append(out, list(texts))
         for number, split in enumerate(SPLITS):
-            labels, which = pairs[split]
-            out.add_examples(starts[which], lengths[which], labels, np.full(len(labels), number))
+            labels, text_ids = pairs[split]
+            out.add_examples(starts[text_ids], lengths[text_ids], labels, np.full(len(labels), number))
         return SequenceSpec(
             Tokens(alphabet.vocab), int(lengths.max()), Classes(("unrelated", "related")), views=2
         )
 
     def _pairs(self, split: Split, texts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """Return (n,) labels and (2, n) indices of texts; new texts are added to ``texts``."""
-        file = None if self.made_up else need(self, *lra.places(FILES[split]))
-        labels, which = [], []
-        for label, first, second in _read(_lines(file) if file else made_up(split), file, self.length):
+        file = None if self.made_up else require_files(self, *lra_paths(FILES[split]))
+        labels = []
+        text_ids = []
+        lines = _read_lines(file) if file else make_synthetic_lines(split)
+        for label, first, second in _parse_lines(lines, file, self.length):
             labels.append(label)
-            which.append([texts.setdefault(text, len(texts)) for text in (first, second)])
+            text_ids.append([texts.setdefault(text, len(texts)) for text in (first, second)])
         if not labels:
             raise DataError(f"{file} is empty; unpack the release again")
-        return np.array(labels), np.array(which).T
+        return np.array(labels), np.array(text_ids).T
 
 
-def made_up(split: Split) -> list[bytes]:
+def make_synthetic_lines(split: Split) -> list[bytes]:
     """Return a few dozen synthetic lines in the format of the release: papers of one topic are related."""
-    random, lines = np.random.RandomState(SPLITS.index(split)), []
+    random = np.random.RandomState(SPLITS.index(split))
+    lines = []
     for i in range({"train": 120}.get(split, 40)):
-        one = random.randint(len(TOPICS))
-        other = one if i % 2 else (one + random.randint(1, len(TOPICS))) % len(TOPICS)
-        texts = "\t".join(tokenizer.invent(random, TOPICS[topic]) for topic in (one, other))
+        first_topic = random.randint(len(TOPICS))
+        second_topic = first_topic if i % 2 else (first_topic + random.randint(1, len(TOPICS))) % len(TOPICS)
+        topics = (first_topic, second_topic)
+        texts = "\t".join(tokenizer.make_sentence(random, TOPICS[topic]) for topic in topics)
         lines.append(f"{float(i % 2)}\t{split}-{i}a\t{split}-{i}b\t{texts}\n".encode())
     return lines
 
 
-def _lines(file: Path) -> Iterator[bytes]:
-    size, done = file.stat().st_size, 0
+def _read_lines(file: Path) -> Iterator[bytes]:
+    size = file.stat().st_size
+    n_bytes = 0
     with file.open("rb") as stream:
         for number, line in enumerate(stream):
-            done += len(line)
+            n_bytes += len(line)
             if number % 1000 == 0:
-                report_progress(f"bytes of {file.name} read", done, size)
+                report_progress(f"bytes of {file.name} read", n_bytes, size)
             yield line
 
 
-def _read(lines: Iterable[bytes], file: Path | None, length: int) -> Iterator[tuple[int, str, str]]:
+def _parse_lines(lines: Iterable[bytes], file: Path | None, length: int) -> Iterator[tuple[int, str, str]]:
     """Yield the label and the first ``length`` characters of both texts; tab-separated, without quoting."""
     for number, line in enumerate(lines, start=1):
         fields = line.rstrip(b"\r\n").split(b"\t")
@@ -107,8 +111,8 @@ def _read(lines: Iterable[bytes], file: Path | None, length: int) -> Iterator[tu
                 f"tabs; unpack the release again"
             )
         # UTF-8 needs at most four bytes per character, so a split character is always beyond the kept ones
-        one, other = (text[: 4 * length].decode("utf-8", "replace")[:length] for text in fields[3:])
-        yield int(float(fields[0])), one, other
+        first, second = (text[: 4 * length].decode("utf-8", "replace")[:length] for text in fields[3:])
+        yield int(float(fields[0])), first, second
 
 
 task = Retrieval

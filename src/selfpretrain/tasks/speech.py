@@ -20,7 +20,7 @@ from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
 from .common import recording_sets
-from .common.raw import need
+from .common.raw import require_files
 from .common.stored import Prepared
 
 RATE = 16_000
@@ -66,9 +66,9 @@ class Speech(Prepared):
         """Write 16-bit samples, or 20 coefficients (MFCC) for every 100 samples."""
         names = ALL if self.words == 35 else TEN
         if self.made_up:
-            clips = recording_sets.invent(self.words, self.rate)
+            clips = recording_sets.make_synthetic(self.words, self.rate)
         else:
-            clips = self._clips(need(self, *self.places), names)
+            clips = self._clips(require_files(self, *self.places), names)
         if self.split == "papers":
             clips = replace(clips, speakers=None)
         return recording_sets.write(out, clips, self.features, self.rate, names)
@@ -76,7 +76,7 @@ class Speech(Prepared):
     def _clips(self, folder: Path, names: tuple[str, ...]) -> recording_sets.Clips:
         files = [file for name in names for file in sorted((folder / name).glob("*.wav"))]
         if self.split == "papers":
-            files = [file for file in files if _length(file) == RATE]
+            files = [file for file in files if _count_frames(file) == RATE]
         labels = np.array([names.index(file.parent.name) for file in files], dtype=np.int64)
         missing = sorted(set(names) - {names[label] for label in labels})
         if missing:
@@ -84,9 +84,9 @@ class Speech(Prepared):
         if self.split == "papers":
             split = split_rows(labels, None, self.split_seed)
         else:
-            lists = [_listed(folder / name) for name in ("validation_list.txt", "testing_list.txt")]
-            known = [f"{file.parent.name}/{file.name}" for file in files]
-            split = np.array([1 if name in lists[0] else 2 if name in lists[1] else 0 for name in known])
+            lists = [_read_list(folder / name) for name in ("validation_list.txt", "testing_list.txt")]
+            relative = [f"{file.parent.name}/{file.name}" for file in files]
+            split = np.array([1 if name in lists[0] else 2 if name in lists[1] else 0 for name in relative])
         speakers = np.array([file.name.partition("_nohash_")[0] for file in files])
         return recording_sets.Clips(self._samples(files), labels, split, speakers)
 
@@ -94,24 +94,23 @@ class Speech(Prepared):
         from scipy.signal import resample_poly
 
         for file in files:
-            samples = recording_sets.read(file, RATE)
+            samples = recording_sets.read_wav(file, RATE)
             if self.rate != RATE:
-                lower = resample_poly(samples.astype(np.float64), 1, 2)
-                samples = (
-                    lower.round().clip(-recording_sets.LOUDEST, recording_sets.LOUDEST - 1).astype(np.int16)
-                )
+                resampled = resample_poly(samples.astype(np.float64), 1, 2)
+                loudest = recording_sets.LOUDEST
+                samples = resampled.round().clip(-loudest, loudest - 1).astype(np.int16)
             yield samples
 
 
-def _length(file: Path) -> int:
+def _count_frames(file: Path) -> int:
     try:
-        with wave.open(str(file)) as opened:
-            return opened.getnframes()
+        with wave.open(str(file)) as clip:
+            return clip.getnframes()
     except (wave.Error, EOFError, OSError) as error:
         raise DataError(f"{file} is not a WAV file ({error}); get it again") from error
 
 
-def _listed(file: Path) -> set[str]:
+def _read_list(file: Path) -> set[str]:
     try:
         return set(file.read_text(encoding="utf-8").split())
     except (OSError, UnicodeDecodeError) as error:

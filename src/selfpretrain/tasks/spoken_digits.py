@@ -19,12 +19,12 @@ from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
 from .common import recording_sets
-from .common.raw import need
+from .common.raw import require_files
 from .common.stored import Prepared
 
 RATE = 8_000
 NAMES = tuple("0123456789")
-HELD = 5
+TAKES_PER_SPLIT = 5
 """Takes 0-4 of every digit and speaker are the official test part; 5-9 are the validation split."""
 ARCHIVE = "free-spoken-digit-dataset-1.0.10"
 
@@ -68,28 +68,28 @@ class SpokenDigits(Prepared):
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write 16-bit samples, or 20 coefficients (MFCC) for every 100 samples."""
-        clips = recording_sets.invent(10, RATE) if self.made_up else self._clips()
+        clips = recording_sets.make_synthetic(10, RATE) if self.made_up else self._clips()
         if self.split == "takes":
             clips = replace(clips, speakers=None)
         return recording_sets.write(out, clips, self.features, RATE, NAMES)
 
     def _clips(self) -> recording_sets.Clips:
-        path = need(self, *self.places)
-        takes = sorted(_parquet(path) if path.is_file() else _folder(path), key=_order)
+        path = require_files(self, *self.places)
+        takes = sorted(_read_parquet(path) if path.is_file() else _read_folder(path), key=_sort_key)
         labels, numbers = (np.array([getattr(t, name) for t in takes]) for name in ("digit", "number"))
         speakers = np.array([t.speaker for t in takes])
         if self.split == "takes":
-            split = np.select([numbers < HELD, numbers < 2 * HELD], [2, 1], 0)
+            split = np.select([numbers < TAKES_PER_SPLIT, numbers < 2 * TAKES_PER_SPLIT], [2, 1], 0)
         else:
             split = split_rows(labels, speakers, self.split_seed)
         return recording_sets.Clips([t.samples[: self.longest] for t in takes], labels, split, speakers)
 
 
-def _order(take: Take) -> tuple[int, str, int]:
+def _sort_key(take: Take) -> tuple[int, str, int]:
     return take.digit, take.speaker, take.number
 
 
-def _parquet(file: Path) -> Iterator[Take]:
+def _read_parquet(file: Path) -> Iterator[Take]:
     import pyarrow as pa
     from pyarrow import parquet as pq
 
@@ -102,14 +102,14 @@ def _parquet(file: Path) -> Iterator[Take]:
         yield Take(digit, speaker, number, audio.values.to_numpy())
 
 
-def _folder(folder: Path) -> Iterator[Take]:
+def _read_folder(folder: Path) -> Iterator[Take]:
     """Yield the recordings of a folder of files named ``digit_speaker_take.wav``."""
     files = {file: re.fullmatch(r"(\d)_(\w+)_(\d+)", file.stem) for file in folder.glob("*.wav")}
     if not files or not all(files.values()):
         raise DataError(f"{folder} must hold files such as 7_jackson_32.wav, and no others; get it again")
-    for file, named in files.items():
-        if named:
-            yield Take(int(named[1]), named[2], int(named[3]), recording_sets.read(file, RATE))
+    for file, match in files.items():
+        if match:
+            yield Take(int(match[1]), match[2], int(match[3]), recording_sets.read_wav(file, RATE))
 
 
 task = SpokenDigits

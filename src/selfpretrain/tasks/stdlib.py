@@ -50,12 +50,13 @@ class Stdlib(Task):
     @property
     def form(self) -> SequenceSpec:
         """64 ASCII codes and eight classes."""
-        return SequenceSpec(Tokens(vocab=128), 64, Classes(_packages()))
+        return SequenceSpec(Tokens(vocab=128), 64, Classes(_package_names()))
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the windows of a split, with classes in turn; the group of a window is its source file."""
-        arrays, wanted = _snapshot(), {"train": self.train, "val": self.val, "test": self.test}[split]
-        rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:wanted]
+        arrays = _load_snapshot()
+        count = {"train": self.train, "val": self.val, "test": self.test}[split]
+        rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:count]
         examples = SequenceDataset.from_array(arrays["text"][rows], arrays["label"][rows])
         examples = replace(examples, groups=torch.from_numpy(arrays["source"][rows].astype(np.int64)))
         return limit_labels(examples, self.labels) if split == "train" else examples
@@ -70,13 +71,13 @@ class Stdlib(Task):
 
 
 @functools.lru_cache(maxsize=1)
-def _snapshot() -> dict[str, np.ndarray]:
+def _load_snapshot() -> dict[str, np.ndarray]:
     with np.load(SNAPSHOT, allow_pickle=False) as arrays:
         return dict(arrays)
 
 
-def _packages() -> tuple[str, ...]:
-    return tuple(_snapshot()["packages"].tolist())
+def _package_names() -> tuple[str, ...]:
+    return tuple(_load_snapshot()["packages"].tolist())
 
 
 task = Stdlib

@@ -18,9 +18,9 @@ from .base import Card
 from .common import text_imdb, tokenizer
 from .common.stored import Prepared
 
-SHARE = 0.10
+VAL_SHARE = 0.10
 """Share of the training reviews held out for validation."""
-LEAST = 15
+MIN_COUNT = 15
 """Occurrences in the training split that a character needs to enter the vocabulary."""
 
 
@@ -51,15 +51,16 @@ class Text(Prepared):
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the reviews in their official order; groups are movies."""
-        train = text_imdb.reviews(self, "train")
-        test = text_imdb.reviews(self, "test")
-        published = self.selection == "test"
-        held = tokenizer.held_out(train.labels, train.groups, SHARE, self.split_seed) & (not published)
-        seen = [text for text, out_of_sight in zip(train.texts, held, strict=True) if not out_of_sight]
-        alphabet = tokenizer.alphabet(seen, self.unit, self.length, LEAST)
+        train = text_imdb.read_reviews(self, "train")
+        test = text_imdb.read_reviews(self, "test")
+        select_on_test = self.selection == "test"
+        is_val = tokenizer.hold_out_groups(train.labels, train.groups, VAL_SHARE, self.split_seed)
+        is_val &= not select_on_test
+        seen_texts = [text for text, unseen in zip(train.texts, is_val, strict=True) if not unseen]
+        alphabet = tokenizer.build_tokenizer(seen_texts, self.unit, self.length, MIN_COUNT)
         longest = 1
         # With selection="test", the test reviews are written once and listed as val and as test.
-        for part, splits in ((train, (held.astype(int),)), (test, (1, 2) if published else (2,))):
+        for part, splits in ((train, (is_val.astype(int),)), (test, (1, 2) if select_on_test else (2,))):
             starts, lengths = alphabet.append(out, part.texts)
             for split in splits:
                 out.add_examples(

@@ -68,7 +68,7 @@ class Model:
         network = Network(self, form, head)
         if network.embed.symbol is not None:
             texts = symbols or tuple(map(str, range(network.embed.symbol.num_embeddings)))
-            network.embed.load_embeddings(self.mixer.rows(texts))
+            network.embed.load_embeddings(self.mixer.symbol_embeddings(texts))
         if self.init == "random":
             for parameter in network.parameters():
                 nn.init.normal_(parameter, std=0.1)

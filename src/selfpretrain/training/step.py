@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..data.spec import SequenceSpec
 from ..errors import SpecError
-from ..mixers.ops._exact import products
+from ..mixers.ops._exact import matmul_precision
 from ..objectives.base import ObjectiveBatch
 from ..system import distributed
 from .model import Network
@@ -29,7 +29,7 @@ def default_precision(device: str) -> Precision:
 def precision_context(precision: Precision, device: torch.device) -> Iterator[None]:
     """Compute matrix products in a precision; SSM kernels, FFTs, norms and weights stay in fp32."""
     half = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
-    with products(device, "tf32" if precision == "tf32" else "ieee"), half:
+    with matmul_precision(device, "tf32" if precision == "tf32" else "ieee"), half:
         yield
 
 

@@ -8,9 +8,9 @@ from torch.autograd import gradcheck
 
 import toys
 from selfpretrain.mixers.ops import powers as powers_module
-from selfpretrain.mixers.ops._exact import exact
+from selfpretrain.mixers.ops._exact import full_precision
 from selfpretrain.mixers.ops._modes import as_real, powers
-from selfpretrain.mixers.ops.discretize import bilinear_dense, bilinear_dplr, bilinear_modes, held_modes
+from selfpretrain.mixers.ops.discretize import bilinear_dense, bilinear_dplr, bilinear_modes, zoh_modes
 from selfpretrain.mixers.ops.dlr import shared_kernel
 from selfpretrain.mixers.ops.dplr import dense, dplr_kernel
 from selfpretrain.mixers.ops.powers import powers_kernel
@@ -94,7 +94,7 @@ def test_a_mode_that_is_no_number_is_not_left_out():
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_dplr_kernel_is_the_recurrence(length, outputs, most_leaps, monkeypatch):
-    monkeypatch.setattr(powers_module, "MOST_LEAPS", most_leaps)
+    monkeypatch.setattr(powers_module, "MAX_ROW_PRODUCTS", most_leaps)
     toys.settle()
     system, C = bilinear_dplr(*dplr(3, 4)), numbers(outputs, 3, 8, real=True)
     A = dense(system) + torch.eye(8)
@@ -117,7 +117,7 @@ def test_dplr_kernel_keeps_single_precision_whatever_the_parameters(seed, log_dt
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_powers_kernel_is_the_recurrence(length, outputs, most_leaps, monkeypatch):
-    monkeypatch.setattr(powers_module, "MOST_LEAPS", most_leaps)
+    monkeypatch.setattr(powers_module, "MAX_ROW_PRODUCTS", most_leaps)
     toys.settle()
     change, B, C = contraction(3, 5), numbers(3, 5, real=True), numbers(outputs, 3, 5, real=True)
     plain = torch.stack([plain_recurrence(change + torch.eye(5), B, c, length) for c in C])
@@ -196,7 +196,7 @@ def test_single_modes():
     rate, B = map(torch.view_as_complex, bilinear_modes(A, dt))
     torch.testing.assert_close(rate.exp(), (1 + z) / (1 - z))
     torch.testing.assert_close(B, dt[:, None] / (1 - z))
-    rate, B = map(torch.view_as_complex, held_modes(A, dt))
+    rate, B = map(torch.view_as_complex, zoh_modes(A, dt))
     torch.testing.assert_close(rate, 2 * z)
     torch.testing.assert_close(B, ((2 * z).exp() - 1) / torch.view_as_complex(A))
 
@@ -216,7 +216,7 @@ def test_exact_leaves_no_trace():
     before = products.fp32_precision
     a = torch.randn(8, 8)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        with exact(a.device):
+        with full_precision(a.device):
             assert (a @ a).dtype == torch.float32
             assert products.fp32_precision == "ieee"
         assert (a @ a).dtype == torch.bfloat16

@@ -51,7 +51,7 @@ def test_blocks_change_nothing(block, monkeypatch):
     inputs = torch.randn(3, 21, 5), torch.randn(5, 45)
     grad = torch.randn(3, 21, 5)
     outcomes = []
-    for convolve in (longconv.circular, longconv._Blocked.apply):
+    for convolve in (longconv.circular_conv, longconv._BlockedConv.apply):
         u, circle = (x.clone().requires_grad_() for x in inputs)
         y = convolve(u, circle)
         outcomes.append((y, *torch.autograd.grad(y, (u, circle), grad)))

@@ -3,7 +3,7 @@
 import torch
 
 import toys
-from selfpretrain.mixers.ops.pseudoinverse import pseudoinverse
+from selfpretrain.mixers.nystromformer import pseudoinverse
 
 
 def test_is_the_pseudoinverse():

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 import toys
+from selfpretrain.mixers.lru import modal_scan
 from selfpretrain.mixers.ops import decayed_attention as decayed_attention_module
 from selfpretrain.mixers.ops.decayed_attention import decayed_attention
-from selfpretrain.mixers.ops.modal_scan import modal_scan
 
 H, M, E = 2, 3, 4
 one_or_many = pytest.mark.parametrize("factors", [1, M], ids=["one factor", "one per feature"])
@@ -42,7 +42,7 @@ def test_decayed_attention_is_the_recurrence(factors, length, heads, strength):
 @one_or_many
 def test_gradients_of_decayed_attention_are_right(factors, monkeypatch):
     toys.settle()
-    for name in ("CHUNK", "CHUNK_OF_MANY"):
+    for name in ("CHUNK", "CHUNK_PER_FEATURE"):
         monkeypatch.setattr(decayed_attention_module, name, 4)
     inputs = [x.requires_grad_() for x in draw(6, factors)]
     assert gradcheck(decayed_attention, inputs)

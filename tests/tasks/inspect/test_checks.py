@@ -235,7 +235,7 @@ def test_changed_files_are_found(tmp_path, monkeypatch):
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
     task = Kept()
     assert levels(check_data(task, compare=False)) == {}
-    with (task.place / "split.npy").open("r+b") as file:
+    with (task.folder / "split.npy").open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"\x01")
     assert levels(check_data(task, compare=False))["files"] == "wrong"

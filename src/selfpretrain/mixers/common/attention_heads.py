@@ -10,7 +10,7 @@ from ...shapes import PaddingMask, Vectors
 from ..base import LayerContext
 from ..ops.rotary import angles, rotate
 
-Headed = Float[Tensor, "B H L E"]
+PerHead = Float[Tensor, "B H L E"]
 """Queries, keys or values: a vector of size E = D/H per head and position."""
 
 
@@ -27,36 +27,38 @@ class Heads(nn.Module, abc.ABC):
     def __init__(self, context: LayerContext, heads: int) -> None:
         super().__init__()
         D = context.width
-        self.heads, self.causal, self.rotary = heads, context.causal, context.rotary
+        self.heads = heads
+        self.causal = context.causal
+        self.rotary = context.rotary
         size = head_size(context, heads)
         if self.rotary and size % 2:
             raise SpecError(f"rotary positions need an even head size, not {size}")
         self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(4))
         if self.rotary:
-            self._turn(context.length)
+            self._make_rotary_tables(context.length)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Mix the real positions of every sequence."""
-        return self.out(join(self.mix(*self.project(x), padding_mask)))
+        return self.out(merge_heads(self.mix(*self.project(x), padding_mask)))
 
-    def project(self, x: Vectors) -> tuple[Headed, Headed, Headed]:
+    def project(self, x: Vectors) -> tuple[PerHead, PerHead, PerHead]:
         """Return queries, keys and values of every head, with rotary position encoding if enabled."""
-        q, k, v = (split(p(x), self.heads) for p in (self.q, self.k, self.v))
+        q, k, v = (split_heads(p(x), self.heads) for p in (self.q, self.k, self.v))
         if self.rotary:
             L = x.shape[1]
             if self.cos.shape[0] < L:
-                self._turn(L)
+                self._make_rotary_tables(L)
             q, k = (rotate(y, self.cos[:L].to(y), self.sin[:L].to(y)) for y in (q, k))
         return q, k, v
 
     @abc.abstractmethod
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return the outputs of every head, from its queries, keys and values."""
 
-    def _turn(self, length: int) -> None:
-        theta = angles(length, self.q.out_features // self.heads).to(self.q.weight.device)
-        self.register_buffer("cos", theta.cos().float(), persistent=False)
-        self.register_buffer("sin", theta.sin().float(), persistent=False)
+    def _make_rotary_tables(self, length: int) -> None:
+        angle = angles(length, self.q.out_features // self.heads).to(self.q.weight.device)
+        self.register_buffer("cos", angle.cos().float(), persistent=False)
+        self.register_buffer("sin", angle.sin().float(), persistent=False)
 
 
 def head_size(context: LayerContext, heads: int) -> int:
@@ -70,12 +72,12 @@ def head_size(context: LayerContext, heads: int) -> int:
     return context.width // heads
 
 
-def split(x: Vectors, heads: int) -> Headed:
+def split_heads(x: Vectors, heads: int) -> PerHead:
     """Split the vector of every position into heads."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
-def join(y: Headed) -> Vectors:
+def merge_heads(y: PerHead) -> Vectors:
     """Concatenate the heads of every position."""
     return y.transpose(1, 2).flatten(2)
 

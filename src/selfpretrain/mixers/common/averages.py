@@ -24,11 +24,11 @@ class Averages(nn.Module):
 
     def kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return K for lags below ``length``."""
-        scale, rate = self.discrete()
+        scale, rate = self.discretize()
         K = modal_kernel(scale.flatten(0, 1)[None].to(self.leave), rate.flatten(0, 1), length)
         return K.view(*self.leave.shape[:2], length)
 
-    def discrete(self) -> tuple[Float[Tensor, "c H N"], Float[Tensor, "c H N"]]:
+    def discretize(self) -> tuple[Float[Tensor, "c H N"], Float[Tensor, "c H N"]]:
         """Return the factor p b g / sqrt(N) and log q, in double precision."""
         p = torch.sigmoid(self.weight.double())
         scale = p * self.enter * self.leave / self.leave.shape[-1] ** 0.5

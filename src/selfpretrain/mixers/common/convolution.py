@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ...shapes import PaddingMask, Vectors
 from ..base import LayerContext
-from ..ops._exact import exact
+from ..ops._exact import full_precision
 from ..ops.longconv import causal_conv, two_sided_conv
 
 
@@ -26,7 +26,8 @@ class Convolution(nn.Module, abc.ABC):
     def __init__(self, context: LayerContext) -> None:
         super().__init__()
         H = context.width
-        self.causal, self.directions = context.causal, 1 if context.causal else 2
+        self.causal = context.causal
+        self.directions = 1 if context.causal else 2
         self.D = nn.Parameter(torch.randn(H))
         self.out = nn.Linear(H, 2 * H)
 
@@ -36,7 +37,7 @@ class Convolution(nn.Module, abc.ABC):
 
     def kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return a kernel for the past and, unless causal, one for the future, in fp32 or better."""
-        with exact(self.D.device):
+        with full_precision(self.D.device):
             return self.make_kernel(length)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:

@@ -33,7 +33,8 @@ def legs(states: int) -> tuple[Pairs, Pairs, Pairs]:
         P = torch.sqrt(torch.arange(states, dtype=torch.float64) + 0.5)
         normal = A + torch.outer(P, P)
         frequency, V = torch.linalg.eigh(-1j * normal)  # Hermitian, so these are real, and ascending
-        frequency, V = frequency[: states // 2], V[:, : states // 2]
+        frequency = frequency[: states // 2]
+        V = V[:, : states // 2]
         w = torch.stack([normal.diagonal().mean().expand_as(frequency), frequency], dim=-1)
         b = V.mH @ B.to(V)
         p = (V.mH @ P.to(V)) * b.conj() / b.abs()

@@ -11,17 +11,17 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from ...shapes import PaddingMask
 from ..base import LayerContext
-from ..ops.flex import flex, flexible, lay_out
-from .attention_heads import Headed, Heads
+from ..ops.flex import attend_pairs, make_block_mask, supports_flex
+from .attention_heads import Heads, PerHead
 
 BLOCK = 128
 """Block size for patterns that are not made of blocks themselves."""
-KEEP = 1 << 24
+MAX_CACHED = 1 << 24
 """Maximum mask entries to cache: all pairs of 4096 positions. Further masks are computed at each use."""
 
 
 @dataclass(frozen=True)
-class Near:
+class BlockNeighbours:
     """Key blocks and mask of one block of queries."""
 
     blocks: list[int]  # indices of key blocks, ascending
@@ -41,8 +41,10 @@ class Pairs(Heads):
 
     def __init__(self, context: LayerContext, heads: int, block: int | None = None) -> None:
         super().__init__(context, heads)
-        self.longest, self.block, self.from_array = context.length, block or BLOCK, block is not None
-        self._plan: list[Near] = []
+        self.longest = context.length
+        self.block = block or BLOCK
+        self.blockwise = block is not None
+        self._plan: list[BlockNeighbours] = []
         self._plan_of: tuple[object, ...] = ()
         self._layout: BlockMask | None = None
         self._layout_of: tuple[object, ...] = ()
@@ -51,83 +53,93 @@ class Pairs(Heads):
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return the pattern before the causal mask, for broadcasting head, query and key indices."""
 
-    def mix(self, q: Headed, k: Headed, v: Headed, padding_mask: PaddingMask) -> Headed:
+    def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return softmax attention over the pairs of the pattern."""
-        if flexible(q) and q.shape[2] == self.longest:  # a kernel is compiled for one length
-            return flex(q, k, v, padding_mask, self._laid_out(q))
-        keys, values = _Cut(k, self.block), _Cut(v, self.block)
-        real = None if padding_mask is None else _Cut(padding_mask[:, None, :, None], self.block)
-        plan, mixed = self._planned(q), []
-        for at, part in enumerate(q.split(self.block, 2)):
-            near = plan[at]
-            blocks = [b for b in near.blocks if b < len(keys.pieces)]
-            k_near, v_near, mask = keys.take(blocks), values.take(blocks), None
+        if supports_flex(q) and q.shape[2] == self.longest:  # a kernel is compiled for one length
+            return attend_pairs(q, k, v, padding_mask, self._get_layout(q))
+        keys = _BlockedTensor(k, self.block)
+        values = _BlockedTensor(v, self.block)
+        real = None if padding_mask is None else _BlockedTensor(padding_mask[:, None, :, None], self.block)
+        plan = self._get_plan(q)
+        mixed = []
+        for index, part in enumerate(q.split(self.block, 2)):
+            near = plan[index]
+            blocks = [b for b in near.blocks if b < len(keys.blocks)]
+            k_near = keys.take(blocks)
+            v_near = values.take(blocks)
+            mask = None
             if not near.whole:
-                mask = self._mask(at, near, q.device)[..., : part.shape[2], : k_near.shape[2]]
+                mask = self._mask(index, near, q.device)[..., : part.shape[2], : k_near.shape[2]]
             if real is not None:
-                there = real.take(blocks).transpose(2, 3)
-                mask = there if mask is None else mask & there
+                real_keys = real.take(blocks).transpose(2, 3)
+                mask = real_keys if mask is None else mask & real_keys
             mixed.append(F.scaled_dot_product_attention(part, k_near, v_near, mask))
         return torch.cat(mixed, dim=2)
 
-    def _planned(self, q: Headed) -> list[Near]:
+    def _get_plan(self, q: PerHead) -> list[BlockNeighbours]:
         """Return key blocks and masks of all query blocks, computed once for the longest sequence."""
         count = -(-max(q.shape[2], self.longest) // self.block)
-        if self._plan_of != self._state(q) or len(self._plan) < count:
-            self._plan, self._plan_of, kept = [], self._state(q), 0
-            for at in range(count):
-                near = self._near(at, count, q.device)
-                kept += 0 if near.mask is None else near.mask.numel()
-                self._plan.append(near if kept <= KEEP else replace(near, mask=None))
+        if self._plan_of != self._cache_key(q) or len(self._plan) < count:
+            self._plan = []
+            self._plan_of = self._cache_key(q)
+            n_cached = 0
+            for index in range(count):
+                near = self._find_neighbours(index, count, q.device)
+                n_cached += 0 if near.mask is None else near.mask.numel()
+                self._plan.append(near if n_cached <= MAX_CACHED else replace(near, mask=None))
         return self._plan
 
-    def _state(self, q: Headed) -> tuple[object, ...]:
+    def _cache_key(self, q: PerHead) -> tuple[object, ...]:
         """Return a cache key that changes when the pattern's buffers are loaded or moved to a device."""
         return (q.device, *(buffer._version for buffer in self.buffers()))
 
-    def _near(self, at: int, count: int, device: torch.device) -> Near:
-        step = self.block if self.from_array else 1  # one position represents its block
-        every = self._pairs(at, torch.arange(count, device=device), device, step).unflatten(-1, (count, -1))
+    def _find_neighbours(self, index: int, count: int, device: torch.device) -> BlockNeighbours:
+        step = self.block if self.blockwise else 1  # one position represents its block
+        every = self._pairs(index, torch.arange(count, device=device), device, step)
+        every = every.unflatten(-1, (count, -1))
         needed = every.any(-1).flatten(0, 2).any(0)
         numbers = needed.nonzero().flatten()
         whole = not self.causal and bool(every[..., needed, :].all())
-        mask = None if whole else self._pairs(at, numbers, device)
-        return Near(numbers.tolist(), numbers, whole, mask)
+        mask = None if whole else self._pairs(index, numbers, device)
+        return BlockNeighbours(numbers.tolist(), numbers, whole, mask)
 
-    def _mask(self, at: int, near: Near, device: torch.device) -> Bool[Tensor, "1 h W S"]:
-        return self._pairs(at, near.numbers, device) if near.mask is None else near.mask
+    def _mask(self, index: int, near: BlockNeighbours, device: torch.device) -> Bool[Tensor, "1 h W S"]:
+        return self._pairs(index, near.numbers, device) if near.mask is None else near.mask
 
     def _pairs(
-        self, at: int, blocks: Int[Tensor, "blocks"], device: torch.device, step: int = 1
+        self, index: int, blocks: Int[Tensor, "blocks"], device: torch.device, step: int = 1
     ) -> Bool[Tensor, "1 h W S"]:
         """Return the pattern of a query block and some key blocks, at every ``step``-th position of each."""
         inside = torch.arange(0, self.block, step, device=device)
-        query = at * self.block + inside[:, None]
+        query = index * self.block + inside[:, None]
         key = (blocks[:, None] * self.block + inside).flatten()
-        seen = self._sees(torch.arange(self.heads, device=device)[:, None, None], query, key)
-        return seen.expand(*(1,) * (4 - seen.ndim), *seen.shape)
+        pattern = self._sees(torch.arange(self.heads, device=device)[:, None, None], query, key)
+        return pattern.expand(*(1,) * (4 - pattern.ndim), *pattern.shape)
 
     def _sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        seen = self.sees(head, query, key)
-        return seen & (key <= query) if self.causal else seen
+        pattern = self.sees(head, query, key)
+        return pattern & (key <= query) if self.causal else pattern
 
-    def _laid_out(self, q: Headed) -> BlockMask:
-        if self._layout is None or self._layout_of != (q.shape[2], *self._state(q)):
-            self._layout_of = (q.shape[2], *self._state(q))
-            self._layout = lay_out(self._sees, self.heads, q.shape[2], q.device)
+    def _get_layout(self, q: PerHead) -> BlockMask:
+        if self._layout is None or self._layout_of != (q.shape[2], *self._cache_key(q)):
+            self._layout_of = (q.shape[2], *self._cache_key(q))
+            self._layout = make_block_mask(self._sees, self.heads, q.shape[2], q.device)
         return self._layout
 
 
-class _Cut:
+class _BlockedTensor:
     """A tensor and its blocks of positions."""
 
     def __init__(self, x: Tensor, size: int) -> None:
-        self.x, self.size, self.pieces = x, size, x.split(size, 2)
+        self.x = x
+        self.size = size
+        self.blocks = x.split(size, 2)
 
     def take(self, blocks: list[int]) -> Tensor:
         """Return some blocks, concatenated."""
-        first, last = blocks[0], blocks[-1]
+        first = blocks[0]
+        last = blocks[-1]
         # A slice costs no memory, but its gradient has full length: used for most of a sequence.
-        if last - first < len(blocks) and 2 * len(blocks) > len(self.pieces):
+        if last - first < len(blocks) and 2 * len(blocks) > len(self.blocks):
             return self.x[:, :, first * self.size : (last + 1) * self.size]
-        return torch.cat([self.pieces[b] for b in blocks], dim=2)
+        return torch.cat([self.blocks[b] for b in blocks], dim=2)

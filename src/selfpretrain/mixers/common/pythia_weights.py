@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ...errors import SpecError
 
-KIND: dict[str, Any] = {"attn_implementation": "sdpa", "dtype": torch.float32}
+NETWORK_OPTIONS: dict[str, Any] = {"attn_implementation": "sdpa", "dtype": torch.float32}
 """Arguments for every network: SDPA accepts boolean masks; checkpoints may be in half precision."""
 POOLER = "pooler"
 """Name of the module that pools a sequence in some networks; it is not used."""
@@ -26,8 +26,8 @@ def gpt_neox(width: int, layers: int, heads: int) -> Any:
         SpecError: if the library is not installed.
     """
     size = width // heads
-    turned = max(2, size // 8 * 2) / size
-    config = _library().GPTNeoXConfig(
+    rotary_share = max(2, size // 8 * 2) / size
+    config = _import_transformers().GPTNeoXConfig(
         vocab_size=1,  # the embedding is outside this network
         bos_token_id=None,
         eos_token_id=None,
@@ -35,16 +35,20 @@ def gpt_neox(width: int, layers: int, heads: int) -> Any:
         intermediate_size=4 * width,
         num_hidden_layers=layers,
         num_attention_heads=heads,
-        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": turned},
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "partial_rotary_factor": rotary_share,
+        },
     )
-    return _library().AutoModel.from_config(config, **KIND)
+    return _import_transformers().AutoModel.from_config(config, **NETWORK_OPTIONS)
 
 
-def at_hand(checkpoint: str | None) -> bool:
+def is_available(checkpoint: str | None) -> bool:
     """Return whether the library is installed and the checkpoint, if any, is on this machine."""
     try:
-        library = _library()
-        with _explained(checkpoint or ""):
+        library = _import_transformers()
+        with _translate_errors(checkpoint or ""):
             if checkpoint:
                 library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
             return True
@@ -52,30 +56,34 @@ def at_hand(checkpoint: str | None) -> bool:
         return False
 
 
-def fresh(checkpoint: str) -> Any:
+def build_from_config(checkpoint: str) -> Any:
     """Return a randomly initialised network with the architecture of a checkpoint.
 
     Raises:
         SpecError: if the checkpoint is not on this machine, or the library cannot build it.
     """
-    library = _library()
-    with _explained(checkpoint):
+    library = _import_transformers()
+    with _translate_errors(checkpoint):
         config = library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
-        return library.AutoModel.from_config(config, **KIND)
+        return library.AutoModel.from_config(config, **NETWORK_OPTIONS)
 
 
-def trained(checkpoint: str) -> Any:
+def load_pretrained(checkpoint: str) -> Any:
     """Return a network with all weights of a checkpoint.
 
     Raises:
         SpecError: if the checkpoint is not on this machine, has no safetensors, or lacks weights.
     """
-    library = _library()
-    with _explained(checkpoint):
-        network, told = library.AutoModel.from_pretrained(
-            checkpoint, local_files_only=True, use_safetensors=True, output_loading_info=True, **KIND
+    library = _import_transformers()
+    with _translate_errors(checkpoint):
+        network, loading_info = library.AutoModel.from_pretrained(
+            checkpoint,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+            **NETWORK_OPTIONS,
         )
-    missing = [name for name in told["missing_keys"] if not name.startswith(POOLER)]
+    missing = [name for name in loading_info["missing_keys"] if not name.startswith(POOLER)]
     if missing:
         raise SpecError(
             f"{checkpoint} has no weights for {missing[0]} and {len(missing) - 1} more; use another"
@@ -83,26 +91,27 @@ def trained(checkpoint: str) -> Any:
     return network
 
 
-def written(checkpoint: str, symbols: tuple[str, ...]) -> Float[Tensor, "V D"]:
+def symbol_embeddings(checkpoint: str, symbols: tuple[str, ...]) -> Float[Tensor, "V D"]:
     """Return the mean token embedding of every symbol's text, in a checkpoint.
 
     Raises:
         SpecError: if the checkpoint is not on this machine, or has no tokenizer.
     """
-    table = trained(checkpoint).get_input_embeddings().weight.detach()
-    with _explained(checkpoint):
-        tokens = _library().AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
-    found = [tokens(symbol, add_special_tokens=False)["input_ids"] for symbol in symbols]
-    return torch.stack([table[ids or slice(None)].mean(0) for ids in found])  # no token: the mean of all
+    table = load_pretrained(checkpoint).get_input_embeddings().weight.detach()
+    with _translate_errors(checkpoint):
+        tokenizer = _import_transformers().AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
+    token_ids = [tokenizer(symbol, add_special_tokens=False)["input_ids"] for symbol in symbols]
+    return torch.stack([table[ids or slice(None)].mean(0) for ids in token_ids])  # no token: the mean of all
 
 
-def without_tokens(network: Any, name: str) -> tuple[nn.Module, int, int]:
+def remove_token_embedding(network: Any, name: str) -> tuple[nn.Module, int, int]:
     """Remove the token embedding of a network; return the network and its input and output widths.
 
     Raises:
         SpecError: if it has no token embedding, or is an encoder-decoder.
     """
-    table, config = network.get_input_embeddings(), network.config
+    table = network.get_input_embeddings()
+    config = network.config
     if config.is_encoder_decoder or not isinstance(table, nn.Embedding):
         raise SpecError(f"{name} is not one network from tokens to vectors; use another checkpoint")
     network.set_input_embeddings(None)  # it would be neither used nor trained
@@ -113,7 +122,7 @@ def without_tokens(network: Any, name: str) -> tuple[nn.Module, int, int]:
 
 
 @functools.cache
-def _library() -> Any:
+def _import_transformers() -> Any:
     try:
         library = importlib.import_module("transformers")
     except ImportError as error:
@@ -123,13 +132,13 @@ def _library() -> Any:
 
 
 @contextlib.contextmanager
-def _explained(checkpoint: str) -> Iterator[None]:
+def _translate_errors(checkpoint: str) -> Iterator[None]:
     """Convert errors of the library about a checkpoint into a one-line SpecError."""
     try:
         yield
     except (OSError, ValueError, ImportError, KeyError) as error:
         if isinstance(error, OSError) and not Path(checkpoint).exists():
-            how = f"run `hf download {checkpoint}` where there is a network, or name a folder"
-            raise SpecError(f"the checkpoint {checkpoint} is not on this machine: {how}") from error
-        said = (str(error).splitlines() or [""])[0]
-        raise SpecError(f"the checkpoint {checkpoint} cannot be used: {said}") from error
+            advice = f"run `hf download {checkpoint}` where there is a network, or name a folder"
+            raise SpecError(f"the checkpoint {checkpoint} is not on this machine: {advice}") from error
+        message = (str(error).splitlines() or [""])[0]
+        raise SpecError(f"the checkpoint {checkpoint} cannot be used: {message}") from error

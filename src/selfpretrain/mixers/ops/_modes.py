@@ -19,8 +19,8 @@ def powers(rate: Tensor, step: int, count: int, like: torch.dtype) -> Tensor:
     """
     fine = max(1, math.isqrt(count))
     coarse = -(-count // fine)
-    a = _exp(rate, step * fine, coarse).to(like)[..., :, None, :]
-    b = _exp(rate, step, fine).to(like)[..., None, :, :]
+    a = _exp_table(rate, step * fine, coarse).to(like)[..., :, None, :]
+    b = _exp_table(rate, step, fine).to(like)[..., None, :, :]
     return (a * b).flatten(-3, -2)[..., :count, :]
 
 
@@ -34,10 +34,11 @@ def as_modes(x: Tensor, like: Tensor) -> Tensor:
     return torch.view_as_complex(x.unflatten(-1, (-1, 2))) if like.is_complex() else x
 
 
-def _exp(rate: Tensor, step: int, count: int) -> Tensor:
+def _exp_table(rate: Tensor, step: int, count: int) -> Tensor:
     j = torch.arange(count, dtype=torch.float64, device=rate.device)[:, None] * step
     if not rate.is_complex():
         return torch.exp(rate[..., None, :] * j)
     # On CPUs the exponential of complex numbers takes ten times as long as these three.
-    size, angle = torch.exp(rate.real[..., None, :] * j), rate.imag[..., None, :] * j
+    size = torch.exp(rate.real[..., None, :] * j)
+    angle = rate.imag[..., None, :] * j
     return torch.complex(size * torch.cos(angle), size * torch.sin(angle))

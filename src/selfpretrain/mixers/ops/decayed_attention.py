@@ -11,10 +11,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from ._exact import exact
+from ._exact import full_precision
 
-CHUNK, CHUNK_OF_MANY = 64, 16
-"""Chunk size when all features of a head share a decay factor, and when each has its own."""
+CHUNK = 64
+"""Chunk size when all features of a head share a decay factor."""
+CHUNK_PER_FEATURE = 16
+"""Chunk size when each feature has its own decay factor."""
 
 Features = Float[Tensor, "B _ L M"]
 Sums = Float[Tensor, "B H M E"]
@@ -33,16 +35,18 @@ def decayed_attention(
         g: logarithms of the factors, at most zero: M per head, or one.
         state: sums before the first position.
     """
-    L, size = v.shape[2], min(v.shape[2], CHUNK if g.shape[-1] == 1 else CHUNK_OF_MANY)
-    with exact(v.device):
+    L = v.shape[2]
+    size = min(L, CHUNK if g.shape[-1] == 1 else CHUNK_PER_FEATURE)
+    with full_precision(v.device):
         q, k, v, g = (_chunks(x.to(state.dtype), size) for x in (q, k, v, g))
-        decay, start = _decay(g), g.cumsum(3).exp()
+        decay = _decay(g)
+        from_start = g.cumsum(3).exp()
         added = (k * decay[:, :, :, -1]).mT @ v
         before = []
-        for kept, more in zip(start[:, :, :, -1:].mT.unbind(2), added.unbind(2), strict=True):
+        for kept_share, more in zip(from_start[:, :, :, -1:].mT.unbind(2), added.unbind(2), strict=True):
             before.append(state)
-            state = kept * state + more
-        y = _weights(q, k, decay) @ v + (q * start) @ torch.stack(before, dim=2)
+            state = kept_share * state + more
+        y = _weights(q, k, decay) @ v + (q * from_start) @ torch.stack(before, dim=2)
     return y.flatten(2, 3)[:, :, :L], state
 
 

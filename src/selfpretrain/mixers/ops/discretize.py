@@ -45,10 +45,11 @@ def bilinear_dplr(A: Pair, P: Pair, B: Pair, dt: Float[Tensor, "H"]) -> Dplr:
     a, b = A.unbind(-1)
     gap = 2 / dt[:, None] - a
     D = torch.stack([gap, b], dim=-1) / (gap.square() + b.square())[..., None]
-    u, v = 2 * _times(D, P), _times(_conj(D), P)
+    u = 2 * _multiply(D, P)
+    v = _multiply(_conj(D), P)
     s = 2 / (1 + 2 * (P.square().sum(-1) * D[..., 0]).sum(-1))[:, None, None]
-    r = -2 * P - s * _times(_conj(A), v) + 2 * s * _dot(v, P) * P
-    B_bar = 2 * _times(D, B) - s * u * _dot(v, B)
+    r = -2 * P - s * _multiply(_conj(A), v) + 2 * s * _dot(v, P) * P
+    B_bar = 2 * _multiply(D, B) - s * u * _dot(v, B)
     rate, _ = bilinear_modes(A, dt)
     return Dplr(torch.view_as_complex(rate), u.flatten(-2), r.flatten(-2), B_bar.flatten(-2))
 
@@ -74,18 +75,19 @@ def bilinear_modes(A: Pair, dt: Float[Tensor, "H"]) -> tuple[Pair, Pair]:
     return rate, dt[:, None, None] * torch.stack([1 - x, y], dim=-1) / size[..., None]
 
 
-def held_modes(A: Pair, dt: Float[Tensor, "H"]) -> tuple[Pair, Pair]:
+def zoh_modes(A: Pair, dt: Float[Tensor, "H"]) -> tuple[Pair, Pair]:
     """Apply zero-order hold to single modes; return log Abar = dt A and Bbar = (exp(dt A) - 1) / A."""
     rate = dt[:, None, None] * A
     a, b = rate.unbind(-1)
     # exp(a) cos(b) - 1 without cancellation of two numbers near one
-    risen = torch.expm1(a) * torch.cos(b) - 2 * torch.sin(b / 2).square()
-    less = torch.stack([risen, torch.exp(a) * torch.sin(b)], dim=-1)
-    return rate, _times(less, _conj(A)) / A.square().sum(-1, keepdim=True)
+    cosine_part = torch.expm1(a) * torch.cos(b) - 2 * torch.sin(b / 2).square()
+    exp_minus_one = torch.stack([cosine_part, torch.exp(a) * torch.sin(b)], dim=-1)
+    return rate, _multiply(exp_minus_one, _conj(A)) / A.square().sum(-1, keepdim=True)
 
 
-def _times(x: Tensor, y: Tensor) -> Tensor:
-    (a, b), (c, d) = x.unbind(-1), y.unbind(-1)
+def _multiply(x: Tensor, y: Tensor) -> Tensor:
+    a, b = x.unbind(-1)
+    c, d = y.unbind(-1)
     return torch.stack([a * c - b * d, a * d + b * c], dim=-1)
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._exact import exact
+from ._exact import full_precision
 from ._modes import as_modes, as_real, powers
 
 BLOCK = 1024
@@ -47,7 +47,7 @@ class _Shared(torch.autograd.Function):
         ctx.save_for_backward(weight, rate)
         ctx.block = block
         kernel = weight.real.new_empty(len(weight), length)
-        with exact(weight.device):
+        with full_precision(weight.device):
             table = _table(rate, length, block, weight.dtype)
             for part, turn, alive in _blocks(rate, length, block, weight.dtype):
                 turned = as_real(weight[:, :alive] * turn)
@@ -59,9 +59,10 @@ class _Shared(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         weight, rate = ctx.saved_tensors
         length = grad.shape[1]
-        of_weight, of_rate = torch.zeros_like(weight), torch.zeros_like(rate)
+        of_weight = torch.zeros_like(weight)
+        of_rate = torch.zeros_like(rate)
         lags = torch.arange(length, dtype=grad.dtype, device=grad.device)
-        with exact(grad.device):
+        with full_precision(grad.device):
             table = _table(rate, length, ctx.block, weight.dtype)
             for part, turn, alive in _blocks(rate, length, ctx.block, weight.dtype):
                 rows = grad[:, part]
@@ -86,6 +87,6 @@ def _blocks(rate: Tensor, length: int, block: int, like: torch.dtype) -> Iterato
         alive = (~decayed).sum(1).tolist()
     else:  # counting them would synchronise with the GPU
         alive = [len(rate)] * len(starts)
-    for at, count in zip(range(0, length, block), alive, strict=True):
-        turn = powers(wide[:count] * at, 1, 2, like)[1]
-        yield slice(at, min(at + block, length)), turn, count
+    for start, count in zip(range(0, length, block), alive, strict=True):
+        turn = powers(wide[:count] * start, 1, 2, like)[1]
+        yield slice(start, min(start + block, length)), turn, count

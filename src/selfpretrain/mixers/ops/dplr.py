@@ -15,20 +15,20 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._exact import exact
+from ._exact import full_precision
 from ._modes import as_modes, as_real
 from .discretize import Dplr
-from .powers import doublings, powers_kernel
+from .powers import n_doublings, powers_kernel
 
 
 def dplr_kernel(system: Dplr, C: Float[Tensor, "c H M"], length: int) -> Float[Tensor, "c H L"]:
     """Return K[c, h, l] = C[c, h] A[h]^l B[h] for l < length, in the precision of C."""
-    times = min(doublings(length), C.shape[-1].bit_length() - 1)  # as long as the rank is below that of D
+    times = min(n_doublings(length), C.shape[-1].bit_length() - 1)  # as long as the rank is below that of D
     k = 2 ** torch.arange(times, device=C.device)
     like = torch.complex128 if C.dtype == torch.float64 else torch.complex64
     turns = torch.exp(system.rate[:, None] * k[:, None]).to(like)
     start = torch.stack([system.B, system.u, system.r]).to(C)
-    columns, rows = _Doubled.apply(turns, start)
+    columns, rows = _DoubledColumns.apply(turns, start)
     change = diagonal_plus(system.rate, 2**times, columns[1], rows)
     return powers_kernel(change, columns[0], C, length)
 
@@ -46,7 +46,7 @@ def diagonal_plus(
     return _DiagonalPlus.apply(change, left, right)
 
 
-class _Doubled(torch.autograd.Function):
+class _DoubledColumns(torch.autograd.Function):
     """A^j B and A^j u for j < s, and r^T D^(s-1-j), from B, u and r; ``turns`` are D, D^2, D^4 and so on."""
 
     @staticmethod
@@ -54,13 +54,16 @@ class _Doubled(torch.autograd.Function):
         s = 1 << turns.shape[1]
         columns = start.new_empty(2, start.shape[1], s, start.shape[2])
         rows = torch.empty_like(columns[0])
-        columns[:, :, 0], rows[:, -1] = start[:2], start[2]
+        columns[:, :, 0] = start[:2]
+        rows[:, -1] = start[2]
         for i, k in enumerate(_powers(turns)):
-            turn, near, added = turns[:, i, None], rows[:, s - k :], columns[1, :, :k]
-            rows[:, s - 2 * k : s - k] = _times(near, turn.conj())
+            turn = turns[:, i, None]
+            near = rows[:, s - k :]
+            added = columns[1, :, :k]
+            rows[:, s - 2 * k : s - k] = _multiply(near, turn.conj())
             for part in columns:
                 known = part[:, :k]
-                part[:, k : 2 * k] = torch.baddbmm(_times(known, turn), known @ near.mT, added)
+                part[:, k : 2 * k] = torch.baddbmm(_multiply(known, turn), known @ near.mT, added)
         ctx.save_for_backward(turns, columns, rows)
         return columns, rows
 
@@ -68,21 +71,27 @@ class _Doubled(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, of_columns: Tensor, of_rows: Tensor) -> tuple[Tensor, Tensor]:
         turns, columns, rows = ctx.saved_tensors
-        of_columns, of_rows, of_turns = of_columns.clone(), of_rows.clone(), torch.empty_like(turns)
+        of_columns = of_columns.clone()
+        of_rows = of_rows.clone()
+        of_turns = torch.empty_like(turns)
         s = rows.shape[1]
-        with exact(rows.device):
+        with full_precision(rows.device):
             for i, k in reversed(list(enumerate(_powers(turns)))):
-                turn, near, added = turns[:, i, None], rows[:, s - k :], columns[1, :, :k]
-                grad, of_near = of_rows[:, s - 2 * k : s - k], of_rows[:, s - k :]
-                of_near += _times(grad, turn)
-                of_turns[:, i] = _summed(near, grad, turn)
+                turn = turns[:, i, None]
+                near = rows[:, s - k :]
+                added = columns[1, :, :k]
+                grad = of_rows[:, s - 2 * k : s - k]
+                of_near = of_rows[:, s - k :]
+                of_near += _multiply(grad, turn)
+                of_turns[:, i] = _sum_products(near, grad, turn)
                 for part, of_part in zip(columns, of_columns, strict=True):
-                    known, grad = part[:, :k], of_part[:, k : 2 * k]
+                    known = part[:, :k]
+                    grad = of_part[:, k : 2 * k]
                     of_inner = grad @ added.mT
-                    of_part[:, :k] += torch.baddbmm(_times(grad, turn.conj()), of_inner, near)
+                    of_part[:, :k] += torch.baddbmm(_multiply(grad, turn.conj()), of_inner, near)
                     of_columns[1, :, :k] += (near @ known.mT) @ grad
                     of_near += of_inner.mT @ known
-                    of_turns[:, i] += _summed(grad, known, turn)
+                    of_turns[:, i] += _sum_products(grad, known, turn)
         return of_turns, torch.stack([*of_columns[:, :, 0], of_rows[:, -1]])
 
 
@@ -104,7 +113,7 @@ class _DiagonalPlus(torch.autograd.Function):
         d = grad.new_zeros(len(grad), grad.shape[-1] // 2, 2)
         for entries, part, sign in _blocks(grad):
             d[..., part].add_(entries, alpha=sign)
-        with exact(grad.device):
+        with full_precision(grad.device):
             return d, right @ grad.mT, left @ grad
 
 
@@ -118,10 +127,10 @@ def _powers(turns: Tensor) -> list[int]:
     return [1 << i for i in range(turns.shape[1])]
 
 
-def _times(x: Tensor, turn: Tensor) -> Tensor:
+def _multiply(x: Tensor, turn: Tensor) -> Tensor:
     return as_real(as_modes(x, turn) * turn)
 
 
-def _summed(x: Tensor, y: Tensor, like: Tensor) -> Tensor:
+def _sum_products(x: Tensor, y: Tensor, like: Tensor) -> Tensor:
     """Return sum_j x[j] y[j]* per mode."""
     return (as_modes(x, like) * as_modes(y, like).conj()).sum(1)

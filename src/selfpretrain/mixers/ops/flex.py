@@ -10,23 +10,23 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-Sees = Callable[[Tensor, Tensor, Tensor], Tensor]
+PairPattern = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A pattern: maps broadcasting indices (head, query, key) to True where the query attends to the key."""
 
 
-def flexible(q: Tensor) -> bool:
+def supports_flex(q: Tensor) -> bool:
     """Return whether FlexAttention supports these queries, and there are enough of them to be faster."""
     built = q.device.type == "cuda" and importlib.util.find_spec("triton") is not None
     return built and q.dtype != torch.float64 and q.shape[-1] >= 16 and q.shape[-2] >= 2048
 
 
-def lay_out(sees: Sees, heads: int, length: int, device: torch.device) -> BlockMask:
+def make_block_mask(sees: PairPattern, heads: int, length: int, device: torch.device) -> BlockMask:
     """Return the block mask of a pattern."""
-    make = _fast(create_block_mask, device.type)
+    make = _compile(create_block_mask, device.type)
     return make(lambda _, head, query, key: sees(head, query, key), None, heads, length, length, str(device))
 
 
-def flex(
+def attend_pairs(
     q: Float[Tensor, "B H L E"],
     k: Tensor,
     v: Tensor,
@@ -34,18 +34,18 @@ def flex(
     pairs: BlockMask,
 ) -> Float[Tensor, "B H L E"]:
     """Return softmax attention over the pairs of the pattern with real keys."""
-    attend = _fast(flex_attention, q.device.type)
+    attend = _compile(flex_attention, q.device.type)
     if padding_mask is None:
         return attend(q, k, v, block_mask=pairs)
 
-    def real(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    def mask_padding(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return torch.where(padding_mask[row, key], score, -torch.inf)
 
-    return attend(q, k, v, score_mod=real, block_mask=pairs)
+    return attend(q, k, v, score_mod=mask_padding, block_mask=pairs)
 
 
 @functools.cache
-def _fast(function: Callable[..., Any], device: str) -> Any:
+def _compile(function: Callable[..., Any], device: str) -> Any:
     if device != "cuda":
         return function
     # One kernel per pattern, with and without padding or gradients; beyond the limit, all pairs are computed.

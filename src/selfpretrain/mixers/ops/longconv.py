@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._exact import exact
+from ._exact import full_precision
 
 BLOCK = 1 << 21
 """Bytes per block of FFTs on CPUs, so that a block stays in a core's cache throughout."""
@@ -22,8 +22,8 @@ def causal_conv(u: Sequences, kernel: Taps) -> Sequences:
     """Return y[t] = sum_{j >= 0} kernel[j] u[t - j], per channel; lags beyond the kernel are zero."""
     kernel = kernel[:, : u.shape[1]]
     if torch.compiler.is_exporting():
-        return _direct(u, kernel, 0)
-    return _convolve(u, _around(kernel, None, fast_length(u.shape[1] + kernel.shape[1] - 1)))
+        return _direct_conv(u, kernel, 0)
+    return _fft_conv(u, _circular_kernel(kernel, None, fast_length(u.shape[1] + kernel.shape[1] - 1)))
 
 
 def two_sided_conv(u: Sequences, past: Taps, future: Taps) -> Sequences:
@@ -33,11 +33,11 @@ def two_sided_conv(u: Sequences, past: Taps, future: Taps) -> Sequences:
     """
     L = u.shape[1]
     if torch.compiler.is_exporting():
-        return _direct(u, torch.cat([future[:, :L].flip(-1), past[:, :L]], dim=-1), L)
-    return _convolve(u, _around(past[:, :L], future[:, :L], fast_length(2 * L)))
+        return _direct_conv(u, torch.cat([future[:, :L].flip(-1), past[:, :L]], dim=-1), L)
+    return _fft_conv(u, _circular_kernel(past[:, :L], future[:, :L], fast_length(2 * L)))
 
 
-def _direct(u: Sequences, kernel: Taps, ahead: int) -> Sequences:
+def _direct_conv(u: Sequences, kernel: Taps, ahead: int) -> Sequences:
     """Return the convolution without FFT, which export formats do not support for arbitrary lengths.
 
     Args:
@@ -49,96 +49,103 @@ def _direct(u: Sequences, kernel: Taps, ahead: int) -> Sequences:
 
 def fast_length(n: int) -> int:
     """Return the smallest number >= ``n`` with no prime factors but 2, 3 and 5, a fast size for FFTs."""
-    while not _smooth(n):
+    while not _is_smooth(n):
         n += 1
     return n
 
 
-def _around(past: Taps, future: Taps | None, n: int) -> Float[Tensor, "H n"]:
+def _circular_kernel(past: Taps, future: Taps | None, n: int) -> Float[Tensor, "H n"]:
     """Return both kernels as one circular kernel of size n: lag j at j, lag -1 - j at n - 1 - j."""
     between = n - past.shape[1] - (0 if future is None else future.shape[1])
     parts = [past, past.new_zeros(len(past), between)]
     return torch.cat(parts if future is None else [*parts, future.flip(-1)], dim=-1)
 
 
-def _convolve(u: Sequences, circle: Float[Tensor, "H n"]) -> Sequences:
+def _fft_conv(u: Sequences, kernel_circle: Float[Tensor, "H n"]) -> Sequences:
     # FFTs support fp32 and fp64 only; under autocast the kernel would lose digits silently.
-    with exact(u.device):
-        circle = circle.to(torch.promote_types(u.dtype, torch.float32))
+    with full_precision(u.device):
+        kernel_circle = kernel_circle.to(torch.promote_types(u.dtype, torch.float32))
         if u.device.type != "cpu":
-            return circular(u, circle)
-        return _Blocked.apply(u, circle)
+            return circular_conv(u, kernel_circle)
+        return _BlockedConv.apply(u, kernel_circle)
 
 
-def circular(u: Sequences, circle: Float[Tensor, "H n"]) -> Sequences:
+def circular_conv(u: Sequences, kernel_circle: Float[Tensor, "H n"]) -> Sequences:
     """Return the circular convolution of sequences padded to the length of the kernels, in one piece."""
-    n = circle.shape[1]
-    spectrum = torch.fft.rfft(u.to(circle.dtype).transpose(1, 2), n=n) * torch.fft.rfft(circle)
+    n = kernel_circle.shape[1]
+    spectrum = torch.fft.rfft(u.to(kernel_circle.dtype).transpose(1, 2), n=n) * torch.fft.rfft(kernel_circle)
     return torch.fft.irfft(spectrum, n=n)[..., : u.shape[1]].transpose(1, 2).to(u.dtype)
 
 
-class _Blocked(torch.autograd.Function):
-    """``circular`` in blocks of a few channels and sequences; spectra are stored for the backward pass."""
+class _BlockedConv(torch.autograd.Function):
+    """``circular_conv`` by blocks of channels and sequences, which stores spectra for the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, u: Tensor, circle: Tensor) -> Tensor:
+    def forward(ctx: Any, u: Tensor, kernel_circle: Tensor) -> Tensor:
         u = u.contiguous()
-        L, n, y, kept = u.shape[1], circle.shape[1], torch.empty_like(u), []
-        kernel = torch.fft.rfft(circle)[:, None]
-        for rows, lanes in _blocks(u, circle):
-            turned, out = _turned(u[rows], circle.dtype), circle.new_empty(u.shape[2], len(u[rows]), L)
-            for part in lanes:
+        L = u.shape[1]
+        n = kernel_circle.shape[1]
+        y = torch.empty_like(u)
+        spectra = []
+        kernel = torch.fft.rfft(kernel_circle)[:, None]
+        for rows, channel_blocks in _blocks(u, kernel_circle):
+            turned = _channels_first(u[rows], kernel_circle.dtype)
+            out = kernel_circle.new_empty(u.shape[2], len(u[rows]), L)
+            for part in channel_blocks:
                 spectrum = torch.fft.rfft(turned[part], n=n)
-                kept.append(spectrum)
+                spectra.append(spectrum)
                 out[part] = torch.fft.irfft(spectrum * kernel[part], n=n)[..., :L]
-            _turn_back(out, y[rows])
+            _copy_channels_last(out, y[rows])
         if any(ctx.needs_input_grad):
-            ctx.save_for_backward(kernel, *kept)
-            ctx.circle = circle.shape, circle.dtype
+            ctx.save_for_backward(kernel, *spectra)
+            ctx.kernel_circle = kernel_circle.shape, kernel_circle.dtype
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        kernel, *kept = ctx.saved_tensors
-        spectra, grad = iter(kept), grad.contiguous()
-        circle = grad.new_empty(ctx.circle[0], dtype=ctx.circle[1])
-        L, n, of_u = grad.shape[1], circle.shape[1], torch.empty_like(grad)
-        mirrored, total = torch.conj_physical(kernel), torch.zeros_like(kernel[:, 0])
-        for rows, lanes in _blocks(grad, circle):
-            turned, out = (
-                _turned(grad[rows], circle.dtype),
-                circle.new_empty(grad.shape[2], len(grad[rows]), L),
-            )
-            for part in lanes:
+        kernel, *saved = ctx.saved_tensors
+        spectra = iter(saved)
+        grad = grad.contiguous()
+        kernel_circle = grad.new_empty(ctx.kernel_circle[0], dtype=ctx.kernel_circle[1])
+        L = grad.shape[1]
+        n = kernel_circle.shape[1]
+        of_u = torch.empty_like(grad)
+        mirrored = torch.conj_physical(kernel)
+        total = torch.zeros_like(kernel[:, 0])
+        for rows, channel_blocks in _blocks(grad, kernel_circle):
+            turned = _channels_first(grad[rows], kernel_circle.dtype)
+            out = kernel_circle.new_empty(grad.shape[2], len(grad[rows]), L)
+            for part in channel_blocks:
                 spectrum = torch.fft.rfft(turned[part], n=n)
                 out[part] = torch.fft.irfft(spectrum * mirrored[part], n=n)[..., :L]
                 total[part] += spectrum.mul_(torch.conj_physical(next(spectra))).sum(1)
-            _turn_back(out, of_u[rows])
+            _copy_channels_last(out, of_u[rows])
         return of_u, torch.fft.irfft(total, n=n)
 
 
-def _blocks(u: Sequences, circle: Float[Tensor, "H n"]) -> Iterator[tuple[slice, list[slice]]]:
+def _blocks(u: Sequences, kernel_circle: Float[Tensor, "H n"]) -> Iterator[tuple[slice, list[slice]]]:
     """Yield groups of sequences, each with groups of channels, such that a block fits into the cache."""
-    (B, _, H), n = u.shape, circle.shape[1]
-    values = BLOCK // circle.element_size()
+    B, _, H = u.shape
+    n = kernel_circle.shape[1]
+    values = BLOCK // kernel_circle.element_size()
     rows = max(1, values // (H * n))
-    lanes = max(1, values // (rows * n))
-    channels = [slice(at, min(at + lanes, H)) for at in range(0, H, lanes)]
-    for at in range(0, B, rows):
-        yield slice(at, min(at + rows, B)), channels
+    channels = max(1, values // (rows * n))
+    channel_blocks = [slice(start, min(start + channels, H)) for start in range(0, H, channels)]
+    for start in range(0, B, rows):
+        yield slice(start, min(start + rows, B)), channel_blocks
 
 
-def _turned(u: Sequences, dtype: torch.dtype) -> Float[Tensor, "H B L"]:
+def _channels_first(u: Sequences, dtype: torch.dtype) -> Float[Tensor, "H B L"]:
     """Move channels first; a matrix transpose is four times as fast as a permutation of three axes."""
     return u.to(dtype).flatten(0, 1).T.contiguous().unflatten(1, u.shape[:2])
 
 
-def _turn_back(out: Float[Tensor, "H B L"], y: Sequences) -> None:
+def _copy_channels_last(out: Float[Tensor, "H B L"], y: Sequences) -> None:
     y.flatten(0, 1).copy_(out.flatten(1).T)
 
 
-def _smooth(n: int) -> bool:
+def _is_smooth(n: int) -> bool:
     for prime in (2, 3, 5):
         while n % prime == 0:
             n //= prime

@@ -13,7 +13,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._exact import exact
+from ._exact import full_precision
 from ._modes import as_modes, as_real, powers
 
 Modes = Complex[Tensor, "H N"] | Float[Tensor, "H N"]
@@ -41,7 +41,7 @@ class _Modal(torch.autograd.Function):
         s = 1 << math.ceil(math.log2(c * length) / 2)
         giants = -(-length // s)
         wide = rate.to(torch.complex128 if rate.is_complex() else torch.float64)
-        with exact(weight.device):
+        with full_precision(weight.device):
             baby = powers(wide, 1, s, weight.dtype)  # (H, s, N)
             giant = powers(wide, s, giants, weight.dtype)  # (H, G, N)
             turned = (weight.transpose(0, 1)[:, :, None] * giant[:, None]).flatten(1, 2)  # (H, c G, N)
@@ -53,13 +53,15 @@ class _Modal(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         weight, rate, baby, giant = ctx.saved_tensors
-        (c, H, _), s, giants = weight.shape, baby.shape[1], giant.shape[1]
+        c, H, _ = weight.shape
+        s = baby.shape[1]
+        giants = giant.shape[1]
         missing = giants * s - grad.shape[-1]
         rows = F.pad(grad.transpose(0, 1), (0, missing)) if missing else grad.transpose(0, 1)
         rows = rows.reshape(H, c * giants, s)
         j = torch.arange(s, dtype=grad.dtype, device=grad.device)[:, None]
         i = torch.arange(giants, dtype=grad.dtype, device=grad.device)[:, None] * s
-        with exact(grad.device):
+        with full_precision(grad.device):
             flat = as_real(baby)
             sums = as_modes(torch.bmm(rows, flat), baby).unflatten(1, (c, giants))  # (H, c, G, N)
             moments = as_modes(torch.bmm(rows, flat * j), baby).unflatten(1, (c, giants))

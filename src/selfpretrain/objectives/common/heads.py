@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ...mixers.ops._exact import exact
+from ...mixers.ops._exact import full_precision
 from ...shapes import LossMask, PaddingMask, Vectors
 
 Pooling = Literal["mean", "max", "last"]
@@ -61,7 +61,7 @@ class Pooled(nn.Module):
         if self.views == 2:
             a, b = views
             views = (a, b, a - b, a * b)
-        with exact(x.device):  # cheap in fp32, while bf16 would round outputs to one part in 256
+        with full_precision(x.device):  # cheap in fp32, while bf16 would round outputs to one part in 256
             return self.linear(self.before(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
 
 

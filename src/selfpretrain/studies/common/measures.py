@@ -42,7 +42,9 @@ def mean_score(
     return 100 * fmean(finished.result(run)["scores"][split]["score"] for run in runs)
 
 
-def averages(cells: Sequence[Cell], tasks: Mapping[str, Task], finished: Finished, paper: str) -> list[Json]:
+def plot_averages(
+    cells: Sequence[Cell], tasks: Mapping[str, Task], finished: Finished, paper: str
+) -> list[Json]:
     """Return a plot of mean test accuracy over tasks by row and column, with the paper's "Avg.".
 
     A task that the paper marks as failed or infeasible for a row counts as chance level, as in the paper.
@@ -53,33 +55,35 @@ def averages(cells: Sequence[Cell], tasks: Mapping[str, Task], finished: Finishe
         paper: CSV file of its numbers.
     """
     numbers = published(paper)
-    found: dict[Row, dict[str, list[float]]] = {}
+    scores: dict[Row, dict[str, list[float]]] = {}
     lines: dict[Row, tuple[str, str]] = {}
     for cell in cells:
-        place = cell.row, cell.column
+        cell_key = cell.row, cell.column
         if cell.label in tasks:
             score = float(finished.result(cell.recipe)["scores"]["test"]["score"])
-            found.setdefault(place, {}).setdefault(cell.label, []).append(score)
-            lines |= {place: cell.printed[:2]} if cell.printed else {}
-    ours: dict[Row, float] = {}
-    for place, by_task in found.items():
+            scores.setdefault(cell_key, {}).setdefault(cell.label, []).append(score)
+            lines |= {cell_key: cell.printed[:2]} if cell.printed else {}
+    means: dict[Row, float] = {}
+    for cell_key, by_task in scores.items():
         for label in tasks.keys() - by_task.keys():
-            number = numbers.get((*lines[place], label)) if place in lines else None
+            number = numbers.get((*lines[cell_key], label)) if cell_key in lines else None
             if number is not None and number.value is None:
                 by_task[label] = [_chance(tasks[label])]
         if len(by_task) == len(tasks):
-            ours[place] = 100 * float(np.mean([np.mean(each) for each in by_task.values()]))
-    theirs = {place: numbers.get((*line, "Avg.")) for place, line in lines.items()}
-    printed = {place: number.value for place, number in theirs.items() if number and number.value}
-    curves = _by_column(ours, "") | _by_column(printed, ", printed")
+            means[cell_key] = 100 * float(np.mean([np.mean(each) for each in by_task.values()]))
+    numbers_by_row = {cell_key: numbers.get((*line, "Avg.")) for cell_key, line in lines.items()}
+    printed = {
+        cell_key: number.value for cell_key, number in numbers_by_row.items() if number and number.value
+    }
+    curves = _curves_by_column(means, "") | _curves_by_column(printed, ", printed")
     return [panel(f"Average over {len(tasks)} tasks", "", "test accuracy in %", curves)] if curves else []
 
 
-def _by_column(values: Mapping[Row, float], after: str) -> dict[str, Points]:
+def _curves_by_column(values: Mapping[Row, float], suffix: str) -> dict[str, Points]:
     curves: dict[str, Points] = {}
     for column in dict.fromkeys(column for _, column in values):
-        at = {row: value for (row, each), value in values.items() if each == column}
-        curves[f"{column}{after}"] = list(at), list(at.values())
+        score_by_row = {row: value for (row, each), value in values.items() if each == column}
+        curves[f"{column}{suffix}"] = list(score_by_row), list(score_by_row.values())
     return curves
 
 

@@ -27,23 +27,23 @@ from ...tasks.spoken_digits import SpokenDigits
 from ...tasks.stdlib import Stdlib
 from ...training.recipe import Budget, Precision, Recipe, Stage
 from ..base import Scale, Study
-from ..recipes.arms import MATCHED, SPT, ArmRecipes, lasting, row_names, usual_arms, with_mixer
-from ..recipes.defaults import denoiser, small, toys
-from ..recipes.lookup import recipe, task_name
+from ..recipes.arms import MATCHED, SPT, ArmRecipes, recipes_by_column, row_names, with_epochs, with_mixer
+from ..recipes.defaults import denoising_objective, small_arms, smoke_arms
+from ..recipes.lookup import paper_arms, task_name
 from ..recipes.printed import Denoising
-from .measures import averages
+from .measures import plot_averages
 
-LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX = (
-    "ListOps",
-    "Text",
-    "Retrieval",
-    "Image",
-    "Pathfinder",
-    "PathX",
-)
+LISTOPS = "ListOps"
+TEXT = "Text"
+RETRIEVAL = "Retrieval"
+IMAGE = "Image"
+PATHFINDER = "Pathfinder"
+PATHX = "PathX"
 LRA = (LISTOPS, TEXT, RETRIEVAL, IMAGE, PATHFINDER, PATHX)
-PATHX256, SPEECH = "PathX-256", "SC"
-TEN_WORDS, TEN_WORDS_RAW = "SC10 (MFCC)", "SC10 (raw)"
+PATHX256 = "PathX-256"
+SPEECH = "SC"
+TEN_WORDS = "SC10 (MFCC)"
+TEN_WORDS_RAW = "SC10 (raw)"
 BIDMC = ("BIDMC HR", "BIDMC RR", "BIDMC SpO2")
 BIDMC_APART = tuple(f"{label} (patients apart)" for label in BIDMC)
 PAPER_TASKS: dict[str, Task] = {
@@ -69,15 +69,16 @@ STAND_INS: dict[str, Task] = {
 }
 """Smaller tasks for the small scale; the other tasks have none, because their sequences are too long."""
 
+TOTAL_EPOCHS = {IMAGE: 150, TEXT: 30}
+"""Epochs of pretraining plus finetuning in Amos et al. (2024), Table 8."""
+TOTAL_STEPS = 1300
+"""Steps of pretraining plus finetuning at our small scale."""
 
-TOTAL_EPOCHS, TOTAL_STEPS = {IMAGE: 150, TEXT: 30}, 1300
-"""Budget of pretraining plus finetuning: epochs in Amos et al. (2024), Table 8; steps at our small scale."""
-
-Place = tuple[str, str, str]
+PaperCell = tuple[str, str, str]
 """Table, row and column of a printed number."""
 
 
-def unchanged(arms: ArmRecipes) -> ArmRecipes:
+def keep_arms(arms: ArmRecipes) -> ArmRecipes:
     """Return the recipe unchanged."""
     return arms
 
@@ -92,7 +93,7 @@ class TableRow:
     variant: str = ""  # suffix of the row's name, e.g. " · 10 %"
     small: Mixer | None = None  # mixer at the small scales, e.g. with short windows
     objective: Denoising | None = None  # None: that of the study
-    change: Callable[[ArmRecipes], ArmRecipes] = unchanged  # applied to the recipe
+    change: Callable[[ArmRecipes], ArmRecipes] = keep_arms  # applied to the recipe
     ours: bool = False  # not a row of the paper's table
 
     @property
@@ -105,7 +106,8 @@ class TableRow:
 class TableStudy(Study):
     """A table at a scale; its arms are those of ``spt compare`` or of the paper.
 
-    Subclasses set the class variables; for another layout they override ``rows``, ``recipes`` or ``place``.
+    Subclasses set the class variables; for another layout they override ``rows``, ``recipes`` or
+    ``paper_cell``.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ()  # names and order of the paper
@@ -125,11 +127,11 @@ class TableStudy(Study):
     scale: Scale = "small"
     seeds: Count = 3
     extra: tuple[Mixer, ...] = ()  # further rows, with the recipe of the first architecture
-    settings: tuple[tuple[str, str], ...] = ()  # (path, value), see ``amended``
+    settings: tuple[tuple[str, str], ...] = ()  # (path, value), see ``with_settings``
     precision: Precision = "fp32"  # of matrix products, unless changed by a setting
 
     @classmethod
-    def at(cls, scale: Scale, seeds: int) -> "TableStudy":
+    def at_scale(cls, scale: Scale, seeds: int) -> "TableStudy":
         """Return the table at a scale."""
         return cls(scale, seeds)
 
@@ -137,7 +139,7 @@ class TableStudy(Study):
         """Return the table with one more row per mixer, with the network and recipe of the first row."""
         return replace(self, extra=mixers)
 
-    def amended(self, settings: Mapping[str, Any]) -> "TableStudy":
+    def with_settings(self, settings: Mapping[str, Any]) -> "TableStudy":
         """Return the table with settings changed, e.g. ``task.source`` or ``pretrain.optim.lr``.
 
         A setting applies to all cells that have it, or with a prefix to the cells of a task and row:
@@ -148,7 +150,7 @@ class TableStudy(Study):
         """
         texts = {path: v if isinstance(v, str) else json.dumps(v) for path, v in settings.items()}
         for path in texts:
-            if not any(self._has(path, label, task) for label, task in self._wanted().items()):
+            if not any(self._has_setting(path, label, task) for label, task in self._all_tasks().items()):
                 raise SpecError(f"{path}: no cell of {name_of(self)} has this setting")
         return replace(self, settings=(*self.settings, *texts.items()))
 
@@ -163,23 +165,23 @@ class TableStudy(Study):
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished table already has all arms."""
-        at_hand = self.at_hand()
+        tasks = self.available_tasks()
         for seed in range(self.seeds):
-            for label, task in at_hand.items():
-                for cell in self.part(label, task):
+            for label, task in tasks.items():
+                for cell in self.task_cells(label, task):
                     yield replace(cell, recipe=replace(cell.recipe, seed=seed))
 
-    def part(self, label: str, task: Task) -> Iterator[Cell]:
+    def task_cells(self, label: str, task: Task) -> Iterator[Cell]:
         """Yield the cells of one task, with seed 0."""
-        own = list(self.rows(label))
-        for architecture in (*own, *self._further(own)):
-            yield from self.row(label, task, architecture)
+        rows = list(self.rows(label))
+        for architecture in (*rows, *self._extra_rows(rows)):
+            yield from self.row_cells(label, task, architecture)
 
-    def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
+    def row_cells(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
         """Yield the cells of one architecture on a task, with seed 0."""
-        for column, made in self.recipes(label, task, architecture).items():
-            place = None if architecture.ours else self.place(label, architecture, column)
-            yield Cell(architecture.row, column, made, label, place)
+        for column, recipe in self.recipes(label, task, architecture).items():
+            printed = None if architecture.ours else self.paper_cell(label, architecture, column)
+            yield Cell(architecture.row, column, recipe, label, printed)
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield the rows of a task."""
@@ -187,116 +189,118 @@ class TableStudy(Study):
 
     def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
         """Return the recipes of a row by column, with seed 0."""
-        made = usual_arms(task, self.arms(label, task, architecture))
-        return {column: made[column] for column in self.columns if column in made}
+        recipes = recipes_by_column(task, self.arms(label, task, architecture))
+        return {column: recipes[column] for column in self.columns if column in recipes}
 
-    def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
+    def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return table, row and column of the published number of a cell, or None if there is none."""
         row = self.printed.get((architecture.row, column))
         return (self.table, row, self.names.get(label, label)) if row else None
 
     def arms(self, label: str, task: Task, architecture: TableRow) -> ArmRecipes:
         """Return the recipes of an architecture at this scale, with changed settings applied."""
-        objective = architecture.objective or self.denoising(label)
+        objective = architecture.objective or self.objective_name(label)
         if self.scale == "paper":
-            made = self._printed_arms(task, architecture, objective)
+            arms = self._paper_arms(task, architecture, objective)
         else:
-            made = small(task, architecture.small or architecture.mixer, denoiser(task, objective))
-            made = toys(made) if self.scale == "smoke" else made.shortened(self.share)
-        made = architecture.change(made).amended("stage.precision", self.precision)
-        for whole, text in self.settings:
-            place, path = _split(whole)
-            if not path.startswith("task.") and _fits(place, label, architecture.row):
-                made = made.amended(path, text)
-        return made
+            mixer = architecture.small or architecture.mixer
+            arms = small_arms(task, mixer, denoising_objective(task, objective))
+            arms = smoke_arms(arms) if self.scale == "smoke" else arms.scale_budget(self.share)
+        arms = architecture.change(arms).with_setting("stage.precision", self.precision)
+        for setting, text in self.settings:
+            pattern, path = _split_setting(setting)
+            if not path.startswith("task.") and _matches(pattern, label, architecture.row):
+                arms = arms.with_setting(path, text)
+        return arms
 
-    def denoising(self, label: str) -> Denoising:
+    def objective_name(self, label: str) -> Denoising:
         """Return the denoising objective of a task at this scale, for rows without one of their own."""
         return self.objective if self.scale == "paper" else self.small_objective.get(label, self.objective)
 
-    def at_hand(self) -> dict[str, Task]:
+    def available_tasks(self) -> dict[str, Task]:
         """Return the tasks whose data are prepared on this machine, by their names in the paper."""
-        return {label: task for label, task in self._wanted().items() if _is_here(task)}
+        return {label: task for label, task in self._all_tasks().items() if _is_available(task)}
 
     def notes(self) -> list[str]:
         """Return notes on the stand-ins, and on the tasks that are left out."""
-        shown, wanted = self.at_hand(), self._wanted()
+        available = self.available_tasks()
+        all_tasks = self._all_tasks()
         advice = "is left out: its data are not prepared (spt data get, spt data make)"
-        absent = [f"{label} {advice}" for label in wanted if label not in shown]
+        absent = [f"{label} {advice}" for label in all_tasks if label not in available]
         if self.scale == "paper":
             return absent
-        without = [label for label in self.tasks if label not in wanted]
+        without = [label for label in self.tasks if label not in all_tasks]
         return [
-            *(f"{name_of(task)} stands in for {label}" for label, task in shown.items()),
+            *(f"{name_of(task)} stands in for {label}" for label, task in available.items()),
             *([f"left out at this scale: {', '.join(without)}"] if without else []),
             *absent,
         ]
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return the plot of averages over tasks, if the data of all of them are prepared."""
-        tasks = {label: task for label, task in self.at_hand().items() if label in self.averaged}
+        tasks = {label: task for label, task in self.available_tasks().items() if label in self.averaged}
         if not tasks or len(tasks) < len(self.averaged):
             return []
-        return averages(list(self.cells()), tasks, finished, self.paper)
+        return plot_averages(list(self.cells()), tasks, finished, self.paper)
 
-    def percent(self, stage: Stage, label: str, part: int) -> Stage:
-        """Return the stage with ``part`` percent of ``TOTAL_EPOCHS`` (paper) or ``TOTAL_STEPS`` (small)."""
+    def with_percent_of_budget(self, stage: Stage, label: str, percent: int) -> Stage:
+        """Return the stage with a share of ``TOTAL_EPOCHS`` (paper) or ``TOTAL_STEPS`` (small)."""
         if self.scale == "paper":
-            return lasting(stage, TOTAL_EPOCHS[label] * part / 100)
-        whole = TOTAL_STEPS if self.scale == "small" else 10
-        return replace(stage, budget=Budget(steps=whole * part // 100))
+            return with_epochs(stage, TOTAL_EPOCHS[label] * percent / 100)
+        total = TOTAL_STEPS if self.scale == "small" else 10
+        return replace(stage, budget=Budget(steps=total * percent // 100))
 
-    def _further(self, own: list[TableRow]) -> Iterator[TableRow]:
+    def _extra_rows(self, rows: list[TableRow]) -> Iterator[TableRow]:
         """Yield a row for each extra mixer, in every variant of the first architecture."""
         for name, mixer in zip(row_names(self.extra), self.extra, strict=True):
-            for first in own:
-                if first.name == own[0].name:
-                    family = f"like:{first.family.removeprefix('like:')}"
-                    yield replace(first, name=name, mixer=mixer, small=None, family=family, ours=True)
+            for architecture in rows:
+                if architecture.name == rows[0].name:
+                    family = f"like:{architecture.family.removeprefix('like:')}"
+                    yield replace(architecture, name=name, mixer=mixer, small=None, family=family, ours=True)
 
-    def _printed_arms(self, task: Task, architecture: TableRow, objective: Denoising) -> ArmRecipes:
+    def _paper_arms(self, task: Task, architecture: TableRow, objective: Denoising) -> ArmRecipes:
         name = architecture.family.removeprefix("like:")
-        made = recipe(self.paper_recipes, task_name(task), name, objective)
-        return made if name == architecture.family else with_mixer(made, architecture.mixer)
+        arms = paper_arms(self.paper_recipes, task_name(task), name, objective)
+        return arms if name == architecture.family else with_mixer(arms, architecture.mixer)
 
-    def _has(self, path: str, label: str, task: Task) -> bool:
+    def _has_setting(self, setting: str, label: str, task: Task) -> bool:
         """Return whether a setting applies to a task or to a row of it."""
-        place, inner = _split(path)
-        if inner.startswith("task."):
-            return _fits(place, label, "") and inner.split(".")[1] in vars(task)
-        return any(_fits(place, label, architecture.row) for architecture in self.rows(label))
+        pattern, path = _split_setting(setting)
+        if path.startswith("task."):
+            return _matches(pattern, label, "") and path.split(".")[1] in vars(task)
+        return any(_matches(pattern, label, architecture.row) for architecture in self.rows(label))
 
-    def _wanted(self) -> dict[str, Task]:
-        return {label: self._set(label, task) for label, task in self._usual().items()}
+    def _all_tasks(self) -> dict[str, Task]:
+        return {label: self._with_task_settings(label, task) for label, task in self._default_tasks().items()}
 
-    def _set(self, label: str, task: Task) -> Task:
+    def _with_task_settings(self, label: str, task: Task) -> Task:
         """Return the task with the changed settings that it has."""
-        for whole, text in self.settings:
-            path = _split(whole)[1]
-            if path.startswith("task.") and self._has(whole, label, task):
+        for setting, text in self.settings:
+            path = _split_setting(setting)[1]
+            if path.startswith("task.") and self._has_setting(setting, label, task):
                 task = with_setting(task, path.removeprefix("task."), text)
         return task
 
-    def _usual(self) -> dict[str, Task]:
+    def _default_tasks(self) -> dict[str, Task]:
         if self.scale == "paper":
             return {label: PAPER_TASKS.get(label) or find("tasks", label.lower())() for label in self.tasks}
         labels = self.tasks if self.small_tasks is None else self.small_tasks
-        found = {label: self.stand_ins[label] for label in labels if label in self.stand_ins}
-        return {label: task.tiny() if self.scale == "smoke" else task for label, task in found.items()}
+        tasks = {label: self.stand_ins[label] for label in labels if label in self.stand_ins}
+        return {label: task.tiny() if self.scale == "smoke" else task for label, task in tasks.items()}
 
 
-def _split(setting: str) -> tuple[str, str]:
+def _split_setting(setting: str) -> tuple[str, str]:
     """Split a setting into its cell pattern ("" for all) and its path."""
-    place, _, path = setting.rpartition("/")
-    return place, path
+    pattern, _, path = setting.rpartition("/")
+    return pattern, path
 
 
-def _fits(place: str, label: str, row: str) -> bool:
+def _matches(pattern: str, label: str, row: str) -> bool:
     """Return whether a pattern ``TASK``, ``ROW`` or ``TASK/ROW`` (with ``*``) matches a row of a task."""
-    return not place or any(fnmatch(it, place) for it in (label, row, f"{label}/{row}"))
+    return not pattern or any(fnmatch(name, pattern) for name in (label, row, f"{label}/{row}"))
 
 
-def _is_here(task: Task) -> bool:
+def _is_available(task: Task) -> bool:
     try:
         task.load("val")
     except DataError:

@@ -4,8 +4,6 @@ The paper prints training from scratch for some state space models only. Network
 are those of the published code; Transformers from scratch are trained as in finetuning.
 """
 
-import functools
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -18,7 +16,15 @@ from ...objectives.base import Objective
 from ...training.model import Model
 from ...training.recipe import Budget
 from . import gu2022
-from .amos2024_code import COURSES, DECAY, DECAYS, S4_MODELS, LRSchedule, s4_from_scratch, style
+from .amos2024_code import (
+    S4_MODELS,
+    SCHEDULES,
+    WEIGHT_DECAY,
+    WEIGHT_DECAY_OF,
+    LRSchedule,
+    s4_from_scratch,
+    style,
+)
 from .amos2024_tables import BLOCKS, C_1_2, C_1_4, TABLE_4, TABLE_5, TABLE_6, Searched, Transformer
 from .arms import ArmRecipes
 from .printed import (
@@ -31,13 +37,14 @@ from .printed import (
     StageHParams,
     Table,
     denoise,
-    phase,
+    same_source,
     stage,
+    stage_sources,
     supervise,
-    told,
 )
 
-EPOCHS, HOURS = 200, 24.0
+EPOCHS = 200
+HOURS = 24.0
 BUDGET = "appendix C.1: at most 200 epochs or 24 hours"
 PYTHIA_BUDGET = "appendix C.1: at most 200 epochs; 2 days on 4 GPUs"
 PYTHIA_HOURS = 48.0
@@ -82,134 +89,153 @@ PECULIAR_PYTHIA = {
 
 def table() -> Table:
     """Return a recipe for every row of Table 4, every cell of Tables 5 and 6, PathX-256 and Figure 3."""
-    made: dict[RecipeKey, Callable[[], PaperRecipe]] = {
-        RecipeKey("amos", row.task, row.family, row.objective): functools.partial(_transformer, row)
-        for row in TABLE_4
+    recipes = {
+        RecipeKey("amos", row.task, row.family, row.objective): _transformer_recipe(row) for row in TABLE_4
     }
     for family, cells in TABLE_5.items():
         for task, cell in cells.items():
             key = RecipeKey("amos", task, family, "causal" if family == "pythia" else "masked")
-            made[key] = functools.partial(_pythia if family == "pythia" else _state_space, key, cell)
+            recipes[key] = _pythia_recipe(key, cell) if family == "pythia" else _state_space_recipe(key, cell)
     for (task, objective), cell in {**TABLE_6, ("pathx256", "masked"): C_1_2}.items():
         key = RecipeKey("amos", task, "s4", objective)
-        made[key] = functools.partial(_state_space, key, cell)
+        recipes[key] = _state_space_recipe(key, cell)
     for task, (cell, steps) in C_1_4.items():
         key = RecipeKey("amos", task, "s4-subsets", "masked")
-        made[key] = functools.partial(_subsets, key, cell, steps)
-    return made
+        recipes[key] = _subset_recipe(key, cell, steps)
+    return recipes
 
 
-def _transformer(row: Transformer) -> PaperRecipe:
+def _transformer_recipe(row: Transformer) -> PaperRecipe:
     key = RecipeKey("amos", row.task, row.family, row.objective)
     mixer: Mixer = Attention(row.heads)
     blocks: Sources = ()
     if row.task in BLOCKS:
-        size, where = BLOCKS[row.task]
+        size, source = BLOCKS[row.task]
         mixer = Local(row.heads, size)
-        blocks = told("model.mixer", where, "size", "before", "after")
+        blocks = same_source("model.mixer", source, "size", "before", "after")
     model = Model(mixer, row.width, row.depth, row.hidden // row.width, positions=row.positions)
     model = replace(model, pooling=row.pooling, causal=row.objective == "causal")
-    data, decay = _data(row.task), row.weight_decay
-    course = COURSES["transformer"][data]
+    base_task = _base_task(row.task)
+    decay = row.weight_decay
+    lr_schedule = SCHEDULES["transformer"][base_task]
     epochs, hours, budget = LONG_BUDGETS.get(row.task, (EPOCHS, HOURS, BUDGET))
     training = StageHParams(
-        row.lr[0], row.batch[0], decay, epochs, course.schedule, course.finetune, hours=hours
+        row.lr[0], row.batch[0], decay, epochs, lr_schedule.schedule, lr_schedule.finetune, hours=hours
     )
-    finetune = stage(row.task, _ask(row.task, "transformer"), training)
+    finetune = stage(row.task, _supervised_objective(row.task, "transformer"), training)
     scratch = finetune
     if row.task == "pathx":
         scratch = stage(row.task, finetune.objective, replace(training, epochs=2 * epochs, hours=2 * hours))
-    training = StageHParams(row.lr[1], row.batch[1], decay, epochs, warmup=course.pretrain, hours=hours)
+    training = StageHParams(row.lr[1], row.batch[1], decay, epochs, warmup=lr_schedule.pretrain, hours=hours)
     pretrain = stage(row.task, denoise(row.task, row.objective), training)
     arms = ArmRecipes(model, pretrain, finetune, model, scratch)
     sources = (
-        *told("model", row.source, "width", "depth", "expand", "positions", "pooling", "causal"),
-        *told("model.mixer", row.source, "is", "heads"),
-        *told("model", "appendix C.1", "norm", "placement"),
-        *told("model", CODE, "activation", "gated", "dropout"),
+        *same_source("model", row.source, "width", "depth", "expand", "positions", "pooling", "causal"),
+        *same_source("model.mixer", row.source, "is", "heads"),
+        *same_source("model", "appendix C.1", "norm", "placement"),
+        *same_source("model", CODE, "activation", "gated", "dropout"),
         *blocks,
-        *_denoising(key, row.source),
-        *phase("pretrain", row.source, row.source, budget),
-        *phase("finetune", row.source, row.source, budget),
+        *_denoising_sources(key, row.source),
+        *stage_sources("pretrain", row.source, row.source, budget),
+        *stage_sources("finetune", row.source, row.source, budget),
         *(
-            told("finetune.optim", CODE, "factor", "plateau_wait_epochs")
-            if course.schedule == "plateau"
+            same_source("finetune.optim", CODE, "factor", "plateau_wait_epochs")
+            if lr_schedule.schedule == "plateau"
             else ()
         ),
-        *_simplified(course, "finetune"),
+        *_schedule_sources(lr_schedule, "finetune"),
         ("scratch", f"{OURS}: as finetuning"),
         *((("scratch.budget", budget), ("scratch.evals", CODE)) if row.task == "pathx" else ()),
     )
-    said = (row.misprint, PECULIAR.get(data, ""), PATHX_BUDGET if row.task == "pathx" else "")
-    return PaperRecipe(key, arms, sources, tuple(filter(None, said)))
+    remarks = (row.misprint, PECULIAR.get(base_task, ""), PATHX_BUDGET if row.task == "pathx" else "")
+    return PaperRecipe(key, arms, sources, tuple(filter(None, remarks)))
 
 
-def _state_space(key: RecipeKey, cell: Searched) -> PaperRecipe:
-    data, (spt_source, scratch_source) = _data(key.task), _cells(key)
-    model, course = _network(key), COURSES[_kind(key)][data]
+def _state_space_recipe(key: RecipeKey, cell: Searched) -> PaperRecipe:
+    base_task = _base_task(key.task)
+    spt_source, scratch_source = _cell_sources(key)
+    model = _network(key)
+    lr_schedule = SCHEDULES[_architecture(key)][base_task]
     finetune = StageHParams(
-        *cell.finetune, DECAYS.get(data, DECAY), EPOCHS, course.schedule, course.finetune, hours=HOURS
+        *cell.finetune,
+        WEIGHT_DECAY_OF.get(base_task, WEIGHT_DECAY),
+        EPOCHS,
+        lr_schedule.schedule,
+        lr_schedule.finetune,
+        hours=HOURS,
     )
     lr, batch = cell.pretrain or (None, cell.finetune[1])
     pretrain = replace(
-        finetune, lr=lr or 1e-3, batch=batch, schedule=course.pretrain_schedule, warmup=course.pretrain
+        finetune,
+        lr=lr or 1e-3,
+        batch=batch,
+        schedule=lr_schedule.pretrain_schedule,
+        warmup=lr_schedule.pretrain,
     )
     if cell.scratch:
         scratch = replace(finetune, lr=cell.scratch[0], batch=cell.scratch[1])
-        scratch_sources = (*phase("scratch", scratch_source, CODE, BUDGET), *_simplified(course, "scratch"))
+        scratch_sources = (
+            *stage_sources("scratch", scratch_source, CODE, BUDGET),
+            *_schedule_sources(lr_schedule, "scratch"),
+        )
     else:
-        scratch, scratch_sources = s4_from_scratch(data), phase("scratch", CODE, CODE, CODE)
-    ask, ask_inputs = _ask(key.task, "other"), denoise(key.task, key.objective)
+        scratch = s4_from_scratch(base_task)
+        scratch_sources = stage_sources("scratch", CODE, CODE, CODE)
+    supervised = _supervised_objective(key.task, "other")
+    denoising = denoise(key.task, key.objective)
     arms = ArmRecipes(
         model,
-        stage(key.task, ask_inputs, pretrain),
-        stage(key.task, ask, finetune),
+        stage(key.task, denoising, pretrain),
+        stage(key.task, supervised, finetune),
         model,
-        stage(key.task, ask, scratch),
+        stage(key.task, supervised, scratch),
     )
     sources = (
         *_network_sources(key),
-        *_denoising(key, CODE),
-        *phase("pretrain", spt_source, CODE, BUDGET),
-        *phase("finetune", spt_source, CODE, BUDGET),
-        *_simplified(course, "finetune"),
+        *_denoising_sources(key, CODE),
+        *stage_sources("pretrain", spt_source, CODE, BUDGET),
+        *stage_sources("finetune", spt_source, CODE, BUDGET),
+        *_schedule_sources(lr_schedule, "finetune"),
         *scratch_sources,
         *((("pretrain.optim.lr", OURS),) if lr is None else ()),
     )
     return PaperRecipe(key, arms, sources, _remarks(key, missing=lr is None))
 
 
-def _subsets(key: RecipeKey, cell: Searched, steps: int) -> PaperRecipe:
+def _subset_recipe(key: RecipeKey, cell: Searched, steps: int) -> PaperRecipe:
     """Return a recipe of Figure 3: its own rates and batch sizes, and fixed steps of pretraining."""
-    made = _state_space(key, cell)
-    evals = TASKS[key.task].evals * steps * made.arms.pretrain.batch // TASKS[key.task].examples
-    pretrain = replace(made.arms.pretrain, budget=Budget(steps=steps), evals=evals)
-    sources = (*made.sources, ("pretrain.budget", "appendix C.1.4"))
-    return replace(made, arms=replace(made.arms, pretrain=pretrain), sources=sources)
+    recipe = _state_space_recipe(key, cell)
+    evals = TASKS[key.task].evals * steps * recipe.arms.pretrain.batch // TASKS[key.task].examples
+    pretrain = replace(recipe.arms.pretrain, budget=Budget(steps=steps), evals=evals)
+    sources = (*recipe.sources, ("pretrain.budget", "appendix C.1.4"))
+    return replace(recipe, arms=replace(recipe.arms, pretrain=pretrain), sources=sources)
 
 
-def _pythia(key: RecipeKey, cell: Searched) -> PaperRecipe:
+def _pythia_recipe(key: RecipeKey, cell: Searched) -> PaperRecipe:
     """Return finetuning of pretrained Pythia; scratch is the same network with random weights."""
     pooling: Literal["mean", "last"] = "last" if key.task in ("text", "pathfinder") else "mean"
     model = Model(Pythia(pretrained=True), 512, depth=1, expand=0, pooling=pooling, causal=True)
     random = replace(model, mixer=Pythia(layers=6, heads=8))
-    source, course = f"Table 5, {TASKS[key.task].label}, Pythia", COURSES["pythia"][key.task]
-    training = StageHParams(*cell.finetune, 0.0, EPOCHS, course.schedule, course.finetune, hours=PYTHIA_HOURS)
-    finetune = stage(key.task, _ask(key.task, "other"), training)
+    source = f"Table 5, {TASKS[key.task].label}, Pythia"
+    lr_schedule = SCHEDULES["pythia"][key.task]
+    training = StageHParams(
+        *cell.finetune, 0.0, EPOCHS, lr_schedule.schedule, lr_schedule.finetune, hours=PYTHIA_HOURS
+    )
+    finetune = stage(key.task, _supervised_objective(key.task, "other"), training)
     pretrain = stage(key.task, denoise(key.task, "causal"), training)
     sources = (
         ("model", CODE),
         ("pretrain", f"{OURS}: with the numbers of finetuning"),
-        *phase("finetune", source, "appendix C.1.5", PYTHIA_BUDGET),
-        *phase("scratch", source, "appendix C.1.5", PYTHIA_BUDGET),
-        *_simplified(course, "finetune", "scratch"),
+        *stage_sources("finetune", source, "appendix C.1.5", PYTHIA_BUDGET),
+        *stage_sources("scratch", source, "appendix C.1.5", PYTHIA_BUDGET),
+        *_schedule_sources(lr_schedule, "finetune", "scratch"),
     )
     remarks = [ONLY_FINETUNED, PECULIAR.get(key.task, ""), PECULIAR_PYTHIA.get(key.task, "")]
     arms = ArmRecipes(model, pretrain, finetune, random, finetune)
     return PaperRecipe(key, arms, sources, tuple(filter(None, remarks)))
 
 
-def _cells(key: RecipeKey) -> tuple[str, str]:
+def _cell_sources(key: RecipeKey) -> tuple[str, str]:
     """Return the sources of SPT and of scratch, if they are printed."""
     if key.task == "pathx256":
         return "appendix C.1.2", "appendix C.1.2"
@@ -221,7 +247,7 @@ def _cells(key: RecipeKey) -> tuple[str, str]:
 
 
 def _network(key: RecipeKey) -> Model:
-    model = replace(S4_MODELS[_data(key.task)], causal=key.objective == "causal")
+    model = replace(S4_MODELS[_base_task(key.task)], causal=key.objective == "causal")
     if key.family.startswith("dlr"):
         model = replace(model, mixer=DLR(), norm="layer", dropout=0.0)
         model = replace(model, placement="post" if key.task == "listops" else "pre")
@@ -229,55 +255,56 @@ def _network(key: RecipeKey) -> Model:
 
 
 def _network_sources(key: RecipeKey) -> Sources:
-    found = [("model", CODE), ("model.causal", "section 3.7" if key.task == "speech" else "section 2")]
+    sources = [("model", CODE), ("model.causal", "section 3.7" if key.task == "speech" else "section 2")]
     if key.task.startswith("pathx"):
-        found.append(("model.pooling", "appendix C.1.2" if key.task == "pathx256" else "appendix C.1.3"))
+        sources.append(("model.pooling", "appendix C.1.2" if key.task == "pathx256" else "appendix C.1.3"))
     if key.family.startswith("dlr"):
-        found += [("model.mixer.states", "appendix C.1.3"), ("model.norm", "appendix C.1.3")]
+        sources += [("model.mixer.states", "appendix C.1.3"), ("model.norm", "appendix C.1.3")]
     elif key.task == "pathfinder":
-        found.append(("model.pooling", f"{gu2022.CITED}, appendix D.2"))
+        sources.append(("model.pooling", f"{gu2022.CITED}, appendix D.2"))
     elif key.task == "speech":
-        found.append(("model.norm", f"{CODE}, pretraining"))
+        sources.append(("model.norm", f"{CODE}, pretraining"))
     if key.family.endswith("random"):
-        found.append(("model.init", "appendix C.1.3"))
-    return tuple(found)
+        sources.append(("model.init", "appendix C.1.3"))
+    return tuple(sources)
 
 
-def _simplified(course: LRSchedule, *arms: str) -> Sources:
+def _schedule_sources(lr_schedule: LRSchedule, *arms: str) -> Sources:
     """Return "our choice" as the source of learning rate schedules that we simplify to a constant."""
-    return tuple((f"{arm}.optim.schedule", OURS) for arm in arms) if course.simplified else ()
+    return tuple((f"{arm}.optim.schedule", OURS) for arm in arms) if lr_schedule.simplified else ()
 
 
-def _denoising(key: RecipeKey, loss: str) -> Sources:
+def _denoising_sources(key: RecipeKey, loss: str) -> Sources:
     """Return the sources of the denoising loss and, for the masked objective, of the masking rate."""
-    rate = "appendix C.3" if _data(key.task) in ("speech", "scifar", "bidmc") else "section 2"
-    masked = told("pretrain.objective", rate, "rate") if key.objective == "masked" else ()
+    rate = "appendix C.3" if _base_task(key.task) in ("speech", "scifar", "bidmc") else "section 2"
+    masked = same_source("pretrain.objective", rate, "rate") if key.objective == "masked" else ()
     return (*masked, ("pretrain.objective.distance", loss), ("pretrain.criterion", "appendix C.1"))
 
 
-def _ask(task: str, kind: Literal["transformer", "other"]) -> Objective:
+def _supervised_objective(task: str, kind: Literal["transformer", "other"]) -> Objective:
     return supervise(task, style(task, kind))
 
 
-def _kind(key: RecipeKey) -> str:
+def _architecture(key: RecipeKey) -> str:
     """Return the architecture of a family: s4 or dlr."""
     return key.family.partition("-")[0]
 
 
-def _data(task: str) -> str:
+def _base_task(task: str) -> str:
     """Return the task without its variant: bidmc for bidmc-hr."""
     return task.partition("-")[0]
 
 
 def _remarks(key: RecipeKey, missing: bool) -> tuple[str, ...]:
-    kind, data = _kind(key), _data(key.task)
-    said = [SIZES, OWN_RATES[kind], PECULIAR.get(data, "")]
+    kind = _architecture(key)
+    base_task = _base_task(key.task)
+    remarks = [SIZES, OWN_RATES[kind], PECULIAR.get(base_task, "")]
     if kind == "s4":
-        said.append(PECULIAR_S4.get(data, ""))
+        remarks.append(PECULIAR_S4.get(base_task, ""))
     if key.family == "s4-subsets":
-        said.append(SUBSETS)
-    if copied := COPIES.get((key.task, key.objective)):
-        said.append(COPIED.format(copied))
+        remarks.append(SUBSETS)
+    if copied_cell := COPIES.get((key.task, key.objective)):
+        remarks.append(COPIED.format(copied_cell))
     if missing:
-        said.append("the cell lacks pretraining's learning rate")
-    return tuple(filter(None, said))
+        remarks.append("the cell lacks pretraining's learning rate")
+    return tuple(filter(None, remarks))

@@ -9,7 +9,7 @@ from .printed import StageHParams, Style
 
 MLP_HEADS = {"transformer": ("text", "retrieval", "image", "scifar"), "other": ("retrieval",)}
 """Tasks whose head has a hidden layer in the published code."""
-RECTIFIED = ("text", "image", "scifar")
+RELU_HEADS = ("text", "image", "scifar")
 """Those whose hidden layer has ReLU in the published code; Retrieval has GELU."""
 
 Schedule = Literal["constant", "cosine", "plateau"]
@@ -26,7 +26,7 @@ class LRSchedule:
     simplified: bool = False  # the published schedule of finetuning is more complex than ours
 
 
-COURSES = {
+SCHEDULES = {
     "transformer": {
         "listops": LRSchedule(2000, 2000),
         "text": LRSchedule(2000, 5000),
@@ -90,8 +90,10 @@ S4_MODELS = {
     "bidmc": _s4(128, copies=2, states=256),
 }
 """Networks of the published code; Table 11 of Gu et al. (2022), cited by the paper, has other sizes."""
-DECAY, DECAYS = 0.05, {"pathfinder": 0.03}
+WEIGHT_DECAY = 0.05
 """Weight decay of state space models in the published code."""
+WEIGHT_DECAY_OF = {"pathfinder": 0.03}
+"""Tasks with another weight decay."""
 S4_SCRATCH = {
     "listops": (0.01, 50, 40),
     "text": (0.01, 16, 32),
@@ -112,13 +114,13 @@ def style(task: str, kind: Literal["transformer", "other"]) -> Style:
     """Return the kind of head that the published code uses for a task."""
     if task not in MLP_HEADS[kind]:
         return "linear"
-    return "mlp-relu" if task in RECTIFIED else "mlp"
+    return "mlp-relu" if task in RELU_HEADS else "mlp"
 
 
 def s4_from_scratch(task: str) -> StageHParams:
     """Return the hyperparameters of S4 from scratch in the published code."""
     lr, batch, epochs = S4_SCRATCH[task]
-    course = COURSES["s4"][task]
-    schedule: Schedule = "cosine" if course.simplified else course.schedule
-    decay = DECAYS.get(task, DECAY)
-    return StageHParams(lr, batch, decay, epochs, schedule, course.finetune)
+    lr_schedule = SCHEDULES["s4"][task]
+    schedule: Schedule = "cosine" if lr_schedule.simplified else lr_schedule.schedule
+    decay = WEIGHT_DECAY_OF.get(task, WEIGHT_DECAY)
+    return StageHParams(lr, batch, decay, epochs, schedule, lr_schedule.finetune)

@@ -16,8 +16,12 @@ from ...training import cost
 from ...training.model import Model
 from ...training.recipe import Budget, Recipe, Stage
 
-SCRATCH, MATCHED, SPT = "scratch", "scratch (matched)", "SPT"
-"""Columns of the three arms."""
+SCRATCH = "scratch"
+"""Column of training from scratch with the budget of finetuning."""
+MATCHED = "scratch (matched)"
+"""Column of training from scratch with the FLOPs of self-pretraining and finetuning together."""
+SPT = "SPT"
+"""Column of self-pretraining and finetuning."""
 
 
 @spec
@@ -30,7 +34,7 @@ class ArmRecipes:
     scratch_model: Model  # of both arms from scratch; may differ in dropout
     scratch: Stage  # of plain scratch; the matched arm has the FLOPs of SPT as its budget
 
-    def amended(self, path: str, text: str) -> "ArmRecipes":
+    def with_setting(self, path: str, text: str) -> "ArmRecipes":
         """Return the recipes with one setting changed; ``model``, ``mixer`` and ``stage`` change all arms.
 
         Setting a budget in one unit replaces the budget in any other unit, and its limit in hours.
@@ -41,14 +45,14 @@ class ArmRecipes:
         """
         word, _, rest = path.partition(".")
         if word == "stage":
-            made = self
+            arms = self
             for name in ("pretrain", "finetune", "scratch"):
-                made = made.amended(f"{name}.{rest}", text)
-            return made
+                arms = arms.with_setting(f"{name}.{rest}", text)
+            return arms
         if rest.startswith("budget.") and rest != "budget.hours":
             return with_setting(self, f"{word}.budget", f'{{"{rest.removeprefix("budget.")}": {text}}}')
         if word == "mixer":
-            return self.amended(f"model.{path}", text)
+            return self.with_setting(f"model.{path}", text)
         if word == "model":
             return replace(
                 self,
@@ -57,10 +61,10 @@ class ArmRecipes:
             )
         return with_setting(self, path, text)
 
-    def shortened(self, share: float) -> "ArmRecipes":
+    def scale_budget(self, share: float) -> "ArmRecipes":
         """Return the recipes with the budget of every stage multiplied by ``share``."""
         names = ("pretrain", "finetune", "scratch")
-        changed: dict[str, Any] = {name: lengthened(getattr(self, name), share) for name in names}
+        changed: dict[str, Any] = {name: scale_budget(getattr(self, name), share) for name in names}
         return replace(self, **changed)
 
 
@@ -83,20 +87,20 @@ def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
     return replace(arms.scratch, budget=Budget(flops=cost.total(spt), hours=limit), evals=evals)
 
 
-def supervised(task: Task) -> Objective:
+def supervised_objective(task: Task) -> Objective:
     """Return the supervised objective for the targets of a task."""
     return objective_for(task.form.target)()
 
 
-def usual_arms(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]:
+def recipes_by_column(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]:
     """Return the recipes of the three arms by column; without SPT if the mixer cannot denoise."""
-    made = {
+    recipes = {
         SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,), seed),
         MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, arms),), seed),
     }
     if arms.model.mixer.denoises:
-        made[SPT] = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
-    return made
+        recipes[SPT] = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
+    return recipes
 
 
 def with_model(arms: ArmRecipes, model: Model) -> ArmRecipes:
@@ -112,7 +116,7 @@ def with_mixer(arms: ArmRecipes, mixer: Mixer) -> ArmRecipes:
     return with_model(arms, model)
 
 
-def resized(width: int | None = None, depth: int | None = None) -> Callable[[ArmRecipes], ArmRecipes]:
+def with_size(width: int | None = None, depth: int | None = None) -> Callable[[ArmRecipes], ArmRecipes]:
     """Return a change of arms that sets the width, the depth or both."""
 
     def change(arms: ArmRecipes) -> ArmRecipes:
@@ -122,7 +126,7 @@ def resized(width: int | None = None, depth: int | None = None) -> Callable[[Arm
     return change
 
 
-def started(start: Literal["independent", "identical"]) -> Callable[[ArmRecipes], ArmRecipes]:
+def with_attention_start(start: Literal["independent", "identical"]) -> Callable[[ArmRecipes], ArmRecipes]:
     """Return a change of arms that sets how attention projections start; other mixers are kept."""
 
     def change(arms: ArmRecipes) -> ArmRecipes:
@@ -134,21 +138,21 @@ def started(start: Literal["independent", "identical"]) -> Callable[[ArmRecipes]
     return change
 
 
-def at_once(arms: ArmRecipes) -> ArmRecipes:
+def with_joint_objective(arms: ArmRecipes) -> ArmRecipes:
     """Return the arms with the denoising loss added to the supervised loss of scratch."""
     denoise = arms.pretrain.objective
     assert isinstance(denoise, Denoise), "pretraining denoises"
     return replace(arms, scratch=replace(arms.scratch, objective=Joint(arms.scratch.objective, denoise)))
 
 
-def lengthened(stage: Stage, times: float) -> Stage:
-    """Return the stage with its budget, in any unit, and its limit in hours multiplied by ``times``."""
-    left = {unit: times * value for unit, value in vars(stage.budget).items() if value}
-    steps = {"steps": max(1, round(left["steps"]))} if "steps" in left else {}
-    return replace(stage, budget=Budget(**left | steps))
+def scale_budget(stage: Stage, factor: float) -> Stage:
+    """Return the stage with its budget, in any unit, and its limit in hours multiplied by ``factor``."""
+    scaled = {unit: factor * value for unit, value in vars(stage.budget).items() if value}
+    steps = {"steps": max(1, round(scaled["steps"]))} if "steps" in scaled else {}
+    return replace(stage, budget=Budget(**scaled | steps))
 
 
-def lasting(stage: Stage, epochs: float) -> Stage:
+def with_epochs(stage: Stage, epochs: float) -> Stage:
     """Return the stage with a budget in epochs, no limit in hours, and as many validations per epoch."""
     before = stage.budget.epochs
     evals = max(1, round(stage.evals * epochs / before)) if before else stage.evals
@@ -163,15 +167,18 @@ def row_names(mixers: Sequence[Mixer], details: Sequence[str] = ()) -> list[str]
     """
     short = [name_of(mixer) for mixer in mixers]
     more = details or [""] * len(mixers)
-    long = [f"{name_of(mixer)}{_unusual(mixer)}{detail}" for mixer, detail in zip(mixers, more, strict=True)]
-    tries = zip(short, long, numbered(short), strict=True)
-    return [
-        name if short.count(name) == 1 else told if long.count(told) == 1 else number
-        for name, told, number in tries
-    ]
+    settings = [_describe_settings(mixer) for mixer in mixers]
+    long = [f"{name}{text}{detail}" for name, text, detail in zip(short, settings, more, strict=True)]
+    names_found = []
+    for name, detailed, numbered in zip(short, long, number_duplicates(short), strict=True):
+        if short.count(name) == 1:
+            names_found.append(name)
+        else:
+            names_found.append(detailed if long.count(detailed) == 1 else numbered)
+    return names_found
 
 
-def numbered(names: Sequence[str]) -> list[str]:
+def number_duplicates(names: Sequence[str]) -> list[str]:
     """Return the names with numbers appended to repeated ones: ``s4d 1``, ``s4d 2``."""
     return [
         name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
@@ -179,8 +186,8 @@ def numbered(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _unusual(mixer: Mixer) -> str:
+def _describe_settings(mixer: Mixer) -> str:
     """Return the settings of a mixer that differ from their defaults, as text."""
-    known = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
-    unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
+    known_fields = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
+    unusual = [(f.name, getattr(mixer, f.name)) for f in known_fields if getattr(mixer, f.name) != f.default]
     return "".join(f", {name} {value}" for name, value in unusual)

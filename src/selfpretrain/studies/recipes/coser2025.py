@@ -1,6 +1,5 @@
 """Recipes of Coser & Orvieto (2025), appendix B: Transformers with masked self-pretraining."""
 
-import functools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,14 +15,15 @@ from .printed import (
     StageHParams,
     Table,
     denoise,
-    phase,
+    same_source,
     stage,
+    stage_sources,
     supervise,
-    told,
 )
 
 CITED = "Coser & Orvieto (2025)"
-PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 200, 100
+PRETRAIN_EPOCHS = 200
+FINETUNE_EPOCHS = 100
 
 
 @dataclass(frozen=True)
@@ -66,31 +66,30 @@ POSITIONS = "the text says rotary positions, the sizes are those of Amos et al. 
 
 def table() -> Table:
     """Return a recipe for every paragraph."""
-    return {
-        RecipeKey("coser", task, "transformer", "masked"): functools.partial(_printed, task) for task in ROWS
-    }
+    return {RecipeKey("coser", task, "transformer", "masked"): _paper_recipe(task) for task in ROWS}
 
 
-def _printed(task: str) -> PaperRecipe:
-    row, source = ROWS[task], f"{CITED}, appendix B"
+def _paper_recipe(task: str) -> PaperRecipe:
+    row = ROWS[task]
+    source = f"{CITED}, appendix B"
     expand = row.hidden // row.width
     model = Model(Attention(row.heads), row.width, row.depth, expand, positions="rotary", pooling=row.pooling)
     finetune = StageHParams(row.lr[0], row.batch[0], row.weight_decay, FINETUNE_EPOCHS, warmup=row.warmup[0])
     pretrain = StageHParams(
         row.lr[1], row.batch[1], row.weight_decay, PRETRAIN_EPOCHS, "cosine", warmup=row.warmup[1]
     )
-    ask = supervise(task, style(task, "transformer"))
-    supervised = stage(task, ask, finetune)
+    objective = supervise(task, style(task, "transformer"))
+    supervised = stage(task, objective, finetune)
     arms = ArmRecipes(model, stage(task, denoise(task, "masked"), pretrain), supervised, model, supervised)
     sources = (
-        *told("model", source, "width", "depth", "expand", "pooling", "mixer.is", "mixer.heads"),
-        *told("model", f"{CITED}, section 2", "positions", "causal"),
-        *told("model", CODE, "norm", "placement", "activation", "gated", "dropout"),
+        *same_source("model", source, "width", "depth", "expand", "pooling", "mixer.is", "mixer.heads"),
+        *same_source("model", f"{CITED}, section 2", "positions", "causal"),
+        *same_source("model", CODE, "norm", "placement", "activation", "gated", "dropout"),
         ("pretrain.objective.rate", f"{CITED}, section 2, footnote 2"),
         ("pretrain.objective.distance", source),
-        *phase("pretrain", source, source, f"{CITED}, section 2"),
+        *stage_sources("pretrain", source, source, f"{CITED}, section 2"),
         ("pretrain.optim.schedule", f"{CITED}, Table 2, caption"),
-        *phase("finetune", source, source, f"{CITED}, section 2"),
+        *stage_sources("finetune", source, source, f"{CITED}, section 2"),
         ("scratch", f"{OURS}: as finetuning"),
         ("scratch.budget", f"{CITED}, section 2"),
         *((path, OURS) for path in row.ours),

@@ -19,25 +19,28 @@ from ...tasks.base import Task
 from ...training.model import Model
 from ...training.optim import Optim
 from ...training.recipe import Budget, Stage
-from ..base import toy
-from .arms import ArmRecipes, supervised
+from ..base import smoke_stage
+from .arms import ArmRecipes, supervised_objective
 from .lookup import task_name
 from .printed import TASKS
 
 BATCH = 16
-PRETRAIN_EPOCHS, FINETUNE_EPOCHS = 7, 3
-PRETRAIN_STEPS, FINETUNE_STEPS = 900, 400
-"""Fewest steps of a stage, for small tasks."""
+PRETRAIN_EPOCHS = 7
+FINETUNE_EPOCHS = 3
+PRETRAIN_STEPS = 900
+"""Fewest steps of pretraining, for small tasks."""
+FINETUNE_STEPS = 400
+"""Fewest steps of finetuning, for small tasks."""
 MOST_STEPS = 20_000
 """Most steps of a stage, for large tasks."""
 
-
-RATE, RATES = 2e-3, {"s4d": 4e-3}
-"""Learning rate of finetuning and scratch, and exceptions by mixer.
+LR = 2e-3
+"""Learning rate of finetuning and scratch.
 
 Chosen with ``spt compare --tune``, which selected the same rate for both arms: see docs/adr/0007.
 """
-
+LR_OF = {"s4d": 4e-3}
+"""Mixers with another learning rate."""
 
 DEMO_TASK = "paths"
 DEMO_OBJECTIVE = "causal"
@@ -56,29 +59,29 @@ compute-matched scratch is still at chance level, and more supervised steps narr
 """
 
 
-def toys(arms: ArmRecipes) -> ArmRecipes:
+def smoke_arms(arms: ArmRecipes) -> ArmRecipes:
     """Return the arms with a tiny network and four steps per stage, for smoke tests."""
     model = replace(arms.model, width=16, depth=1)
-    return ArmRecipes(model, toy(arms.pretrain), toy(arms.finetune), model, toy(arms.scratch))
+    pretrain = smoke_stage(arms.pretrain)
+    finetune = smoke_stage(arms.finetune)
+    return ArmRecipes(model, pretrain, finetune, model, smoke_stage(arms.scratch))
 
 
-def small(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
+def small_arms(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
     """Return the small-scale arms, with the settings of the task: minutes on two cores."""
     depth, expand = (1, 0) if mixer.whole else (2, 2)
     causal = denoise.needs_causal and mixer.denoises
     model = Model(mixer, width=64, depth=depth, expand=expand, causal=causal)
     epoch = len(task.load("train")) / BATCH
-    long, short = (
-        _between(PRETRAIN_EPOCHS * epoch, PRETRAIN_STEPS),
-        _between(FINETUNE_EPOCHS * epoch, FINETUNE_STEPS),
-    )
+    long = _clip_steps(PRETRAIN_EPOCHS * epoch, PRETRAIN_STEPS)
+    short = _clip_steps(FINETUNE_EPOCHS * epoch, FINETUNE_STEPS)
     pretrain = Stage(denoise, Budget(steps=long), Optim(lr=6e-3), BATCH, evals=2)
-    optim = Optim(lr=RATES.get(name_of(mixer), RATE), weight_decay=0.1)
-    finetune = Stage(supervised(task), Budget(steps=short), optim, BATCH, evals=6)
+    optim = Optim(lr=LR_OF.get(name_of(mixer), LR), weight_decay=0.1)
+    finetune = Stage(supervised_objective(task), Budget(steps=short), optim, BATCH, evals=6)
     return with_settings(ArmRecipes(model, pretrain, finetune, model, finetune), task.small)
 
 
-def denoiser(task: Task, objective: str) -> Denoise:
+def denoising_objective(task: Task, objective: str) -> Denoise:
     """Return a denoising objective with settings for a task.
 
     The settings come from its ``for_signal``; the masking rate is that of the task or the papers, if set.
@@ -110,15 +113,16 @@ def with_settings(arms: ArmRecipes, settings: Sequence[str]) -> ArmRecipes:
 
     Settings of other mixers are skipped, and so are those of the model if the mixer is a whole network.
     """
-    mixer, mixers = arms.model.mixer, names("mixers")
+    mixer = arms.model.mixer
+    mixers = names("mixers")
     for setting in settings:
         path, _, text = setting.partition("=")
         word, _, rest = path.partition(".")
         if (word in mixers and word != name_of(mixer)) or (word == "model" and mixer.whole):
             continue
-        arms = arms.amended(rest if word in mixers else path, text)
+        arms = arms.with_setting(rest if word in mixers else path, text)
     return arms
 
 
-def _between(steps: float, least: int) -> int:
+def _clip_steps(steps: float, least: int) -> int:
     return round(min(max(steps, least), MOST_STEPS))

@@ -5,8 +5,6 @@ could not read; the code published with Amos et al. (2024) has networks and sett
 The paper does not pretrain: pretraining is our choice, and finetuning equals training from scratch.
 """
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,10 +22,10 @@ from .printed import (
     StageHParams,
     Table,
     denoise,
-    phase,
+    same_source,
     stage,
+    stage_sources,
     supervise,
-    told,
 )
 
 CITED = "Gu et al. (2022)"
@@ -80,17 +78,15 @@ TEN_WORDS = "the table is of ten words, Speech(words=10, split=papers)"
 
 def table() -> Table:
     """Return the recipes of Table 11, of "S4 (updated)" on every task, and of the speech baselines."""
-    original: dict[RecipeKey, Callable[[], PaperRecipe]] = {
-        RecipeKey("gu", task, "s4", "masked"): functools.partial(_printed, task) for task in TABLE_11
-    }
-    later = {RecipeKey("gu", task, "s4-updated", "masked"): functools.partial(_updated, task) for task in LRA}
-    return {**original, **later, **gu2022_baselines.table()}
+    original = {RecipeKey("gu", task, "s4", "masked"): _original_recipe(task) for task in TABLE_11}
+    updated = {RecipeKey("gu", task, "s4-updated", "masked"): _updated_recipe(task) for task in LRA}
+    return {**original, **updated, **gu2022_baselines.table()}
 
 
 def scratch_sources(source: str) -> Sources:
     """Return the sources of a scratch stage of Table 11."""
     return (
-        *told(
+        *same_source(
             "scratch",
             source,
             "budget",
@@ -99,23 +95,23 @@ def scratch_sources(source: str) -> Sources:
             "optim.weight_decay",
             "optim.plateau_wait_epochs",
         ),
-        *told("scratch", f"{CITED}, appendix D.2", "optim.schedule", "optim.warmup_steps"),
-        *told("scratch", CODE, "optim.factor", "optim.betas", "optim.clip", "objective.style"),
+        *same_source("scratch", f"{CITED}, appendix D.2", "optim.schedule", "optim.warmup_steps"),
+        *same_source("scratch", CODE, "optim.factor", "optim.betas", "optim.clip", "objective.style"),
     )
 
 
-def _printed(task: str) -> PaperRecipe:
+def _original_recipe(task: str) -> PaperRecipe:
     row = TABLE_11[task]
     mixer = S4(b_clip=None, shortest=1e-4 if task == "pathx" else 1e-3)
     placement: Literal["pre", "post"] = "pre" if row.prenorm else "post"
     model = Model(mixer, row.width, row.depth, 0, row.norm, placement, dropout=row.dropout)
-    ask = supervise(task, "mlp" if task == "retrieval" else "linear")
-    scratch = stage(task, ask, row.training)
+    objective = supervise(task, "mlp" if task == "retrieval" else "linear")
+    scratch = stage(task, objective, row.training)
     pretrain = stage(task, denoise(task, "masked"), replace(row.training, lr=1e-3, schedule="constant"))
     sources = (
-        *told("model", row.source, "width", "depth", "norm", "placement", "dropout", "mixer.is"),
-        *told("model", f"{CITED}, appendix D.2", "pooling", "mixer.states"),
-        *told("model", CODE, "expand", "mixer.shortest", "mixer.longest", "mixer.init"),
+        *same_source("model", row.source, "width", "depth", "norm", "placement", "dropout", "mixer.is"),
+        *same_source("model", f"{CITED}, appendix D.2", "pooling", "mixer.states"),
+        *same_source("model", CODE, "expand", "mixer.shortest", "mixer.longest", "mixer.init"),
         ("model.causal", OURS),
         ("pretrain", f"{OURS}: constant learning rate of 1e-3, else as from scratch"),
         ("finetune", f"{OURS}: as from scratch"),
@@ -130,7 +126,7 @@ def _printed(task: str) -> PaperRecipe:
     )
 
 
-def _updated(task: str) -> PaperRecipe:
+def _updated_recipe(task: str) -> PaperRecipe:
     training = s4_from_scratch(task)
     model = replace(S4_MODELS[task], pooling="mean")
     scratch = stage(task, supervise(task, "mlp" if task == "retrieval" else "linear"), training)
@@ -138,7 +134,7 @@ def _updated(task: str) -> PaperRecipe:
     sources = (
         ("model", CODE),
         ("model.pooling", f"{CITED}, appendix D.2"),
-        *phase("scratch", CODE, CODE, CODE),
+        *stage_sources("scratch", CODE, CODE, CODE),
         ("pretrain", f"{OURS}: constant learning rate of 1e-3, else as from scratch"),
         ("finetune", f"{OURS}: as from scratch"),
     )

@@ -4,7 +4,6 @@ The paper does not pretrain: pretraining is our choice, and finetuning equals tr
 hyperparameter sweep we take the first value in the paper's order; a remark of the recipe names the others.
 """
 
-import functools
 from dataclasses import dataclass
 
 from ...mixers.attention import Attention
@@ -25,9 +24,9 @@ from .printed import (
     StageHParams,
     Table,
     denoise,
+    same_source,
     stage,
     supervise,
-    told,
 )
 
 SOURCE = "Gu et al. (2022), appendix D.2"
@@ -56,10 +55,10 @@ class Baseline:
     def sources(self) -> Sources:
         """Sources of all values; the training of WaveGAN is not published."""
         return (
-            *told("model", SOURCE, "mixer", "depth", "dropout", "placement", "positions"),
+            *same_source("model", SOURCE, "mixer", "depth", "dropout", "placement", "positions"),
             ("model.width", SOURCE if self.printed else OURS),
-            *told("model", OURS, "norm", "causal", "pooling", "expand"),
-            *told("scratch", SOURCE, *self.printed),
+            *same_source("model", OURS, "norm", "causal", "pooling", "expand"),
+            *same_source("scratch", SOURCE, *self.printed),
             ("pretrain", f"{OURS}: as from scratch"),
             ("finetune", f"{OURS}: as from scratch"),
             ("scratch", OURS),
@@ -81,7 +80,8 @@ def _recurrent(mixer: Mixer, states: int) -> Model:
     return Model(mixer, states, 1, expand=0, causal=True, pooling="last")
 
 
-MFCC, RAW = "speech-mfcc", "speech"
+MFCC = "speech-mfcc"
+RAW = "speech"
 BASELINES = (
     Baseline(MFCC, _layers(Attention(heads=8), 2), StageHParams(1e-3, 100, epochs=150), LAYERS),
     Baseline(MFCC, _layers(Performer(heads=8), 2), StageHParams(1e-3, 100, epochs=150), LAYERS),
@@ -108,4 +108,4 @@ BASELINES = (
 
 def table() -> Table:
     """Return a recipe for each baseline of the paper whose mixer we have."""
-    return {each.key: functools.partial(Baseline.recipe, each) for each in BASELINES}
+    return {baseline.key: baseline.recipe() for baseline in BASELINES}

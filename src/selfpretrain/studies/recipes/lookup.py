@@ -28,36 +28,36 @@ FAMILIES = {
 OBJECTIVES = ["masked", "causal"]
 
 
-def recipe(paper: str, task: str, family: str, objective: str = "masked") -> ArmRecipes:
+def paper_arms(paper: str, task: str, family: str, objective: str = "masked") -> ArmRecipes:
     """Return the published arms for a task and a family of architectures.
 
     Raises:
         SpecError: if the paper has no such recipe; the message lists those it has.
     """
-    return printed(paper, task, family, objective).arms
+    return paper_recipe(paper, task, family, objective).arms
 
 
-def printed(paper: str, task: str, family: str, objective: str = "masked") -> PaperRecipe:
+def paper_recipe(paper: str, task: str, family: str, objective: str = "masked") -> PaperRecipe:
     """Return the published arms with the source of every value.
 
     Raises:
         SpecError: if the paper has no such recipe; the message lists those it has.
     """
     key = RecipeKey(paper, task, family, objective)
-    _check(key)
-    return _tables(paper)[key]()
+    _check_key(key)
+    return _recipes(paper)[key]
 
 
-def available(paper: str) -> list[RecipeKey]:
+def recipe_keys(paper: str) -> list[RecipeKey]:
     """Return the keys of all recipes of a paper.
 
     Raises:
         UnknownName: if there are no recipes of that paper.
     """
-    return list(_tables(paper))
+    return list(_recipes(paper))
 
 
-def matching(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
+def match_recipe(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
     """Return the recipe of Amos et al. (2024) for a mixer with default settings.
 
     Attention becomes local attention on tasks where the paper cuts sequences into blocks.
@@ -65,23 +65,26 @@ def matching(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
     Raises:
         SpecError: if there is no such recipe, or the mixer has settings that the recipe would replace.
     """
-    name, kind = task_name(task), name_of(mixer)
+    name = task_name(task)
+    kind = name_of(mixer)
     objective = name_of(denoise)
     families = FAMILIES.get((kind, objective), (kind,))
     keys = [
-        key for key in (RecipeKey("amos", name, f, objective) for f in families) if key in _tables("amos")
+        key for key in (RecipeKey("amos", name, f, objective) for f in families) if key in _recipes("amos")
     ]
     if not keys:
-        there = [key for key in available("amos") if key.family in families and key.objective == objective]
-        hint = f"there are some for {_listed(key.task for key in there)}; " if there else ""
+        others = [key for key in recipe_keys("amos") if key.family in families and key.objective == objective]
+        hint = f"there are some for {_join_unique(key.task for key in others)}; " if others else ""
         raise SpecError(
             f"no printed recipe for {kind} on {name} ({objective}); {hint}use --scale small and -s ..."
         )
-    arms = recipe(*keys[0])
-    ours, whole, blocks = type(arms.model.mixer), find("mixers", "attention"), find("mixers", "local")
-    if isinstance(mixer, blocks) and ours is not blocks:
+    arms = paper_arms(*keys[0])
+    own_mixer = type(arms.model.mixer)
+    attention = find("mixers", "attention")
+    local = find("mixers", "local")
+    if isinstance(mixer, local) and own_mixer is not local:
         raise SpecError(f"the printed recipe on {name} attends to all positions; use --mixers attention")
-    if mixer != ours() and not (ours is blocks and mixer == whole()):
+    if mixer != own_mixer() and not (own_mixer is local and mixer == attention()):
         raise SpecError(f"the printed recipe sets {kind} itself; name it without settings, and use -s after")
     return arms
 
@@ -90,33 +93,36 @@ def task_name(task: Task) -> str:
     """Return the name of a task in a ``RecipeKey``, e.g. ``bidmc-hr``, ``speech-mfcc``."""
     if isinstance(task, Shuffled):  # permuted sequences take the same recipe
         return task_name(task.task)
-    plain, settings = name_of(task), vars(task)
-    if plain == "bidmc":
-        return f"{plain}-{settings['target'].lower()}"
-    return f"{plain}-mfcc" if plain == "speech" and settings["features"] == "mfcc" else plain
+    name = name_of(task)
+    settings = vars(task)
+    if name == "bidmc":
+        return f"{name}-{settings['target'].lower()}"
+    if name == "speech" and settings["features"] == "mfcc":
+        return f"{name}-mfcc"
+    return name
 
 
 @functools.cache
-def _tables(paper: str) -> Table:
+def _recipes(paper: str) -> Table:
     if paper not in PAPERS:
         raise UnknownName(f"no recipes of a paper called {paper!r}{nearest(paper, PAPERS)}")
     return importlib.import_module(f".{MODULES[paper]}", __package__).table()
 
 
-def _check(key: RecipeKey) -> None:
-    keys = list(_tables(key.paper))
+def _check_key(key: RecipeKey) -> None:
+    keys = list(_recipes(key.paper))
     if key in keys:
         return
     for i, field in enumerate(RecipeKey._fields):
         known = OBJECTIVES if field == "objective" else list(dict.fromkeys(each[i] for each in keys))
         if key[i] not in known:
             raise UnknownName(f"{PAPERS[key.paper]}: no {field} called {key[i]!r}{nearest(key[i], known)}")
-    trained = _listed(f"{each.family} ({each.objective})" for each in keys if each.task == key.task)
+    trained = _join_unique(f"{each.family} ({each.objective})" for each in keys if each.task == key.task)
     raise SpecError(
         f"{PAPERS[key.paper]} print no recipe for {key.family} on {key.task} ({key.objective}); "
         f"there, they have {trained}"
     )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_unique(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))

@@ -4,7 +4,6 @@ Papers print some hyperparameters, the code published with them has more, and th
 default of this package. Every field of a recipe's arms has one of these sources.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -91,7 +90,8 @@ class PaperRecipe:
 
     def source(self, path: str) -> str:
         """Return the source of a field of the arms, e.g. ``source("finetune.optim.lr")``."""
-        sources, part = dict(self.sources), path
+        sources = dict(self.sources)
+        part = path
         while part and part not in sources:
             part = part.rpartition(".")[0]
         if not part and path.startswith("scratch_model"):
@@ -101,11 +101,11 @@ class PaperRecipe:
     @property
     def ours(self) -> tuple[str, ...]:
         """Field paths whose values are our choice."""
-        return tuple(path for path, said in self.sources if said.startswith(OURS))
+        return tuple(path for path, source in self.sources if source.startswith(OURS))
 
 
-Table = Mapping[RecipeKey, Callable[[], PaperRecipe]]
-"""Recipes of a paper, built on demand."""
+Table = dict[RecipeKey, PaperRecipe]
+"""Recipes of a paper."""
 
 
 def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
@@ -113,7 +113,8 @@ def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
 
     Denoising stages are validated by accuracy or R2, and on images twice per epoch.
     """
-    known, denoises = TASKS[task], isinstance(objective, Denoise)
+    constants = TASKS[task]
+    denoises = isinstance(objective, Denoise)
     optim = Optim(
         lr=training.lr,
         weight_decay=training.weight_decay,
@@ -128,16 +129,16 @@ def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
         Budget(epochs=training.epochs, hours=training.hours),
         optim,
         training.batch,
-        evals=training.epochs * (known.evals if denoises else 1),
-        criterion=("accuracy" if known.loss == "CE" else "r2") if denoises else "score",
+        evals=training.epochs * (constants.evals if denoises else 1),
+        criterion=("accuracy" if constants.loss == "CE" else "r2") if denoises else "score",
     )
 
 
 def denoise(task: str, objective: str) -> Objective:
     """Return the denoising objective with the masking rate and loss of a task."""
-    known = TASKS[task]
-    distance: Literal["l1", "levels"] = "l1" if known.loss == "L1" else "levels"
-    return Causal(distance) if objective == "causal" else Masked(known.rate, distance)
+    constants = TASKS[task]
+    distance: Literal["l1", "levels"] = "l1" if constants.loss == "L1" else "levels"
+    return Causal(distance) if objective == "causal" else Masked(constants.rate, distance)
 
 
 def supervise(task: str, style: Style) -> Objective:
@@ -145,12 +146,12 @@ def supervise(task: str, style: Style) -> Objective:
     return Regress(style) if task.startswith("bidmc") else Classify(style)
 
 
-def told(start: str, source: str, *paths: str) -> Sources:
-    """Return the same source for several fields below ``start``."""
-    return tuple((f"{start}.{path}", source) for path in paths)
+def same_source(prefix: str, source: str, *paths: str) -> Sources:
+    """Return the same source for several fields below ``prefix``."""
+    return tuple((f"{prefix}.{path}", source) for path in paths)
 
 
-def phase(name: str, numbers: str, decay: str, budget: str) -> Sources:
+def stage_sources(name: str, numbers: str, decay: str, budget: str) -> Sources:
     """Return the sources of a stage whose schedule and warm-up are those of the published code.
 
     Args:
@@ -159,8 +160,9 @@ def phase(name: str, numbers: str, decay: str, budget: str) -> Sources:
     """
     return (
         (f"{name}.budget", budget),
-        *told(name, numbers, "batch", "optim.lr"),
+        *same_source(name, numbers, "batch", "optim.lr"),
         (f"{name}.optim.weight_decay", decay),
-        *told(name, CODE, "optim.schedule", "optim.warmup_steps", "optim.betas", "optim.clip", "evals"),
-        *(told(name, CODE, "objective.style") if name != "pretrain" else ()),
+        *same_source(name, CODE, "optim.schedule", "optim.warmup_steps", "optim.betas"),
+        *same_source(name, CODE, "optim.clip", "evals"),
+        *(same_source(name, CODE, "objective.style") if name != "pretrain" else ()),
     )

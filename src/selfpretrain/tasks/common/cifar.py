@@ -12,7 +12,7 @@ from ...errors import DataError
 from ..base import Task
 from . import images
 from .images import ImageBlock
-from .raw import need
+from .raw import require_files
 from .stored import Prepared
 from .unpickle import read_batch
 
@@ -44,27 +44,29 @@ class Cifar(Prepared):
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the images as one grey or three colour channels of 256 levels."""
         if self.made_up:
-            return images.write(out, images.invent(1 if self.grey else 3), NAMES, self.split_seed, val=20)
-        found = blocks(self)
-        grey = (ImageBlock(images.grey(block.pixels), block.labels, block.test) for block in found)
-        return images.write(out, grey if self.grey else found, NAMES, self.split_seed)
+            blocks = images.make_synthetic(1 if self.grey else 3)
+            return images.write(out, blocks, NAMES, self.split_seed, val=20)
+        blocks = read_blocks(self)
+        if self.grey:
+            blocks = (ImageBlock(images.grey(block.pixels), block.labels, block.test) for block in blocks)
+        return images.write(out, blocks, NAMES, self.split_seed)
 
 
-def blocks(task: Task) -> Iterator[ImageBlock]:
+def read_blocks(task: Task) -> Iterator[ImageBlock]:
     """Yield all images in order, from the authors' folder or from the Parquet files of uoft-cs/cifar10.
 
     Raises:
         DataError: if neither exists, or the files are damaged.
     """
-    folder = need(task, *PLACES)
+    folder = require_files(task, *PLACES)
     if folder.name != BATCHES:
-        yield from parquet(folder, "img")
+        yield from read_parquet(folder, "img")
         return
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
         yield ImageBlock(*read_batch(folder / name), test=name == "test_batch")
 
 
-def parquet(folder: Path, column: str, size: int = 1000) -> Iterator[ImageBlock]:
+def read_parquet(folder: Path, column: str, size: int = 1000) -> Iterator[ImageBlock]:
     """Yield images from ``train*.parquet`` and ``test*.parquet`` in or below a folder, ``size`` at a time.
 
     Args:

@@ -37,7 +37,10 @@ def write(
     Args:
         val: number of validation images, equally many of every class; None: ``VAL``.
     """
-    moments, labels, test, starts = Moments(), [], [], []
+    moments = Moments()
+    labels = []
+    test = []
+    starts = []
     for block in blocks:
         n, height, width, channels = block.pixels.shape
         sequences = block.pixels.reshape(n, height * width, channels)
@@ -46,7 +49,8 @@ def write(
         test.append(np.full(n, block.test))
         moments.add(sequences)
         report_progress("images", sum(map(len, labels)))
-    targets, split = np.concatenate(labels), np.where(np.concatenate(test), 2, 0)
+    targets = np.concatenate(labels)
+    split = np.where(np.concatenate(test), 2, 0)
     pool = np.flatnonzero(split == 0)
     split[pool[stratified_order(targets[pool], seed)[: VAL if val is None else val]]] = 1
     length = sequences.shape[1]
@@ -67,15 +71,15 @@ def decode(files: list[bytes]) -> np.ndarray:
     """Return (n, height, width, 3) pixels from the bytes of image files of one size."""
     from PIL import Image
 
-    opened = (Image.open(io.BytesIO(file), formats=("JPEG", "PNG")) for file in files)
-    return np.stack([np.asarray(image.convert("RGB")) for image in opened])
+    images = (Image.open(io.BytesIO(file), formats=("JPEG", "PNG")) for file in files)
+    return np.stack([np.asarray(image.convert("RGB")) for image in images])
 
 
-def invent(channels: int, classes: int = 10, side: int = 8) -> Iterator[ImageBlock]:
+def make_synthetic(channels: int, classes: int = 10, side: int = 8) -> Iterator[ImageBlock]:
     """Yield synthetic images, one pattern per class plus noise: per class, 12 for training and 4 for test."""
     random = np.random.RandomState(0)
     patterns = random.randint(0, 128, (classes, side, side, channels))
-    for test, each in ((False, 12), (True, 4)):
-        labels = np.repeat(np.arange(classes), each)
+    for test, count in ((False, 12), (True, 4)):
+        labels = np.repeat(np.arange(classes), count)
         noise = random.randint(0, 128, (len(labels), side, side, channels))
         yield ImageBlock((patterns[labels] + noise).astype(np.uint8), labels, test)

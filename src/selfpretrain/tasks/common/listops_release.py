@@ -28,8 +28,9 @@ STARTS[OPEN] = True
 def tokens(expression: bytes) -> np.ndarray:
     """Return the (length,) tokens of an expression, 255 for unknown operators."""
     letters = np.frombuffer(expression, dtype=np.uint8)
-    at = np.flatnonzero(STARTS[letters])
-    first, third = letters[at], letters[np.minimum(at + 2, len(letters) - 1)]
+    position = np.flatnonzero(STARTS[letters])
+    first = letters[position]
+    third = letters[np.minimum(position + 2, len(letters) - 1)]
     return np.where(first == OPEN, THIRD[third], NUMBERS[first])
 
 
@@ -48,8 +49,11 @@ def digest(file: Path) -> str:
 
 
 @functools.lru_cache(maxsize=3)
-def _read(file: Path, stamp: int) -> SequenceDataset:
-    sequences, values, done, size = [], [], 0, file.stat().st_size
+def _read(file: Path, mtime: int) -> SequenceDataset:
+    sequences = []
+    values = []
+    n_bytes = 0
+    size = file.stat().st_size
     with file.open("rb") as lines:
         next(lines, None)  # header: Source, Target
         for number, line in enumerate(lines, start=2):
@@ -61,15 +65,15 @@ def _read(file: Path, stamp: int) -> SequenceDataset:
                 )
             sequences.append(sequence)
             values.append(int(target))
-            done += len(line)
+            n_bytes += len(line)
             if number % 1000 == 0:
-                report_progress(f"bytes of {file.name} read", done, size)
+                report_progress(f"bytes of {file.name} read", n_bytes, size)
     if not values:
         raise DataError(f"{file} is empty; unpack it again")
     return SequenceDataset.from_sequences(sequences, np.array(values))
 
 
 @functools.lru_cache(maxsize=3)
-def _digest(file: Path, stamp: int) -> str:
+def _digest(file: Path, mtime: int) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

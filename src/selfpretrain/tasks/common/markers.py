@@ -9,7 +9,7 @@ BRIGHT = 200
 
 
 @jit
-def find(images: np.ndarray, half: int, out: np.ndarray) -> None:
+def find_markers(images: np.ndarray, half: int, out: np.ndarray) -> None:
     """Find the centre of the brightest square, and of the brightest one that does not overlap it.
 
     Dashes may be as bright as markers, but are too thin to fill a square.
@@ -22,17 +22,18 @@ def find(images: np.ndarray, half: int, out: np.ndarray) -> None:
     side = images.shape[1]
     for i in range(len(images)):
         for marker in range(2):
-            best = -1
+            brightest = -1
             out[i, marker] = -9
             for y in range(half, side - half):
                 for x in range(half, side - half):
-                    near = max(abs(y - out[i, 0, 0]), abs(x - out[i, 0, 1])) <= 2 * half
-                    if images[i, y, x] < BRIGHT or (marker == 1 and near):
+                    overlaps = max(abs(y - out[i, 0, 0]), abs(x - out[i, 0, 1])) <= 2 * half
+                    if images[i, y, x] < BRIGHT or (marker == 1 and overlaps):
                         continue
                     total = 0
                     for dy in range(-half, half + 1):
                         for dx in range(-half, half + 1):
                             total += images[i, y + dy, x + dx]
-                    if total > best:
-                        best = total
-                        out[i, marker, 0], out[i, marker, 1] = y, x
+                    if total > brightest:
+                        brightest = total
+                        out[i, marker, 0] = y
+                        out[i, marker, 1] = x

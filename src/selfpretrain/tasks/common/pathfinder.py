@@ -24,9 +24,8 @@ from ...registry import name_of
 from ...system.events import report_progress
 from ...system.hardware import usable_cores
 from ..base import Card
-from . import lra
 from .moments import Moments
-from .raw import need
+from .raw import LRA_RELEASE, lra_paths, require_files
 from .stored import Prepared
 
 CLASSES = ("separate", "connected")
@@ -61,7 +60,7 @@ class Images(abc.ABC):
 class PathfinderTask(Prepared):
     """Are both markers on the same contour? Base class of all resolutions."""
 
-    downloads = (lra.RELEASE,)
+    downloads = (LRA_RELEASE,)
     packed = True
     resumes = True
     edition = 2
@@ -82,7 +81,8 @@ class PathfinderTask(Prepared):
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write train, val and test; an interrupted call resumes from its last checkpoint."""
         images = self._images()
-        signal, n = _measured(images), len(images.split)
+        signal = _measure_signal(images)
+        n = len(images.split)
         for start in range(out.rows, n, CHUNK):
             rows = np.arange(start, min(start + CHUNK, n))
             pixels, labels = images.read(rows)
@@ -141,8 +141,9 @@ class Released(Images):
 
     def __init__(self, task: PathfinderTask) -> None:
         name = f"pathfinder{task.side}/{FOLDERS[task.difficulty]}"
-        self.side, self.folder = task.side, need(task, *lra.places(name))
-        self.files, self.labels = _listed(self.folder)
+        self.side = task.side
+        self.folder = require_files(task, *lra_paths(name))
+        self.files, self.labels = _list_images(self.folder)
         order = np.random.RandomState(task.seed).permutation(len(self.files))
         test, val, train = np.split(order, [len(order) // 10, 2 * (len(order) // 10)])
         parts = [train[: task.train], val[: task.val], test[: task.test]]
@@ -151,10 +152,10 @@ class Released(Images):
 
     def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Read and decode the images of these rows."""
-        which = self.order[rows]
+        numbers = self.order[rows]
         with ThreadPoolExecutor(usable_cores()) as pool:
-            images = list(pool.map(self._decode, (self.files[i] for i in which)))
-        return np.stack(images), self.labels[which]
+            images = list(pool.map(self._decode, (self.files[i] for i in numbers)))
+        return np.stack(images), self.labels[numbers]
 
     def _decode(self, name: str) -> np.ndarray:
         from PIL import Image
@@ -198,15 +199,15 @@ def marker_distance(examples: SequenceDataset) -> Tensor:
     from . import markers
 
     side = math.isqrt(int(examples.lengths[0, 0]))
-    found = np.zeros((len(examples), 2, 2), dtype=np.int64)
+    centres = np.zeros((len(examples), 2, 2), dtype=np.int64)
     for rows in torch.arange(len(examples)).split(max(2**22 // side**2, 1)):
         images = examples.batch(rows).inputs.to(torch.uint8).view(-1, side, side).numpy()
-        markers.find(images, SQUARES[side], found[rows[0] : rows[-1] + 1])
-    apart = found[:, 0] - found[:, 1]
-    return torch.from_numpy(np.hypot(apart[:, 0], apart[:, 1]) * BINS // side).long()
+        markers.find_markers(images, SQUARES[side], centres[rows[0] : rows[-1] + 1])
+    offset = centres[:, 0] - centres[:, 1]
+    return torch.from_numpy(np.hypot(offset[:, 0], offset[:, 1]) * BINS // side).long()
 
 
-def _measured(images: Images) -> Values:
+def _measure_signal(images: Images) -> Values:
     """Return the signal measured on the first training images, which are read again on resuming."""
     pixels, _ = images.read(np.flatnonzero(images.split == 0)[:MEASURED])
     moments = Moments()
@@ -214,21 +215,21 @@ def _measured(images: Images) -> Values:
     return moments.values(np.ones(len(pixels), dtype=bool), 256, (0.0, 255.0))
 
 
-def _listed(folder: Path) -> tuple[list[str], np.ndarray]:
+def _list_images(folder: Path) -> tuple[list[str], np.ndarray]:
     """Return names and labels of all images in the metadata, in the order of the numbered tables."""
     tables = sorted((folder / "metadata").glob("*.npy"), key=lambda file: int(file.stem))
     if not tables:
         raise DataError(f"{folder / 'metadata'} holds no tables; unpack the release again")
-    found = []
+    listed = []
     for table in tables:
-        for line in _metadata(table):
+        for line in _read_metadata(table):
             batch, name, _, label = line[:4]
-            found.append((f"{batch}/{name}", int(label)))
-    found = [(name, label) for name, label in found if not _known_empty(folder / name)]
-    return [name for name, _ in found], np.array([label for _, label in found])
+            listed.append((f"{batch}/{name}", int(label)))
+    kept = [(name, label) for name, label in listed if not _is_known_empty(folder / name)]
+    return [name for name, _ in kept], np.array([label for _, label in kept])
 
 
-def _metadata(table: Path) -> list[Any]:
+def _read_metadata(table: Path) -> list[Any]:
     """Return one list of words per image; a table is a text file or a saved NumPy array of strings."""
     try:
         if table.read_bytes()[:6] == b"\x93NUMPY":
@@ -242,5 +243,5 @@ def _metadata(table: Path) -> list[Any]:
     return lines
 
 
-def _known_empty(file: Path) -> bool:
+def _is_known_empty(file: Path) -> bool:
     return file.as_posix().endswith(EMPTY) and file.is_file() and file.stat().st_size == 0

@@ -18,8 +18,10 @@ from .moments import Moments
 
 Features = Literal["raw", "mfcc"]
 
-WINDOW, HOP = 200, 100
-"""Window length and hop length of MFCC, in samples."""
+WINDOW = 200
+"""Window length of MFCC, in samples."""
+HOP = 100
+"""Hop length of MFCC, in samples."""
 LOUDEST = 32768
 """Full scale of 16-bit samples."""
 
@@ -38,7 +40,9 @@ def write(
     out: DatasetWriter, clips: Clips, features: Features, rate: int, names: tuple[str, ...]
 ) -> SequenceSpec:
     """Write recordings at their true lengths: (length, 1) samples, or (frames, 20) coefficients."""
-    moments, starts, lengths = Moments(), [], []
+    moments = Moments()
+    starts = []
+    lengths = []
     for samples in clips.samples:
         sequence = samples[:, None] if features == "raw" else mfcc(samples, rate)
         starts.append(out.append(sequence))
@@ -52,7 +56,7 @@ def write(
     return SequenceSpec(moments.values(clips.split == 0, span=span), max(lengths), Classes(names))
 
 
-def read(path: Path, rate: int) -> Int16[np.ndarray, "length"]:
+def read_wav(path: Path, rate: int) -> Int16[np.ndarray, "length"]:
     """Return the samples of a WAV file: 16-bit PCM, one channel.
 
     Raises:
@@ -60,13 +64,15 @@ def read(path: Path, rate: int) -> Int16[np.ndarray, "length"]:
     """
     try:
         with wave.open(str(path)) as file:
-            kind = (file.getnchannels(), file.getsampwidth(), file.getframerate())
+            channels = file.getnchannels()
+            width = file.getsampwidth()
+            found_rate = file.getframerate()
             samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
     except (wave.Error, EOFError, OSError, ValueError) as error:
         raise DataError(f"{path} is not a WAV file of 16-bit samples ({error})") from error
-    if kind != (1, 2, rate) or not len(samples):
+    if (channels, width, found_rate) != (1, 2, rate) or not len(samples):
         raise DataError(
-            f"{path} has {len(samples)} samples, {kind[0]} channels of {8 * kind[1]} bits at {kind[2]} Hz; "
+            f"{path} has {len(samples)} samples, {channels} channels of {8 * width} bits at {found_rate} Hz; "
             f"it must be one channel of 16 bits at {rate} Hz"
         )
     return samples.astype(np.int16)
@@ -82,7 +88,7 @@ def mfcc(samples: Int16[np.ndarray, "length"], rate: int) -> Float[np.ndarray, "
     return audio.mfcc(audio.log_mel(samples / LOUDEST, rate, WINDOW, HOP))
 
 
-def invent(classes: int, rate: int) -> Clips:
+def make_synthetic(classes: int, rate: int) -> Clips:
     """Return synthetic recordings, one pitch per class in noise: 8 in train, 2 in val, 2 in test each."""
     random = np.random.RandomState(0)
     split = np.tile(np.repeat([0, 1, 2], [8, 2, 2]), classes)

@@ -47,7 +47,7 @@ class Cut:
         return views[self.starts() // self.rate].mean(1)
 
 
-def parquet(file: Path, target: str) -> Iterator[Recording]:
+def read_parquet(file: Path, target: str) -> Iterator[Recording]:
     """Yield all recordings of a Parquet file, one per row: mimic_id, pleth, ecg_ii, and lists of the targets.
 
     Raises:
@@ -67,7 +67,7 @@ def parquet(file: Path, target: str) -> Iterator[Recording]:
         yield Recording(patient, signals.astype(np.float32), numbers.astype(np.float64))
 
 
-def physionet(folder: Path, target: str) -> Iterator[Recording]:
+def read_physionet(folder: Path, target: str) -> Iterator[Recording]:
     """Yield all recordings of PhysioNet's folder ``bidmc_csv``, in the order of their numbers.
 
     Raises:
@@ -77,13 +77,13 @@ def physionet(folder: Path, target: str) -> Iterator[Recording]:
     if not files:
         raise DataError(f"{folder} holds no file bidmc_01_Signals.csv; unpack the whole archive there")
     for file in files:
-        beside = file.name.replace("Signals.csv", "")
-        signals = _csv(file, ("PLETH", "II"))
-        numbers = _csv(folder / f"{beside}Numerics.csv", (COLUMNS[target][1],))[:, 0]
-        yield Recording(_patient(folder / f"{beside}Fix.txt"), signals.astype(np.float32), numbers)
+        prefix = file.name.replace("Signals.csv", "")
+        signals = _read_csv(file, ("PLETH", "II"))
+        numbers = _read_csv(folder / f"{prefix}Numerics.csv", (COLUMNS[target][1],))[:, 0]
+        yield Recording(_read_patient(folder / f"{prefix}Fix.txt"), signals.astype(np.float32), numbers)
 
 
-def _csv(file: Path, names: tuple[str, ...]) -> Float64[np.ndarray, "T C"]:
+def _read_csv(file: Path, names: tuple[str, ...]) -> Float64[np.ndarray, "T C"]:
     """Return columns of a CSV file by name; an empty field is NaN."""
     import pyarrow as pa
     from pyarrow import csv
@@ -98,17 +98,17 @@ def _csv(file: Path, names: tuple[str, ...]) -> Float64[np.ndarray, "T C"]:
     return np.stack(columns, axis=1)
 
 
-def _patient(file: Path) -> str:
+def _read_patient(file: Path) -> str:
     try:
-        found = re.search(r"matched wdb ID: *(\S+)", file.read_text(encoding="utf-8"))
+        match = re.search(r"matched wdb ID: *(\S+)", file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file}, which says who the patient is, cannot be read; get it again") from error
-    if not found:
+    if not match:
         raise DataError(f"{file} does not say who the patient is; get it again")
-    return found[1]
+    return match[1]
 
 
-def archive(file: Path) -> Iterator[tuple[np.ndarray, float]]:
+def read_archive(file: Path) -> Iterator[tuple[np.ndarray, float]]:
     """Yield windows (4000, 2) and targets of a file of the regression archive, fields separated by colons.
 
     Raises:
@@ -116,14 +116,14 @@ def archive(file: Path) -> Iterator[tuple[np.ndarray, float]]:
     """
     try:
         with file.open(encoding="utf-8") as lines:
-            for at, line in enumerate(lines, start=1):
+            for number, line in enumerate(lines, start=1):
                 if line.strip() and not line.startswith(("#", "@")):
-                    yield _window(line, f"line {at} of {file}")
+                    yield _parse_window(line, f"line {number} of {file}")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} cannot be read ({error}); place both files of the archive") from error
 
 
-def _window(line: str, where: str) -> tuple[np.ndarray, float]:
+def _parse_window(line: str, place: str) -> tuple[np.ndarray, float]:
     *channels, target = line.split(":")
     try:
         window = np.array([channel.split(",") for channel in channels], dtype=np.float32).T
@@ -135,10 +135,10 @@ def _window(line: str, where: str) -> tuple[np.ndarray, float]:
             raise ValueError(f"its shape is {window.shape}, or a number is missing")
         return window, float(target)
     except ValueError as error:
-        raise DataError(f"{where} is not a window of BIDMC: {error}") from error
+        raise DataError(f"{place} is not a window of BIDMC: {error}") from error
 
 
-def invent(cut: Cut, patients: int = 10) -> Iterator[Recording]:
+def make_synthetic(cut: Cut, patients: int = 10) -> Iterator[Recording]:
     """Yield synthetic recordings, one per patient: the rising heart rate is the frequency of a sine wave."""
     random = np.random.RandomState(0)
     seconds = (cut.starts()[-1] + cut.length) // cut.rate

@@ -62,7 +62,8 @@ class Shuffled(Task):
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the examples of a split, each in the permuted order."""
-        data, length = self.task.load(split), self.task.form.length
+        data = self.task.load(split)
+        length = self.task.form.length
         if self.task.form.views > 1 or bool((data.lengths != length).any()) or length % self.block:
             raise SpecError(
                 f"{name_of(self.task)} cannot be shuffled: that needs sequences of one length, {length}, "

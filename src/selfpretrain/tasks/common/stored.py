@@ -46,7 +46,7 @@ class Prepared(Task):
         """Spec stored with the examples; real targets are scaled by the labels that are kept."""
         form = self.data().form
         if self.labels and isinstance(form.target, Reals):
-            return dataclasses.replace(form, target=_kept_scale(self, self.data().digest))
+            return dataclasses.replace(form, target=_target_scale(self, self.data().digest))
         return form
 
     def load(self, split: Split) -> SequenceDataset:
@@ -60,7 +60,8 @@ class Prepared(Task):
 
     def version(self) -> str:
         """Return the hash of the prepared set; with a label budget, also the scale of real targets."""
-        digest, target = self.data().digest, self.form.target
+        digest = self.data().digest
+        target = self.form.target
         if self.labels and isinstance(target, Reals):
             return f"{digest} {target.centre} {target.spread}"
         return digest
@@ -72,22 +73,22 @@ class Prepared(Task):
 
     def data(self) -> StoredDataset | DatasetStub:
         """Return the prepared set, written first if it does not exist; in a dry run, a stub instead."""
-        if not self.made_up and not self.place.exists() and (told := outline(self)):
-            return told
-        return _data(dataclasses.replace(self, labels=None), str(self.place))
+        if not self.made_up and not self.folder.exists() and (stub := outline(self)):
+            return stub
+        return _load_or_write(dataclasses.replace(self, labels=None), str(self.folder))
 
     @property
-    def place(self) -> Path:
+    def folder(self) -> Path:
         """Folder of the prepared set, which may not exist yet."""
-        said = json.dumps(
+        key = json.dumps(
             [dataclasses.asdict(dataclasses.replace(self, labels=None)), self.edition], default=str
         )
-        name = f"{name_of(self)}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
+        name = f"{name_of(self)}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return paths.folders()[0] / "prepared" / name
 
 
 @functools.lru_cache(maxsize=16)
-def _kept_scale(task: Prepared, digest: str) -> Reals:
+def _target_scale(task: Prepared, digest: str) -> Reals:
     """Return the scale of the real targets within the label budget."""
     target = task.data().form.target
     assert isinstance(target, Reals)
@@ -95,22 +96,22 @@ def _kept_scale(task: Prepared, digest: str) -> Reals:
 
 
 @functools.lru_cache(maxsize=8)
-def _data(task: Prepared, place: str) -> StoredDataset:
+def _load_or_write(task: Prepared, path: str) -> StoredDataset:
     if task.made_up:
         out = DatasetWriter(None, task.packed)
         return out.finish(task.write(out))
-    folder = Path(place)
-    if there := _opened(folder):
-        return there
+    folder = Path(path)
+    if stored := _open_if_sound(folder):
+        return stored
     with paths.hold_lock(folder):
-        if there := _opened(folder):  # another process has written it meanwhile
-            return there
+        if stored := _open_if_sound(folder):  # another process has written it meanwhile
+            return stored
         with open_writer(folder, task.packed, task.resumes) as out:
             out.finish(task.write(out), {"task": name_of(task)})
     return open_dataset(folder)
 
 
-def _opened(folder: Path) -> StoredDataset | None:
+def _open_if_sound(folder: Path) -> StoredDataset | None:
     """Return the stored set; None if it is missing or damaged, since it can be written again."""
     if not folder.exists():
         return None

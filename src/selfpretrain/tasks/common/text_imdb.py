@@ -19,7 +19,7 @@ from ...data.download import Download
 from ...errors import DataError
 from ...system.events import report_progress
 from . import tokenizer
-from .raw import need
+from .raw import require_files
 from .stored import Prepared
 
 Part = Literal["train", "test"]
@@ -50,20 +50,20 @@ class Reviews:
     by_movie: bool
 
 
-def reviews(task: Prepared, part: Part) -> Reviews:
+def read_reviews(task: Prepared, part: Part) -> Reviews:
     """Return all reviews of one part; a few synthetic ones if ``task.made_up``.
 
     Raises:
         DataError: if the files are missing or damaged.
     """
     if task.made_up:
-        return _made_up(part)
-    found = need(task, *PLACES)
-    place = found.with_name(found.name.replace("train", part))
-    return _release(place) if found.is_dir() else _table(place)
+        return _make_synthetic(part)
+    path = require_files(task, *PLACES)
+    part_path = path.with_name(path.name.replace("train", part))
+    return _read_release(part_path) if path.is_dir() else _read_table(part_path)
 
 
-def columns(file: Path, *names: str) -> pa.Table:
+def read_columns(file: Path, *names: str) -> pa.Table:
     """Return a Parquet table that must have these columns.
 
     Raises:
@@ -78,35 +78,38 @@ def columns(file: Path, *names: str) -> pa.Table:
     return table
 
 
-def _table(file: Path) -> Reviews:
-    table = columns(file, "text", "label")
-    texts, labels = table["text"].to_pylist(), table["label"].to_numpy().astype(np.int64)
+def _read_table(file: Path) -> Reviews:
+    table = read_columns(file, "text", "label")
+    texts = table["text"].to_pylist()
+    labels = table["label"].to_numpy().astype(np.int64)
     by_movie = "movie" in table.column_names
-    groups = table["movie"].to_numpy().astype(np.int64) if by_movie else _equal(texts)
+    groups = table["movie"].to_numpy().astype(np.int64) if by_movie else _hash_texts(texts)
     return Reviews(texts, labels, groups, by_movie)
 
 
-def _release(folder: Path) -> Reviews:
-    texts, labels, movies = [], [], []
+def _read_release(folder: Path) -> Reviews:
+    texts = []
+    labels = []
+    movies = []
     for label, name in enumerate(CLASSES):
         files = sorted((folder / name).glob("*_*.txt"), key=lambda file: int(file.stem.partition("_")[0]))
-        listed = folder / f"urls_{name}.txt"
-        urls = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+        url_file = folder / f"urls_{name}.txt"
+        urls = url_file.read_text(encoding="utf-8").splitlines() if url_file.is_file() else []
         if not files or len(urls) != len(files):
             raise DataError(
-                f"{folder / name} holds {len(files)} reviews and {listed.name} {len(urls)} addresses, "
+                f"{folder / name} holds {len(files)} reviews and {url_file.name} {len(urls)} addresses, "
                 f"which should be as many; unpack aclImdb_v1.tar.gz again"
             )
-        for done, file in enumerate(files):
+        for n_read, file in enumerate(files):
             texts.append(file.read_bytes().decode("utf-8"))
-            if done % 1000 == 0:
-                report_progress(f"reviews read from {folder.name}/{name}", done, len(files))
+            if n_read % 1000 == 0:
+                report_progress(f"reviews read from {folder.name}/{name}", n_read, len(files))
         labels += [label] * len(files)
         movies += [int(re.findall(r"tt(\d+)", url)[0]) for url in urls]
     return Reviews(texts, np.array(labels), np.array(movies), by_movie=True)
 
 
-def _equal(texts: list[str]) -> np.ndarray:
+def _hash_texts(texts: list[str]) -> np.ndarray:
     """Return (n,) hashes that are equal for texts of the same letters, ignoring case and punctuation."""
     letters = (re.sub(r"[\W_]+", "", text.lower()).encode() for text in texts)
     digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in letters)
@@ -114,11 +117,12 @@ def _equal(texts: list[str]) -> np.ndarray:
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
 
-def _made_up(part: Part) -> Reviews:
+def _make_synthetic(part: Part) -> Reviews:
     """Return synthetic reviews: 48 movies (train) or 12 (test) with six reviews each, half positive."""
     first, last = (0, 48) if part == "train" else (48, 60)
-    random, movies = np.random.RandomState(first), np.repeat(np.arange(first, last), 6)
+    random = np.random.RandomState(first)
+    movies = np.repeat(np.arange(first, last), 6)
     labels = np.tile([0, 1], len(movies) // 2)
-    about = zip(labels, movies, strict=True)
-    texts = [tokenizer.invent(random, (*TONE[label], f"film{movie}")) for label, movie in about]
+    reviews = zip(labels, movies, strict=True)
+    texts = [tokenizer.make_sentence(random, (*TONE[label], f"film{movie}")) for label, movie in reviews]
     return Reviews(texts, labels, movies, by_movie=True)

@@ -45,23 +45,25 @@ class Tokenizer:
     def append(self, out: DatasetWriter, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Append texts to a dataset; return their (n,) starts and (n,) lengths."""
         out.symbols = self.symbols
-        starts, lengths, done = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+        starts = [np.zeros(0, np.int64)]
+        lengths = [np.zeros(0, np.int64)]
+        n_written = 0
         for points, sizes in _chunks(texts, self.unit, self.length):
             starts.append(out.append(self.numbers[points]) + sizes.cumsum() - sizes)
             lengths.append(sizes)
-            done += len(sizes)
-            report_progress("texts written", done, len(texts))
+            n_written += len(sizes)
+            report_progress("texts written", n_written, len(texts))
         return np.concatenate(starts), np.concatenate(lengths)
 
 
-def alphabet(texts: Sequence[str], unit: Unit, length: int, least: int = 1) -> Tokenizer:
+def build_tokenizer(texts: Sequence[str], unit: Unit, length: int, least: int = 1) -> Tokenizer:
     """Build a tokenizer of the characters with ``least`` occurrences in truncated texts, in Unicode order."""
     if unit == "bytes":
         return Tokenizer(unit, length, np.arange(256, dtype=np.uint8))
     counts = np.zeros(POINTS, dtype=np.int64)
     for points, _ in _chunks(texts, unit, length):
-        some = np.bincount(points)
-        counts[: len(some)] += some
+        chunk_counts = np.bincount(points)
+        counts[: len(chunk_counts)] += chunk_counts
     counts[0] = 0  # placeholder of an empty text, always unknown
     known = np.flatnonzero(counts >= least)
     numbers = np.zeros(POINTS, dtype=np.uint8 if len(known) < 256 else np.int32)
@@ -69,25 +71,26 @@ def alphabet(texts: Sequence[str], unit: Unit, length: int, least: int = 1) -> T
     return Tokenizer(unit, length, numbers)
 
 
-def held_out(classes: np.ndarray, groups: np.ndarray, share: float, seed: int) -> np.ndarray:
+def hold_out_groups(classes: np.ndarray, groups: np.ndarray, share: float, seed: int) -> np.ndarray:
     """Return an (n,) mask of held-out rows: whole groups in random order, at most ``share`` of each class."""
     _, group = np.unique(groups, return_inverse=True)
     count = np.zeros((group.max() + 1, classes.max() + 1))
     np.add.at(count, (group, classes), 1)
-    room, held = share * count.sum(0), np.zeros(len(count), dtype=bool)
-    for at in np.random.RandomState(seed).permutation(len(count)):
-        if (count[at] <= room).all():
-            held[at] = True
-            room -= count[at]
-    return held[group]
+    quota = share * count.sum(0)
+    is_held_out = np.zeros(len(count), dtype=bool)
+    for group_id in np.random.RandomState(seed).permutation(len(count)):
+        if (count[group_id] <= quota).all():
+            is_held_out[group_id] = True
+            quota -= count[group_id]
+    return is_held_out[group]
 
 
-def invent(random: np.random.RandomState, words: Sequence[str], number: int = 12) -> str:
+def make_sentence(random: np.random.RandomState, words: Sequence[str], number: int = 12) -> str:
     """Return a synthetic text: every third word is from ``words``, the others are filler words."""
-    said = [
+    sentence = [
         words[random.randint(len(words))] if i % 3 == 0 else random.choice(FILLING) for i in range(number)
     ]
-    return f"{' '.join(said).capitalize()}."
+    return f"{' '.join(sentence).capitalize()}."
 
 
 def _chunks(texts: Sequence[str], unit: Unit, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -95,11 +98,12 @@ def _chunks(texts: Sequence[str], unit: Unit, length: int) -> Iterator[tuple[np.
 
     An empty text counts as one unknown character: a sequence has at least one position.
     """
-    for at in range(0, len(texts), CHUNK):
-        some = [text[:length] or "\0" for text in texts[at : at + CHUNK]]
+    for start in range(0, len(texts), CHUNK):
+        chunk = [text[:length] or "\0" for text in texts[start : start + CHUNK]]
         if unit == "bytes":
-            cut = [text.encode()[:length] for text in some]
-            yield np.frombuffer(b"".join(cut), dtype=np.uint8), np.array([len(part) for part in cut])
+            encoded = [text.encode()[:length] for text in chunk]
+            points = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+            yield points, np.array([len(text) for text in encoded])
         else:
-            points = np.frombuffer("".join(some).encode("utf-32-le"), dtype="<u4")
-            yield points, np.array([len(part) for part in some])
+            points = np.frombuffer("".join(chunk).encode("utf-32-le"), dtype="<u4")
+            yield points, np.array([len(text) for text in chunk])

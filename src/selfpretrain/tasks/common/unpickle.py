@@ -71,9 +71,9 @@ def read_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
     try:
         with path.open("rb") as file:
             batch = _Reader(file, encoding="bytes").load()
-        named = {key.decode() if isinstance(key, bytes) else key: value for key, value in batch.items()}
-        pixels = named["data"].values.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        labels = np.array(named["labels"], dtype=np.int64)
+        fields = {key.decode() if isinstance(key, bytes) else key: value for key, value in batch.items()}
+        pixels = fields["data"].values.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        labels = np.array(fields["labels"], dtype=np.int64)
         if len(labels) != len(pixels):
             raise ValueError(f"{len(labels)} labels for {len(pixels)} images")
     except Exception as error:  # a damaged pickle can fail in any way

@@ -2,16 +2,17 @@
 
 import numpy as np
 
-SHORTEST, LONGEST = 24, 48
+SHORTEST = 24
+LONGEST = 48
 
 
-def waves(number: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+def make_waves(count: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
     """Return sequences (length, 2) float32 and their labels, "sine" or "square".
 
     The second channel is the first one delayed by a quarter of a period. Noise has standard deviation 0.33.
     """
     random = np.random.RandomState(seed)
-    shapes = np.resize(np.array(["sine", "square"]), number)
+    shapes = np.resize(np.array(["sine", "square"]), count)
     return [_wave(shape, random) for shape in shapes], shapes
 
 

@@ -17,15 +17,19 @@ def line(size: int, end: tuple[int, int], width: int) -> np.ndarray:
 
     For width 1 it is Bresenham's line; a wider one is a rectangle with integer corners, filled row by row.
     """
-    out, centre = np.zeros((size, size), dtype=bool), size // 2
-    rise, run = end[0] - centre, end[1] - centre
+    out = np.zeros((size, size), dtype=bool)
+    centre = size // 2
+    rise = end[0] - centre
+    run = end[1] - centre
     if width == 1:
         steps = max(abs(rise), abs(run))
         for i in range(steps + 1):
-            out[centre + _away(rise * i / steps), centre + _away(run * i / steps)] = True
+            out[centre + _round_away(rise * i / steps), centre + _round_away(run * i / steps)] = True
         return out
-    inner, outer = ((width - 1) // 2 / math.hypot(rise, run), width // 2 / math.hypot(rise, run))
-    dx, dy = (_toward(inner * rise), _toward(outer * rise)), (_toward(inner * run), _toward(outer * run))
+    inner = (width - 1) // 2 / math.hypot(rise, run)
+    outer = width // 2 / math.hypot(rise, run)
+    dx = (_round_toward(inner * rise), _round_toward(outer * rise))
+    dy = (_round_toward(inner * run), _round_toward(outer * run))
     corners = [(centre + dy[1], centre - dx[0]), (end[0] + dy[1], end[1] - dx[0])]
     corners += [(end[0] - dy[0], end[1] + dx[1]), (centre - dy[0], centre + dx[1])]
     for y in range(min(corners)[0], max(corners)[0] + 1):
@@ -33,7 +37,7 @@ def line(size: int, end: tuple[int, int], width: int) -> np.ndarray:
         for (y0, x0), (y1, x1) in zip(corners, corners[1:] + corners[:1], strict=True):
             if min(y0, y1) <= y <= max(y0, y1):
                 crossed += [x0, x1] if y0 == y1 else [x0 + (y - y0) * (x1 - x0) / (y1 - y0)]
-        out[y, _away(min(crossed)) : _toward(max(crossed)) + 1] = True
+        out[y, _round_away(min(crossed)) : _round_toward(max(crossed)) + 1] = True
     return out
 
 
@@ -62,10 +66,10 @@ def reduce(images: np.ndarray, size: int) -> np.ndarray:
     """
     scale = images.shape[1] / size
     centre = (np.arange(size)[:, None] + 0.5) * scale
-    at = np.arange(images.shape[1])[None]
-    x = (at + 0.5 - centre) / scale
+    position = np.arange(images.shape[1])[None]
+    x = (position + 0.5 - centre) / scale
     first, last = (np.maximum(centre + side * 3 * scale + 0.5, 0).astype(int) for side in (-1, 1))
-    weight = np.where((at >= first) & (at < last) & (abs(x) < 3), np.sinc(x) * np.sinc(x / 3), 0)
+    weight = np.where((position >= first) & (position < last) & (abs(x) < 3), np.sinc(x) * np.sinc(x / 3), 0)
     weight = np.round(weight / weight.sum(1, keepdims=True) * 2.0**22)
     across = _to_bytes((images * 255.0) @ weight.T)
     return _to_bytes(weight @ across).astype(np.uint8)
@@ -75,11 +79,11 @@ def _to_bytes(sums: np.ndarray) -> np.ndarray:
     return np.floor(sums / 2.0**22 + 0.5).clip(0, 255)
 
 
-def _away(x: float | int) -> int:
+def _round_away(x: float | int) -> int:
     """Round to the nearest integer, halves away from zero."""
     return math.floor(abs(x) + 0.5) * (1 if x > 0 else -1)
 
 
-def _toward(x: float | int) -> int:
+def _round_toward(x: float | int) -> int:
     """Round to the nearest integer, halves toward zero."""
     return math.ceil(abs(x) - 0.5) * (1 if x > 0 else -1)

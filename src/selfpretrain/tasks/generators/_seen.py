@@ -5,7 +5,7 @@ import numpy as np
 from ...system.jit import jit
 
 
-def room(number: int) -> np.ndarray:
+def make_set(number: int) -> np.ndarray:
     """Allocate an empty set that is at most half full with ``number`` hashes."""
     return np.zeros(1 << (2 * number).bit_length(), dtype=np.uint64)
 
@@ -13,12 +13,12 @@ def room(number: int) -> np.ndarray:
 @jit
 def add(seen: np.ndarray, digest: np.uint64) -> bool:
     """Add a nonzero hash to the set; return False if it was already there."""
-    last = np.uint64(len(seen) - 1)
+    mask = np.uint64(len(seen) - 1)
     # The lowest bit is always 1, which keeps hashes nonzero, and is no use for the slot.
-    at = (digest >> np.uint64(1)) & last
-    while seen[at] != 0:
-        if seen[at] == digest:
+    slot = (digest >> np.uint64(1)) & mask
+    while seen[slot] != 0:
+        if seen[slot] == digest:
             return False
-        at = (at + np.uint64(1)) & last
-    seen[at] = digest
+        slot = (slot + np.uint64(1)) & mask
+    seen[slot] = digest
     return True

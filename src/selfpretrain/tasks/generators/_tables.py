@@ -11,12 +11,18 @@ from ._draw import FINE
 
 ANGLES = 360
 """Directions of first dashes, -180..179 degrees."""
-CROSSED, FREE = 459, 76
-"""Two masks must not sum to 1.8 times 255 at any pixel; a pixel is free up to 0.3 times 255."""
-HEAD, BACK, AHEAD, APART = 0, 2, 4, 6
-"""Columns of ``steps``: from a first dash to its end, from there to its pivot, from any pivot to the next
-one, and from the start of contour 1 to that of contour 2. The pivot of a dash is the middle of the gap before
-it."""
+CROSSED = 459
+"""Two masks must not sum to this, 1.8 times 255, at any pixel."""
+FREE = 76
+"""A pixel is free up to this value of a mask, 0.3 times 255."""
+HEAD = 0
+"""First of two columns of ``steps``: from a first dash to its end."""
+BACK = 2
+"""From there to its pivot, the middle of the gap before a dash."""
+AHEAD = 4
+"""From any pivot to the next one."""
+APART = 6
+"""From the start of contour 1 to that of contour 2."""
 ONE_END = 1
 """Pixels, down or right, within which the ends of both contours cannot be distinguished."""
 NEAR, CORE, WINDOW, INSIDE, FIRST, OTHERS, FITS = range(7)
@@ -71,10 +77,11 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
     """Compute the tables for contours of ``length`` dashes.
 
     Args:
-        quirks: start dashes as the published generator does, see ``_seats`` and ``_room``, and let contours
-            end anywhere, even on the same pixel.
+        quirks: start dashes as the published generator does, see ``_seats`` and ``_start_boxes``, and
+            let contours end anywhere, even on the same pixel.
     """
-    reach, ring = rules.dash + margin, _ring(rules.dash + margin)
+    reach = rules.dash + margin
+    ring = _ring(rules.dash + margin)
     first = [_radians(degrees) for degrees in range(-180, 180)]
     later = [math.atan2(dy, dx) for dy, dx in ring.tolist()]
     dashes = np.stack([_dash(rules, margin, a) for a in [*first, *map(_opposite, later)]])
@@ -85,9 +92,9 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
     core = mask >= CROSSED - 255
     near = _draw.dilate(wide, margin)
     rooms = (
-        _room(seats, rules.size, 2 * rules.apart, quirks),
-        _room(seats, rules.size, rules.padding, quirks),
-        _room(core, rules.size, rules.padding, quirks=False),
+        _start_boxes(seats, rules.size, 2 * rules.apart, quirks),
+        _start_boxes(seats, rules.size, rules.padding, quirks),
+        _start_boxes(core, rules.size, rules.padding, quirks=False),
     )
     turns = _turns([*first, *later], ring, rules.continuity)
     return Tables(
@@ -101,7 +108,15 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
         contrast=rules.contrast,
         steps=_all_steps(rules, margin, first, later),
         turns=turns,
-        boxes=np.stack([_box(near), _box(core), _window(turns), _inside(rules, margin, len(turns)), *rooms]),
+        boxes=np.stack(
+            [
+                _bounding_boxes(near),
+                _bounding_boxes(core),
+                _window_boxes(turns),
+                _inside_boxes(rules, margin, len(turns)),
+                *rooms,
+            ]
+        ),
         masks=wide,
         reach=near,
         seats=_pixels(seats[:ANGLES])[:, :, :2],
@@ -136,14 +151,15 @@ def _all_steps(rules: Rules, margin: int, first: list[float], later: list[float]
 
 def _ring(radius: int) -> np.ndarray:
     """Return the (R, 2) distinct pixels of a circle around a pixel's upper left corner, in steps of one."""
-    angles = [_radians(1) * at for at in np.arange(0, 360, 360 / (2 * radius * math.pi)).tolist()]
+    angles = [_radians(1) * index for index in np.arange(0, 360, 360 / (2 * radius * math.pi)).tolist()]
     return np.unique(np.floor(_steps(radius, angles)).astype(np.int64), axis=0)
 
 
 def _dash(rules: Rules, margin: int, angle: float) -> np.ndarray:
     """Draw a dash from the centre of its canvas, in supersampled pixels."""
     centre = (rules.dash + math.ceil(rules.thickness) + margin) * FINE
-    (down, right), width = _steps(rules.dash * FINE, [angle])[0], round(rules.thickness * FINE)
+    down, right = _steps(rules.dash * FINE, [angle])[0]
+    width = round(rules.thickness * FINE)
     end = math.ceil(centre + down), math.ceil(centre + right)
     return _draw.line(2 * centre + 1, end, width)
 
@@ -155,22 +171,25 @@ def _seats(solid: np.ndarray, most: int, quirks: bool) -> np.ndarray:
     """
     if not quirks:
         return solid
-    seats, centre = np.zeros_like(solid), solid.shape[1] // 2
+    seats = np.zeros_like(solid)
+    centre = solid.shape[1] // 2
     window = slice(centre - most, centre + most + 1)
     seats[:, window, window] = np.roll(solid, (1, 1), axis=(1, 2))[:, window, window]
     return seats
 
 
-def _room(pixels: np.ndarray, size: int, border: int, quirks: bool) -> np.ndarray:
+def _start_boxes(pixels: np.ndarray, size: int, border: int, quirks: bool) -> np.ndarray:
     """Return the (n, 4) first and last row and column at which all given pixels stay inside a border.
 
     The published generator fails if, at some position in the image, a seat is completely outside: its
     dilation (OpenCV's) then returns the smallest number of the type. So only directions whose seat has a
     pixel in each of the four quadrants succeed.
     """
-    last, centre, out = size - 1 - border, pixels.shape[1] // 2, np.empty((len(pixels), 4), dtype=np.int64)
+    last = size - 1 - border
+    centre = pixels.shape[1] // 2
+    out = np.empty((len(pixels), 4), dtype=np.int64)
     for i, some in enumerate(pixels):
-        down, right = (at - centre for at in np.nonzero(some))
+        down, right = (index - centre for index in np.nonzero(some))
         sides = [np.any((a * down >= 0) & (b * right >= 0)) for a in (-1, 1) for b in (-1, 1)]
         box = border - down.min(), last - down.max(), border - right.min(), last - right.max()
         out[i] = box if all(sides) or not quirks else (0, -1, 0, -1)
@@ -190,22 +209,23 @@ def _turns(angles: list[float], ring: np.ndarray, continuity: float) -> np.ndarr
     return np.concatenate([pixels[order], np.take_along_axis(weight, order, axis=1)[:, :, None]], axis=2)
 
 
-def _box(images: np.ndarray) -> np.ndarray:
+def _bounding_boxes(images: np.ndarray) -> np.ndarray:
     """Return the (n, 4) bounding boxes of nonzero pixels, relative to the centre and one pixel larger."""
-    centre, out = images.shape[1] // 2, np.empty((len(images), 4), dtype=np.int64)
+    centre = images.shape[1] // 2
+    out = np.empty((len(images), 4), dtype=np.int64)
     for i, image in enumerate(images):
-        down, right = (at - centre for at in np.nonzero(image))
+        down, right = (index - centre for index in np.nonzero(image))
         out[i] = down.min() - 1, down.max() + 1, right.min() - 1, right.max() + 1
     return out
 
 
-def _inside(rules: Rules, margin: int, number: int) -> np.ndarray:
+def _inside_boxes(rules: Rules, margin: int, number: int) -> np.ndarray:
     """Return (n, 4) boxes of the pixels far enough from the border, the same for all directions."""
     first = rules.padding + margin
     return np.tile([first, rules.size - 1 - first] * 2, (number, 1))
 
 
-def _window(turns: np.ndarray) -> np.ndarray:
+def _window_boxes(turns: np.ndarray) -> np.ndarray:
     """Return the (A, 4) bounding boxes, relative to the pivot, of the pivot and the next possible starts."""
     out = np.empty((len(turns), 4), dtype=np.int64)
     for i, pixels in enumerate(turns):
@@ -219,12 +239,13 @@ def _pixels(images: np.ndarray, blank: int = 0) -> np.ndarray:
 
     Shorter lists are padded with their last pixel, of value ``blank``.
     """
-    flat, centre = images.reshape(len(images), -1).astype(np.int64), images.shape[1] // 2
+    flat = images.reshape(len(images), -1).astype(np.int64)
+    centre = images.shape[1] // 2
     count = (flat > 0).sum(1, keepdims=True)
     order = np.argsort(-flat, axis=1, kind="stable")
-    at = np.arange(count.max())[None]
-    order = np.take_along_axis(order, np.minimum(at, count - 1), axis=1)
-    value = np.where(at < count, np.take_along_axis(flat, order, axis=1), blank)
+    index = np.arange(count.max())[None]
+    order = np.take_along_axis(order, np.minimum(index, count - 1), axis=1)
+    value = np.where(index < count, np.take_along_axis(flat, order, axis=1), blank)
     return np.stack([order // images.shape[1] - centre, order % images.shape[1] - centre, value], axis=2)
 
 

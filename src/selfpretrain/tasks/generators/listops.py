@@ -41,14 +41,18 @@ def grow(
     shortest, longest, depth, widest = shape
     stack = np.empty((depth + 1, 4), dtype=np.int64)  # operator, missing and present arguments, their sum
     histogram = np.empty((depth + 1, 10), dtype=np.int64)
-    found, used, attempt = 0, 0, attempts[0]
-    while found < len(lengths) and attempt < attempts[1]:
-        length, value, digest = _tree(_mix(seed, attempt), longest, widest, flat[used:], stack, histogram)
+    n_found = 0
+    n_used = 0
+    attempt = attempts[0]
+    while n_found < len(lengths) and attempt < attempts[1]:
+        length, value, digest = _tree(_mix(seed, attempt), longest, widest, flat[n_used:], stack, histogram)
         attempt += 1
         if length > shortest and add(seen, digest):
-            lengths[found], values[found] = length, value
-            found, used = found + 1, used + length
-    return found, used, attempt
+            lengths[n_found] = length
+            values[n_found] = value
+            n_found += 1
+            n_used += length
+    return n_found, n_used, attempt
 
 
 @jit
@@ -56,9 +60,12 @@ def _tree(
     state: np.uint64, longest: int, widest: int, out: np.ndarray, stack: np.ndarray, histogram: np.ndarray
 ) -> tuple[int, Any, Any]:
     """Write one tree whose root is an operator to ``out``; return its length (0: discarded), value, hash."""
-    deepest, top, at = len(stack) - 1, 0, 0
+    deepest = len(stack) - 1
+    top = 0
+    length = 0
     least: Any = 1
-    digest, one = np.uint64(0), np.uint64(1)
+    digest = np.uint64(0)
+    one_bit = np.uint64(1)
     while True:
         state = state + np.uint64(0x9E3779B97F4A7C15)
         # One draw per node. Bits 62-63: operator (1/4) or digit; bits 60-61: which operator;
@@ -71,14 +78,19 @@ def _tree(
             if least >= longest:
                 return 0, 0, digest
             top += 1
-            stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = token, missing, 0, 0
+            stack[top, 0] = token
+            stack[top, 1] = missing
+            stack[top, 2] = 0
+            stack[top, 3] = 0
             histogram[top] = 0
-            out[at] = token
-            digest, at = scramble_one(digest ^ np.uint64(token + 1)), at + 1
+            out[length] = token
+            digest = scramble_one(digest ^ np.uint64(token + 1))
+            length += 1
             continue
         value: Any = np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(10)) >> np.uint64(32))
-        out[at] = value
-        digest, at = scramble_one(digest ^ np.uint64(value + 1)), at + 1
+        out[length] = value
+        digest = scramble_one(digest ^ np.uint64(value + 1))
+        length += 1
         while True:
             histogram[top, value] += 1
             stack[top, 1] -= 1
@@ -87,10 +99,12 @@ def _tree(
             if stack[top, 1] > 0:
                 break
             value = np.int64(_value(stack[top], histogram[top]))
-            out[at] = CLOSE
-            digest, at, top = scramble_one(digest ^ np.uint64(CLOSE + 1)), at + 1, top - 1
+            out[length] = CLOSE
+            digest = scramble_one(digest ^ np.uint64(CLOSE + 1))
+            length += 1
+            top -= 1
             if top == 0:
-                return at, value, digest | one
+                return length, value, digest | one_bit
 
 
 @jit

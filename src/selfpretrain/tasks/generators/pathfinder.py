@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import SpecError
-from ._grow import Facts, field, grow, most
+from ._grow import Facts, grow, make_field, max_dashes
 from ._paint import paint
 from ._random import scramble
 from ._tables import Rules, Tables, tables
@@ -69,23 +69,24 @@ def images(seeds: np.ndarray, settings: Settings, threads: int = 1) -> tuple[np.
     Returns:
         (n, size, size) uint8 images, (n,) int8 labels, 1 for connected, and the facts of the images.
     """
-    margins, n = _tables(settings), len(seeds)
+    margins = _tables(settings)
+    n = len(seeds)
     out = np.zeros((n, settings.resolution, settings.resolution), dtype=np.uint8)
     facts = Facts(
         labels=np.zeros(n, dtype=np.int8),
         margins=np.zeros(n, dtype=np.int8),
         tries=np.zeros(n, dtype=np.int64),
         distractors=np.zeros(n, dtype=np.int8),
-        dashes=np.zeros((n, most(margins[0]), 3), dtype=np.int16),
+        dashes=np.zeros((n, max_dashes(margins[0]), 3), dtype=np.int16),
         marked=np.zeros((n, 2), dtype=np.int8),
     )
 
     def make(start: int) -> None:
         rows = slice(start, start + BLOCK)
-        some = Facts(*(fact[rows] for fact in facts))
-        for i, one in enumerate(margins):
-            grow(seeds[rows], (i, len(margins)), one, field(one), some)
-            paint(one, some, out[rows])
+        block_facts = Facts(*(fact[rows] for fact in facts))
+        for i, tables_of_margin in enumerate(margins):
+            grow(seeds[rows], (i, len(margins)), tables_of_margin, make_field(tables_of_margin), block_facts)
+            paint(tables_of_margin, block_facts, out[rows])
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(make, range(0, n, BLOCK)))
@@ -95,7 +96,8 @@ def images(seeds: np.ndarray, settings: Settings, threads: int = 1) -> tuple[np.
 @functools.lru_cache(maxsize=16)
 def _tables(settings: Settings) -> tuple[Tables, ...]:
     """Return the tables for every margin."""
-    rules, quirks = RULES[settings.resolution], settings.quirks == "lra"
+    rules = RULES[settings.resolution]
+    quirks = settings.quirks == "lra"
     if not quirks:
         contour, _, marker = rules.contrast
         rules = replace(rules, contrast=(contour, contour, marker))

@@ -23,8 +23,10 @@ TRIES = 50
 """Starts of a curve before a layout is discarded."""
 WAITING = 4
 """Maximum images that wait for a partner, per displacement of their ends."""
-STRAIGHT, TURN = 3, 2
-"""Relative probabilities of the next direction of a curve."""
+STRAIGHT = 3
+"""Weight of the direction straight on, for the next cell of a curve."""
+TURN = 2
+"""Weight of either turn."""
 
 
 class CurveCanvas(NamedTuple):
@@ -52,15 +54,18 @@ class PathImages:
     """
 
     def __init__(self, seed: int, rules: CurveRules, number: int) -> None:
-        size, room = rules.size, max(rules.longest, rules.short)
+        size = rules.size
+        room = max(rules.longest, rules.short)
         area = size**2
-        self.seed, self.rules, self.attempt = seed, rules, 0
+        self.seed = seed
+        self.rules = rules
+        self.attempt = 0
         curve = np.zeros((size + 2, size + 2), dtype=np.uint8)
         ends = np.zeros((2, 2, 2), dtype=np.int64)
         self.canvas = CurveCanvas(curve, curve.copy(), np.zeros((room, 2), dtype=np.int64), ends)
-        waiting = np.zeros((area, WAITING, area), dtype=np.uint8)
-        self.lot = WaitingImages(waiting, np.zeros(area, dtype=np.int64), np.zeros(area, dtype=np.int64))
-        self.seen = _seen.room(number + area * WAITING)
+        images = np.zeros((area, WAITING, area), dtype=np.uint8)
+        self.waiting = WaitingImages(images, np.zeros(area, dtype=np.int64), np.zeros(area, dtype=np.int64))
+        self.seen = _seen.make_set(number + area * WAITING)
 
     def fill(self, images: np.ndarray, labels: np.ndarray, attempts: int) -> int:
         """Fill (n, size^2) cells and (n,) labels, 1 for one curve, from at most ``attempts`` layouts.
@@ -70,8 +75,8 @@ class PathImages:
         """
         span = self.attempt, self.attempt + attempts
         out = (images, labels)
-        found, self.attempt = _fill(self.seed, span, self.rules, self.canvas, self.lot, self.seen, out)
-        return found
+        n_found, self.attempt = _fill(self.seed, span, self.rules, self.canvas, self.waiting, self.seen, out)
+        return n_found
 
 
 @jit
@@ -80,23 +85,27 @@ def _fill(
     attempts: tuple[int, int],
     rules: CurveRules,
     canvas: CurveCanvas,
-    lot: WaitingImages,
+    waiting: WaitingImages,
     seen: np.ndarray,
     out: tuple[np.ndarray, np.ndarray],
 ) -> tuple[int, int]:
     """Return the number of images drawn, always even, and the next attempt."""
     images, labels = out
-    state, found, attempt = np.empty(1, dtype=np.uint64), 0, attempts[0]
-    while found + 1 < len(labels) and attempt < attempts[1]:
+    state = np.empty(1, dtype=np.uint64)
+    n_found = 0
+    attempt = attempts[0]
+    while n_found + 1 < len(labels) and attempt < attempts[1]:
         state[0] = scramble_one(scramble_one(np.uint64(seed)) ^ np.uint64(attempt))
         attempt += 1
-        if _layout(state, rules, canvas):
-            found += _paired(state, rules.size, canvas, lot, seen, (images[found:], labels[found:]))
-    return found, attempt
+        if _draw_layout(state, rules, canvas):
+            n_found += _write_pair(
+                state, rules.size, canvas, waiting, seen, (images[n_found:], labels[n_found:])
+            )
+    return n_found, attempt
 
 
 @jit
-def _layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> bool:
+def _draw_layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> bool:
     """Draw two curves and the distractors; return False if one does not fit."""
     size = rules.size
     canvas.curve[:] = 0
@@ -107,7 +116,7 @@ def _layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> bool:
         if i < 2:
             number = rules.shortest + below(state, rules.longest - rules.shortest + 1)
         tries = 0
-        while not _curve(state, size, number, canvas):
+        while not _draw_curve(state, size, number, canvas):
             tries += 1
             if tries == TRIES:
                 return False
@@ -116,63 +125,72 @@ def _layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> bool:
             canvas.ends[i, 1] = canvas.cells[number - 1]
         for k in range(number):
             r, c = canvas.cells[k]
-            top, left = max(r - rules.gap, 0), max(c - rules.gap, 0)
+            top = max(r - rules.gap, 0)
+            left = max(c - rules.gap, 0)
             canvas.closed[top : r + rules.gap + 1, left : c + rules.gap + 1] = 1
     return True
 
 
 @jit
-def _curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) -> bool:
+def _draw_curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) -> bool:
     """Draw one curve; if it reaches a dead end, erase it and return False."""
-    r, c, before = 1 + below(state, size), 1 + below(state, size), -1
+    r = 1 + below(state, size)
+    c = 1 + below(state, size)
+    previous = -1
     if canvas.closed[r, c]:
         return False
     weight = np.empty(4, dtype=np.int64)
     for k in range(number):
-        canvas.cells[k, 0], canvas.cells[k, 1] = r, c
+        canvas.cells[k, 0] = r
+        canvas.cells[k, 1] = c
         canvas.curve[r, c] = 1
         if k + 1 == number:
             return True
         total = 0
-        for way in range(4):
-            y, x = _beside(r, c, way)
-            weight[way] = 0
+        for direction in range(4):
+            y, x = _neighbour(r, c, direction)
+            weight[direction] = 0
             # One drawn neighbour, which is the current cell: otherwise the curve would touch itself.
-            if not canvas.closed[y, x] and _touching(canvas.curve, y, x) == 1 and not canvas.curve[y, x]:
-                weight[way] = STRAIGHT if way == before else TURN
-            total += weight[way]
+            if (
+                not canvas.closed[y, x]
+                and _count_neighbours(canvas.curve, y, x) == 1
+                and not canvas.curve[y, x]
+            ):
+                weight[direction] = STRAIGHT if direction == previous else TURN
+            total += weight[direction]
         if total == 0:
             for j in range(k + 1):
                 canvas.curve[canvas.cells[j, 0], canvas.cells[j, 1]] = 0
             return False
-        drawn, before = below(state, total), 0
-        while drawn >= weight[before]:
-            drawn -= weight[before]
-            before += 1
-        r, c = _beside(r, c, before)
+        draw = below(state, total)
+        previous = 0
+        while draw >= weight[previous]:
+            draw -= weight[previous]
+            previous += 1
+        r, c = _neighbour(r, c, previous)
     return True
 
 
 @jit
-def _beside(r: int, c: int, way: int) -> tuple[int, int]:
+def _neighbour(r: int, c: int, direction: int) -> tuple[int, int]:
     """Return the adjacent cell: down (0), right (1), up (2) or left (3)."""
-    if way % 2:
-        return r, c + 2 - way
-    return r + 1 - way, c
+    if direction % 2:
+        return r, c + 2 - direction
+    return r + 1 - direction, c
 
 
 @jit
-def _touching(curve: np.ndarray, r: int, c: int) -> int:
+def _count_neighbours(curve: np.ndarray, r: int, c: int) -> int:
     """Return how many of the four adjacent cells are drawn."""
     return curve[r - 1, c] + curve[r + 1, c] + curve[r, c - 1] + curve[r, c + 1]
 
 
 @jit
-def _paired(
+def _write_pair(
     state: np.ndarray,
     size: int,
     canvas: CurveCanvas,
-    lot: WaitingImages,
+    waiting: WaitingImages,
     seen: np.ndarray,
     out: tuple[np.ndarray, np.ndarray],
 ) -> int:
@@ -184,31 +202,42 @@ def _paired(
     images, labels = out
     first = below(state, 6)
     for i in range(6):
-        a, b, label, at = _ends(canvas, (first + i) % 6)
-        if lot.number[at] and lot.label[at] != label and _seen.add(seen, _digest(canvas, a, b)):
-            last = lot.number[at] - 1
-            images[0] = lot.images[at, last]
+        a, b, label, offset = _choose_ends(canvas, (first + i) % 6)
+        if (
+            waiting.number[offset]
+            and waiting.label[offset] != label
+            and _seen.add(seen, _hash_layout(canvas, a, b))
+        ):
+            last = waiting.number[offset] - 1
+            images[0] = waiting.images[offset, last]
             _paint(canvas, a, b, images[1])
-            labels[0], labels[1] = 1 - label, label
-            lot.number[at] = last
+            labels[0] = 1 - label
+            labels[1] = label
+            waiting.number[offset] = last
             return 2
     # Choices 0-1 are the ends of one curve, 2-5 of both: draw the class first, each with probability 1/2.
-    a, b, label, at = _ends(canvas, below(state, 2) if below(state, 2) else 2 + below(state, 4))
-    full = lot.number[at] == WAITING or (lot.number[at] > 0 and lot.label[at] != label)
-    if not full and _seen.add(seen, _digest(canvas, a, b)):
-        _paint(canvas, a, b, lot.images[at, lot.number[at]])
-        lot.number[at] += 1
-        lot.label[at] = label
+    a, b, label, offset = _choose_ends(canvas, below(state, 2) if below(state, 2) else 2 + below(state, 4))
+    full = waiting.number[offset] == WAITING or (
+        waiting.number[offset] > 0 and waiting.label[offset] != label
+    )
+    if not full and _seen.add(seen, _hash_layout(canvas, a, b)):
+        _paint(canvas, a, b, waiting.images[offset, waiting.number[offset]])
+        waiting.number[offset] += 1
+        waiting.label[offset] = label
     return 0
 
 
 @jit
-def _ends(canvas: CurveCanvas, choice: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+def _choose_ends(canvas: CurveCanvas, choice: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Return two ends, 1 if they are of one curve, and their displacement: rows * size + columns."""
     if choice < 2:
-        a, b, label = canvas.ends[choice, 0], canvas.ends[choice, 1], 1
+        a = canvas.ends[choice, 0]
+        b = canvas.ends[choice, 1]
+        label = 1
     else:
-        a, b, label = canvas.ends[0, choice % 2], canvas.ends[1, choice // 2 - 1], 0
+        a = canvas.ends[0, choice % 2]
+        b = canvas.ends[1, choice // 2 - 1]
+        label = 0
     return a, b, label, abs(a[0] - b[0]) * (len(canvas.curve) - 2) + abs(a[1] - b[1])
 
 
@@ -223,7 +252,7 @@ def _paint(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray, image: np.ndarray)
 
 
 @jit
-def _digest(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray) -> np.uint64:
+def _hash_layout(canvas: CurveCanvas, a: np.ndarray, b: np.ndarray) -> np.uint64:
     """Return a nonzero hash of the layout with these ends marked."""
     side = len(canvas.curve)
     digest = scramble_one(np.uint64(min(a[0] * side + a[1], b[0] * side + b[1])))

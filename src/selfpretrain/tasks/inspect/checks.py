@@ -90,7 +90,7 @@ def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[
 def _files(task: Task) -> Finding:
     place = importer.known().get(task.name) if isinstance(task, Imported) else None
     if isinstance(task, Prepared) and not task.made_up:
-        place = task.place
+        place = task.folder
     if place is None:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
     report_progress(f"{name_of(task)}: hashes of files", 0)

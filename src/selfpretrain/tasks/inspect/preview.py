@@ -66,7 +66,7 @@ def state(task: Task) -> str:
     task = task.origin
     if not isinstance(task, Prepared):
         return "imported" if isinstance(task, Imported) else "embedded"
-    if task.place.exists():
+    if task.folder.exists():
         return "prepared"
     if vars(task).get("source") == "generated":
         return "to generate"
