@@ -69,9 +69,9 @@ def find(shelf: str, name: str) -> Any:
         return getattr(importlib.import_module(f"{module_of(shelf)}.{file}"), SHELVES[shelf])
     if shelf in OWN:
         own = importlib.import_module(f"{__package__}.{shelf}.{OWN[shelf]}")
-        if name in own.known():
+        if name in own.imported_datasets():
             return functools.partial(getattr(own, SHELVES[shelf]), name)
-        known += own.known()
+        known += own.imported_datasets()
     raise UnknownName(f"no {SHELVES[shelf]} called {name!r}{nearest(name, known)}")
 
 

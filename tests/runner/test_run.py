@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.api import Request, carry_out, comparison
+from selfpretrain.api import Request, comparison, run_planner, run_request
 from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
@@ -22,7 +22,7 @@ from selfpretrain.runner import run, tuning
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.job_queue import JobQueue
-from selfpretrain.runner.plan import Job, jobs, remember_costs, remembered_costs, waiting
+from selfpretrain.runner.plan import Job, jobs, read_costs, waiting, write_costs
 from selfpretrain.runner.run import _where, run_experiment, run_recipes
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
@@ -228,31 +228,28 @@ def test_a_page_is_current_until_what_it_says_changes(experiment, done, workspac
     assert not here.current
 
 
-def test_remembered_costs_find_what_has_finished(experiment, workspace, monkeypatch):
+def test_costs_of_earlier_runs_find_what_has_finished(experiment, workspace, monkeypatch):
     recipe = experiment.cells[0].recipe
-    monkeypatch.setattr(cost, "known", {})
+    monkeypatch.setattr(cost.COUNTED, "plans", {})
     plan = cost.plan(recipe)
-    remember_costs(workspace)
-    monkeypatch.setattr(cost, "known", {})
+    write_costs(workspace)
+    monkeypatch.setattr(cost.COUNTED, "plans", {})
     monkeypatch.setattr(cost, "_plan", None)
-    with remembered_costs(workspace):
-        assert cost.plan(recipe) == plan
-    assert not cost.known
+    assert run_planner(workspace).plan(recipe) == plan
+    assert not cost.COUNTED.plans
     folder = RunDir(workspace.runs)
     for change in ({"by": ["0.0.0", torch.__version__]}, {"plans": 3}, {"plans": {"a": {"steps": 7}}}):
         folder.write("costs.json", folder.read("costs.json") | change)
-        with remembered_costs(workspace):
-            assert not cost.known
+        assert not read_costs(workspace)
     (workspace.runs / "costs.json").write_text("")
-    with remembered_costs(workspace):
-        assert not cost.known
+    assert not read_costs(workspace)
 
 
 def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
     """Whatever stands in costs.json, it changes neither how long a stage trains nor its matched arm."""
     workspace = Workspace(tmp_path / "runs", quiet=True)
     request = Request(comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", {}), "smoke")
-    first = carry_out(request, workspace).to_rows()
+    first = run_request(request, workspace).to_rows()
     folder = RunDir(workspace.runs)
     kept = folder.read("costs.json")
     for plan in kept["plans"].values():
@@ -261,7 +258,7 @@ def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
     for row in first[:2]:
         (workspace.runs / row["stage"] / "result.json").unlink()
     monkeypatch.setattr(cost, "known", {})
-    again = carry_out(request, workspace).to_rows()
+    again = run_request(request, workspace).to_rows()
     assert [row | {"seconds": 0} for row in again] == [row | {"seconds": 0} for row in first]
 
 

@@ -42,9 +42,9 @@ def _offered(shelf: str) -> dict[str, str]:
     """Return the names on a shelf, and the user's imported data for tasks, each with its first sentence."""
     found = {known: about(shelf, known) for known in names(shelf)}
     if shelf == "tasks":
-        from ..data.importing import importer
+        from ..data.paths import imported_datasets
 
-        found |= {own: f"Imported, in {place}." for own, place in importer.known().items()}
+        found |= {own: f"Imported, in {place}." for own, place in imported_datasets().items()}
     return found
 
 

@@ -45,6 +45,7 @@ def measured(results: "ExperimentResults") -> dict[str, Any]:
 
 def show(outcome: "Outcome") -> None:
     """Print a forecast, the jobs of a detached run, or results; with torchrun, the main process prints."""
+    from ..report.analysis import analyse
     from ..runner.plan import Forecast
     from ..system import distributed
 
@@ -53,7 +54,7 @@ def show(outcome: "Outcome") -> None:
     elif isinstance(outcome, str):
         say(f"{outcome}; the same command without --detach makes the page")
     elif distributed.is_main():
-        show_report(outcome.folder)
+        show_report(outcome.folder, analyse(outcome))
 
 
 def show_forecast(forecast: "Forecast") -> None:

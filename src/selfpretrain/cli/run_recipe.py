@@ -38,7 +38,7 @@ def run_recipe(
         raise SpecError(f"{recipe} is nested too deeply to be a recipe") from error
     if not isinstance(revived, Recipe):
         raise SpecError(f"{recipe} does not hold a recipe, but a {type(revived).__name__}")
-    with at_work(workspace_of(runs, device, "1", quiet)) as workspace:
+    with at_work(workspace_of(runs, device, quiet=quiet)) as workspace:
         run_recipes([revived], workspace)
         folder = workspace.stage(revived)
     typer.echo(json.dumps(folder.read("result.json")["scores"], indent=1))

@@ -37,8 +37,6 @@ from .dataset import SequenceDataset, as_targets
 from .spec import SPLITS, SequenceSpec, Split, Values
 
 FORMAT = 1
-OLD = ".old"
-"""Suffix of a dataset that is about to be replaced."""
 COLUMNS = ("starts", "lengths", "targets", "split", "groups")
 FORM = TypeAdapter(SequenceSpec)
 
@@ -283,7 +281,7 @@ def writing(place: Path, packed: bool = False, resume: bool = False) -> Iterator
 
 def _swap(part: Path, place: Path) -> None:
     """Replace an old dataset by a new one; at any time, one of the two is complete on disk."""
-    old = place.with_name(f"{place.name}{OLD}")
+    old = place.with_name(f"{place.name}{paths.OLD}")
     # Flush to disk before renaming: a crash must not leave a renamed folder with empty files.
     for file in [*part.iterdir(), part]:
         settle(file)

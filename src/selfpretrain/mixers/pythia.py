@@ -46,9 +46,9 @@ class Pythia(Mixer):
     heads: Count = 4  # of that GPT-NeoX, whose width is that of the model
 
     @property
-    def at_hand(self) -> bool:
+    def available(self) -> bool:
         """Return whether the library and, if it is used, the checkpoint are on this machine."""
-        return pythia_weights.at_hand(self.checkpoint if self.pretrained or not self.layers else None)
+        return pythia_weights.available(self.checkpoint if self.pretrained or not self.layers else None)
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the backbone, with projections if its width differs from the model's."""

@@ -1,7 +1,6 @@
 """Planning: the distinct stages of an experiment, which of them must be run, and their estimated cost."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 import torch
@@ -15,6 +14,7 @@ from ..system import distributed
 from ..system.events import duration
 from ..system.files import FORMAT, Json
 from ..training import cost
+from ..training.cost import COUNTED, Planner
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import WEIGHTS, RunDir
@@ -123,10 +123,12 @@ def forecast(
     gpu: str = "",
     kept: frozenset[str] | None = frozenset(),
     timed: bool = False,
+    planner: Planner = COUNTED,
 ) -> Forecast:
     """Estimate the cost of running some recipes; nothing is written.
 
     Args:
+        planner: the one that planned the recipes.
         gpu: also estimate the time on this GPU, one of ``cost.GPUS``.
         kept: names of stages whose results are in the archive; None: restored results do not count either.
         timed: measure the time per step on this machine instead of estimating it from FLOPs.
@@ -138,12 +140,12 @@ def forecast(
     for job in left:
         kind = replace(job.recipe, task=job.recipe.task.parts()[0], seed=0)
         kinds.setdefault(fingerprint(kind), []).append(job.recipe)
-    takes = {key: _seconds(same[0], timed) for key, same in kinds.items()}
-    flops = sum((cost.plan(same[0]).flops * len(same) for same in kinds.values()), 0.0)
+    takes = {key: _seconds(same[0], planner, timed) for key, same in kinds.items()}
+    flops = sum((planner.plan(same[0]).flops * len(same) for same in kinds.values()), 0.0)
     asked = sum(len(recipe.stages) for recipe in recipes)
     spent = (
         f"{asked} stages asked for, {len(todo)} different ones: {len(todo) - len(left)} already on disk, "
-        f"{len(left)} to run: {flops:.3g} FLOPs{cost.how_counted()}"
+        f"{len(left)} to run: {flops:.3g} FLOPs{planner.note}"
     )
     seconds = sum(takes[key] * len(same) for key, same in kinds.items()) / workspace.workers
     here = (
@@ -151,48 +153,42 @@ def forecast(
         f"{'' if timed else GUESSED}"
     )
     there = f"; on one {gpu} {duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})" if gpu else ""
-    rows = [_row(same[0], len(same), duration(takes[key])) for key, same in kinds.items()]
+    rows = [_row(same[0], planner, len(same), duration(takes[key])) for key, same in kinds.items()]
     return Forecast(rows, f"{spent}{here}{there}", seconds)
 
 
-def _row(recipe: Recipe, times: int, takes: str) -> list[str]:
-    plan = cost.plan(recipe)
+def _row(recipe: Recipe, planner: Planner, times: int, takes: str) -> list[str]:
+    plan = planner.plan(recipe)
     stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
     steps = "until time is up" if plan.steps is None else f"{plan.steps:,}"
     sizes = (str(times), steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", takes)
     return [name_of(recipe.task_of(recipe.last)), name_of(recipe.model.mixer), stages, *sizes]
 
 
-def _seconds(recipe: Recipe, timed: bool) -> float:
-    plan = cost.plan(recipe)
+def _seconds(recipe: Recipe, planner: Planner, timed: bool) -> float:
+    plan = planner.plan(recipe)
     if plan.steps is None:
         return recipe.last.budget.seconds or 0.0
     return plan.steps * cost.seconds_per_step(recipe) if timed else plan.flops / cost.SPEED
 
 
-@contextmanager
-def remembered_costs(workspace: Workspace) -> Iterator[None]:
-    """Load the stage costs that earlier commands cached in the runs folder, for the duration of the block.
+def read_costs(workspace: Workspace) -> dict[str, cost.Plan]:
+    """Return the plans that earlier commands cached in the runs folder; none if the cache is not valid.
 
-    They are used to find finished stages. Training budgets are always computed afresh.
+    They serve forecasts, and to find finished stages. Training budgets are always computed afresh.
     """
-    kept = RunDir(workspace.runs).remembered(COSTS)
+    cached = RunDir(workspace.runs).remembered(COSTS)
+    if cached.get("by") != _BY:
+        return {}
     try:
-        there = kept["plans"] if kept.get("by") == _BY else {}
-        added = {key: cost.Plan(**plan) for key, plan in there.items() if key not in cost.known}
-    except (KeyError, TypeError, AttributeError):  # not a valid cache: ignore it
-        added = {}
-    cost.known.update(added)
-    try:
-        yield
-    finally:
-        for key in added:
-            del cost.known[key]
+        return {key: cost.Plan(**plan) for key, plan in cached["plans"].items()}
+    except (KeyError, TypeError, AttributeError):
+        return {}
 
 
-def remember_costs(workspace: Workspace) -> None:
-    """Write the stage costs computed so far to the runs folder, for later commands."""
-    plans = {key: asdict(plan) for key, plan in cost.known.items()}
+def write_costs(workspace: Workspace) -> None:
+    """Cache the exact plans of this process in the runs folder, for later commands."""
+    plans = {key: asdict(plan) for key, plan in COUNTED.plans.items()}
     if distributed.is_main():
         RunDir.make(workspace.runs).write(COSTS, {"format": FORMAT, "by": _BY, "plans": plans})
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..errors import SpecError
 from ..registry import find
 from ..system import distributed
 from ..system.progress import showing_stages
@@ -76,6 +77,9 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
     left = waiting(todo, workspace)
     if not left:
         return
+    for job in left:
+        if job.recipe.task_of(job.recipe.last).stub:
+            raise SpecError(f"{job.title}: planned with a stub of its data; plan it without one to run it")
     check_recipes(job.recipe for job in left)
     _forget_results_without_weights(left, workspace)
     costs = {job.name: estimate(job).flops for job in left}

@@ -18,6 +18,7 @@ from ..mixers.attention import Attention
 from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from .common.measures import Points, panel
 from .common.table_study import IMAGE, TEXT, TableRow, TableStudy
@@ -37,7 +38,7 @@ class Curves(TableStudy):
     small_objective = {TEXT: "causal"}
     architectures = (TableRow("Transformer", Attention(), "transformer-rotary"),)
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes of Table 8 for both shares."""
         arms = self.arms(label, task, architecture)
         whole = self.percent(arms.finetune, label, 100)
@@ -47,7 +48,7 @@ class Curves(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training loss by step and of accuracy by epoch, for the first seed."""
         found = []
-        for label, task in self.at_hand().items():
+        for label, task in self.available().items():
             cells = {cell.column: cell.recipe for cell in self.part(label, task)}
             stages = {
                 "from scratch": cells[SCRATCH],

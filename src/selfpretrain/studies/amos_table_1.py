@@ -22,6 +22,7 @@ from ..mixers.attention import Attention
 from ..mixers.s4d import S4D
 from ..tasks.base import Task
 from ..tasks.image_patches import ImagePatches
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from .common.table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, Place, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT, at_once, usual_arms
@@ -58,12 +59,12 @@ class TransformerOnLra(TableStudy):
         if self.scale != "paper":
             yield TableRow("S4D", S4D(), "s4", ours=True)
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes; scratch arms are bidirectional, like masked pretraining."""
         both = [self.arms(label, task, replace(architecture, objective=each)) for each in DIRECTIONS]
-        masked, causal = (usual_arms(task, arms) for arms in both)
+        masked, causal = (usual_arms(task, arms, planner=planner) for arms in both)
         found = {SCRATCH: masked[SCRATCH], MATCHED: masked[MATCHED], MASKED: masked[SPT], CAUSAL: causal[SPT]}
-        return found | {JOINT: usual_arms(task, at_once(both[0]))[MATCHED]}
+        return found | {JOINT: usual_arms(task, at_once(both[0]), planner=planner)[MATCHED]}
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Return the place in Table 1, which lacks speech and the arms that we added."""

@@ -20,8 +20,8 @@ from ..registry import find, name_of
 from ..runner.experiment import Cell
 from ..runner.tuning import SearchSpace
 from ..tasks.base import Task
-from ..training import cost
 from ..training.build import build_network
+from ..training.cost import COUNTED, Planner, fitting
 from ..training.recipe import Recipe
 from .base import Scale, Study
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, numbered, row_names, usual_arms
@@ -56,11 +56,11 @@ class Compare(Study):
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
         return prepare(find("tasks", DEMO_TASK)(), mixers, DEMO_OBJECTIVE, scale, seeds, DEMO)
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished study already has all arms."""
         for seed, (fold, task) in product(range(self.seeds), enumerate(self.task.parts())):
             for row, arms in zip(self.rows, self.arms, strict=True):
-                recipes = usual_arms(task, arms, seed)
+                recipes = usual_arms(task, arms, seed, planner)
                 yield from (Cell(row, column, recipe, fold=fold) for column, recipe in recipes.items())
 
     @property
@@ -70,7 +70,7 @@ class Compare(Study):
         details = ["" if init == "standard" else f", every parameter {init}" for init in starts]
         return row_names([arms.model.mixer for arms in self.arms], details)
 
-    def notes(self) -> list[str]:
+    def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return a description of each row's network and stages, and remarks on folds and model sizes."""
         rows = list(zip(self.rows, self.arms, strict=True))
         words = [f"{row}: {_words(arms)}" for row, arms in rows]
@@ -135,11 +135,12 @@ class Compare(Study):
         meant = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
         return f"{meant}; spt list settings {name_of(self.task)} shows all"
 
-    def matched(self, by: str) -> "Compare":
+    def matched(self, by: str, planner: Planner = COUNTED) -> "Compare":
         """Return the study with the width of every architecture chosen to match the size of the first.
 
         Args:
             by: "params", "flops" (of one step from scratch), or "none".
+            planner: counts or estimates the FLOPs.
 
         Raises:
             SpecError: if there is no such match.
@@ -148,11 +149,11 @@ class Compare(Study):
             raise SpecError(f"--match {by}: there is no such match{nearest(by, MATCHES)}")
         if by == "none":
             return self
-        goal = self._size(self.arms[0], by)
-        arms = (self.arms[0], *(self._fitted(arms, by, goal) for arms in self.arms[1:]))
+        goal = self._size(self.arms[0], by, planner)
+        arms = (self.arms[0], *(self._fitted(arms, by, goal, planner) for arms in self.arms[1:]))
         remarks = []
         for row, a in zip(self.rows, arms, strict=True):
-            size = self._size(a, by)
+            size = self._size(a, by, planner)
             beside = f"{size:,.0f} {MATCHES[by]}, {size / goal - 1:+.1%} beside {self.rows[0]}"
             remarks.append(f"{row}: matched by width {a.model.width}, {beside}")
         return replace(self, arms=arms, remarks=(*self.remarks, *remarks))
@@ -177,14 +178,14 @@ class Compare(Study):
             self, arms=arms, remarks=(*self.remarks, f"{why}: every arm trains {share:.0%} as long")
         )
 
-    def _fitted(self, arms: ArmRecipes, by: str, goal: float) -> ArmRecipes:
+    def _fitted(self, arms: ArmRecipes, by: str, goal: float, planner: Planner) -> ArmRecipes:
         def at(width: int) -> ArmRecipes:
             return arms.amended("model.width", str(width))
 
         widths = (width for width in range(2, arms.model.width, 2) if self._fits(at(width)))
         # Multiples of the smallest valid width are valid too: heads, and pairs within a head, divide them.
         step = next(widths, arms.model.width)
-        return at(cost.fitting(lambda width: self._size(at(width), by), goal, step))
+        return at(fitting(lambda width: self._size(at(width), by, planner), goal, step))
 
     def _fits(self, arms: ArmRecipes) -> bool:
         try:
@@ -193,10 +194,10 @@ class Compare(Study):
             return False
         return True
 
-    def _size(self, arms: ArmRecipes, by: str) -> float:
+    def _size(self, arms: ArmRecipes, by: str, planner: Planner = COUNTED) -> float:
         recipe = Recipe(self.task, arms.scratch_model, (arms.scratch,))
         if by == "flops":
-            return cost.plan(recipe).flops_per_step
+            return planner.plan(recipe).flops_per_step
         return float(sum(p.numel() for p in build_network(recipe).parameters()))
 
 
@@ -215,14 +216,14 @@ class CompareOverTasks(Study):
         """Return the comparison on the default task alone."""
         return cls((Compare.at(scale, seeds),))
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells task by task."""
         for part in self.parts:
-            yield from part.cells()
+            yield from part.cells(planner)
 
-    def notes(self) -> list[str]:
+    def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return the notes of each task, preceded by its name."""
-        return [f"{name_of(part.task)}: {note}" for part in self.parts for note in part.notes()]
+        return [f"{name_of(part.task)}: {note}" for part in self.parts for note in part.notes(planner)]
 
     def amended(self, settings: Mapping[str, Any]) -> "CompareOverTasks":
         """Return the study with settings changed on every task, see ``Compare.amended``."""
@@ -232,9 +233,9 @@ class CompareOverTasks(Study):
         """Return the study with every budget multiplied by ``share``, see ``Compare.shortened``."""
         return CompareOverTasks(tuple(part.shortened(share, why) for part in self.parts))
 
-    def matched(self, by: str) -> "CompareOverTasks":
+    def matched(self, by: str, planner: Planner = COUNTED) -> "CompareOverTasks":
         """Return the study with architectures of equal size on every task, see ``Compare.matched``."""
-        return CompareOverTasks(tuple(part.matched(by) for part in self.parts))
+        return CompareOverTasks(tuple(part.matched(by, planner) for part in self.parts))
 
 
 def prepare(
@@ -244,10 +245,11 @@ def prepare(
     scale: Scale,
     seeds: int,
     settings: Sequence[str] = (),
+    planner: Planner = COUNTED,
 ) -> Compare:
     """Return the comparison of some mixers on a task, with the recipes of a scale and changed settings."""
     recipe = matching if scale == "paper" else small
-    task = task.tiny() if scale == "smoke" else task
+    task = planner.task(task.tiny() if scale == "smoke" else task)
     arms = tuple(with_settings(recipe(task, mixer, denoiser(task, objective)), settings) for mixer in mixers)
     return Compare(task, tuple(map(toys, arms)) if scale == "smoke" else arms, seeds)
 

@@ -23,6 +23,7 @@ from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.paths import Paths
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
 from .common.measures import Points, append, mean_score, panel
@@ -55,21 +56,21 @@ class DepthAndSource(TableStudy):
             variant = f" · {depth} layer{'s' * (depth > 1)}"
             yield replace(TRANSFORMER, variant=variant, change=resized(depth=depth))
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return scratch, matched scratch, and SPT on the task's own data and on those of another task."""
-        arms, other = self.arms(label, task, architecture), self.other(label, task)
+        arms, other = self.arms(label, task, architecture), self.other(label, task, planner)
         if other is None:
             return {}
-        made = usual_arms(task, arms)
+        made = usual_arms(task, arms, planner=planner)
         elsewhere = replace(self.arms(label, other, architecture).pretrain, source=other)
         rule = EVERYTHING_BUT_THE_HEAD if task.form.signal == other.form.signal else BODY
         swapped = Recipe(task, arms.model, (elsewhere, replace(arms.finetune, transfer=rule)))
         return {SCRATCH: made[SCRATCH], MATCHED: made[MATCHED], OWN: made[SPT], OTHER: swapped}
 
-    def other(self, label: str, task: Task) -> Task | None:
+    def other(self, label: str, task: Task, planner: Planner) -> Task | None:
         """Return the other task to pretrain on (for paths, other curves), or None if it is not prepared."""
         curves = replace(task, shortest=4, longest=5, distractors=2) if isinstance(task, Paths) else None
-        return curves or self.at_hand().get(SWAP[label])
+        return curves or self.available(planner).get(SWAP[label])
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Return the place in the paper, where depths are columns and arms are rows."""
@@ -82,7 +83,7 @@ class DepthAndSource(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training accuracy by depth for every arm, with the published values."""
         found = []
-        for label, task in self.at_hand().items():
+        for label, task in self.available().items():
             curves: dict[str, Points] = {}
             for cell in self.part(label, task):
                 layers = cell.row.partition(" · ")[2]

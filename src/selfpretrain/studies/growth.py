@@ -24,6 +24,7 @@ from ..runner.experiment import Cell, Finished
 from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.paths import Paths
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from .common.measures import Points, append, mean_score, panel
 from .common.table_study import PATHFINDER, PATHX, TableRow, TableStudy
@@ -45,25 +46,29 @@ class Growth(TableStudy):
         TableRow("S4D", S4D(), "like:transformer-rotary"),
     )
 
-    def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
+    def row(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> Iterator[Cell]:
         """Yield the cells of an architecture at every length of a task."""
         sizes = (replace(task, size=size) for size in SIZES) if isinstance(task, Paths) else (task,)
         for grown in sizes:
             name = f"{label}, {grown.form.length:,} positions"
-            yield from (replace(cell, label=name) for cell in super().row(label, grown, architecture))
+            yield from (
+                replace(cell, label=name) for cell in super().row(label, grown, architecture, planner)
+            )
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return matched scratch and SPT, also with a third and with three times the pretraining."""
-        arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture)
+        arms, made = self.arms(label, task, architecture), super().recipes(label, task, architecture, planner)
         for times, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_MATCHED, SPT: MUCH})):
-            others = usual_arms(task, replace(arms, pretrain=lengthened(arms.pretrain, times)))
+            others = usual_arms(
+                task, replace(arms, pretrain=lengthened(arms.pretrain, times)), planner=planner
+            )
             made |= {name: others[arm] for arm, name in names.items() if arm in others}
         return made
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of accuracy by length, one per architecture with a curve per arm."""
         curves: dict[str, dict[str, Points]] = {}
-        for label, task in self.at_hand().items():
+        for label, task in self.available().items():
             for cell in self.part(label, task):
                 length, mean = cell.recipe.task.form.length, mean_score(finished, cell.recipe, self.seeds)
                 append(curves.setdefault(cell.row, {}), cell.column, length, mean)

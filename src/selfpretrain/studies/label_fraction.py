@@ -24,6 +24,7 @@ from ..runner.experiment import Cell, Finished
 from ..system.files import Json
 from ..tasks.digits import Digits
 from ..tasks.paths import Paths
+from ..training.cost import COUNTED, Planner
 from ..training.recipe import Stage
 from .base import Scale, Study
 from .common.measures import Points, mean_score, panel
@@ -31,7 +32,7 @@ from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, usual_arms
 from .recipes.defaults import denoiser, small, toys
 
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)
-COUNTED = 10
+LEAST_LABELS = 10
 """Fewest labels for the simple baselines, which need one of every class."""
 
 
@@ -59,11 +60,11 @@ class LabelFraction(Study):
         arms = (small(task, Attention(), denoiser(task, "masked")) for task in tasks)
         return cls(tasks, tuple(arms if scale == "small" else map(toys, arms)), seeds)
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells seed by seed."""
         for seed in range(self.seeds):
             for task, arms in zip(self.tasks, self.arms, strict=True):
-                yield from self._of(task, arms, seed)
+                yield from self._of(task, arms, seed, planner)
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot per task: accuracy by number of labels, for every arm and simple baseline."""
@@ -72,18 +73,18 @@ class LabelFraction(Study):
         found = []
         for task, arms in zip(self.tasks, self.arms, strict=True):
             counts = [round(share * task.train) for share in SHARES]
-            known = [baseline_scores(replace(task, labels=max(n, COUNTED))) for n in counts]
+            known = [baseline_scores(replace(task, labels=max(n, LEAST_LABELS))) for n in counts]
             curves: dict[str, Points] = {name: (counts, [100 * s[name] for s in known]) for name in known[0]}
             for column in (SCRATCH, MATCHED, SPT):
-                recipes = [cell.recipe for cell in self._of(task, arms, 0) if cell.column == column]
+                recipes = [cell.recipe for cell in self._of(task, arms, 0, COUNTED) if cell.column == column]
                 curves[column] = counts, [mean_score(finished, recipe, self.seeds) for recipe in recipes]
             found.append(panel(name_of(task), "labels", "accuracy in %", curves))
         return found
 
-    def _of(self, task: Digits | Paths, arms: ArmRecipes, seed: int) -> Iterator[Cell]:
+    def _of(self, task: Digits | Paths, arms: ArmRecipes, seed: int, planner: Planner) -> Iterator[Cell]:
         for share in SHARES:
             finetune, scratch = (_on(task, stage, share) for stage in (arms.finetune, arms.scratch))
-            made = usual_arms(task, replace(arms, finetune=finetune, scratch=scratch), seed)
+            made = usual_arms(task, replace(arms, finetune=finetune, scratch=scratch), seed, planner)
             for column, recipe in made.items():
                 yield Cell(f"{share:.0%} of labels", column, recipe)
 

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from torch import Tensor
@@ -14,6 +14,9 @@ from ..data.download import Download
 from ..data.spec import SequenceSpec, Split
 from ..errors import SpecError
 from ..registry import name_of, resolve
+
+if TYPE_CHECKING:
+    from .common.dataset_stub import DatasetStub
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Task(abc.ABC):
     small: ClassVar[tuple[str, ...]] = ()  # hyperparameters at the small scale, in the syntax of `-s`
     denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # default pretraining objective
     masking: ClassVar[float | None] = None  # mask ratio; None: the default of its signal
+    stub: ClassVar["DatasetStub | None"] = None  # stands for the data of a ``stubbed`` task
 
     @property
     @abc.abstractmethod
@@ -62,6 +66,14 @@ class Task(abc.ABC):
     def parts(self) -> tuple["Task", ...]:
         """Return the folds, each of which is the test split once; a task without folds returns itself."""
         return (self,)
+
+    def stubbed(self) -> "Task":
+        """Return the task with a stub instead of data that are not prepared, to plan without preparing them.
+
+        Raises:
+            DataError: if the data are not prepared, and there is no stub of them.
+        """
+        return self
 
     def tiny(self) -> "Task":
         """Return the task with little data that is available offline, for smoke runs and tests."""

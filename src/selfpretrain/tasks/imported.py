@@ -13,9 +13,9 @@ from ..config import Count, spec
 from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import array_source, join_arrays
 from ..data.importing.builder import SetBuilder
-from ..data.importing.importer import known
 from ..data.importing.options import ImportOptions
 from ..data.moments import readable, scaled
+from ..data.paths import imported_datasets
 from ..data.spec import Reals, SequenceSpec, Split
 from ..data.splits import budget, fold_splits, strata_of, stratified
 from ..data.store import DatasetWriter, StoredDataset, open_dataset
@@ -98,7 +98,7 @@ class Imported(Task):
 
     def _file(self) -> tuple[Path, int]:
         """Return the folder of the imported set and its modification time in ns."""
-        places = known()
+        places = imported_datasets()
         if self.name not in places:
             others = nearest(self.name, places) if places else ""
             raise DataError(f"no data called {self.name!r} have been imported (spt data import){others}")

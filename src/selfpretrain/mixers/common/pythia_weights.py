@@ -40,7 +40,7 @@ def gpt_neox(width: int, layers: int, heads: int) -> Any:
     return _library().AutoModel.from_config(config, **KIND)
 
 
-def at_hand(checkpoint: str | None) -> bool:
+def available(checkpoint: str | None) -> bool:
     """Return whether the library is installed and the checkpoint, if any, is on this machine."""
     try:
         library = _library()

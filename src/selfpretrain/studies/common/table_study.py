@@ -25,6 +25,7 @@ from ...tasks.pathx256 import PathX256
 from ...tasks.speech import Speech
 from ...tasks.spoken_digits import SpokenDigits
 from ...tasks.stdlib import Stdlib
+from ...training.cost import COUNTED, Planner
 from ...training.recipe import Budget, Precision, Recipe, Stage
 from ..base import Scale, Study
 from ..recipes.arms import MATCHED, SPT, ArmRecipes, lasting, row_names, usual_arms, with_mixer
@@ -161,23 +162,23 @@ class TableStudy(Study):
         """Whether any setting is changed."""
         return bool(self.settings)
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished table already has all arms."""
-        at_hand = self.at_hand()
+        available = self.available(planner)
         for seed in range(self.seeds):
-            for label, task in at_hand.items():
-                for cell in self.part(label, task):
+            for label, task in available.items():
+                for cell in self.part(label, task, planner):
                     yield replace(cell, recipe=replace(cell.recipe, seed=seed))
 
-    def part(self, label: str, task: Task) -> Iterator[Cell]:
+    def part(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells of one task, with seed 0."""
         own = list(self.rows(label))
         for architecture in (*own, *self._further(own)):
-            yield from self.row(label, task, architecture)
+            yield from self.row(label, task, architecture, planner)
 
-    def row(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
+    def row(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> Iterator[Cell]:
         """Yield the cells of one architecture on a task, with seed 0."""
-        for column, made in self.recipes(label, task, architecture).items():
+        for column, made in self.recipes(label, task, architecture, planner).items():
             place = None if architecture.ours else self.place(label, architecture, column)
             yield Cell(architecture.row, column, made, label, place)
 
@@ -185,9 +186,9 @@ class TableStudy(Study):
         """Yield the rows of a task."""
         yield from self.architectures
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes of a row by column, with seed 0."""
-        made = usual_arms(task, self.arms(label, task, architecture))
+        made = usual_arms(task, self.arms(label, task, architecture), planner=planner)
         return {column: made[column] for column in self.columns if column in made}
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
@@ -214,13 +215,15 @@ class TableStudy(Study):
         """Return the denoising objective of a task at this scale, for rows without one of their own."""
         return self.objective if self.scale == "paper" else self.small_objective.get(label, self.objective)
 
-    def at_hand(self) -> dict[str, Task]:
-        """Return the tasks whose data are prepared on this machine, by their names in the paper."""
-        return {label: task for label, task in self._wanted().items() if _is_here(task)}
+    def available(self, planner: Planner = COUNTED) -> dict[str, Task]:
+        """Return the tasks whose data are available, by their names in the paper; or with stubs."""
+        found = {label: _load_if_available(task, planner) for label, task in self._wanted().items()}
+        return {label: task for label, task in found.items() if task}
 
-    def notes(self) -> list[str]:
+    def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return notes on the stand-ins, and on the tasks that are left out."""
-        shown, wanted = self.at_hand(), self._wanted()
+        shown = self.available(planner)
+        wanted = self._wanted()
         advice = "is left out: its data are not prepared (spt data get, spt data make)"
         absent = [f"{label} {advice}" for label in wanted if label not in shown]
         if self.scale == "paper":
@@ -234,7 +237,7 @@ class TableStudy(Study):
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return the plot of averages over tasks, if the data of all of them are prepared."""
-        tasks = {label: task for label, task in self.at_hand().items() if label in self.averaged}
+        tasks = {label: task for label, task in self.available().items() if label in self.averaged}
         if not tasks or len(tasks) < len(self.averaged):
             return []
         return averages(list(self.cells()), tasks, finished, self.paper)
@@ -296,9 +299,11 @@ def _fits(place: str, label: str, row: str) -> bool:
     return not place or any(fnmatch(it, place) for it in (label, row, f"{label}/{row}"))
 
 
-def _is_here(task: Task) -> bool:
+def _load_if_available(task: Task, planner: Planner) -> Task | None:
+    """Return the task to plan with; None if its data are not available."""
     try:
-        task.load("val")
+        planned = planner.task(task)
+        planned.load("val")
     except DataError:
-        return False
-    return True
+        return None
+    return planned

@@ -12,7 +12,7 @@ from ...objectives.base import Denoise, Objective, answering
 from ...objectives.common.joint import Joint
 from ...registry import name_of
 from ...tasks.base import Task
-from ...training import cost
+from ...training.cost import COUNTED, Planner
 from ...training.model import Model
 from ...training.recipe import Budget, Recipe, Stage
 
@@ -64,8 +64,11 @@ class ArmRecipes:
         return replace(self, **changed)
 
 
-def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
+def matched_stage(task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Stage:
     """Return the scratch stage with the FLOPs of pretraining and finetuning together as its budget.
+
+    Args:
+        planner: counts or estimates these FLOPs.
 
     Raises:
         SpecError: if a budget is in seconds.
@@ -80,7 +83,7 @@ def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
     evals = arms.pretrain.evals + arms.finetune.evals
     hours = [stage.budget.hours for stage in spt.stages]
     limit = None if None in hours else sum(each or 0.0 for each in hours)
-    return replace(arms.scratch, budget=Budget(flops=cost.total(spt), hours=limit), evals=evals)
+    return replace(arms.scratch, budget=Budget(flops=planner.total(spt), hours=limit), evals=evals)
 
 
 def supervised(task: Task) -> Objective:
@@ -88,11 +91,15 @@ def supervised(task: Task) -> Objective:
     return answering(task.form.target)()
 
 
-def usual_arms(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]:
-    """Return the recipes of the three arms by column; without SPT if the mixer cannot denoise."""
+def usual_arms(task: Task, arms: ArmRecipes, seed: int = 0, planner: Planner = COUNTED) -> dict[str, Recipe]:
+    """Return the recipes of the three arms by column; without SPT if the mixer cannot denoise.
+
+    Args:
+        planner: see ``matched_stage``.
+    """
     made = {
         SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,), seed),
-        MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, arms),), seed),
+        MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, arms, planner),), seed),
     }
     if arms.model.mixer.denoises:
         made[SPT] = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
