@@ -247,7 +247,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, undisturbed):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     last = err.splitlines()[-1]
-    assert "goes on from here" in last
+    assert "resumes from here" in last
     assert "spt compare --task toys:Majority" in last
     assert "Traceback" not in err
     code, _, err = spt(*CUT, "--jobs", "1", cwd=tmp_path)

@@ -271,7 +271,7 @@ def test_a_stage_that_is_held_elsewhere_waits_while_others_go_on(experiment, tmp
     done = lambda: all(workspace.named(job.name).finished for job in others)  # noqa: E731
     with workspace.named(first.name).alone():
         assert workspace.named(first.name).held
-        with pytest.raises(Interrupted, match="goes on from here"):
+        with pytest.raises(Interrupted, match="resumes from here"):
             run_recipes([job.recipe for job in todo], replace(workspace, stop=done))
     assert done() and not workspace.named(first.name).finished
     assert not workspace.named(first.name).held
@@ -372,7 +372,7 @@ def test_what_is_lost_is_tried_again_and_what_failed_is_not():
 
 def test_when_asked_to_stop_what_runs_may_save_and_nothing_new_begins():
     executor, asked = Scripted({}), iter([False, True, True, True, True])
-    with pytest.raises(Interrupted, match="goes on from here"):
+    with pytest.raises(Interrupted, match="resumes from here"):
         JobQueue(chain("a", "b", "c", "d"), executor, lambda: next(asked)).run()
     assert executor.started == ["a", "b", "c"] and executor.closed
 

@@ -1,4 +1,4 @@
-"""Weights move by name, and nothing is left unsaid."""
+"""Weights transfer_weights by name, and nothing is left unsaid."""
 
 import pytest
 import torch
@@ -10,7 +10,13 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training.model import Model
-from selfpretrain.training.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer, freeze, move
+from selfpretrain.training.transfer import (
+    EVERYTHING_BUT_THE_HEAD,
+    QUERIES_AND_KEYS,
+    Transfer,
+    freeze,
+    transfer_weights,
+)
 
 
 def network(objective, placement="pre"):
@@ -22,7 +28,7 @@ def network(objective, placement="pre"):
 @pytest.mark.parametrize("placement", ["pre", "post"])
 def test_everything_but_the_head(placement):
     source, target = network(Masked(), placement).state_dict(), network(Classify(), placement)
-    moved = move(source, target, EVERYTHING_BUT_THE_HEAD)
+    moved = transfer_weights(source, target, EVERYTHING_BUT_THE_HEAD)
     state = target.state_dict()
     assert all(torch.equal(state[name], source[name]) for name in moved.moved)
     assert all(name.startswith("head.") for name in (*moved.fresh, *moved.unused))
@@ -31,7 +37,7 @@ def test_everything_but_the_head(placement):
 
 
 def test_queries_and_keys_alone():
-    moved = move(network(Masked()).state_dict(), network(Classify()), QUERIES_AND_KEYS).moved
+    moved = transfer_weights(network(Masked()).state_dict(), network(Classify()), QUERIES_AND_KEYS).moved
     kinds = ("q.weight", "q.bias", "k.weight", "k.bias")
     assert set(moved) == {f"blocks.{i}.mixer.{kind}" for i in range(2) for kind in kinds}
 
@@ -40,11 +46,11 @@ def test_mismatches_are_errors():
     a = {"x.weight": torch.zeros(2, 2)}
     b = nn.ModuleDict({"x": nn.Linear(3, 2)})
     with pytest.raises(TransferError, match="two shapes"):
-        move(a, b, Transfer(("x.weight",), ()))
+        transfer_weights(a, b, Transfer(("x.weight",), ()))
     with pytest.raises(TransferError, match="not among"):
-        move(a, b, Transfer(("x.bias",), ()))
+        transfer_weights(a, b, Transfer(("x.bias",), ()))
     with pytest.raises(TransferError, match="names nothing"):
-        move(a, b, Transfer(("y.*",), ()))
+        transfer_weights(a, b, Transfer(("y.*",), ()))
 
 
 def test_freezing_by_name():

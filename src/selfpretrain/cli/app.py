@@ -95,7 +95,7 @@ def run(arguments: list[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except KeyboardInterrupt:
-        return _complain("stopped at once; the same command goes on from the last checkpoint", 130)
+        return _complain("stopped at once; the same command resumes from the last checkpoint", 130)
     except SelfPretrainError as error:
         asked = isinstance(error, Interrupted)
         return _complain(

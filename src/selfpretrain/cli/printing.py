@@ -103,7 +103,7 @@ def warn_of_length(forecast: "Forecast", limited: bool) -> None:
     from ..system.events import duration
 
     if forecast.seconds > LONG:
-        hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run tells more"
+        hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run shows the stages"
         said = f"note: this takes about {duration(forecast.seconds)} on this machine{hint}"
         Console(stderr=True).print(Text(said), soft_wrap=True)
 

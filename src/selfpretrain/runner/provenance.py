@@ -267,7 +267,9 @@ def _data(plain: Json, trusted: tuple[str, ...]) -> _Data:
         tasks = [recipe.task, *(recipe.task_of(stage) for stage in recipe.stages)]
         for task in tasks:
             if isinstance(task, Prepared) and not task.made_up and not task.place.exists():
-                return _Data(None, f"the data are not at hand; `spt data make {name_of(task)}` prepares them")
+                return _Data(
+                    None, f"the data are not available; `spt data make {name_of(task)}` prepares them"
+                )
             task.version()  # raises DataError if imported data are missing
     except SelfPretrainError as error:
         return _Data(None, str(error))
@@ -283,7 +285,7 @@ def _seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen:
     train, how = training_data(data.recipe).digests() if data.recipe else [], data.why
     if train:
         fits = seen_by(train) == digest
-        how = "hashed anew from the data" if fits else "the data at hand are not those it was trained on"
+        how = "hashed again from the data" if fits else "the data found here are not those it was trained on"
         train = train if fits else []
     if not train and prints and seen_by(prints["train"]) == digest:
         train, how = prints["train"], f"by the manifest of {task}; {how}"

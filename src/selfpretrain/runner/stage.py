@@ -31,7 +31,7 @@ from ..training.run_dir import (
     broken,
 )
 from ..training.trainer import State, Trainer, TrainerInputs
-from ..training.transfer import Moved, freeze, move
+from ..training.transfer import TransferResult, freeze, transfer_weights
 from .plan import stored
 from .workspace import Workspace
 
@@ -172,12 +172,12 @@ def _test(recipe: Recipe, workspace: Workspace, folder: RunDir, result: Json) ->
         folder.write("result.json", result)
 
 
-def _network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Moved | None]:
+def _network(recipe: Recipe, workspace: Workspace) -> tuple[Network, TransferResult | None]:
     network, moved, before = build_network(recipe), None, len(recipe.stages) - 2
     if before >= 0:
         folder = workspace.stage(recipe.upto(before))
         weights, _ = folder.load(WEIGHTS, folder.read("result.json").get("weights", ""))
-        moved = move(weights, network, recipe.last.transfer)
+        moved = transfer_weights(weights, network, recipe.last.transfer)
     freeze(network, recipe.last.freeze)
     if not recipe.last.objective.hides:
         freeze(network, ("embed.mask_token",))

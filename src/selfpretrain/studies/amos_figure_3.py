@@ -58,7 +58,7 @@ class DataScale(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the gain of SPT in percent of the scratch score, by fraction of the data."""
         found = []
-        for label, task in self.available().items():
+        for label, task in self.available_tasks().items():
             means: dict[str, dict[str, float]] = {}
             for cell in self.part(label, task):
                 means.setdefault(cell.row, {})[cell.column] = mean_score(finished, cell.recipe, self.seeds)

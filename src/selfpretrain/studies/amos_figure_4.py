@@ -46,7 +46,7 @@ class Kernels(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the kernel envelopes of the first seed, at the start and after pretraining."""
         found = []
-        for label, task in self.available().items():
+        for label, task in self.available_tasks().items():
             for cell in self.part(label, task):
                 if cell.column == SPT:
                     pretraining = cell.recipe.upto(0)

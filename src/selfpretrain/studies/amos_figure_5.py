@@ -48,7 +48,7 @@ class Curves(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training loss by step and of accuracy by epoch, for the first seed."""
         found = []
-        for label, task in self.available().items():
+        for label, task in self.available_tasks().items():
             cells = {cell.column: cell.recipe for cell in self.part(label, task)}
             stages = {
                 "from scratch": cells[SCRATCH],

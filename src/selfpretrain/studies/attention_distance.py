@@ -41,7 +41,7 @@ class AttentionDistance(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the attention distance by layer, one curve per state of training."""
         found = []
-        for label, task in self.available().items():
+        for label, task in self.available_tasks().items():
             cells = {cell.column: cell.recipe for cell in self.part(label, task)}
             networks = {
                 "fresh": build_network(cells[MATCHED]),

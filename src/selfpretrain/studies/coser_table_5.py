@@ -70,7 +70,7 @@ class DepthAndSource(TableStudy):
     def other(self, label: str, task: Task, planner: Planner) -> Task | None:
         """Return the other task to pretrain on (for paths, other curves), or None if it is not prepared."""
         curves = replace(task, shortest=4, longest=5, distractors=2) if isinstance(task, Paths) else None
-        return curves or self.available(planner).get(SWAP[label])
+        return curves or self.available_tasks(planner).get(SWAP[label])
 
     def place(self, label: str, architecture: TableRow, column: str) -> Place | None:
         """Return the place in the paper, where depths are columns and arms are rows."""
@@ -83,7 +83,7 @@ class DepthAndSource(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training accuracy by depth for every arm, with the published values."""
         found = []
-        for label, task in self.available().items():
+        for label, task in self.available_tasks().items():
             curves: dict[str, Points] = {}
             for cell in self.part(label, task):
                 layers = cell.row.partition(" · ")[2]

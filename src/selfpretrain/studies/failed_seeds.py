@@ -37,13 +37,13 @@ class FailedSeeds(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot of the share of failed seeds by arm and task."""
         series: dict[str, list[float]] = {}
-        for label, task in self.available().items():
+        for label, task in self.available_tasks().items():
             limit = chance(task)
             for cell in self.part(label, task):
                 runs = [replace(cell.recipe, seed=seed) for seed in range(self.seeds)]
                 scores = [finished.result(recipe)["scores"]["test"]["score"] for recipe in runs]
                 series.setdefault(cell.column, []).append(float(np.mean([s < limit for s in scores])))
-        x = list(self.available())
+        x = list(self.available_tasks())
         curves = [{"label": column, "x": x, "y": shares} for column, shares in series.items()]
         return [{"title": "Runs at chance", "x": "", "y": "share of seeds", "series": curves}]
 

@@ -68,7 +68,7 @@ class Growth(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of accuracy by length, one per architecture with a curve per arm."""
         curves: dict[str, dict[str, Points]] = {}
-        for label, task in self.available().items():
+        for label, task in self.available_tasks().items():
             for cell in self.part(label, task):
                 length, mean = cell.recipe.task.form.length, mean_score(finished, cell.recipe, self.seeds)
                 append(curves.setdefault(cell.row, {}), cell.column, length, mean)

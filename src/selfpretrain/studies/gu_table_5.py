@@ -81,7 +81,7 @@ class TenWords(TableStudy):
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot of accuracy on raw samples by sampling rate, for the first seed."""
-        task = self.available().get(TEN_WORDS_RAW)
+        task = self.available_tasks().get(TEN_WORDS_RAW)
         return [heard(list(self.part(TEN_WORDS_RAW, task)), finished)] if isinstance(task, Speech) else []
 
 

@@ -22,7 +22,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
     def ask(number: int, frame: Any) -> None:
         if asked:
-            os.write(2, b"stopped at once; the same command goes on from the last checkpoint\n")
+            os.write(2, b"stopped at once; the same command resumes from the last checkpoint\n")
             os._exit(AT_ONCE)
         asked.append(number)
 
@@ -31,11 +31,11 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
     kept = {getattr(signal, "SIGHUP", None)}  # under nohup SIGHUP is ignored, and stays so
-    heard = [n for n in SIGNALS if n not in kept or before[n] is not signal.SIG_IGN]
-    for number in heard:
+    handled = [n for n in SIGNALS if n not in kept or before[n] is not signal.SIG_IGN]
+    for number in handled:
         signal.signal(number, ask)
     try:
         yield lambda: bool(asked)
     finally:
-        for number in heard:
+        for number in handled:
             signal.signal(number, before[number])

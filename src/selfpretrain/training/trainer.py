@@ -107,7 +107,7 @@ class Trainer:
             stack.callback(self.batches.close)
             if log:
                 stack.enter_context(contextlib.closing(log))
-                stack.enter_context(listening(log.hear))
+                stack.enter_context(listening(log.log_event))
             self._train(log)
             if log:
                 log.settle()
@@ -125,7 +125,7 @@ class Trainer:
             spoken = self._speak()
             if self._asked_to_stop(spoken):
                 self._save(log)
-                raise Interrupted("stopped; the same command goes on from here")
+                raise Interrupted("stopped; the same command resumes from here")
             if now - saved > CHECKPOINT_SECONDS:
                 self._save(log)
                 saved = time.perf_counter()

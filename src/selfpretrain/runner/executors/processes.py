@@ -58,7 +58,7 @@ class Processes(Executor):
     def start(self, job: Job) -> None:
         """Submit a stage to the pool."""
         try:
-            with _deaf():
+            with _block_sigint():
                 device = self.workspace.device.partition(":")[0]  # a worker sees one GPU only
                 plain = replace(self.workspace, stop=never, device=device)
                 self._running[self._pool.submit(_work, job, plain)] = job
@@ -133,7 +133,7 @@ def _lost(job: Job) -> Ended:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _block_sigint() -> Iterator[None]:
     """Block SIGINT while workers are spawned, so that only the parent handles Ctrl-C."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

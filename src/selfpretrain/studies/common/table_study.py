@@ -164,7 +164,7 @@ class TableStudy(Study):
 
     def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished table already has all arms."""
-        available = self.available(planner)
+        available = self.available_tasks(planner)
         for seed in range(self.seeds):
             for label, task in available.items():
                 for cell in self.part(label, task, planner):
@@ -215,14 +215,14 @@ class TableStudy(Study):
         """Return the denoising objective of a task at this scale, for rows without one of their own."""
         return self.objective if self.scale == "paper" else self.small_objective.get(label, self.objective)
 
-    def available(self, planner: Planner = COUNTED) -> dict[str, Task]:
+    def available_tasks(self, planner: Planner = COUNTED) -> dict[str, Task]:
         """Return the tasks whose data are available, by their names in the paper; or with stubs."""
         found = {label: _load_if_available(task, planner) for label, task in self._wanted().items()}
         return {label: task for label, task in found.items() if task}
 
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return notes on the stand-ins, and on the tasks that are left out."""
-        shown = self.available(planner)
+        shown = self.available_tasks(planner)
         wanted = self._wanted()
         advice = "is left out: its data are not prepared (spt data get, spt data make)"
         absent = [f"{label} {advice}" for label in wanted if label not in shown]
@@ -237,7 +237,7 @@ class TableStudy(Study):
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return the plot of averages over tasks, if the data of all of them are prepared."""
-        tasks = {label: task for label, task in self.available().items() if label in self.averaged}
+        tasks = {label: task for label, task in self.available_tasks().items() if label in self.averaged}
         if not tasks or len(tasks) < len(self.averaged):
             return []
         return averages(list(self.cells()), tasks, finished, self.paper)
