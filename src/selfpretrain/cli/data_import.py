@@ -1,5 +1,6 @@
 """``spt data import``: import labelled sequences; prints what it inferred, and then what it wrote."""
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,8 +71,10 @@ def import_data(
 ) -> None:
     """Import your own labelled sequences as a task for `spt compare --task NAME`."""
     from ..data.importing import importer
+    from ..data.importing.options import ImportOptions
 
-    options = columns.import_options(
+    options = ImportOptions(
+        **dataclasses.asdict(columns),
         length=length,
         window=window,
         stride=stride,

@@ -1,5 +1,6 @@
 """``spt fit``: train a model on a task or a file, for use on new data."""
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -45,9 +46,11 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Train a model: pretrain on all sequences, finetune on the labelled ones, score on the test split."""
+    from ..data.importing.options import ImportOptions
     from ..estimators import files
     from ..system.progress import showing
 
+    options = ImportOptions(**dataclasses.asdict(columns))
     settings = {
         "mixer": mixer,
         "objective": None if objective == "none" else objective,
@@ -65,7 +68,7 @@ def fit(
         "verbose": not quiet,
     }
     with showing(quiet):
-        estimator = files.fit(data, columns.import_options(), settings)
+        estimator = files.fit(data, options, settings)
     folder = estimator.save(output)
     for name, score in estimator.scores_["test"].items():
         typer.echo(f"{name}: {score['value']:.3f} ({score['low']:.3f} to {score['high']:.3f})")

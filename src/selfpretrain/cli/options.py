@@ -21,7 +21,6 @@ from ..data.importing.kinds import Kind, MissingPolicy, TargetKind
 from ..errors import SpecError, nearest
 
 if TYPE_CHECKING:
-    from ..data.importing.options import ImportOptions
     from ..runner.workspace import Workspace
     from ..studies.base import Scale
 
@@ -190,12 +189,6 @@ class ColumnFlags:
     value: Annotated[str, typer.Option(help="Long tables: column or columns of the measured values.")] = ""
     missing: Annotated[MissingPolicy, typer.Option(help="What to do with missing values.")] = "refuse"
     rate: Annotated[int | None, typer.Option(min=1, help="Resample recordings to this rate, in Hz.")] = None
-
-    def import_options(self, **others: Any) -> "ImportOptions":
-        """Return the options of an import, with others that these flags lack."""
-        from ..data.importing.options import ImportOptions
-
-        return ImportOptions(**dataclasses.asdict(self), **others)
 
 
 def workspace_of(runs: Path, device: str, jobs: str = "1", quiet: bool = False) -> "Workspace":

@@ -73,5 +73,5 @@ class Trackio(RunTracker):
             run.finish()
 
 
-tracker = WandB
 trackio = Trackio
+tracker = WandB
