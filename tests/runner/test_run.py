@@ -257,7 +257,7 @@ def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
     folder.write("costs.json", kept)
     for row in first[:2]:
         (workspace.runs / row["stage"] / "result.json").unlink()
-    monkeypatch.setattr(cost, "known", {})
+    monkeypatch.setattr(cost.COUNTED, "plans", {})
     again = run_request(request, workspace).to_rows()
     assert [row | {"seconds": 0} for row in again] == [row | {"seconds": 0} for row in first]
 

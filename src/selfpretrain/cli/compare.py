@@ -73,16 +73,16 @@ def compare(
         study = api.fit_to_time_limit(seconds, study, workspace, forecaster, run.dry_run)
     request = api.Request(study, chosen_scale, first_seed, tune=tune)
     outcome: Outcome
-    if run.detach and not run.dry_run:
+    if run.dry_run:
+        outcome = api.forecast_request(api.plan_request(request, forecaster), workspace, timed=run.measure)
+    elif run.detach:
         outcome = api.submit_request(request, workspace)
+    elif run.quiet:
+        outcome = api.run_request(request, workspace)
     else:
         planned = api.plan_request(request, forecaster)
-        if run.dry_run:
-            outcome = api.forecast_request(planned, workspace, timed=run.measure)
-        else:
-            if not run.quiet:
-                warn_of_length(api.forecast_request(planned, workspace), time_limit is not None)
-            outcome = api.run_request(request, workspace, planned)
+        warn_of_length(api.forecast_request(planned, workspace), time_limit is not None)
+        outcome = api.run_request(request, workspace, planned)
     print_json(content_of(outcome)) if run.as_json else show(outcome)
 
 

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ..config import amended
 from ..data.dataset import SequenceDataset
-from ..data.download import Download
 from ..data.spec import SequenceSpec, Split
 from ..errors import SpecError
 from ..registry import name_of, resolve
 
 if TYPE_CHECKING:
+    from ..data.download import Download
     from .common.dataset_stub import DatasetStub
 
 
@@ -39,7 +39,7 @@ class Task(abc.ABC):
     """
 
     card: ClassVar[Card]
-    downloads: ClassVar[tuple[Download, ...]] = ()  # files that `spt data get` downloads
+    downloads: ClassVar[tuple["Download", ...]] = ()  # files that `spt data get` downloads
     places: ClassVar[tuple[str, ...]] = ()  # raw files or folders; any one of them is enough
     small: ClassVar[tuple[str, ...]] = ()  # hyperparameters at the small scale, in the syntax of `-s`
     denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # default pretraining objective
