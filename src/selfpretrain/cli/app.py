@@ -114,8 +114,8 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
 
     if isinstance(error, pydantic.ValidationError):
         return f"error: {explain(error)}", SpecError.exit_code
-    told = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    return f"error: unforeseen {told} (SPT_DEBUG=1 shows where)", 1
+    message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return f"error: unforeseen {message} (SPT_DEBUG=1 shows where)", 1
 
 
 def _complain(line: str, code: int) -> int:

@@ -143,8 +143,8 @@ def _outcome(made: "StoredDataset") -> dict[str, str]:
         "lengths": f"{int(made.whole.lengths.min()):,} to {form.length:,}",
     }
     if not isinstance(form.target, Reals):
-        told = np.nonzero(targets > 0)[1] if isinstance(form.target, ClassSets) else targets[targets >= 0]
-        known = np.bincount(told, minlength=len(form.target.names))
+        labels = np.nonzero(targets > 0)[1] if isinstance(form.target, ClassSets) else targets[targets >= 0]
+        known = np.bincount(labels, minlength=len(form.target.names))
         pairs = [f"{name} {count:,}" for name, count in zip(form.target.names, known, strict=True)]
         found["classes"] = ", ".join(pairs[:SHOWN]) + (f" ... ({len(pairs)})" if len(pairs) > SHOWN else "")
     else:

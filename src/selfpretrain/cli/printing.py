@@ -80,8 +80,8 @@ def say(line: str, style: str = "") -> None:
 def show_facts(rows: Iterable[tuple[str | Text, ...]], style: str = "bold") -> None:
     """Print a two-column list: a name, in this style, and its value."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for what, *said in rows:
-        shown = (Text(each) if isinstance(each, str) else each for each in said)
+    for what, *values in rows:
+        shown = (Text(each) if isinstance(each, str) else each for each in values)
         table.add_row(Text(what, style) if isinstance(what, str) else what, *shown)
     wide().print(table)
 
@@ -104,8 +104,8 @@ def warn_of_length(forecast: "Forecast", limited: bool) -> None:
 
     if forecast.seconds > LONG:
         hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run shows the stages"
-        said = f"note: this takes about {duration(forecast.seconds)} on this machine{hint}"
-        Console(stderr=True).print(Text(said), soft_wrap=True)
+        note = f"note: this takes about {duration(forecast.seconds)} on this machine{hint}"
+        Console(stderr=True).print(Text(note), soft_wrap=True)
 
 
 def show_report(folder: Path, analysis: "Analysis | None" = None) -> None:

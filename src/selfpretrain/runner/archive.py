@@ -88,12 +88,12 @@ class Archive:
         wanted = {name: line for name, line in lines.items() if name in stages and not stages[name].begun}
         for name, line in wanted.items():
             try:
-                said = _contradiction(line, recipes[name])
+                contradiction = _contradiction(line, recipes[name])
                 parsed(StageResult, {**line["files"]["result.json"], "folder": self.file}, self.file)
             except (KeyError, TypeError, IndexError, ValueError, AttributeError, StoreError) as error:
                 raise self._damaged(f"{name}: {error}") from error
-            if said:
-                raise self._damaged(f"{name}: {said}")
+            if contradiction:
+                raise self._damaged(f"{name}: {contradiction}")
         # Resolved first: a relative path is never below an absolute one.
         theirs = "" if self.file.resolve().is_relative_to(SHIPPED.resolve()) else str(self.file)
         for name, line in wanted.items():

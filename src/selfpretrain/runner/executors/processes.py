@@ -45,8 +45,8 @@ class Processes(Executor):
         places = context.Queue()
         for place in gpu_places(workspace):
             places.put(place)
-        told = (self._events, self._stop, places)
-        self._pool = ProcessPoolExecutor(workspace.workers, context, _prepare, told)
+        arguments = (self._events, self._stop, places)
+        self._pool = ProcessPoolExecutor(workspace.workers, context, _prepare, arguments)
         self._running: dict[Future[None], Job] = {}
         self._lost: list[Ended] = []
 

@@ -126,10 +126,10 @@ class Slurm(Executor):
     def _outcome(self, job: Job) -> Outcome | None:
         handed = self._submitted[job.name]
         if handed.paths.result_pickle.exists():
-            how, said = self._submitit.core.utils.pickle_load(handed.paths.result_pickle)
+            how, value = self._submitit.core.utils.pickle_load(handed.paths.result_pickle)
             if how == "success":
                 return "done", ""
-            return "failed", said.strip().splitlines()[-1].partition(": ")[2]
+            return "failed", value.strip().splitlines()[-1].partition(": ")[2]
         if self._waits(handed):
             self._missed.pop(job.name, None)
             return None
@@ -147,8 +147,8 @@ class Slurm(Executor):
         """Query the queue, at most every ``LOOKS`` seconds; return whether it was queried."""
         if time.monotonic() - self._looked < LOOKS:
             return False
-        said = _slurm("squeue", "--noheader", "--array", f"--name={self.name}", "--format=%i")
-        self._queue = None if said is None else set(said.split())
+        output = _slurm("squeue", "--noheader", "--array", f"--name={self.name}", "--format=%i")
+        self._queue = None if output is None else set(output.split())
         self._looked = time.monotonic()
         return True
 
@@ -176,8 +176,8 @@ def queued(runs: Path) -> Counter[str]:
     """Count the jobs of a runs folder by state, e.g. PENDING; empty without Slurm."""
     if not shutil.which("squeue"):
         return Counter()
-    said = _slurm("squeue", "--noheader", "--array", f"--name={job_name(runs)}", "--format=%T")
-    return Counter((said or "").split())
+    output = _slurm("squeue", "--noheader", "--array", f"--name={job_name(runs)}", "--format=%T")
+    return Counter((output or "").split())
 
 
 def work(stage: RemoteStage) -> None:
