@@ -20,6 +20,7 @@ from ..report import page, results
 from ..report.analysis import analyse
 from ..report.integrity import MEND, read_log
 from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
+from ..report.results import ExperimentResults
 from ..system.files import FORMAT, Json, damaged, explained, sha256_of, sweep
 from ..tasks.base import Task
 from ..training.build import build_network
@@ -129,7 +130,7 @@ class ExperimentFolder:
         page.write(self.path, analyse(self.results))
 
     @cached_property
-    def results(self) -> results.ExperimentResults:
+    def results(self) -> ExperimentResults:
         """The results of the finished experiment, read from the folder once."""
         return results.read(self.path)
 
