@@ -21,7 +21,7 @@ VERBS = {
     "check": "check",
     "bench": "bench",
     "report": "report",
-    "plot": "plot",
+    "plot": "report",
     "list": "listing",
     "doctor": "doctor",
     "data": "data",
@@ -29,7 +29,7 @@ VERBS = {
     "runs": "runs",
     "show": "show",
     "run": "run_recipe",
-    "schema": "schema",
+    "schema": "run_recipe",
 }
 """Commands in the order of ``spt --help``, and the module of each; only the requested one is imported."""
 GROUPS = {"data", "model", "runs"}
@@ -70,19 +70,19 @@ def command_line(*verbs: str, panels: bool = True) -> typer.Typer:
     app.callback()(options)
     for verb in verbs or VERBS:
         module = importlib.import_module(f".{VERBS[verb]}", __package__)
-        for command in module.app.registered_commands:
-            command.short_help = (command.callback.__doc__ or "").partition("\n")[
-                0
-            ]  # typer would cut a longer line
-            if verb in EXAMPLES:
-                command.rich_help_panel = PANELS.get(verb)
-                command.epilog = f"Example: {EXAMPLES[verb]}"
+        commands = module.app.registered_commands
+        for command in commands:
+            # Typer would cut a longer line.
+            command.short_help = (command.callback.__doc__ or "").partition("\n")[0]
         if verb in GROUPS:
             app.add_typer(
                 module.app, name=verb, short_help=module.app.info.help, rich_help_panel=PANELS[verb]
             )
-        else:
-            app.add_typer(module.app)
+            continue
+        command = next(each for each in commands if (each.name or each.callback.__name__) == verb)
+        command.rich_help_panel = PANELS.get(verb)
+        command.epilog = f"Example: {EXAMPLES[verb]}"
+        app.registered_commands.append(command)
     return app
 
 

@@ -37,25 +37,11 @@ def set_data_root(folder: Path | None) -> Path | None:
 
 Runs = Annotated[Path, typer.Option(help="Folder for all results; finished stages are reused.")]
 Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")]
-Jobs = Annotated[
-    str, typer.Option(help="Stages to run in parallel: a number, or auto (one per core or GPU).")
-]
-Executor = Annotated[str, typer.Option(help="Executor (`spt list executors`); auto chooses by --jobs.")]
-ExecutorSettings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--with", help="Setting of the executor: address=auto, gpus=0.25, partition=gpu. Repeatable."
-    ),
-]
 TuneCells = Annotated[
     bool,
     typer.Option(
         "--tune", "--grid", help="First tune learning rate and batch size of every cell on validation."
     ),
-]
-Track = Annotated[
-    list[str] | None,
-    typer.Option(help="Log training to this tracker (`spt list trackers`). Repeatable."),
 ]
 ScaleName = Annotated[
     str,
@@ -67,19 +53,6 @@ ScaleName = Annotated[
 Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds; all of 0 to n-1 are run and reported.")]
 FirstSeed = Annotated[
     int, typer.Option(min=0, help="First seed, e.g. to repeat a comparison with new seeds.")
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show the stages and their estimated cost without training.")
-]
-Detach = Annotated[
-    bool,
-    typer.Option("--detach", help="Submit all stages to Slurm and return; needs --executor slurm."),
-]
-Measure = Annotated[
-    bool,
-    typer.Option(
-        "--measure", help="With --dry-run: measure the time per step instead of estimating it from FLOPs."
-    ),
 ]
 TimeLimit = Annotated[
     str | None,
@@ -145,13 +118,35 @@ class RunFlags:
 
     runs: Runs = Path("runs")
     device: Device = "auto"
-    jobs: Jobs = "auto"
-    executor: Executor = "auto"
-    executor_settings: ExecutorSettings = None
-    track: Track = None
-    dry_run: DryRun = False
-    detach: Detach = False
-    measure: Measure = False
+    jobs: Annotated[
+        str, typer.Option(help="Stages to run in parallel: a number, or auto (one per core or GPU).")
+    ] = "auto"
+    executor: Annotated[
+        str, typer.Option(help="Executor (`spt list executors`); auto chooses by --jobs.")
+    ] = "auto"
+    executor_settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", help="Setting of the executor: address=auto, gpus=0.25, partition=gpu. Repeatable."
+        ),
+    ] = None
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Log training to this tracker (`spt list trackers`). Repeatable."),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the stages and their estimated cost without training.")
+    ] = False
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Submit all stages to Slurm and return; needs --executor slurm."),
+    ] = False
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="With --dry-run: measure the time per step instead of estimating it from FLOPs."
+        ),
+    ] = False
     as_json: Json = False
     data_root: DataRoot = None
     quiet: Quiet = False
