@@ -106,7 +106,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) -e ".[test]"
+	$(INSTALL) -e ".[dev]"
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python

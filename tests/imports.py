@@ -4,11 +4,12 @@ from pathlib import Path
 
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.paths import imported_datasets
 from selfpretrain.data.store import StoredDataset, open_dataset
 
 
 def bring(origin: str | Path, **options: object) -> StoredDataset:
     """The data at ``origin``, kept as "mine", and undamaged."""
     made = importer.import_data(origin, "mine", ImportOptions(**options))
-    open_dataset(importer.known()["mine"], rehash=True)
+    open_dataset(imported_datasets()["mine"], rehash=True)
     return made

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from selfpretrain.tasks.common.dataset_stub import stubbed_data
-from selfpretrain.training import cost
+from selfpretrain.training.cost import Planner
 
 
 @contextmanager
-def stubbed(data: Path) -> Iterator[None]:
+def stubbed(data: Path) -> Iterator[Planner]:
     """Form and sizes of the papers' tasks, in an empty folder; costs go by parameters alone."""
-    with pytest.MonkeyPatch.context() as patch, stubbed_data(), cost.drafting("rough"):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPT_DATA", str(data))
-        yield
+        yield Planner("rough", stubs=True)

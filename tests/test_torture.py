@@ -25,13 +25,14 @@ import pytest
 
 import toys
 from hostile import KINDS, PIECES, good, harmed
-from selfpretrain.api import Request, carry_out, comparison
+from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.cli.app import run
 from selfpretrain.config import to_dict
 from selfpretrain.data import download
 from selfpretrain.data.download import Download
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.paths import imported_datasets
 from selfpretrain.report import page
 from selfpretrain.report.figures import style
 from selfpretrain.runner import experiment_dir as runner_results
@@ -123,7 +124,7 @@ def compare(runs: Path) -> Callable[[], Any]:
         from selfpretrain.errors import SelfPretrainError
 
         try:
-            found = carry_out(request(), Workspace(runs, quiet=True)).to_rows()
+            found = run_request(request(), Workspace(runs, quiet=True)).to_rows()
         except SelfPretrainError as error:
             print(f"error: {error}")
             return error.exit_code
@@ -250,7 +251,7 @@ def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monke
     def state() -> int:
         from selfpretrain.data.store import open_dataset
 
-        return len(open_dataset(importer.known()["mine"], rehash=True).split)
+        return len(open_dataset(imported_datasets()["mine"], rehash=True).split)
 
     shutil.copytree(home, tmp_path / "old")
     count = operations(bring, home, tmp_path)

@@ -275,7 +275,7 @@ def interpreter(lane: Lane) -> str:
     subprocess.run([base, "-m", "venv", "--clear", str(folder)], check=True)
     given = folder / "constraints.txt"
     given.write_text(limits, encoding="utf-8")
-    install = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", str(given), "-e", ".[test]"]
+    install = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", str(given), "-e", ".[dev]"]
     subprocess.run([python, *install], cwd=ROOT, check=True)
     stamp.write_text(content, encoding="utf-8")
     return python

@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ from .config import amended, to_dict
 from .errors import SpecError
 from .mixers.base import Mixer
 from .registry import find, resolve
-from .report.results import ExperimentResults, read
+from .report.results import ExperimentResults
 from .runner.experiment import Experiment
 from .runner.experiment_dir import ExperimentFolder
-from .runner.plan import Forecast, forecast, load_costs, save_costs
+from .runner.plan import Forecast, forecast, read_costs, write_costs
 from .runner.run import detach, run_experiment
 from .runner.tuning import tune
 from .runner.workspace import Workspace, run_context
@@ -25,8 +24,7 @@ from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
 from .system.events import Event, emit, format_duration
 from .system.files import FORMAT
 from .tasks.base import Task
-from .tasks.common.dataset_stub import stubbed_data
-from .training.cost import drafting
+from .training.cost import COUNTED, Planner
 from .training.run_dir import RunDir
 from .training.step import default_precision
 
@@ -51,14 +49,23 @@ class Request:
     results: Path | None = None  # folder of kept results, read and updated; None: the shipped ones, read-only
     fresh: bool = False  # ignore kept results and train everything
 
-    def experiment(self) -> Experiment:
+    def experiment(self, planner: Planner = COUNTED) -> Experiment:
         """Return the experiment to run, before tuning."""
-        return self.study.experiment(self.scale, self.first_seed)
+        return self.study.experiment(self.scale, self.first_seed, planner)
 
     @property
     def kept(self) -> Path | None:
         """Folder of kept results; None for studies that keep none."""
         return (self.results or SHIPPED) if self.study.lasting else None
+
+
+@dataclass(frozen=True)
+class PlannedExperiment:
+    """The experiment of a request, and the planner that has planned its stages."""
+
+    request: Request
+    experiment: Experiment
+    planner: Planner
 
 
 def compare(
@@ -85,8 +92,8 @@ def compare(
         SelfPretrainError: if a stage failed; finished stages are kept, and the same call resumes.
     """
     workspace = workspace or _usual_workspace()
-    settings = settled(settings or {}, workspace)
-    return carry_out(Request(comparison(task, mixers, objective, seeds, scale, settings), scale), workspace)
+    settings = resolve_settings(settings or {}, workspace)
+    return run_request(Request(comparison(task, mixers, objective, seeds, scale, settings), scale), workspace)
 
 
 def study(
@@ -102,15 +109,15 @@ def study(
         SelfPretrainError: if a stage failed; finished stages are kept, and the same call resumes.
     """
     workspace = workspace or _usual_workspace()
-    return carry_out(Request(asked(name, scale, seeds, workspace), scale, fresh=fresh), workspace)
+    return run_request(Request(find_study(name, scale, seeds, workspace), scale, fresh=fresh), workspace)
 
 
-def settled(settings: Settings, workspace: Workspace) -> Settings:
+def resolve_settings(settings: Settings, workspace: Workspace) -> Settings:
     """Return the settings of a comparison, with the default precision of the device unless they set one."""
     return {"stage.precision": default_precision(workspace.device)} | dict(settings)
 
 
-def asked(name: str, scale: Scale, seeds: int, workspace: Workspace) -> Study:
+def find_study(name: str, scale: Scale, seeds: int, workspace: Workspace) -> Study:
     """Return a registered study, with the default precision of the device at paper scale.
 
     The kept results of smaller scales are in single precision, so these scales keep it on every device.
@@ -126,43 +133,72 @@ def comparison(
     seeds: int,
     scale: Scale,
     settings: Settings,
+    planner: Planner = COUNTED,
 ) -> Comparison:
-    """Return the study that ``compare`` runs."""
+    """Return the study that ``compare`` runs; for a dry run, the planner brings stubs of data."""
     usual: tuple[str, ...] = ()
     if task is None:
         task = DEMO_TASK
         objective = objective or DEMO_OBJECTIVE
         usual = DEMO
     of_task = {path.removeprefix("task."): v for path, v in settings.items() if path.startswith("task.")}
-    asked = task if isinstance(task, tuple) else (task,)
-    tasks = [amended(resolve("tasks", each), of_task) for each in asked]
+    named = task if isinstance(task, tuple) else (task,)
+    tasks = [amended(resolve("tasks", each), of_task) for each in named]
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
     parts = tuple(
-        build_comparison(each, made, objective or each.denoising, scale, seeds, usual).with_settings(rest)
+        build_comparison(each, made, objective or each.denoising, scale, seeds, usual, planner).with_settings(
+            rest
+        )
         for each in tasks
     )
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
 
 
-def carry_out(request: Request, workspace: Workspace | None = None) -> ExperimentResults:
+def forecast_planner(workspace: Workspace, scale: Scale, stubs: bool = False) -> Planner:
+    """Return a planner for forecasts, which extrapolates FLOPs of long sequences; rough at the paper scale.
+
+    Args:
+        stubs: prepare no data; plan with stubs where they are not prepared.
+    """
+    return Planner("rough" if scale == "paper" else "fitted", stubs, read_costs(workspace))
+
+
+def run_planner(workspace: Workspace) -> Planner:
+    """Return an exact planner that recalls costs of earlier runs, to find finished experiments fast."""
+    return Planner(recalled=read_costs(workspace))
+
+
+def plan_request(request: Request, planner: Planner) -> PlannedExperiment:
+    """Build the experiment of a request."""
+    return PlannedExperiment(request, request.experiment(planner), planner)
+
+
+def run_request(
+    request: Request, workspace: Workspace | None = None, planned: PlannedExperiment | None = None
+) -> ExperimentResults:
     """Train the stages that are not on disk yet, write the report, and return the results.
+
+    Args:
+        planned: the request, planned before; its experiment is run if its costs are exact.
 
     Raises:
         Interrupted: when asked to stop; the same call resumes.
     """
     with run_context(workspace or _usual_workspace()) as here:
-        with load_costs(here):
-            folder = restored(request, request.experiment(), here)
-            done = not request.tune and not request.only and folder.is_current
-        if not done:
-            folder = _run(request, here)
+        # Costs of earlier runs find a finished experiment in a moment. Estimated ones find none: the matched
+        # arm's budget is in FLOPs.
+        if planned is None or "estimated" in planned.planner.sources:
+            planned = plan_request(request, run_planner(here))
+        folder = restore_kept(request, planned.experiment, here)
+        if request.tune or request.only or not folder.is_current:
+            folder = _run(planned, here)
         if request.results:
             folder.keep()
-        return read(folder.path)
+        return folder.results
 
 
-def carry_out_later(request: Request, workspace: Workspace) -> str:
+def submit_request(request: Request, workspace: Workspace) -> str:
     """Submit the stages that are not on disk yet to a scheduler, and return how to find its jobs.
 
     Raises:
@@ -171,27 +207,27 @@ def carry_out_later(request: Request, workspace: Workspace) -> str:
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
     experiment = request.experiment()
-    restored(request, experiment, workspace)
+    restore_kept(request, experiment, workspace)
     return detach(experiment, workspace, request.only, request.kept)
 
 
-def _usual_workspace() -> Workspace:
-    return Workspace.of(Path("runs"), workers="1")  # with one worker, scripts need no main guard
+def forecast_request(
+    planned: PlannedExperiment, workspace: Workspace, gpu: str = "", timed: bool = False
+) -> Forecast:
+    """Estimate the cost of a planned request; nothing is written.
+
+    Args:
+        gpu: also estimate the time on this GPU, one of ``cost.GPUS``.
+        timed: measure the time per step on this machine instead of estimating it from FLOPs.
+    """
+    request = planned.request
+    experiment = planned.experiment
+    kept = None if request.fresh else ExperimentFolder(experiment, workspace, request.kept).kept_stages
+    recipes = [cell.recipe for cell in experiment.select_cells(request.only)]
+    return forecast(recipes, workspace, gpu, kept, timed, planned.planner)
 
 
-def _run(request: Request, workspace: Workspace) -> ExperimentFolder:
-    """Train the missing stages; budgets are computed afresh, not taken from remembered costs."""
-    experiment = request.experiment()
-    restored(request, experiment, workspace)
-    try:
-        if request.tune:
-            experiment = tune(experiment, request.study.space, workspace)
-        return run_experiment(experiment, workspace, request.only, request.kept)
-    finally:
-        save_costs(workspace)
-
-
-def restored(request: Request, experiment: Experiment, workspace: Workspace) -> ExperimentFolder:
+def restore_kept(request: Request, experiment: Experiment, workspace: Workspace) -> ExperimentFolder:
     """Return the folder of an experiment, with its kept stages restored unless the request is ``fresh``."""
     folder = ExperimentFolder(experiment, workspace, request.kept)
     if request.fresh:
@@ -201,22 +237,8 @@ def restored(request: Request, experiment: Experiment, workspace: Workspace) -> 
     return folder
 
 
-def foreseen(request: Request, workspace: Workspace, gpu: str = "", timed: bool = False) -> Forecast:
-    """Estimate the cost of a request; nothing is written, and no data are prepared.
-
-    Args:
-        gpu: also estimate the time on this GPU, one of ``cost.GPUS``.
-        timed: measure the time per step on this machine instead of estimating it from FLOPs.
-    """
-    with planning(workspace, request.scale):
-        experiment = request.experiment()
-        kept = None if request.fresh else ExperimentFolder(experiment, workspace, request.kept).kept_stages
-        recipes = [cell.recipe for cell in experiment.select_cells(request.only)]
-        return forecast(recipes, workspace, gpu, kept, timed)
-
-
-def within(
-    limit: float, study: Comparison, scale: Scale, workspace: Workspace, dry: bool = False
+def fit_to_time_limit(
+    limit: float, study: Comparison, workspace: Workspace, planner: Planner, dry: bool = False
 ) -> Comparison:
     """Return the comparison, with all arms shortened by the same factor if it would exceed a time limit.
 
@@ -234,9 +256,9 @@ def within(
     shares = folder.read_cache(SHARES)
     if key not in shares:
         empty = replace(workspace, runs=workspace.runs / "none")
-        with planning(empty, scale):
-            takes = forecast([cell.recipe for cell in study.cells()], empty, timed=True).seconds
-        shares = {"format": FORMAT} | shares | {key: min(1.0, SAFE * limit / max(takes, 1e-3))}
+        recipes = [cell.recipe for cell in study.cells(planner)]
+        seconds = forecast(recipes, empty, timed=True, planner=planner).seconds
+        shares = {"format": FORMAT} | shares | {key: min(1.0, SAFE * limit / max(seconds, 1e-3))}
         if not dry:
             RunDir.make(workspace.runs).write(SHARES, shares)
     share = shares[key]
@@ -244,8 +266,19 @@ def within(
     return study if share == 1 else study.scale_budget(share, why)
 
 
-@contextmanager
-def planning(workspace: Workspace, scale: Scale) -> Iterator[None]:
-    """Estimate costs without preparing or writing data: data are stubs, costs at paper scale are rough."""
-    with stubbed_data(), drafting("rough" if scale == "paper" else "fitted"), load_costs(workspace):
-        yield
+def _run(planned: PlannedExperiment, workspace: Workspace) -> ExperimentFolder:
+    """Train the missing stages; budgets are counted by this process, not taken from earlier runs."""
+    request, experiment = planned.request, planned.experiment
+    if "recalled" in planned.planner.sources:
+        experiment = request.experiment()
+        restore_kept(request, experiment, workspace)
+    try:
+        if request.tune:
+            experiment = tune(experiment, request.study.space, workspace)
+        return run_experiment(experiment, workspace, request.only, request.kept)
+    finally:
+        write_costs(workspace)
+
+
+def _usual_workspace() -> Workspace:
+    return Workspace.of(Path("runs"), workers="1")  # with one worker, scripts need no main guard

@@ -16,6 +16,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from selfpretrain.cli import app
+from selfpretrain.registry import SHELVES
 from selfpretrain.system.files import read_json
 
 TESTS = Path(__file__).parents[1]
@@ -246,7 +247,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, undisturbed):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     last = err.splitlines()[-1]
-    assert "goes on from here" in last
+    assert "resumes from here" in last
     assert "spt compare --task toys:Majority" in last
     assert "Traceback" not in err
     code, _, err = spt(*CUT, "--jobs", "1", cwd=tmp_path)
@@ -297,10 +298,11 @@ def test_help_waits_for_nothing_heavy(tmp_path):
     subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, check=True)
 
 
-def test_a_list_waits_for_nothing_that_it_does_not_show(tmp_path):
+@pytest.mark.parametrize("shelf", SHELVES)
+def test_a_list_waits_for_nothing_that_it_does_not_show(shelf):
     heavy = {"torch", "numpy", "scipy", "sklearn", "matplotlib", "jinja2", "numba", "pyarrow"}
     code = (
-        "import sys; from selfpretrain.cli.app import run; run(['list', 'mixers']);"
+        f"import sys; from selfpretrain.cli.app import run; assert run(['list', {shelf!r}]) == 0;"
         f"own = [m for m in sys.modules if m.startswith('selfpretrain.cli')]; assert len(own) <= 5, own;"
         f"assert not {heavy} & set(sys.modules)"
     )

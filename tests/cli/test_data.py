@@ -242,7 +242,7 @@ def test_ctrl_c_in_a_real_process_keeps_the_images_made_so_far(tmp_path, data):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "goes on from what is there" in err
+    assert "resumes from here" in err
     assert "Traceback" not in err
     assert list(data.glob("prepared/*.part/state.npz"))
 

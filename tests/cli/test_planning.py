@@ -10,9 +10,13 @@ import toys
 from selfpretrain import api
 from selfpretrain.cli import app
 from selfpretrain.errors import SpecError
+from selfpretrain.report import results
 from selfpretrain.runner.plan import Forecast
+from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.base import Study
 from selfpretrain.system.files import read_json
+from selfpretrain.training.cost import Planner
 
 TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--seeds", "1"]
 
@@ -71,19 +75,20 @@ def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_p
         return Forecast([], "", 3600.0)
 
     monkeypatch.setattr(api, "forecast", takes_an_hour)
-    dry = api.within(1800.0, study, "small", workspace, dry=True)
+    planner = api.forecast_planner(workspace, "small")
+    dry = api.fit_to_time_limit(1800.0, study, workspace, planner, dry=True)
     assert not list(tmp_path.iterdir())
-    short = api.within(1800.0, study, "small", workspace)
-    assert api.within(1800.0, study, "small", workspace) == short == dry
+    short = api.fit_to_time_limit(1800.0, study, workspace, planner)
+    assert api.fit_to_time_limit(1800.0, study, workspace, planner) == short == dry
     assert asked == [True, True]  # the last one was remembered
     for before, after in zip(study.arms, short.arms, strict=True):
         for stage in ("pretrain", "finetune", "scratch"):
             steps = getattr(before, stage).budget.steps
             assert getattr(after, stage).budget.steps == round(0.4 * steps)
     assert short.notes()[-1] == "to end within 30 min 0 s rather than 1 h 0 min: every arm trains 40% as long"
-    assert api.within(7200.0, study, "small", workspace) == study
+    assert api.fit_to_time_limit(7200.0, study, workspace, planner) == study
     with pytest.raises(SpecError, match=r"1.1% of the usual training would fit, which is too little"):
-        api.within(50.0, study, "small", workspace)
+        api.fit_to_time_limit(50.0, study, workspace, planner)
     assert read_json(tmp_path / "time-limits.json")
 
 
@@ -95,10 +100,42 @@ def test_what_is_no_time_limit(text, capsys):
 
 def test_who_will_wait_for_long_is_told_before_it_starts(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(api, "carry_out", lambda *arguments: None)
+    monkeypatch.setattr(api, "run_request", lambda *arguments: None)
     monkeypatch.setattr("selfpretrain.cli.printing.show", lambda *arguments: None)
     assert app.run([*TOY, "-s", "task.length=16000", "-s", "task.shortest=15000"]) == 0
     said = one_line(capsys.readouterr().err)
     assert "note: this takes about" in said and "--time-limit 1h shortens all arms alike" in said
     assert app.run(TOY) == 0
     assert "note" not in capsys.readouterr().err
+
+
+def counted(monkeypatch, owner, name):
+    """The calls of a function, from now on."""
+    calls = []
+    function = getattr(owner, name)
+
+    def called(*arguments, **settings):
+        calls.append(arguments)
+        return function(*arguments, **settings)
+
+    monkeypatch.setattr(owner, name, called)
+    return calls
+
+
+def test_compare_builds_its_experiment_and_reads_its_folder_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    built = counted(monkeypatch, Study, "experiment")
+    opened = counted(monkeypatch, results, "read")
+    even = [*TOY, "--scale", "smoke", "-s", "task.shortest=24"]
+    assert app.run(even) == 0 and (len(built), len(opened)) == (1, 1)
+    assert "report.html" in capsys.readouterr().out
+    assert app.run(even) == 0 and (len(built), len(opened)) == (2, 2)
+    assert app.run([*even, "--dry-run"]) == 0 and (len(built), len(opened)) == (3, 2)
+
+
+def test_what_is_planned_with_a_stub_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    planner = Planner("fitted", stubs=True)
+    study = api.comparison("text", ("s4d",), "masked", 1, "small", {}, planner)
+    with pytest.raises(SpecError, match="planned with a stub of its data"):
+        run_recipes([next(study.cells(planner)).recipe], Workspace(tmp_path / "runs", quiet=True))

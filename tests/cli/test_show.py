@@ -118,7 +118,7 @@ def test_what_training_saw_is_counted_in_val_and_test(here, traced):
     for seen in traced(here[2], "--trust", "toys")["seen"]:
         assert seen["rows"] == len(digests["train"])
         assert seen["shared"] == expected
-        assert seen["how"] == "hashed anew from the data"
+        assert seen["how"] == "hashed again from the data"
 
 
 def test_what_cannot_be_checked_is_said(here, traced, spt):
@@ -129,7 +129,7 @@ def test_what_cannot_be_checked_is_said(here, traced, spt):
     edit(runs / "stages" / last / "result.json", lambda result: result["data"].update(sha256="0" * 64))
     before, after = traced(last, "--trust", "toys")["seen"]
     assert before["shared"]
-    assert (after["shared"], after["how"]) == ({}, "the data at hand are not those it was trained on")
+    assert (after["shared"], after["how"]) == ({}, "the data found here are not those it was trained on")
 
 
 def test_data_that_would_have_to_be_made_are_not(here, traced, home):
@@ -137,7 +137,7 @@ def test_data_that_would_have_to_be_made_are_not(here, traced, home):
     task = to_dict(Pathfinder(train=20, val=5, test=5))
     edit(runs / "stages" / last / "result.json", lambda result: result["recipe"].update(task=task))
     how = traced(last)["seen"][-1]["how"]
-    assert "the data are not at hand; `spt data make pathfinder`" in how
+    assert "the data are not available; `spt data make pathfinder`" in how
     assert not home.exists()
 
 

@@ -159,7 +159,7 @@ def test_a_dropped_connection_goes_on_where_it_was(server, mark):
 
 def test_the_next_call_goes_on_after_too_many_drops(server, home):
     server.drops = [100_000, 0, 0, 0, 0]
-    with pytest.raises(DataError, match="100,000 bytes are kept and the same command goes on from there"):
+    with pytest.raises(DataError, match="100,000 bytes are kept and the same command resumes from there"):
         fetched(known(server))
     assert left(home) == ["file.bin.part", "file.bin.part.json"]
     server.drops, server.asked = [], []

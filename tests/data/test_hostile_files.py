@@ -20,7 +20,7 @@ from pyarrow import parquet
 from hostile import KINDS, good, harm, harmed, harms
 from imports import bring
 from selfpretrain.cli import app
-from selfpretrain.data.importing.importer import known
+from selfpretrain.data.paths import imported_datasets
 from selfpretrain.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -36,7 +36,7 @@ def refused(path, said="", **options):
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 1500
     assert time.process_time() - begin < 20
-    assert known() == {}
+    assert imported_datasets() == {}
     return str(caught.value)
 
 

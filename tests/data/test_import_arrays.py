@@ -7,6 +7,7 @@ import torch
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.paths import imported_datasets
 from selfpretrain.data.spec import SPLITS, Classes, Reals, Tokens, Values
 from selfpretrain.errors import DataError
 
@@ -353,7 +354,7 @@ def test_every_mistake_has_one_clear_message(name, bring, random, home):
     with pytest.raises(DataError, match=advice) as caught:
         bring(**spoil(sound(random)))
     assert "\n" not in str(caught.value)
-    assert importer.known() == {}
+    assert imported_datasets() == {}
     assert [p.name for p in home.glob("own/*") if not p.name.startswith(".")] == []
 
 
@@ -400,7 +401,7 @@ def test_nothing_is_saved_that_could_not_be_read():
     for name in ("Mine", "my data", "../mine", "", "stdlib"):
         with pytest.raises(DataError, match=r"no name for data|already"):
             import_arrays(name, np.random.rand(30, 3), np.arange(30) % 2)
-    assert importer.known() == {}
+    assert imported_datasets() == {}
 
 
 def test_saved_arrays_are_read(random):

@@ -17,6 +17,7 @@ from selfpretrain.cli import app
 from selfpretrain.data import store
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.paths import imported_datasets
 from selfpretrain.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -207,7 +208,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
         bring(tmp_path / "t.csv")
     monkeypatch.undo()
     monkeypatch.setenv("SPT_DATA", str(home))
-    assert store.open_dataset(importer.known()["mine"]).digest == first
+    assert store.open_dataset(imported_datasets()["mine"]).digest == first
     assert left_behind(home) == ["mine"]
 
 
@@ -225,7 +226,7 @@ def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert left_behind(home) == ["mine.part"]
-    assert importer.known() == {}
+    assert imported_datasets() == {}
     (tmp_path / "t.csv").write_text(table())
     bring(tmp_path / "t.csv")
     assert left_behind(home) == ["mine"]
@@ -259,12 +260,12 @@ def test_the_command_shows_what_it_found_and_did(tmp_path, capsys, home):
     (tmp_path / "My Own.csv").write_text(table())
     assert spt(tmp_path / "My Own.csv", "--dry-run") == 0
     assert "text (as bytes of UTF-8)" in capsys.readouterr().out
-    assert importer.known() == {}
+    assert imported_datasets() == {}
     assert spt(tmp_path / "My Own.csv") == 0
     out = capsys.readouterr().out
     assert "28 train, 6 val, 6 test" in out
     assert "spt compare --task my-own" in out
-    assert list(importer.known()) == ["my-own"]
+    assert list(imported_datasets()) == ["my-own"]
 
 
 def test_the_command_replaces_nothing_unasked(tmp_path, capsys):

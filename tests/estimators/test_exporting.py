@@ -92,7 +92,7 @@ def test_a_network_that_knows_its_positions_is_not_exported_beyond_them(tmp_path
 
 
 def test_published_models_come_back(tmp_path, monkeypatch):
-    hub = pytest.importorskip("huggingface_hub", reason="the extra hub is not installed")
+    hub = pytest.importorskip("huggingface_hub", reason="the extra hf is not installed")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     sent = {}
 

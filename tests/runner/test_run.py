@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.api import Request, carry_out, comparison
+from selfpretrain.api import Request, comparison, run_planner, run_request
 from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
@@ -22,7 +22,7 @@ from selfpretrain.runner import run, tuning
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.job_queue import JobQueue
-from selfpretrain.runner.plan import Job, jobs, load_costs, pending_jobs, save_costs
+from selfpretrain.runner.plan import Job, jobs, pending_jobs, read_costs, write_costs
 from selfpretrain.runner.run import _executor_name, run_experiment, run_recipes
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
@@ -228,31 +228,28 @@ def test_a_page_is_current_until_what_it_says_changes(experiment, done, workspac
     assert not here.is_current
 
 
-def test_remembered_costs_find_what_has_finished(experiment, workspace, monkeypatch):
+def test_costs_of_earlier_runs_find_what_has_finished(experiment, workspace, monkeypatch):
     recipe = experiment.cells[0].recipe
-    monkeypatch.setattr(cost, "known", {})
+    monkeypatch.setattr(cost.COUNTED, "plans", {})
     plan = cost.plan(recipe)
-    save_costs(workspace)
-    monkeypatch.setattr(cost, "known", {})
+    write_costs(workspace)
+    monkeypatch.setattr(cost.COUNTED, "plans", {})
     monkeypatch.setattr(cost, "_plan", None)
-    with load_costs(workspace):
-        assert cost.plan(recipe) == plan
-    assert not cost.known
+    assert run_planner(workspace).plan(recipe) == plan
+    assert not cost.COUNTED.plans
     folder = RunDir(workspace.runs)
     for change in ({"by": ["0.0.0", torch.__version__]}, {"plans": 3}, {"plans": {"a": {"steps": 7}}}):
         folder.write("costs.json", folder.read("costs.json") | change)
-        with load_costs(workspace):
-            assert not cost.known
+        assert not read_costs(workspace)
     (workspace.runs / "costs.json").write_text("")
-    with load_costs(workspace):
-        assert not cost.known
+    assert not read_costs(workspace)
 
 
 def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
     """Whatever stands in costs.json, it changes neither how long a stage trains nor its matched arm."""
     workspace = Workspace(tmp_path / "runs", quiet=True)
     request = Request(comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", {}), "smoke")
-    first = carry_out(request, workspace).to_rows()
+    first = run_request(request, workspace).to_rows()
     folder = RunDir(workspace.runs)
     kept = folder.read("costs.json")
     for plan in kept["plans"].values():
@@ -260,8 +257,8 @@ def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
     folder.write("costs.json", kept)
     for row in first[:2]:
         (workspace.runs / row["stage"] / "result.json").unlink()
-    monkeypatch.setattr(cost, "known", {})
-    again = carry_out(request, workspace).to_rows()
+    monkeypatch.setattr(cost.COUNTED, "plans", {})
+    again = run_request(request, workspace).to_rows()
     assert [row | {"seconds": 0} for row in again] == [row | {"seconds": 0} for row in first]
 
 
@@ -274,7 +271,7 @@ def test_a_stage_that_is_held_elsewhere_waits_while_others_go_on(experiment, tmp
     done = lambda: all(workspace.stage_dir(job.name).finished for job in others)  # noqa: E731
     with workspace.stage_dir(first.name).exclusive():
         assert workspace.stage_dir(first.name).is_running
-        with pytest.raises(Interrupted, match="goes on from here"):
+        with pytest.raises(Interrupted, match="resumes from here"):
             run_recipes([job.recipe for job in todo], replace(workspace, stop=done))
     assert done() and not workspace.stage_dir(first.name).finished
     assert not workspace.stage_dir(first.name).is_running
@@ -375,7 +372,7 @@ def test_what_is_lost_is_tried_again_and_what_failed_is_not():
 
 def test_when_asked_to_stop_what_runs_may_save_and_nothing_new_begins():
     executor, asked = Scripted({}), iter([False, True, True, True, True])
-    with pytest.raises(Interrupted, match="goes on from here"):
+    with pytest.raises(Interrupted, match="resumes from here"):
         JobQueue(chain("a", "b", "c", "d"), executor, lambda: next(asked)).run()
     assert executor.started == ["a", "b", "c"] and executor.closed
 

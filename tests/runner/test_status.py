@@ -41,7 +41,7 @@ def test_every_stage_has_a_state(study, workspace, capsys):
         (attempt.path / "error.txt").write_text("Traceback\nValueError: no such thing\n")
     assert run(["runs", "status", str(workspace.runs)]) == 0
     said = capsys.readouterr().out
-    assert f"stopped  {stopped.name}: goes on from its checkpoint" in said
+    assert f"stopped  {stopped.name}: resumes from its checkpoint" in said
     assert f"failed  {third.name}: ValueError: no such thing" in said
     assert f"1 done, 0 running, 1 stopped, 1 failed, {len(found)} waiting" in said
 

@@ -96,10 +96,10 @@ def test_a_tracker_has_the_log_and_the_scores(name, recipe, tmp_path, monkeypatc
 
 
 def test_a_failing_tracker_warns_once_and_stops_nothing(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(jsonl.JsonLines, "hear", lambda self, event: 1 / 0)
-    with pytest.warns(UserWarning, match="JsonLines failed and hears no more") as warned:
+    monkeypatch.setattr(jsonl.JsonLines, "log_event", lambda self, event: 1 / 0)
+    with pytest.warns(UserWarning, match="JsonLines failed and stops logging") as warned:
         folder = trained(recipe, tmp_path, "jsonl")
-    assert len([w for w in warned if "hears no more" in str(w.message)]) == 1
+    assert len([w for w in warned if "stops logging" in str(w.message)]) == 1
     assert folder.finished
 
 
@@ -108,4 +108,4 @@ def test_without_its_package_one_line_says_what_to_install(name, tmp_path, monke
     module = "torch.utils.tensorboard" if name == "tensorboard" else name
     monkeypatch.setitem(sys.modules, module, None)
     assert run([*COMPARE, "--runs", str(tmp_path), "--track", name]) == 2
-    assert f'pip install "selfpretrain[{name}]"' in capsys.readouterr().err
+    assert 'pip install "selfpretrain[tracking]"' in capsys.readouterr().err

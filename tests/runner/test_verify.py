@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import toys
-from selfpretrain.api import Request, carry_out, comparison
+from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.cli.app import run
 from selfpretrain.errors import StoreError
 from selfpretrain.runner.verify import verify
@@ -24,7 +24,7 @@ def done(tmp_path_factory) -> Path:
     """A folder of runs in which a comparison has finished; to be copied."""
     toys.settle()
     runs = tmp_path_factory.mktemp("verify") / "runs"
-    carry_out(REQUEST, Workspace(runs, quiet=True))
+    run_request(REQUEST, Workspace(runs, quiet=True))
     return runs
 
 
@@ -40,7 +40,7 @@ def wrong(runs, levels=("wrong",)):
 
 def rows(runs):
     toys.settle()
-    found = carry_out(REQUEST, Workspace(runs, quiet=True)).to_rows()
+    found = run_request(REQUEST, Workspace(runs, quiet=True)).to_rows()
     return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
 
 

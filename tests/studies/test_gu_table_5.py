@@ -58,8 +58,8 @@ def of_speech():
 
 def test_wavegan_has_the_printed_size_and_no_pretraining(tmp_path):
     """26.3 million parameters, says appendix D.2."""
-    with paper_data.stubbed(tmp_path / "nothing"):
-        cells = list(find("studies", "gu-table-5").at_scale("paper", 1).cells())
+    with paper_data.stubbed(tmp_path / "nothing") as planner:
+        cells = list(find("studies", "gu-table-5").at_scale("paper", 1).cells(planner))
         (own, matched_stage) = (c for c in cells if c.row == "WaveGAN-D")
         assert {own.column, matched_stage.column} == {"scratch", "scratch (matched)"}
         count = sum(p.numel() for p in build_network(own.recipe).parameters())

@@ -8,6 +8,7 @@ import pytest
 import paper_data
 from mixers.test_pythia import D, folder  # noqa: F401  # a fixture
 from selfpretrain import registry
+from selfpretrain.config import from_dict, to_dict
 from selfpretrain.mixers.pythia import Pythia
 from selfpretrain.report.results import read
 from selfpretrain.runner.experiment import Experiment
@@ -43,10 +44,10 @@ def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(folder, tmp_path,
     row = "Text/Pythia, weights of the Pile"
     settings = {f"{row}/mixer.checkpoint": str(folder), f"{row}/model.width": D}
     study = registry.find("studies", "amos-table-2").at_scale("paper", 1)
-    with paper_data.stubbed(tmp_path / "nothing"):
+    with paper_data.stubbed(tmp_path / "nothing") as planner:
         changed = study.with_settings(settings)
         (architecture,) = (each for each in changed.rows("Text") if each.row == row.partition("/")[2])
-        (planned,) = changed.row_cells("Text", Text(made_up=True), architecture)
+        (planned,) = changed.row_cells("Text", Text(made_up=True), architecture, planner)
     assert planned.column == "pretrained on text" and len(planned.recipe.stages) == 1
     assert run_short(planned, "paper", "amos2024", tmp_path).printed.row == "Pythia 70M"
 
@@ -72,20 +73,21 @@ def test_a_cell_runs_from_the_release(cell, request, tmp_path):
     fixture, name, settings, label, row, column = cell
     request.getfixturevalue(fixture)
     study = registry.find("studies", name).at_scale("paper", 1)
-    with paper_data.stubbed(tmp_path / "nothing"):
-        cells = list((study.with_settings(settings) if settings else study).cells())
+    with paper_data.stubbed(tmp_path / "nothing") as planner:
+        cells = list((study.with_settings(settings) if settings else study).cells(planner))
     (planned,) = (c for c in cells if (c.label, c.row, c.column) == (label, row, column))
     run_short(planned, "paper", study.paper, tmp_path)
 
 
 def run_short(planned, scale, paper, tmp_path):
-    """The cell after two steps of every stage."""
-    train = len(planned.recipe.task.load("train"))
+    """The cell after two steps of every stage, on data instead of the stub of its plan."""
+    recipe = from_dict(to_dict(planned.recipe))
+    train = len(recipe.task.load("train"))
     stages = tuple(
         replace(stage, budget=Budget(steps=2), evals=1, batch=min(stage.batch, train, BATCH))
-        for stage in planned.recipe.stages
+        for stage in recipe.stages
     )
-    short, column = replace(planned, recipe=replace(planned.recipe, stages=stages)), planned.column
+    short, column = replace(planned, recipe=replace(recipe, stages=stages)), planned.column
     experiment = Experiment("one-cell", "One cell", (short,), ((column, column),), scale, paper=paper)
     with run_context(replace(Workspace.of(tmp_path / "runs", "cpu", "1"), quiet=True)) as here:
         run_experiment(experiment, here)

@@ -5,7 +5,6 @@ appendix B of Coser & Orvieto, Table 11 of Gu et al.) and, for warm-up, schedule
 published code.
 """
 
-import contextvars
 import csv
 import functools
 from pathlib import Path
@@ -20,6 +19,7 @@ from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
 from selfpretrain.studies.recipes.lookup import paper_arms
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
+from selfpretrain.training.cost import Planner
 from selfpretrain.training.recipe import Recipe
 
 TABLE = Path(__file__).parent / "golden" / "paper_scale.tsv"
@@ -54,6 +54,9 @@ CELLS = {
 }
 
 
+PLANNER = Planner("rough", stubs=True)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def data(tmp_path_factory):
     toys.settle()
@@ -64,7 +67,7 @@ def data(tmp_path_factory):
 @functools.cache
 def planned(name):
     """The cells of a study, by task, row and column."""
-    cells = registry.find("studies", name).at_scale("paper", seeds=1).cells()
+    cells = registry.find("studies", name).at_scale("paper", seeds=1).cells(PLANNER)
     return {(cell.label, registry.name_of(cell.recipe.task), cell.row, cell.column): cell for cell in cells}
 
 
@@ -74,7 +77,7 @@ def cell(name, label, row, column):
 
 
 def steps(made):
-    return [cost.plan(prefix).steps for prefix in made.prefixes()]
+    return [PLANNER.plan(prefix).steps for prefix in made.prefixes()]
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: "-".join(list(line.values())[:5]))
@@ -90,10 +93,10 @@ def test_recipes_have_the_numbers_of_the_papers(line, monkeypatch):
         float(line[unit]) if line[unit] else None for unit in ("epochs", "hours")
     )
     assert (model.width, model.depth) == (int(line["width"]), int(line["depth"]))
-    draft = contextvars.ContextVar("draft", default=("rough", {}))
-    monkeypatch.setattr(cost, "_draft", draft)
+    planner = Planner("rough", stubs=True)  # its plans are of a network that is none
     monkeypatch.setattr(cost, "_weightless", lambda recipe: toys.Leak(1))  # steps do not depend on it
-    assert cost.plan(Recipe(of(line["task"]), model, (stage,))).steps == int(line["steps"])
+    task = planner.task(of(line["task"]))
+    assert planner.plan(Recipe(task, model, (stage,))).steps == int(line["steps"])
 
 
 def of(name):
@@ -118,8 +121,8 @@ def test_all_cells_are_built(name):
             look_up(registry.find("studies", name).paper, made.printed)
         spt = cells.get((label, task, row, SPT))
         if column == MATCHED and spt:
-            total, step = cost.total(spt.recipe), cost.plan(made.recipe).flops_per_step
-            assert abs(cost.plan(made.recipe).flops - total) <= step
+            total, step = PLANNER.total(spt.recipe), PLANNER.plan(made.recipe).flops_per_step
+            assert abs(PLANNER.plan(made.recipe).flops - total) <= step
             hours = [stage.budget.hours for stage in spt.recipe.stages]
             assert made.recipe.last.budget.hours == (None if None in hours else sum(hours))
 

@@ -1,6 +1,7 @@
 """A plan of the papers' experiments needs no data, and leaves nothing behind; settings of a study's cells."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,17 +9,19 @@ import pytest
 import paper_data
 from selfpretrain import registry
 from selfpretrain.cli import app
-from selfpretrain.errors import SpecError, UnknownName
+from selfpretrain.config import to_dict
+from selfpretrain.errors import DataError, SpecError, UnknownName
 from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.tasks.common.dataset_stub import stubbed_data
+from selfpretrain.tasks.common.shuffled import Shuffled
 from selfpretrain.tasks.spoken_digits import SpokenDigits
 from selfpretrain.tasks.text import Text
+from selfpretrain.training.cost import COUNTED, Planner
 
 
-def cells(name, settings, scale="small"):
+def cells(name, settings, scale="small", planner=COUNTED):
     study = registry.find("studies", name).at_scale(scale, 1).with_settings(settings)
-    return {(cell.label, cell.row, cell.column): cell.recipe for cell in study.cells()}
+    return {(cell.label, cell.row, cell.column): cell.recipe for cell in study.cells(planner)}
 
 
 @pytest.fixture
@@ -47,14 +50,18 @@ def test_a_plan_leaves_nothing_behind(scale, nothing, capsys):
 
 
 def test_a_plan_prepares_nothing(nothing):
-    with (
-        stubbed_data(),
-        pytest.raises(Exception, match="a dry run prepares nothing: run `spt data make spoken-digits`"),
-    ):
-        SpokenDigits().load("val")
-    with stubbed_data():
-        assert len(Text().load("train")) == 22_500
-        assert len(Text(selection="test").load("val")) == 25_000
+    with pytest.raises(DataError, match="a dry run prepares nothing: run `spt data make spoken-digits`"):
+        SpokenDigits().stubbed()
+    assert len(Text().stubbed().load("train")) == 22_500
+    assert len(Text(selection="test").stubbed().load("val")) == 25_000
+    assert len(Shuffled(Text(), 4_096).stubbed().load("train")) == 22_500
+
+
+def test_a_stub_is_declared_by_a_task_and_changes_no_other(nothing):
+    stubbed = Text().stubbed()
+    assert stubbed == Text() and to_dict(stubbed) == to_dict(Text())
+    assert stubbed.stub and not Text().stub
+    assert not replace(stubbed, made_up=True).stub
 
 
 def test_kept_results_are_foreseen_as_done(nothing, capsys):
@@ -64,8 +71,8 @@ def test_kept_results_are_foreseen_as_done(nothing, capsys):
 
 
 def test_tasks_are_read_from_the_release(tmp_path):
-    with paper_data.stubbed(tmp_path):
-        found = cells("amos-table-1", {"task.source": "lra"}, "paper")
+    with paper_data.stubbed(tmp_path) as planner:
+        found = cells("amos-table-1", {"task.source": "lra"}, "paper", planner)
     sources = {label: getattr(recipe.task, "source", None) for (label, _, _), recipe in found.items()}
     assert sources == {
         "ListOps": "lra", "Text": None, "Retrieval": None, "Image": None, "Pathfinder": "lra", "PathX": "lra",
@@ -121,9 +128,8 @@ def test_published_selection_sees_the_test_reviews():
 
 def test_jobs_of_a_plan_are_those_of_the_run():
     recipes = [recipe for (_, _, column), recipe in cells("coser-table-4", {}).items()]
-    with stubbed_data():
-        planned = [
-            cell.recipe for cell in registry.find("studies", "coser-table-4").at_scale("small", 1).cells()
-        ]
+    planner = Planner("fitted", stubs=True)
+    study = registry.find("studies", "coser-table-4").at_scale("small", 1)
+    planned = [cell.recipe for cell in study.cells(planner)]
     workspace = Workspace(Path("runs"))
     assert [job.name for job in jobs(recipes, workspace)] == [job.name for job in jobs(planned, workspace)]

@@ -8,7 +8,7 @@ import pytest
 
 import toys
 from selfpretrain import registry
-from selfpretrain.api import asked, comparison, settled
+from selfpretrain.api import comparison, find_study, resolve_settings
 from selfpretrain.config import spec
 from selfpretrain.errors import UnknownName
 from selfpretrain.mixers.attention import Attention
@@ -93,7 +93,9 @@ def precisions(study):
 
 def test_gpus_take_half_precision_unless_a_setting_says_another_one():
     def made(settings, workspace):
-        return comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", settled(settings, workspace))
+        return comparison(
+            toys.Majority(), ("attention",), "causal", 1, "smoke", resolve_settings(settings, workspace)
+        )
 
     assert precisions(made({}, Workspace(Path("runs")))) == {"fp32"}
     assert precisions(made({}, GPU)) == {"bf16"}
@@ -102,10 +104,10 @@ def test_gpus_take_half_precision_unless_a_setting_says_another_one():
 
 
 def test_tables_that_have_kept_results_are_computed_as_those_were():
-    small = asked("amos-table-8", "small", 1, GPU)
+    small = find_study("amos-table-8", "small", 1, GPU)
     assert small == registry.find("studies", "amos-table-8").at_scale("small", 1)
-    half = asked("amos-table-8", "smoke", 1, GPU).with_precision("bf16")
+    half = find_study("amos-table-8", "smoke", 1, GPU).with_precision("bf16")
     assert precisions(half) == {"bf16"}
     assert not half.changed
     assert precisions(half.with_settings({"stage.precision": "fp32"})) == {"fp32"}
-    assert asked("amos-table-8", "paper", 1, GPU).precision == "bf16"
+    assert find_study("amos-table-8", "paper", 1, GPU).precision == "bf16"

@@ -243,14 +243,26 @@ def test_flops_are_those_of_torchs_own_counter(name):
 def test_flops_of_long_sequences_are_told_from_short_ones(mixer):
     r = replace(recipe(mixer, depth=1), task=toys.Majority(length=3000, shortest=2900, examples=20))
     exact = cost.plan(r)
-    cost.known.clear()
-    with cost.drafting("fitted"):
-        told = cost.plan(r)
-        assert cost.plan(r) is told and not cost.known
+    cost.COUNTED.plans.clear()
+    planner = cost.Planner("fitted")
+    told = planner.plan(r)
+    assert planner.plan(r) is told and not cost.COUNTED.plans
+    assert planner.sources == {"estimated"}
     assert told.flops_per_step == pytest.approx(exact.flops_per_step, rel=0.05)
-    cost.known[fingerprint(r)] = exact
-    with cost.drafting("fitted"):
-        assert cost.plan(r) is exact  # what is known is not told anew
+    recalling = cost.Planner("fitted", recalled={fingerprint(r): exact})
+    assert recalling.plan(r) is exact and recalling.sources == {"recalled"}
+    cost.COUNTED.plans[fingerprint(r)] = exact
+    assert planner.plan(r) is exact  # what is counted is not estimated again
+
+
+def test_an_estimate_of_short_sequences_of_one_length_is_exact():
+    r = recipe(Attention())
+    cost.COUNTED.plans.clear()
+    planner = cost.Planner("fitted")
+    estimated = planner.plan(r)
+    assert planner.sources == {"counted"}
+    cost.COUNTED.plans.clear()
+    assert cost.plan(r) == estimated
 
 
 @pytest.mark.parametrize("target", ["sets", "positions"])

@@ -94,7 +94,7 @@ def test_interrupted_is_the_same_as_undisturbed(tmp_path, mixer, schedule, cuts)
     recipe = replace(SPT, model=replace(SPT.model, mixer=mixer), stages=stages)
     undisturbed = run(recipe, Workspace(tmp_path / "undisturbed"))
     for cut in cuts:
-        with pytest.raises(Interrupted, match="goes on from here"):
+        with pytest.raises(Interrupted, match="resumes from here"):
             run(recipe, Workspace(tmp_path / "cut", stop=StopAfter(cut)))
     folder = run(recipe, Workspace(tmp_path / "cut"))
     assert equal(weights(folder), weights(undisturbed))

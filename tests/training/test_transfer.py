@@ -1,4 +1,4 @@
-"""Weights move by name, and nothing is left unsaid."""
+"""Weights transfer_weights by name, and nothing is left unsaid."""
 
 import pytest
 import torch

@@ -21,7 +21,7 @@ VERBS = {
     "check": "check",
     "bench": "bench",
     "report": "report",
-    "plot": "plot",
+    "plot": "report",
     "list": "listing",
     "doctor": "doctor",
     "data": "data",
@@ -29,7 +29,7 @@ VERBS = {
     "runs": "runs",
     "show": "show",
     "run": "run_recipe",
-    "schema": "schema",
+    "schema": "run_recipe",
 }
 """Commands in the order of ``spt --help``, and the module of each; only the requested one is imported."""
 GROUPS = {"data", "model", "runs"}
@@ -70,19 +70,19 @@ def command_line(*verbs: str, panels: bool = True) -> typer.Typer:
     app.callback()(options)
     for verb in verbs or VERBS:
         module = importlib.import_module(f".{VERBS[verb]}", __package__)
-        for command in module.app.registered_commands:
-            command.short_help = (command.callback.__doc__ or "").partition("\n")[
-                0
-            ]  # typer would cut a longer line
-            if verb in EXAMPLES:
-                command.rich_help_panel = PANELS.get(verb)
-                command.epilog = f"Example: {EXAMPLES[verb]}"
+        commands = module.app.registered_commands
+        for command in commands:
+            # Typer would cut a longer line.
+            command.short_help = (command.callback.__doc__ or "").partition("\n")[0]
         if verb in GROUPS:
             app.add_typer(
                 module.app, name=verb, short_help=module.app.info.help, rich_help_panel=PANELS[verb]
             )
-        else:
-            app.add_typer(module.app)
+            continue
+        command = next(each for each in commands if (each.name or each.callback.__name__) == verb)
+        command.rich_help_panel = PANELS.get(verb)
+        command.epilog = f"Example: {EXAMPLES[verb]}"
+        app.registered_commands.append(command)
     return app
 
 
@@ -95,7 +95,7 @@ def run(arguments: list[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except KeyboardInterrupt:
-        return _complain("stopped at once; the same command goes on from the last checkpoint", 130)
+        return _complain("stopped at once; the same command resumes from the last checkpoint", 130)
     except SelfPretrainError as error:
         asked = isinstance(error, Interrupted)
         return _complain(
@@ -114,8 +114,8 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
 
     if isinstance(error, pydantic.ValidationError):
         return f"error: {explain(error)}", SpecError.exit_code
-    told = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    return f"error: unforeseen {told} (SPT_DEBUG=1 shows where)", 1
+    message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return f"error: unforeseen {message} (SPT_DEBUG=1 shows where)", 1
 
 
 def _complain(line: str, code: int) -> int:

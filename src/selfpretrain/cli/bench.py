@@ -48,7 +48,7 @@ def bench(
     from ..report.figures.scaling import table
     from ..training.benchmark import Setting, apply_settings, measure, parse_mixers, plan
 
-    setting = Setting(batch, causal, workspace_of(out, device, "1", False).device, limit, depth)
+    setting = Setting(batch, causal, workspace_of(out, device).device, limit, depth)
     made = apply_settings([resolve("mixers", name) for name in parse_mixers(mixers)], assignments(settings))
     cells = plan(question, made, (lengths, widths), setting, match)
     report = measure(cells, repeats, out, Console(stderr=True, markup=False, soft_wrap=True).print)

@@ -1,6 +1,6 @@
 """``spt compare``: compare training from scratch with self-pretraining for each architecture."""
 
-from pathlib import Path
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,7 +29,9 @@ Objective = Annotated[
 
 
 @app.command()
+@flags.expanded
 def compare(
+    *,
     task: Annotated[
         str | None,
         typer.Option(
@@ -44,49 +46,44 @@ def compare(
     seeds: flags.Seeds = 4,
     first_seed: flags.FirstSeed = 0,
     scale: flags.ScaleName = "small",
-    runs: flags.Runs = Path("runs"),
-    device: flags.Device = "auto",
-    jobs: flags.Jobs = "auto",
-    executor: flags.Executor = "auto",
-    executor_settings: flags.ExecutorSettings = None,
-    track: flags.Track = None,
+    run: flags.RunFlags,
     settings: flags.Set = None,
     match: Match = "none",
     tune: Tune = False,
     group_folds: GroupFolds = None,
     time_limit: flags.TimeLimit = None,
-    dry_run: flags.DryRun = False,
-    detach: flags.Detach = False,
-    measure: flags.Measure = False,
-    as_json: flags.Json = False,
-    data_root: flags.DataRoot = None,
-    quiet: flags.Quiet = False,
 ) -> None:
     """Compare training from scratch with self-pretraining for each architecture."""
-    from .. import api as running
+    from .. import api
     from ..system.progress import show_progress
+    from ..training.cost import COUNTED
     from .printing import content_of, print_json, show, warn_of_length
 
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)
-    at, changed = flags.scale_of(scale), running.settled(flags.assignments(settings), workspace)
-    with (
-        running.planning(workspace, at) if dry_run else show_progress(quiet)
-    ):  # building the study may prepare data
+    workspace = run.workspace()
+    chosen_scale = flags.scale_of(scale)
+    changed = api.resolve_settings(flags.assignments(settings), workspace)
+    forecaster = api.forecast_planner(workspace, chosen_scale, stubs=run.dry_run)
+    planner = forecaster if run.dry_run else COUNTED
+    with nullcontext() if run.dry_run else show_progress(run.quiet):  # building the study may prepare data
         tasks = _tasks(task, group_folds)
-        study = running.comparison(tasks, _listed(mixers), objective, seeds, at, changed).match_size(match)
+        study = api.comparison(tasks, _names(mixers), objective, seeds, chosen_scale, changed, planner)
+        study = study.match_size(match, planner)
     if time_limit:
-        study = running.within(flags.seconds_of(time_limit), study, at, workspace, dry_run)
-    request = running.Request(study, at, first_seed, tune=tune)
+        seconds = flags.seconds_of(time_limit)
+        study = api.fit_to_time_limit(seconds, study, workspace, forecaster, run.dry_run)
+    request = api.Request(study, chosen_scale, first_seed, tune=tune)
     outcome: Outcome
-    if dry_run:
-        outcome = running.foreseen(request, workspace, timed=measure)
-    elif detach:
-        outcome = running.carry_out_later(request, workspace)
+    if run.dry_run:
+        outcome = api.forecast_request(api.plan_request(request, forecaster), workspace, timed=run.measure)
+    elif run.detach:
+        outcome = api.submit_request(request, workspace)
+    elif run.quiet:
+        outcome = api.run_request(request, workspace)
     else:
-        if not quiet:
-            warn_of_length(running.foreseen(request, workspace), time_limit is not None)
-        outcome = running.carry_out(request, workspace)
-    print_json(content_of(outcome)) if as_json else show(outcome)
+        planned = api.plan_request(request, forecaster)
+        warn_of_length(api.forecast_request(planned, workspace), time_limit is not None)
+        outcome = api.run_request(request, workspace, planned)
+    print_json(content_of(outcome)) if run.as_json else show(outcome)
 
 
 def _tasks(names: str | None, folds: int | None) -> "tuple[str | Task, ...] | None":
@@ -96,8 +93,8 @@ def _tasks(names: str | None, folds: int | None) -> "tuple[str | Task, ...] | No
         if folds:
             raise SpecError("--group-folds divides imported data: name them with --task")
         return None
-    return tuple(load_task(name).with_folds(folds) if folds else name for name in _listed(names))
+    return tuple(load_task(name).with_folds(folds) if folds else name for name in _names(names))
 
 
-def _listed(names: str) -> tuple[str, ...]:
+def _names(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(","))

@@ -74,7 +74,7 @@ def get(
         return
     if wanted.downloads and not release and vars(wanted).get("source") == "generated":
         say(f"{task} is generated here, nothing is downloaded; next: spt data make {task}")
-        say(f"--release gets {wanted.downloads[0].url} all the same (8 GB, 19 GB unpacked)")
+        say(f"--release downloads {wanted.downloads[0].url} instead (8 GB, 19 GB unpacked)")
         return
     if not wanted.downloads:
         if wanted.card.get:
@@ -190,7 +190,7 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        raise Interrupted("stopped; the same command goes on from what is there") from error
+        raise Interrupted("stopped; the same command resumes from here") from error
 
 
 def _task(name: str, settings: list[str] | None) -> "Task":

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..data.importing.kinds import AudioFeatures, Kind, MissingPolicy, TargetKind
+from ..data.importing.kinds import AudioFeatures
+from ..data.paths import imported_datasets
 from ..errors import DataError, printable
 from ..system.progress import show_progress
-from .options import DataRoot
+from .options import ColumnFlags, DataRoot, expanded
 from .printing import say, show_facts
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ Origin = Annotated[
 ]
 
 
-Rate = Annotated[int | None, typer.Option(min=1, help="Resample recordings to this rate, in Hz.")]
 Features = Annotated[
     AudioFeatures,
     typer.Option(help="Features of recordings: raw samples, or mel bands or cepstra every 10 ms."),
@@ -41,25 +41,12 @@ Header = Annotated[
 
 
 @app.command("import")
+@expanded
 def import_data(
+    *,
     origin: Origin,
     name: Annotated[str, typer.Option(help="Name of the data set; default: the name of the file.")] = "",
-    label: Annotated[
-        str, typer.Option(help="Column to predict; for a folder, a pattern in file names.")
-    ] = "",
-    sequence: Annotated[str, typer.Option(help="Column or columns of the sequence: a,b or t*.")] = "",
-    group: Annotated[
-        str, typer.Option(help="Column that identifies patient, speaker or file; a group is never split.")
-    ] = "",
-    split: Annotated[
-        str, typer.Option(help="Column with train, val or test; default: random 70/15/15.")
-    ] = "",
-    kind: Annotated[Kind, typer.Option(help="Kind of sequences.")] = "auto",
-    target: Annotated[TargetKind, typer.Option(help="Kind of labels.")] = "auto",
-    id: Annotated[str, typer.Option(help="Long tables: column with the sequence of a row.")] = "",
-    time: Annotated[str, typer.Option(help="Long tables: column that orders the rows of a sequence.")] = "",
-    value: Annotated[str, typer.Option(help="Long tables: column or columns of the measured values.")] = "",
-    missing: Annotated[MissingPolicy, typer.Option(help="What to do with missing values.")] = "refuse",
+    columns: ColumnFlags,
     length: Annotated[int | None, typer.Option(min=1, help="Truncate sequences to this length.")] = None,
     window: Annotated[
         int | None, typer.Option(min=1, help="Split sequences into windows of this length.")
@@ -67,7 +54,6 @@ def import_data(
     stride: Annotated[
         int | None, typer.Option(min=1, help="Step between windows; default: no overlap.")
     ] = None,
-    rate: Rate = None,
     features: Features = "raw",
     header: Header = True,
     test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then has the others.")] = "",
@@ -84,11 +70,21 @@ def import_data(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
     """Import your own labelled sequences as a task for `spt compare --task NAME`."""
-    given = locals()  # every field of ImportOptions is an option of this command
     from ..data.importing import importer
     from ..data.importing.options import ImportOptions
 
-    options = ImportOptions(**{field.name: given[field.name] for field in dataclasses.fields(ImportOptions)})
+    options = ImportOptions(
+        **dataclasses.asdict(columns),
+        length=length,
+        window=window,
+        stride=stride,
+        features=features,
+        header=header,
+        test=test,
+        encoding=encoding,
+        skip_bad=skip_bad,
+        split_seed=split_seed,
+    )
     name = name or importer.suggested_name(origin)
     importer.check_name(name)
     plan = importer.plan_import(origin, options)
@@ -96,7 +92,7 @@ def import_data(
         _show(f"{origin}, as {name}", plan.facts(), plan.source.hints)
     if dry_run:
         return
-    _agree(name, name in importer.known(), yes)
+    _agree(name, name in imported_datasets(), yes)
     with show_progress(quiet):
         made = importer.import_data(plan, name)
     if quiet:
@@ -147,8 +143,8 @@ def _outcome(made: "StoredDataset") -> dict[str, str]:
         "lengths": f"{int(made.whole.lengths.min()):,} to {form.length:,}",
     }
     if not isinstance(form.target, Reals):
-        told = np.nonzero(targets > 0)[1] if isinstance(form.target, ClassSets) else targets[targets >= 0]
-        known = np.bincount(told, minlength=len(form.target.names))
+        labels = np.nonzero(targets > 0)[1] if isinstance(form.target, ClassSets) else targets[targets >= 0]
+        known = np.bincount(labels, minlength=len(form.target.names))
         pairs = [f"{name} {count:,}" for name, count in zip(form.target.names, known, strict=True)]
         found["classes"] = ", ".join(pairs[:SHOWN]) + (f" ... ({len(pairs)})" if len(pairs) > SHOWN else "")
     else:

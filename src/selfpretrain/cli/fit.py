@@ -1,35 +1,23 @@
 """``spt fit``: train a model on a task or a file, for use on new data."""
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..data.importing.kinds import Kind, MissingPolicy, TargetKind
-from .options import DataRoot, Device, Quiet, Runs
+from .options import ColumnFlags, DataRoot, Device, Quiet, Runs, expanded
 
 app = typer.Typer()
 
 
 @app.command()
+@expanded
 def fit(
+    *,
     data: Annotated[str, typer.Argument(metavar="TASK|FILE", help="Task (`spt data list`), or a file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the trained model.")],
-    label: Annotated[str, typer.Option(help="Column to predict; several for multilabel: a,b or is_*.")] = "",
-    sequence: Annotated[str, typer.Option(help="Column or columns of the sequence: a,b or t*.")] = "",
-    group: Annotated[
-        str, typer.Option(help="Column that identifies patient, speaker or file; a group is never split.")
-    ] = "",
-    split: Annotated[
-        str, typer.Option(help="Column with train, val or test; default: random 70/15/15.")
-    ] = "",
-    kind: Annotated[Kind, typer.Option(help="Kind of sequences.")] = "auto",
-    target: Annotated[TargetKind, typer.Option(help="Kind of labels.")] = "auto",
-    id: Annotated[str, typer.Option(help="Long tables: column with the sequence of a row.")] = "",
-    time: Annotated[str, typer.Option(help="Long tables: column that orders the rows of a sequence.")] = "",
-    value: Annotated[str, typer.Option(help="Long tables: column or columns of the measured values.")] = "",
-    rate: Annotated[int | None, typer.Option(min=1, help="Resample recordings to this rate, in Hz.")] = None,
-    missing: Annotated[MissingPolicy, typer.Option(help="What to do with missing values.")] = "refuse",
+    columns: ColumnFlags,
     mixer: Annotated[str, typer.Option(help="Mixer (`spt list mixers`), or auto.")] = "auto",
     objective: Annotated[
         str, typer.Option(help="Pretraining objective (`spt list objectives`); none: train from scratch.")
@@ -62,7 +50,7 @@ def fit(
     from ..estimators import files
     from ..system.progress import show_progress
 
-    options = ImportOptions(label, sequence, group, split, kind, target, id, time, value, missing, rate=rate)
+    options = ImportOptions(**dataclasses.asdict(columns))
     settings = {
         "mixer": mixer,
         "objective": None if objective == "none" else objective,

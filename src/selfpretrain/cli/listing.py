@@ -35,16 +35,16 @@ def list_shelf(
     if as_json:
         print_json(rows)
         return
-    show_facts((known, str(said)) for known, said in rows.items())
+    show_facts((name, str(text)) for name, text in rows.items())
 
 
 def _offered(shelf: str) -> dict[str, str]:
     """Return the names on a shelf, and the user's imported data for tasks, each with its first sentence."""
     found = {known: summary(shelf, known) for known in names(shelf)}
     if shelf == "tasks":
-        from ..data.importing import importer
+        from ..data.paths import imported_datasets
 
-        found |= {own: f"Imported, in {place}." for own, place in importer.known().items()}
+        found |= {own: f"Imported, in {place}." for own, place in imported_datasets().items()}
     return found
 
 
@@ -64,8 +64,8 @@ def _described(shelf: str, name: str) -> dict[str, Any]:
     kind: Any = find(shelf, name)
     kind = kind.func if isinstance(kind, functools.partial) else kind  # an imported data set
     set_by_fields = dataclasses.is_dataclass(kind)
-    told = kind if set_by_fields else sys.modules[kind.__module__]
-    found = {"is": inspect.getdoc(told) or ""}
+    documented = kind if set_by_fields else sys.modules[kind.__module__]
+    found = {"is": inspect.getdoc(documented) or ""}
     if shelf == "tasks":
         found |= {what: value for what, value in dataclasses.asdict(kind.card).items() if value}
     return found | {

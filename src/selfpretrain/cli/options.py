@@ -1,13 +1,23 @@
-"""Options shared by several commands, and their parsing."""
+"""Options shared by several commands, and their parsing.
 
+Options that several commands take together are fields of a dataclass, such as ``RunFlags``. A command with a
+parameter of that type takes each field as an option if it is decorated with ``expanded``.
+"""
+
+import dataclasses
+import functools
+import inspect
 import os
 import shlex
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from ..data.importing.kinds import Kind, MissingPolicy, TargetKind
 from ..errors import SpecError, nearest
 
 if TYPE_CHECKING:
@@ -27,25 +37,11 @@ def set_data_root(folder: Path | None) -> Path | None:
 
 Runs = Annotated[Path, typer.Option(help="Folder for all results; finished stages are reused.")]
 Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:1.")]
-Jobs = Annotated[
-    str, typer.Option(help="Stages to run in parallel: a number, or auto (one per core or GPU).")
-]
-Executor = Annotated[str, typer.Option(help="Executor (`spt list executors`); auto chooses by --jobs.")]
-ExecutorSettings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--with", help="Setting of the executor: address=auto, gpus=0.25, partition=gpu. Repeatable."
-    ),
-]
 TuneCells = Annotated[
     bool,
     typer.Option(
         "--tune", "--grid", help="First tune learning rate and batch size of every cell on validation."
     ),
-]
-Track = Annotated[
-    list[str] | None,
-    typer.Option(help="Log training to this tracker (`spt list trackers`). Repeatable."),
 ]
 ScaleName = Annotated[
     str,
@@ -57,19 +53,6 @@ ScaleName = Annotated[
 Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds; all of 0 to n-1 are run and reported.")]
 FirstSeed = Annotated[
     int, typer.Option(min=0, help="First seed, e.g. to repeat a comparison with new seeds.")
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show the stages and their estimated cost without training.")
-]
-Detach = Annotated[
-    bool,
-    typer.Option("--detach", help="Submit all stages to Slurm and return; needs --executor slurm."),
-]
-Measure = Annotated[
-    bool,
-    typer.Option(
-        "--measure", help="With --dry-run: measure the time per step instead of estimating it from FLOPs."
-    ),
 ]
 TimeLimit = Annotated[
     str | None,
@@ -97,33 +80,122 @@ Set = Annotated[
 ]
 
 
-def workspace_of(
-    runs: Path,
-    device: str,
-    jobs: str,
-    quiet: bool,
-    executor: str = "auto",
-    track: list[str] | None = None,
-    settings: list[str] | None = None,
-) -> "Workspace":
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter whose type is a dataclass of options by one option per field."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: each.annotation
+        for name, each in signature.parameters.items()
+        if dataclasses.is_dataclass(each.annotation)
+    }
+    parameters: list[inspect.Parameter] = []
+    for each in signature.parameters.values():
+        group = groups.get(each.name)
+        parameters += _options_of(group) if group else [each.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
+        command(**given)
+
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return called
+
+
+def _options_of(group: Any) -> Iterator[inspect.Parameter]:
+    """Yield one keyword parameter per field of a dataclass of options."""
+    hints = get_type_hints(group, include_extras=True)
+    for field in dataclasses.fields(group):
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+
+
+@dataclass(frozen=True)
+class RunFlags:
+    """Options of commands that plan and run experiments."""
+
+    runs: Runs = Path("runs")
+    device: Device = "auto"
+    jobs: Annotated[
+        str, typer.Option(help="Stages to run in parallel: a number, or auto (one per core or GPU).")
+    ] = "auto"
+    executor: Annotated[
+        str, typer.Option(help="Executor (`spt list executors`); auto chooses by --jobs.")
+    ] = "auto"
+    executor_settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", help="Setting of the executor: address=auto, gpus=0.25, partition=gpu. Repeatable."
+        ),
+    ] = None
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Log training to this tracker (`spt list trackers`). Repeatable."),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the stages and their estimated cost without training.")
+    ] = False
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Submit all stages to Slurm and return; needs --executor slurm."),
+    ] = False
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="With --dry-run: measure the time per step instead of estimating it from FLOPs."
+        ),
+    ] = False
+    as_json: Json = False
+    data_root: DataRoot = None
+    quiet: Quiet = False
+
+    def workspace(self) -> "Workspace":
+        """Return the workspace of these options, see ``workspace_of``."""
+        here = workspace_of(self.runs, self.device, self.jobs, self.quiet)
+        return dataclasses.replace(
+            here,
+            executor=here.executor if self.executor == "auto" else self.executor,
+            executor_settings=assignments(self.executor_settings, "--with", "address=auto"),
+            trackers=tuple(self.track or ()),
+        )
+
+
+@dataclass(frozen=True)
+class ColumnFlags:
+    """Options of commands that read the user's files: which columns are what."""
+
+    label: Annotated[
+        str,
+        typer.Option(
+            help="Column to predict; several for multilabel: a,b or is_*. For a folder: a pattern of names."
+        ),
+    ] = ""
+    sequence: Annotated[str, typer.Option(help="Column or columns of the sequence: a,b or t*.")] = ""
+    group: Annotated[
+        str, typer.Option(help="Column that identifies patient, speaker or file; a group is never split.")
+    ] = ""
+    split: Annotated[str, typer.Option(help="Column with train, val or test; default: random 70/15/15.")] = ""
+    kind: Annotated[Kind, typer.Option(help="Kind of sequences.")] = "auto"
+    target: Annotated[TargetKind, typer.Option(help="Kind of labels.")] = "auto"
+    id: Annotated[str, typer.Option(help="Long tables: column with the sequence of a row.")] = ""
+    time: Annotated[str, typer.Option(help="Long tables: column that orders the rows of a sequence.")] = ""
+    value: Annotated[str, typer.Option(help="Long tables: column or columns of the measured values.")] = ""
+    missing: Annotated[MissingPolicy, typer.Option(help="What to do with missing values.")] = "refuse"
+    rate: Annotated[int | None, typer.Option(min=1, help="Resample recordings to this rate, in Hz.")] = None
+
+
+def workspace_of(runs: Path, device: str, jobs: str = "1", quiet: bool = False) -> "Workspace":
     """Return the workspace of a command.
 
     Raises:
         SpecError: if there is no such device, or the number of jobs is invalid.
     """
-    from dataclasses import replace
-
     from ..runner.workspace import Workspace
 
     here = Workspace.of(runs, device, jobs)
-    return replace(
-        here,
-        quiet=quiet,
-        command=f"spt {shlex.join(sys.argv[1:])}",
-        executor=here.executor if executor == "auto" else executor,
-        executor_settings=assignments(settings, "--with", "address=auto"),
-        trackers=tuple(track or ()),
-    )
+    return dataclasses.replace(here, quiet=quiet, command=f"spt {shlex.join(sys.argv[1:])}")
 
 
 def scale_of(name: str) -> "Scale":

@@ -45,6 +45,7 @@ def measured(results: "ExperimentResults") -> dict[str, Any]:
 
 def show(outcome: "Outcome") -> None:
     """Print a forecast, the jobs of a detached run, or results; with torchrun, the main process prints."""
+    from ..report.analysis import analyse
     from ..runner.plan import Forecast
     from ..system import distributed
 
@@ -53,7 +54,7 @@ def show(outcome: "Outcome") -> None:
     elif isinstance(outcome, str):
         say(f"{outcome}; the same command without --detach makes the page")
     elif distributed.is_main():
-        show_report(outcome.folder)
+        show_report(outcome.folder, analyse(outcome))
 
 
 def show_forecast(forecast: "Forecast") -> None:
@@ -79,8 +80,8 @@ def say(line: str, style: str = "") -> None:
 def show_facts(rows: Iterable[tuple[str | Text, ...]], style: str = "bold") -> None:
     """Print a two-column list: a name, in this style, and its value."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for what, *said in rows:
-        shown = (Text(each) if isinstance(each, str) else each for each in said)
+    for what, *values in rows:
+        shown = (Text(each) if isinstance(each, str) else each for each in values)
         table.add_row(Text(what, style) if isinstance(what, str) else what, *shown)
     wide().print(table)
 
@@ -102,9 +103,9 @@ def warn_of_length(forecast: "Forecast", limited: bool) -> None:
     from ..system.events import format_duration
 
     if forecast.seconds > LONG:
-        hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run tells more"
-        said = f"note: this takes about {format_duration(forecast.seconds)} on this machine{hint}"
-        Console(stderr=True).print(Text(said), soft_wrap=True)
+        hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run shows the stages"
+        note = f"note: this takes about {format_duration(forecast.seconds)} on this machine{hint}"
+        Console(stderr=True).print(Text(note), soft_wrap=True)
 
 
 def show_report(folder: Path, analysis: "Analysis | None" = None) -> None:

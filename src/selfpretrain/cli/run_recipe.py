@@ -1,4 +1,4 @@
-"""``spt run``: run all stages of one recipe."""
+"""``spt run`` and ``spt schema``: run one recipe, and the JSON Schema of recipe files."""
 
 import json
 from pathlib import Path
@@ -38,8 +38,25 @@ def run_recipe(
         raise SpecError(f"{recipe} is nested too deeply to be a recipe") from error
     if not isinstance(revived, Recipe):
         raise SpecError(f"{recipe} does not hold a recipe, but a {type(revived).__name__}")
-    with run_context(workspace_of(runs, device, "1", quiet)) as workspace:
+    with run_context(workspace_of(runs, device, quiet=quiet)) as workspace:
         run_recipes([revived], workspace)
         folder = workspace.stage(revived)
     typer.echo(json.dumps(folder.read("result.json")["scores"], indent=1))
     typer.echo(f"results: {folder.path}")
+
+
+@app.command()
+def schema(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; default: print it.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of the recipes that `spt run` reads."""
+    from ..training.schema import json_schema
+
+    text = json.dumps(json_schema(), indent=1)
+    if output is None:
+        typer.echo(text)
+    else:
+        output.write_text(f"{text}\n", encoding="utf-8")
+        typer.echo(f"schema: {output}")

@@ -1,6 +1,5 @@
 """``spt study``: reproduce one study of the papers, or all of them, and write their reports."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,7 @@ from .printing import content_of, print_json, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..api import Request
+    from ..api import PlannedExperiment
     from ..runner.workspace import Workspace
     from .printing import Outcome
 
@@ -36,7 +35,9 @@ Only = Annotated[
 
 
 @app.command()
+@flags.expanded
 def study(
+    *,
     name: Annotated[str, typer.Argument(help="Study (`spt list studies`), package.module:Class, or all.")],
     seeds: flags.Seeds = 3,
     first_seed: flags.FirstSeed = 0,
@@ -45,66 +46,62 @@ def study(
     settings: flags.Set = None,
     only: Only = None,
     tune: flags.TuneCells = False,
-    runs: flags.Runs = Path("runs"),
+    run: flags.RunFlags,
     results: Results = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore kept results and train everything.")] = False,
     gpu: Annotated[
         str, typer.Option(help="With --dry-run: also estimate the time on this GPU, e.g. a100.")
     ] = "",
-    device: flags.Device = "auto",
-    jobs: flags.Jobs = "auto",
-    executor: flags.Executor = "auto",
-    executor_settings: flags.ExecutorSettings = None,
-    track: flags.Track = None,
-    dry_run: flags.DryRun = False,
-    detach: flags.Detach = False,
-    measure: flags.Measure = False,
-    as_json: flags.Json = False,
-    data_root: flags.DataRoot = None,
-    quiet: flags.Quiet = False,
 ) -> None:
     """Run a study, or all of them, and report the results next to the numbers of the paper."""
-    from ..api import Request, asked, carry_out, carry_out_later, foreseen, planning
+    from .. import api
 
-    workspace = flags.workspace_of(runs, device, jobs, quiet, executor, track, executor_settings)
-    at, changed = flags.scale_of(scale), flags.assignments(settings)
+    workspace = run.workspace()
+    chosen_scale = flags.scale_of(scale)
+    changed = flags.assignments(settings)
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")
     extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()
+    forecaster = api.forecast_planner(workspace, chosen_scale, stubs=True)
 
-    def request(each: str) -> Request:
-        wanted = asked(each, at, seeds, workspace)
+    def plan(each: str) -> api.PlannedExperiment:
+        wanted = api.find_study(each, chosen_scale, seeds, workspace)
         wanted = wanted.with_mixers(extra) if extra else wanted
         wanted = wanted.with_settings(changed) if changed else wanted
-        return Request(wanted, at, first_seed, only, tune, results, fresh)
+        request = api.Request(wanted, chosen_scale, first_seed, only, tune, results, fresh)
+        return api.plan_request(request, forecaster if run.dry_run else api.run_planner(workspace))
 
-    def one(wanted: Request) -> "Outcome":
+    def carry_out(planned: api.PlannedExperiment) -> "Outcome":
         with listen(_say_restored):
-            if dry_run:
-                return foreseen(wanted, workspace, gpu, measure)
-            return carry_out_later(wanted, workspace) if detach else carry_out(wanted, workspace)
+            if run.dry_run:
+                return api.forecast_request(planned, workspace, gpu, run.measure)
+            if run.detach:
+                return api.submit_request(planned.request, workspace)
+            return api.run_request(planned.request, workspace, planned)
 
-    with planning(workspace, at) if dry_run else nullcontext():
-        if name == "all":
-            _every(request, one, workspace, as_json)
-        else:
-            outcome = one(request(name))
-            print_json(content_of(outcome)) if as_json else show(outcome)
+    if name == "all":
+        _every(plan, carry_out, workspace, run.as_json)
+    else:
+        outcome = carry_out(plan(name))
+        print_json(content_of(outcome)) if run.as_json else show(outcome)
 
 
 def _every(
-    request: "Callable[[str], Request]",
-    one: "Callable[[Request], Outcome]",
+    plan: "Callable[[str], PlannedExperiment]",
+    carry_out: "Callable[[PlannedExperiment], Outcome]",
     workspace: "Workspace",
     json: bool,
 ) -> None:
-    asked, different, found = 0, set[str](), dict[str, Any]()
+    """Plan and carry out every study; those that cannot be planned at this scale are left out."""
+    requested = 0
+    different = set[str]()
+    found = dict[str, Any]()
     console = Console(quiet=json)
     for each in names("studies"):
         try:
-            wanted = request(each)
+            planned = plan(each)
             console.rule(each)
-            outcome = one(wanted)
+            outcome = carry_out(planned)
         except (SpecError, DataError) as error:
             console.print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             found[each] = {"left_out": str(error)}
@@ -113,12 +110,12 @@ def _every(
             found[each] = content_of(outcome)
         else:
             show(outcome)
-        cells = wanted.experiment().cells
-        asked += sum(len(cell.recipe.stages) for cell in cells)
-        different |= {workspace.stage(p).name for cell in cells for p in cell.recipe.prefixes()}
-    console.print(f"{asked:,} stages asked for by all studies, {len(different):,} different ones")
+        recipes = [cell.recipe for cell in planned.experiment.cells]
+        requested += sum(len(recipe.stages) for recipe in recipes)
+        different |= {workspace.stage(part).name for recipe in recipes for part in recipe.prefixes()}
+    console.print(f"{requested:,} stages requested by all studies, {len(different):,} different ones")
     if json:
-        print_json({"asked": asked, "different": len(different), "studies": found})
+        print_json({"asked": requested, "different": len(different), "studies": found})
 
 
 def _say_restored(event: Event) -> None:

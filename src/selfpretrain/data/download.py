@@ -189,7 +189,7 @@ def _retry(download: Download, part: _Part, file: Path, pauses: tuple[float, ...
         except _Retry as failure:
             tries = 1 if part.size > before else tries + 1
             if tries > len(pauses):
-                kept = f"{part.size:,} bytes are kept and the same command goes on from there"
+                kept = f"{part.size:,} bytes are kept and the same command resumes from there"
                 raise DataError(f"{download.url}: {failure}; {kept}") from failure
             time.sleep(max(pauses[tries - 1], failure.pause))
 

@@ -5,6 +5,7 @@ imported datasets are written to the first folder.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -12,6 +13,11 @@ from pathlib import Path
 from ..errors import DataError
 from ..system import files
 
+IMPORTED = "own"
+"""Subfolder of a data folder that holds imported datasets."""
+IMPORTED_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+OLD = ".old"
+"""Suffix of a dataset that is being replaced; it remains if the replacement is interrupted."""
 VARIABLE = "SPT_DATA"
 """Environment variable: one folder, or several separated as in PATH."""
 
@@ -70,6 +76,18 @@ def find(*places: str) -> Path | None:
                 if path.exists():
                     return path
     return None
+
+
+def imported_datasets() -> dict[str, Path]:
+    """Return the folders of imported datasets in all data folders, by name."""
+    found: dict[str, Path] = {}
+    for folder in folders():
+        files_of_sets = (folder / IMPORTED).glob("*/meta.json")
+        for meta in sorted(files_of_sets, key=lambda meta: OLD in meta.parent.name):
+            name = meta.parent.name.removesuffix(OLD)
+            if IMPORTED_NAME.fullmatch(name):
+                found.setdefault(name, meta.parent)
+    return found
 
 
 def _default_folder() -> Path:

@@ -37,8 +37,6 @@ from .dataset import SequenceDataset, as_targets
 from .spec import SPLITS, SequenceSpec, Split, Values
 
 FORMAT = 1
-OLD = ".old"
-"""Suffix of a dataset that is about to be replaced."""
 COLUMNS = ("starts", "lengths", "targets", "split", "groups")
 FORM = TypeAdapter(SequenceSpec)
 
@@ -288,7 +286,7 @@ def open_writer(folder: Path, packed: bool = False, resume: bool = False) -> Ite
 
 def _swap(part: Path, folder: Path) -> None:
     """Replace an old dataset by a new one; at any time, one of the two is complete on disk."""
-    old = folder.with_name(f"{folder.name}{OLD}")
+    old = folder.with_name(f"{folder.name}{paths.OLD}")
     # Flush to disk before renaming: a crash must not leave a renamed folder with empty files.
     for file in [*part.iterdir(), part]:
         fsync(file)

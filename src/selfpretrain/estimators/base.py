@@ -14,7 +14,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ..api import Request, carry_out
+from ..api import Request, run_request
 from ..data.dataset import SequenceDataset
 from ..data.moments import fit_target, fit_values, nan_spans
 from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
@@ -95,7 +95,7 @@ class SequenceEstimator(EstimatorSettings):
             finetune=self._fitted(arms.finetune, task),
             scratch=self._fitted(arms.scratch, task),
         )
-        return carry_out(Request(Compare(task, (arms,), seeds)), self._workspace())
+        return run_request(Request(Compare(task, (arms,), seeds)), self._workspace())
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Return the usual metrics on held-out examples, each with a bootstrap interval.

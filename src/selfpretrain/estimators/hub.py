@@ -12,7 +12,7 @@ def _library() -> Any:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise SpecError("the hub needs huggingface_hub: pip install 'selfpretrain[hub]'") from error
+        raise SpecError("the hub needs huggingface_hub: pip install 'selfpretrain[hf]'") from error
     return huggingface_hub
 
 

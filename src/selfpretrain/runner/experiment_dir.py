@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,10 @@ from ..data.spec import SPLITS, SequenceSpec, Split, Tokens
 from ..errors import StoreError
 from ..registry import first_line, name_of
 from ..report import page, results
+from ..report.analysis import analyse
 from ..report.integrity import MEND, read_log
 from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
+from ..report.results import ExperimentResults
 from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
 from ..training.build import build_network
@@ -127,7 +130,12 @@ class ExperimentFolder:
         )
         measures = tuple(self.measures())
         self._write(replace(record, tasks=tasks, measures=measures, stamp=self._stamp()))
-        page.write(self.path)
+        page.write(self.path, analyse(self.results))
+
+    @cached_property
+    def results(self) -> ExperimentResults:
+        """The results of the finished experiment, read from the folder once."""
+        return results.read(self.path)
 
     @property
     def is_current(self) -> bool:

@@ -11,7 +11,7 @@ from .plan import Job, chain_costs
 
 PAUSE = 0.1
 """Seconds between polls for finished stages."""
-RESUMABLE = "stopped; the same command goes on from here"
+RESUMABLE = "stopped; the same command resumes from here"
 
 
 class JobQueue:

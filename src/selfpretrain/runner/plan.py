@@ -1,7 +1,6 @@
 """Planning: the distinct stages of an experiment, which of them must be run, and their estimated cost."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 import torch
@@ -15,6 +14,7 @@ from ..system import distributed
 from ..system.events import format_duration
 from ..system.files import FORMAT, Json
 from ..training import cost
+from ..training.cost import COUNTED, Planner
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import WEIGHTS, RunDir
@@ -128,10 +128,12 @@ def forecast(
     gpu: str = "",
     kept: frozenset[str] | None = frozenset(),
     timed: bool = False,
+    planner: Planner = COUNTED,
 ) -> Forecast:
     """Estimate the cost of running some recipes; nothing is written.
 
     Args:
+        planner: the one that planned the recipes.
         gpu: also estimate the time on this GPU, one of ``cost.GPUS``.
         kept: names of stages whose results are in the archive; None: restored results do not count either.
         timed: measure the time per step on this machine instead of estimating it from FLOPs.
@@ -140,22 +142,24 @@ def forecast(
     pending = pending_jobs(todo, workspace, kept)
     check_recipes((job.recipe for job in pending), brief=True)
     groups = _group_by_cost(job.recipe for job in pending)
-    seconds_each = [_seconds(group[0], timed) for group in groups]
-    flops = sum((cost.plan(group[0]).flops * len(group) for group in groups), 0.0)
+    seconds_each = [_seconds(group[0], planner, timed) for group in groups]
+    flops = sum((planner.plan(group[0]).flops * len(group) for group in groups), 0.0)
     total_seconds = sum(each * len(group) for each, group in zip(seconds_each, groups, strict=True))
     seconds = total_seconds / workspace.workers
     n_stages = sum(len(recipe.stages) for recipe in recipes)
     total = (
         f"{n_stages} stages asked for, {len(todo)} different ones: "
         f"{len(todo) - len(pending)} already on disk, {len(pending)} to run: "
-        f"{flops:.3g} FLOPs{cost.how_counted()}, "
+        f"{flops:.3g} FLOPs{planner.note}, "
         f"about {format_duration(seconds)} with {workspace.workers} at once on this machine"
     )
     if not timed:
         total += GUESS_NOTE
     if gpu:
         total += f"; on one {gpu} {format_duration(cost.gpu_seconds(flops, gpu))} ({cost.ASSUMED})"
-    rows = [_row(group, format_duration(each)) for each, group in zip(seconds_each, groups, strict=True)]
+    rows = [
+        _row(group, planner, format_duration(each)) for each, group in zip(seconds_each, groups, strict=True)
+    ]
     return Forecast(rows, total, seconds)
 
 
@@ -168,45 +172,39 @@ def _group_by_cost(recipes: Iterable[Recipe]) -> list[list[Recipe]]:
     return list(groups.values())
 
 
-def _row(group: list[Recipe], seconds: str) -> list[str]:
+def _row(group: list[Recipe], planner: Planner, seconds: str) -> list[str]:
     recipe = group[0]
-    plan = cost.plan(recipe)
+    plan = planner.plan(recipe)
     stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
     steps = "until time is up" if plan.steps is None else f"{plan.steps:,}"
     sizes = (str(len(group)), steps, f"{plan.parameters:,}", f"{plan.flops:.3g}", seconds)
     return [name_of(recipe.task_of(recipe.last)), name_of(recipe.model.mixer), stages, *sizes]
 
 
-def _seconds(recipe: Recipe, timed: bool) -> float:
-    plan = cost.plan(recipe)
+def _seconds(recipe: Recipe, planner: Planner, timed: bool) -> float:
+    plan = planner.plan(recipe)
     if plan.steps is None:
         return recipe.last.budget.seconds or 0.0
     return plan.steps * cost.seconds_per_step(recipe) if timed else plan.flops / cost.SPEED
 
 
-@contextmanager
-def load_costs(workspace: Workspace) -> Iterator[None]:
-    """Load the stage costs that earlier commands cached in the runs folder, for the duration of the block.
+def read_costs(workspace: Workspace) -> dict[str, cost.Plan]:
+    """Return the plans that earlier commands cached in the runs folder; none if the cache is not valid.
 
-    They are used to find finished stages. Training budgets are always computed afresh.
+    They serve forecasts, and to find finished stages. Training budgets are always computed afresh.
     """
-    cache = RunDir(workspace.runs).read_cache(COSTS)
+    cached = RunDir(workspace.runs).read_cache(COSTS)
+    if cached.get("by") != _BY:
+        return {}
     try:
-        plans = cache["plans"] if cache.get("by") == _BY else {}
-        added = {key: cost.Plan(**plan) for key, plan in plans.items() if key not in cost.known}
-    except (KeyError, TypeError, AttributeError):  # not a valid cache: ignore it
-        added = {}
-    cost.known.update(added)
-    try:
-        yield
-    finally:
-        for key in added:
-            del cost.known[key]
+        return {key: cost.Plan(**plan) for key, plan in cached["plans"].items()}
+    except (KeyError, TypeError, AttributeError):
+        return {}
 
 
-def save_costs(workspace: Workspace) -> None:
-    """Write the stage costs computed so far to the runs folder, for later commands."""
-    plans = {key: asdict(plan) for key, plan in cost.known.items()}
+def write_costs(workspace: Workspace) -> None:
+    """Cache the exact plans of this process in the runs folder, for later commands."""
+    plans = {key: asdict(plan) for key, plan in COUNTED.plans.items()}
     if distributed.is_main():
         RunDir.make(workspace.runs).write(COSTS, {"format": FORMAT, "by": _BY, "plans": plans})
 

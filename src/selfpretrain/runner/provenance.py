@@ -269,7 +269,8 @@ def _load_data(plain: Json, trusted: tuple[str, ...]) -> _Data:
         tasks = [recipe.task, *(recipe.task_of(stage) for stage in recipe.stages)]
         for task in tasks:
             if isinstance(task, Prepared) and not task.made_up and not task.folder.exists():
-                return _Data(None, f"the data are not at hand; `spt data make {name_of(task)}` prepares them")
+                advice = f"`spt data make {name_of(task)}` prepares them"
+                return _Data(None, f"the data are not available; {advice}")
             task.version()  # raises DataError if imported data are missing
     except SelfPretrainError as error:
         return _Data(None, str(error))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..errors import SpecError
 from ..registry import find
 from ..system import distributed
 from ..system.progress import show_stages
@@ -78,6 +79,9 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
     pending = pending_jobs(todo, workspace)
     if not pending:
         return
+    for job in pending:
+        if job.recipe.task_of(job.recipe.last).stub:
+            raise SpecError(f"{job.title}: planned with a stub of its data; plan it without one to run it")
     check_recipes(job.recipe for job in pending)
     _forget_results_without_weights(pending, workspace)
     costs = {job.name: estimate(job).flops for job in pending}

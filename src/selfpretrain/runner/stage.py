@@ -31,7 +31,7 @@ from ..training.run_dir import (
     explain_damage,
 )
 from ..training.trainer import State, Trainer, TrainerInputs
-from ..training.transfer import Moved, freeze, transfer_weights
+from ..training.transfer import TransferResult, freeze, transfer_weights
 from .plan import read_result
 from .workspace import Workspace
 
@@ -177,7 +177,7 @@ def _test(recipe: Recipe, workspace: Workspace, folder: RunDir, result: Json) ->
         folder.write("result.json", result)
 
 
-def _initial_network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Moved | None]:
+def _initial_network(recipe: Recipe, workspace: Workspace) -> tuple[Network, TransferResult | None]:
     network = build_network(recipe)
     moved = None
     previous = len(recipe.stages) - 2

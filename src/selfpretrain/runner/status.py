@@ -76,5 +76,5 @@ def _status(stage: RunDir) -> StageStatus:
     if attempts[0].has(ERROR):
         lines = (attempts[0].path / ERROR).read_text(encoding="utf-8").strip().splitlines()
         return StageStatus(stage.name, "failed", lines[-1] if lines else "")
-    detail = "goes on from its checkpoint" if attempts[0].has(CHECKPOINT) else "begins anew"
+    detail = "resumes from its checkpoint" if attempts[0].has(CHECKPOINT) else "starts again"
     return StageStatus(stage.name, "stopped", detail)

@@ -55,7 +55,7 @@ def _check_stage(folder: RunDir) -> Iterator[Flaw]:
     if folder.has(CHECKPOINT):
         yield from _check(lambda: folder.load(CHECKPOINT))
     if folder.is_attempt or not folder.finished:
-        yield Flaw("note", f"{folder.path} is unfinished; the command that began it goes on")
+        yield Flaw("note", f"{folder.path} is unfinished; the command that started it resumes it")
         return
     try:
         _, wrong = results.examined(folder.path)
@@ -66,7 +66,7 @@ def _check_stage(folder: RunDir) -> Iterator[Flaw]:
     if folder.has(WEIGHTS):
         yield from _check(lambda: folder.load(WEIGHTS, folder.read("result.json").get("weights", "")))
     elif not folder.has("restored.json"):
-        yield Flaw("note", f"{folder.path / WEIGHTS} is gone; where a stage needs it, it is trained anew")
+        yield Flaw("note", f"{folder.path / WEIGHTS} is gone; it is trained again if a stage needs it")
 
 
 def _check_experiment(folder: Path, sound: bool) -> Iterator[Flaw]:

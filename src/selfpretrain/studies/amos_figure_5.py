@@ -18,6 +18,7 @@ from ..mixers.attention import Attention
 from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from .common.measures import Points, panel
 from .common.table_study import IMAGE, TEXT, TableRow, TableStudy
@@ -38,7 +39,7 @@ class Curves(TableStudy):
     small_objective = {TEXT: "causal"}
     architectures = (TableRow("Transformer", Attention(), "transformer-rotary"),)
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes of Table 8 for both shares."""
         arms = self.arms(label, task, architecture)
         scratch = self.with_percent_of_budget(arms.finetune, label, 100)

@@ -22,6 +22,7 @@ from ..mixers.attention import Attention
 from ..mixers.s4d import S4D
 from ..tasks.base import Task
 from ..tasks.image_patches import ImagePatches
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from .common.table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, PaperCell, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT, recipes_by_column, with_joint_objective
@@ -59,17 +60,19 @@ class TransformerOnLra(TableStudy):
         if self.scale != "paper":
             yield TableRow("S4D", S4D(), "s4", ours=True)
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes; scratch arms are bidirectional, like masked pretraining."""
         both = [self.arms(label, task, replace(architecture, objective=each)) for each in DIRECTIONS]
-        masked, causal = (recipes_by_column(task, arms) for arms in both)
+        masked, causal = (recipes_by_column(task, arms, planner=planner) for arms in both)
         recipes = {
             SCRATCH: masked[SCRATCH],
             MATCHED: masked[MATCHED],
             MASKED: masked[SPT],
             CAUSAL: causal[SPT],
         }
-        return recipes | {JOINT: recipes_by_column(task, with_joint_objective(both[0]))[MATCHED]}
+        return recipes | {
+            JOINT: recipes_by_column(task, with_joint_objective(both[0]), planner=planner)[MATCHED]
+        }
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in Table 1, which lacks speech and the arms that we added."""

@@ -22,6 +22,7 @@ from ..mixers.pythia import Pythia
 from ..mixers.s4 import S4
 from ..mixers.spade import Spade
 from ..tasks.base import Task
+from ..training.cost import COUNTED, Planner
 from ..training.recipe import Recipe
 from .common.table_study import (
     IMAGE,
@@ -91,18 +92,18 @@ class StateOfTheArt(TableStudy):
             if PYTHIA_70M.is_available:
                 yield PRETRAINED
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return finetuning alone for weights pretrained on another corpus, else the three arms."""
         if architecture.name != PRETRAINED.name:
-            return super().recipes(label, task, architecture)
+            return super().recipes(label, task, architecture, planner)
         arms = self.arms(label, task, architecture)
         return {CORPUS: Recipe(task, arms.model, (arms.finetune,))}
 
-    def notes(self) -> list[str]:
+    def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return the notes, with one if the weights of Pythia are missing."""
         absent = self.scale == "paper" and not PYTHIA_70M.is_available
         advice = f"{PRETRAINED.row} is left out: run `hf download {PYTHIA_70M.checkpoint}` (extra hf)"
-        return [*super().notes(), *([advice] if absent else [])]
+        return [*super().notes(planner), *([advice] if absent else [])]
 
 
 study = StateOfTheArt

@@ -19,6 +19,7 @@ from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4d import S4D
 from ..tasks.base import Task
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from .common.table_study import IMAGE, TEXT, PaperCell, TableRow, TableStudy
 
@@ -46,7 +47,7 @@ class Shares(TableStudy):
             stands_in = architecture.name == "S4" and self.scale != "paper"
             yield replace(architecture, name="S4D") if stands_in else architecture
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return one recipe per share of the budget in pretraining."""
         arms = self.arms(label, task, architecture)
         recipes = {}

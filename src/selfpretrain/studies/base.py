@@ -14,6 +14,7 @@ from ..registry import first_line, name_of
 from ..runner.experiment import Cell, Experiment, Finished
 from ..runner.tuning import SearchSpace
 from ..system.files import Json
+from ..training.cost import COUNTED, Planner
 from ..training.recipe import Budget, Precision, Stage
 
 Scale = Literal["smoke", "small", "paper"]
@@ -50,10 +51,14 @@ class Study(abc.ABC):
         """
 
     @abc.abstractmethod
-    def cells(self) -> Iterator[Cell]:
-        """Yield the cells of the table: recipes with their row, column and seed."""
+    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
+        """Yield the cells of the table: recipes with their row, column and seed.
 
-    def notes(self) -> list[str]:
+        Args:
+            planner: plans the arms whose compute is matched; for a dry run it brings stubs of data.
+        """
+
+    def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return remarks for the report, one sentence each."""
         return []
 
@@ -88,13 +93,17 @@ class Study(abc.ABC):
         """
         return self
 
-    def experiment(self, scale: Scale, first_seed: int = 0) -> Experiment:
+    def experiment(self, scale: Scale, first_seed: int = 0, planner: Planner = COUNTED) -> Experiment:
         """Return the experiment that the runner executes.
 
         Args:
             first_seed: added to the seed of every recipe.
+            planner: see ``cells``.
         """
-        cells = (replace(c, recipe=replace(c.recipe, seed=c.recipe.seed + first_seed)) for c in self.cells())
+        cells = (
+            replace(cell, recipe=replace(cell.recipe, seed=cell.recipe.seed + first_seed))
+            for cell in self.cells(planner)
+        )
         return Experiment(
             name=name_of(self),
             title=title(self),
@@ -103,7 +112,7 @@ class Study(abc.ABC):
             scale=scale,
             first_seed=first_seed,
             about=about(self),
-            notes=tuple(self.notes()),
+            notes=tuple(self.notes(planner)),
             figure=self.figure,
             paper=self.paper,
             measure=self.measures,

@@ -20,8 +20,8 @@ from ..registry import find, name_of
 from ..runner.experiment import Cell
 from ..runner.tuning import SearchSpace
 from ..tasks.base import Task
-from ..training import cost
 from ..training.build import build_network
+from ..training.cost import COUNTED, Planner, fitting
 from ..training.recipe import Recipe
 from .base import Scale, Study
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, number_duplicates, recipes_by_column, row_names
@@ -64,11 +64,11 @@ class Compare(Study):
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
         return build_comparison(find("tasks", DEMO_TASK)(), mixers, DEMO_OBJECTIVE, scale, seeds, DEMO)
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished study already has all arms."""
         for seed, (fold, task) in product(range(self.seeds), enumerate(self.task.parts())):
             for row, arms in zip(self.rows, self.arms, strict=True):
-                recipes = recipes_by_column(task, arms, seed)
+                recipes = recipes_by_column(task, arms, seed, planner)
                 yield from (Cell(row, column, recipe, fold=fold) for column, recipe in recipes.items())
 
     @property
@@ -78,7 +78,7 @@ class Compare(Study):
         details = ["" if init == "standard" else f", every parameter {init}" for init in starts]
         return row_names([arms.model.mixer for arms in self.arms], details)
 
-    def notes(self) -> list[str]:
+    def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return a description of each row's network and stages, and remarks on folds and model sizes."""
         rows = list(zip(self.rows, self.arms, strict=True))
         words = [f"{row}: {_describe(arms)}" for row, arms in rows]
@@ -143,11 +143,12 @@ class Compare(Study):
         suggestion = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
         return f"{suggestion}; spt list settings {name_of(self.task)} shows all"
 
-    def match_size(self, quantity: str) -> "Compare":
+    def match_size(self, quantity: str, planner: Planner = COUNTED) -> "Compare":
         """Return the study with the width of every architecture chosen to match the size of the first.
 
         Args:
             by: "params", "flops" (of one step from scratch), or "none".
+            planner: counts or estimates the FLOPs.
 
         Raises:
             SpecError: if there is no such match.
@@ -156,11 +157,14 @@ class Compare(Study):
             raise SpecError(f"--match {quantity}: there is no such match{nearest(quantity, MATCHES)}")
         if quantity == "none":
             return self
-        target_size = self._size(self.arms[0], quantity)
-        arms = (self.arms[0], *(self._fit_width(arms, quantity, target_size) for arms in self.arms[1:]))
+        target_size = self._size(self.arms[0], quantity, planner)
+        arms = (
+            self.arms[0],
+            *(self._fit_width(arms, quantity, target_size, planner) for arms in self.arms[1:]),
+        )
         remarks = []
         for row, a in zip(self.rows, arms, strict=True):
-            size = self._size(a, quantity)
+            size = self._size(a, quantity, planner)
             difference = f"{size / target_size - 1:+.1%} beside {self.rows[0]}"
             comparison = f"{size:,.0f} {MATCHES[quantity]}, {difference}"
             remarks.append(f"{row}: matched by width {a.model.width}, {comparison}")
@@ -186,14 +190,14 @@ class Compare(Study):
             self, arms=arms, remarks=(*self.remarks, f"{reason}: every arm trains {share:.0%} as long")
         )
 
-    def _fit_width(self, arms: ArmRecipes, quantity: str, target_size: float) -> ArmRecipes:
+    def _fit_width(self, arms: ArmRecipes, quantity: str, target_size: float, planner: Planner) -> ArmRecipes:
         def with_width(width: int) -> ArmRecipes:
             return arms.with_setting("model.width", str(width))
 
         widths = (width for width in range(2, arms.model.width, 2) if self._fits(with_width(width)))
         # Multiples of the smallest valid width are valid too: heads, and pairs within a head, divide them.
         step = next(widths, arms.model.width)
-        width = cost.fitting(lambda width: self._size(with_width(width), quantity), target_size, step)
+        width = fitting(lambda width: self._size(with_width(width), quantity, planner), target_size, step)
         return with_width(width)
 
     def _fits(self, arms: ArmRecipes) -> bool:
@@ -203,10 +207,10 @@ class Compare(Study):
             return False
         return True
 
-    def _size(self, arms: ArmRecipes, quantity: str) -> float:
+    def _size(self, arms: ArmRecipes, quantity: str, planner: Planner = COUNTED) -> float:
         recipe = Recipe(self.task, arms.scratch_model, (arms.scratch,))
         if quantity == "flops":
-            return cost.plan(recipe).flops_per_step
+            return planner.plan(recipe).flops_per_step
         return float(sum(p.numel() for p in build_network(recipe).parameters()))
 
 
@@ -225,14 +229,14 @@ class CompareOverTasks(Study):
         """Return the comparison on the default task alone."""
         return cls((Compare.at_scale(scale, seeds),))
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells task by task."""
         for part in self.parts:
-            yield from part.cells()
+            yield from part.cells(planner)
 
-    def notes(self) -> list[str]:
+    def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return the notes of each task, preceded by its name."""
-        return [f"{name_of(part.task)}: {note}" for part in self.parts for note in part.notes()]
+        return [f"{name_of(part.task)}: {note}" for part in self.parts for note in part.notes(planner)]
 
     def with_settings(self, settings: Mapping[str, Any]) -> "CompareOverTasks":
         """Return the study with settings changed on every task, see ``Compare.with_settings``."""
@@ -242,9 +246,9 @@ class CompareOverTasks(Study):
         """Return the study with every budget multiplied by ``share``, see ``Compare.scale_budget``."""
         return CompareOverTasks(tuple(part.scale_budget(share, reason) for part in self.parts))
 
-    def match_size(self, quantity: str) -> "CompareOverTasks":
+    def match_size(self, quantity: str, planner: Planner = COUNTED) -> "CompareOverTasks":
         """Return the study with architectures of equal size on every task, see ``Compare.match_size``."""
-        return CompareOverTasks(tuple(part.match_size(quantity) for part in self.parts))
+        return CompareOverTasks(tuple(part.match_size(quantity, planner) for part in self.parts))
 
 
 def build_comparison(
@@ -254,10 +258,11 @@ def build_comparison(
     scale: Scale,
     seeds: int,
     settings: Sequence[str] = (),
+    planner: Planner = COUNTED,
 ) -> Compare:
     """Return the comparison of some mixers on a task, with the recipes of a scale and changed settings."""
     build = match_recipe if scale == "paper" else small_arms
-    task = task.tiny() if scale == "smoke" else task
+    task = planner.task(task.tiny() if scale == "smoke" else task)
     every = [build(task, mixer, denoising_objective(task, objective)) for mixer in mixers]
     arms = tuple(with_settings(each, settings) for each in every)
     return Compare(task, tuple(map(smoke_arms, arms)) if scale == "smoke" else arms, seeds)

@@ -19,6 +19,7 @@ from dataclasses import replace
 from ..config import spec
 from ..mixers.attention import Attention
 from ..tasks.base import Task
+from ..training.cost import Planner
 from ..training.recipe import Recipe, Stage
 from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
 from .recipes.arms import MATCHED, matched_stage, with_epochs
@@ -58,7 +59,7 @@ class Ladder(TableStudy):
             yield replace(TRANSFORMER, variant=", causal", objective="causal")
         yield replace(TRANSFORMER, variant=", masked")
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return one recipe per length of pretraining, and scratch matched to the longest."""
         arms = self.arms(label, task, architecture)
         recipes = {}
@@ -70,7 +71,7 @@ class Ladder(TableStudy):
             longest = replace(arms, pretrain=pretrain)
             stages = (longest.pretrain, arms.finetune) if epochs else (arms.finetune,)
             recipes[_column(epochs)] = Recipe(task, arms.model, stages)
-        return recipes | {MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, longest),))}
+        return recipes | {MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, longest, planner),))}
 
     def _shorten_warmup(self, stage: Stage, task: Task) -> Stage:
         """Shorten the warm-up for a single epoch to a tenth; the paper shortens it, but not to what."""

@@ -16,6 +16,7 @@ from dataclasses import replace
 from ..config import spec
 from ..mixers.attention import Attention
 from ..tasks.base import Task
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from .common.table_study import IMAGE, LISTOPS, PATHFINDER, RETRIEVAL, TEXT, PaperCell, TableRow, TableStudy
 from .recipes.arms import matched_stage
@@ -40,10 +41,10 @@ class Frozen(TableStudy):
     architectures = (TableRow("Transformer", Attention(), "transformer"),)
     names = {IMAGE: "CIFAR10"}
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return three recipes with equal steps: 100 epochs as in the paper, or the FLOPs of SPT (small)."""
         arms = self.arms(label, task, architecture)
-        stage = arms.scratch if self.scale == "paper" else matched_stage(task, arms)
+        stage = arms.scratch if self.scale == "paper" else matched_stage(task, arms, planner)
         return {
             column: Recipe(task, arms.scratch_model, (replace(stage, freeze=patterns),))
             for column, patterns in FROZEN.items()

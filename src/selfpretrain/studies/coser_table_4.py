@@ -17,6 +17,7 @@ from dataclasses import replace
 from ..config import spec
 from ..mixers.attention import Attention
 from ..tasks.base import Task
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer
 from .common.table_study import IMAGE, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
@@ -56,7 +57,7 @@ class QueriesAndKeys(TableStudy):
     )
     names = {IMAGE: "CIFAR10"}
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return one recipe per set of transferred weights, from none to all."""
         arms = self.arms(label, task, architecture)
         recipes = {SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,))}

@@ -23,6 +23,7 @@ from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.paths import Paths
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
 from .common.measures import Points, append, mean_score, panel
@@ -56,13 +57,13 @@ class DepthAndSource(TableStudy):
             variant = f" · {depth} layer{'s' * (depth > 1)}"
             yield replace(TRANSFORMER, variant=variant, change=with_size(depth=depth))
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return scratch, matched scratch, and SPT on the task's own data and on those of another task."""
         arms = self.arms(label, task, architecture)
-        other = self.other_task(label, task)
+        other = self.other_task(label, task, planner)
         if other is None:
             return {}
-        recipes = recipes_by_column(task, arms)
+        recipes = recipes_by_column(task, arms, planner=planner)
         pretrain_elsewhere = replace(self.arms(label, other, architecture).pretrain, source=other)
         rule = EVERYTHING_BUT_THE_HEAD if task.form.signal == other.form.signal else BODY
         swapped = Recipe(task, arms.model, (pretrain_elsewhere, replace(arms.finetune, transfer=rule)))
@@ -73,10 +74,10 @@ class DepthAndSource(TableStudy):
             OTHER: swapped,
         }
 
-    def other_task(self, label: str, task: Task) -> Task | None:
+    def other_task(self, label: str, task: Task, planner: Planner) -> Task | None:
         """Return the other task to pretrain on (for paths, other curves), or None if it is not prepared."""
         curves = replace(task, shortest=4, longest=5, distractors=2) if isinstance(task, Paths) else None
-        return curves or self.available_tasks().get(SWAP[label])
+        return curves or self.available_tasks(planner).get(SWAP[label])
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where depths are columns and arms are rows."""

@@ -24,6 +24,7 @@ from ..runner.experiment import Cell, Finished
 from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.paths import Paths
+from ..training.cost import Planner
 from ..training.recipe import Recipe
 from .common.measures import Points, append, mean_score, panel
 from .common.table_study import PATHFINDER, PATHX, TableRow, TableStudy
@@ -47,20 +48,21 @@ class Growth(TableStudy):
         TableRow("S4D", S4D(), "like:transformer-rotary"),
     )
 
-    def row_cells(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
+    def row_cells(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> Iterator[Cell]:
         """Yield the cells of an architecture at every length of a task."""
         sizes = (replace(task, size=size) for size in SIZES) if isinstance(task, Paths) else (task,)
         for sized_task in sizes:
             name = f"{label}, {sized_task.form.length:,} positions"
-            for cell in super().row_cells(label, sized_task, architecture):
+            for cell in super().row_cells(label, sized_task, architecture, planner):
                 yield replace(cell, label=name)
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return matched scratch and SPT, also with a third and with three times the pretraining."""
         arms = self.arms(label, task, architecture)
-        recipes = super().recipes(label, task, architecture)
+        recipes = super().recipes(label, task, architecture, planner)
         for factor, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_MATCHED, SPT: MUCH})):
-            others = recipes_by_column(task, replace(arms, pretrain=scale_budget(arms.pretrain, factor)))
+            changed = replace(arms, pretrain=scale_budget(arms.pretrain, factor))
+            others = recipes_by_column(task, changed, planner=planner)
             recipes |= {name: others[arm] for arm, name in names.items() if arm in others}
         return recipes
 

@@ -24,6 +24,7 @@ from ..runner.experiment import Cell, Finished
 from ..system.files import Json
 from ..tasks.digits import Digits
 from ..tasks.paths import Paths
+from ..training.cost import COUNTED, Planner
 from ..training.recipe import Stage
 from .base import Scale, Study
 from .common.measures import Points, mean_score, panel
@@ -31,7 +32,7 @@ from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, recipes_by_column
 from .recipes.defaults import denoising_objective, small_arms, smoke_arms
 
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)
-COUNTED = 10
+LEAST_LABELS = 10
 """Fewest labels for the simple baselines, which need one of every class."""
 
 
@@ -59,11 +60,11 @@ class LabelFraction(Study):
         arms = (small_arms(task, Attention(), denoising_objective(task, "masked")) for task in tasks)
         return cls(tasks, tuple(arms if scale == "small" else map(smoke_arms, arms)), seeds)
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells seed by seed."""
         for seed in range(self.seeds):
             for task, arms in zip(self.tasks, self.arms, strict=True):
-                yield from self._task_cells(task, arms, seed)
+                yield from self._task_cells(task, arms, seed, planner)
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot per task: accuracy by number of labels, for every arm and simple baseline."""
@@ -72,20 +73,26 @@ class LabelFraction(Study):
         plots = []
         for task, arms in zip(self.tasks, self.arms, strict=True):
             counts = [round(share * task.train) for share in SHARES]
-            baselines = [baseline_scores(replace(task, labels=max(n, COUNTED))) for n in counts]
+            baselines = [baseline_scores(replace(task, labels=max(n, LEAST_LABELS))) for n in counts]
             curves: dict[str, Points] = {}
             for name in baselines[0]:
                 curves[name] = counts, [100 * scores[name] for scores in baselines]
             for column in (SCRATCH, MATCHED, SPT):
-                recipes = [cell.recipe for cell in self._task_cells(task, arms, 0) if cell.column == column]
+                recipes = [
+                    cell.recipe for cell in self._task_cells(task, arms, 0, COUNTED) if cell.column == column
+                ]
                 curves[column] = counts, [mean_score(finished, recipe, self.seeds) for recipe in recipes]
             plots.append(panel(name_of(task), "labels", "accuracy in %", curves))
         return plots
 
-    def _task_cells(self, task: Digits | Paths, arms: ArmRecipes, seed: int) -> Iterator[Cell]:
+    def _task_cells(
+        self, task: Digits | Paths, arms: ArmRecipes, seed: int, planner: Planner
+    ) -> Iterator[Cell]:
         for share in SHARES:
             finetune, scratch = (_limit_labels(task, stage, share) for stage in (arms.finetune, arms.scratch))
-            columns = recipes_by_column(task, replace(arms, finetune=finetune, scratch=scratch), seed)
+            columns = recipes_by_column(
+                task, replace(arms, finetune=finetune, scratch=scratch), seed, planner
+            )
             for column, recipe in columns.items():
                 yield Cell(f"{share:.0%} of labels", column, recipe)
 

@@ -22,7 +22,7 @@ def catch_signals() -> Iterator[Callable[[], bool]]:
 
     def handle(number: int, frame: Any) -> None:
         if received:
-            os.write(2, b"stopped at once; the same command goes on from the last checkpoint\n")
+            os.write(2, b"stopped at once; the same command resumes from the last checkpoint\n")
             os._exit(AT_ONCE)
         received.append(number)
 

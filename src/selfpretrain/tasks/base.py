@@ -3,17 +3,20 @@
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from torch import Tensor
 
 from ..config import amended
 from ..data.dataset import SequenceDataset
-from ..data.download import Download
 from ..data.spec import SequenceSpec, Split
 from ..errors import SpecError
 from ..registry import name_of, resolve
+
+if TYPE_CHECKING:
+    from ..data.download import Download
+    from .common.dataset_stub import DatasetStub
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,12 @@ class Task(abc.ABC):
     """
 
     card: ClassVar[Card]
-    downloads: ClassVar[tuple[Download, ...]] = ()  # files that `spt data get` downloads
+    downloads: ClassVar[tuple["Download", ...]] = ()  # files that `spt data get` downloads
     places: ClassVar[tuple[str, ...]] = ()  # raw files or folders; any one of them is enough
     small: ClassVar[tuple[str, ...]] = ()  # hyperparameters at the small scale, in the syntax of `-s`
     denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # default pretraining objective
     masking: ClassVar[float | None] = None  # mask ratio; None: the default of its signal
+    stub: ClassVar["DatasetStub | None"] = None  # stands for the data of a ``stubbed`` task
 
     @property
     @abc.abstractmethod
@@ -62,6 +66,14 @@ class Task(abc.ABC):
     def parts(self) -> tuple["Task", ...]:
         """Return the folds, each of which is the test split once; a task without folds returns itself."""
         return (self,)
+
+    def stubbed(self) -> "Task":
+        """Return the task with a stub instead of data that are not prepared, to plan without preparing them.
+
+        Raises:
+            DataError: if the data are not prepared, and there is no stub of them.
+        """
+        return self
 
     def tiny(self) -> "Task":
         """Return the task with little data that is available offline, for smoke runs and tests."""

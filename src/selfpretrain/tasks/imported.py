@@ -13,9 +13,9 @@ from ..config import Count, spec
 from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import array_source, join_arrays
 from ..data.importing.builder import SetBuilder
-from ..data.importing.importer import known
 from ..data.importing.options import ImportOptions
 from ..data.moments import clip_tokens, fit_target
+from ..data.paths import imported_datasets
 from ..data.spec import Reals, SequenceSpec, Split
 from ..data.splits import fold_splits, limit_labels, strata_of, stratified_order
 from ..data.store import DatasetWriter, StoredDataset, open_dataset
@@ -100,7 +100,7 @@ class Imported(Task):
 
     def _file(self) -> tuple[Path, int]:
         """Return the folder of the imported set and its modification time in ns."""
-        folders = known()
+        folders = imported_datasets()
         if self.name not in folders:
             others = nearest(self.name, folders) if folders else ""
             raise DataError(f"no data called {self.name!r} have been imported (spt data import){others}")

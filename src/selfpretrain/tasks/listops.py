@@ -24,14 +24,14 @@ from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..errors import DataError, SpecError
 from .base import Card, Task
-from .common.dataset_stub import outline
+from .common.dataset_stub import with_stub
 from .common.raw import LRA_RELEASE, lra_paths, require_files
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
 MAX_ATTEMPTS = 100_000_000
 """Upper limit of expressions drawn, discarded ones included: some minutes."""
 EAGER_SYMBOLS = 10_000_000
-"""Below this many training symbols, the expressions are generated even for a dry run."""
+"""Below this many training symbols, a dry run generates the expressions."""
 BLOCK = 32_000_000
 """Symbols in one block of the output buffer."""
 
@@ -88,14 +88,18 @@ class ListOps(Task):
             SpecError: if too few distinct expressions have a length in range, or they take too long to find.
             DataError: if the release's files are missing, damaged, or have longer expressions.
         """
-        if not self._is_available and (stub := outline(self)):
-            return replace(stub, form=self.form).examples(split)
+        if self.stub:
+            return replace(self.stub, form=self.form).examples(split)
         if self.source == "lra":
             return self._load_release(split)
         whole = _generate(self)
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         number = {"test": self.test, "val": self.val, "train": self.train}[split]
         return whole.take(torch.arange(first, first + number))
+
+    def stubbed(self) -> "ListOps":
+        """Return the task with a stub, unless the expressions are available or quickly generated."""
+        return self if self._is_available else with_stub(self)
 
     def tiny(self) -> "ListOps":
         """Return the task with 100 short training expressions, and 40 in each of val and test."""
@@ -105,7 +109,7 @@ class ListOps(Task):
         """Return the hashes of the released files; generated data depend on the fields alone."""
         from .common import listops_release
 
-        if self.source == "generated" or (not self._is_available and outline(self)):
+        if self.source == "generated" or self.stub:
             return ""
         return " ".join(listops_release.digest(self._file(split)) for split in SPLITS)
 
@@ -119,7 +123,7 @@ class ListOps(Task):
 
     @property
     def _is_available(self) -> bool:
-        """Whether the expressions exist, or are few enough to be generated at once (``EAGER_SYMBOLS``)."""
+        """Whether the expressions exist, or are few enough to be generated quickly (``EAGER_SYMBOLS``)."""
         if self.source == "lra":
             return all(paths.find(*lra_paths(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
         return self.train * self.max_length < EAGER_SYMBOLS

@@ -10,8 +10,7 @@ import bisect
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,6 +24,7 @@ from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
 from ..registry import name_of
+from ..tasks.base import Task
 from ..tasks.common.dataset_stub import DatasetStub
 from .build import build_network, training_data
 from .flops import count_flops, count_step
@@ -44,6 +44,8 @@ SAMPLED = 16
 """Number of batches from which the mean number of predicted positions is estimated."""
 FITTED = (128, 256, 512)
 """Lengths at which "fitted" estimates count FLOPs; those of longer sequences are extrapolated."""
+Way = Literal["counted", "fitted", "rough"]
+"""How FLOPs are found, see ``Planner``."""
 ASSUMED = "if 5 % of its peak is reached; Coser & Orvieto's times on an A100 correspond to 1 to 8 %"
 
 
@@ -63,62 +65,101 @@ class Plan:
         return self.flops_per_step * (self.steps or 0)
 
 
+Source = Literal["counted", "estimated", "recalled"]
+
+
+class Planner:
+    """Plans stages: counts or estimates their FLOPs, from data or from stubs of data that are not prepared.
+
+    Args:
+        flops: "counted" is exact. "fitted" counts FLOPs of short sequences and extrapolates to long ones; it
+            is exact for sequences of one length up to ``FITTED[-1]``. "rough" runs no pass: 6 FLOPs per
+            parameter and position, without attention scores. With estimated FLOPs, the steps of a budget in
+            FLOPs are estimates, too.
+        stubs: plan tasks whose data are not prepared by a stub, so that nothing is prepared.
+        recalled: plans of earlier processes, by recipe fingerprint.
+    """
+
+    def __init__(
+        self, flops: Way = "counted", stubs: bool = False, recalled: Mapping[str, Plan] | None = None
+    ) -> None:
+        self.flops: Way = flops
+        self.stubs = stubs
+        self.recalled = recalled or {}
+        self.plans: dict[str, Plan] = {}
+        self.sources: set[Source] = set()  # of the plans so far
+
+    def task(self, task: Task) -> Task:
+        """Return the task to plan with.
+
+        Raises:
+            DataError: if its data are not prepared, and there is no stub of them.
+        """
+        return task.stubbed() if self.stubs else task
+
+    def plan(self, recipe: Recipe) -> Plan:
+        """Return the cost of a recipe's last stage without running it; results are cached.
+
+        Raises:
+            SpecError: if the budget is less than one step.
+            StageFailed: if the network cannot be built, or its passes fail.
+        """
+        key = fingerprint(recipe)  # specs of other packages need not be hashable
+        if self.flops != "rough" and key in COUNTED.plans:
+            return COUNTED.plans[key]
+        if key not in self.plans:
+            self.plans[key] = self._new_plan(key, recipe)
+        return self.plans[key]
+
+    def total(self, recipe: Recipe) -> float:
+        """Return the FLOPs of all stages of a recipe."""
+        return sum(self.plan(prefix).flops for prefix in recipe.prefixes())
+
+    @property
+    def note(self) -> str:
+        """How FLOPs are estimated, for a forecast; "" unless "rough"."""
+        if self.flops != "rough":
+            return ""
+        return (
+            ", at 6 per parameter and position; data that are not prepared are taken to be as in the papers"
+        )
+
+    def _new_plan(self, key: str, recipe: Recipe) -> Plan:
+        if self.flops != "rough" and key in self.recalled:
+            self.sources.add("recalled")
+            return self.recalled[key]
+        made, exact = _plan(recipe, self.flops)
+        exact = exact and not self.stubs
+        self.sources.add("counted" if exact else "estimated")
+        if exact:
+            COUNTED.plans[key] = made
+        return made
+
+
+COUNTED = Planner()
+"""The exact planner, whose plans all others share."""
+
+
 def plan(recipe: Recipe) -> Plan:
-    """Return the cost of a recipe's last stage without running it; results are cached in ``known``.
-
-    Raises:
-        SpecError: if the budget is less than one step.
-        StageFailed: if the network cannot be built, or its passes fail.
-    """
-    key = fingerprint(recipe)  # specs of other packages need not be hashable
-    way, made = _draft.get()
-    if way == "fitted" and key in known:
-        return known[key]
-    plans = known if way == "counted" else made
-    if key not in plans:
-        plans[key] = _plan(recipe)
-    return plans[key]
+    """Return the exact cost of a recipe's last stage, see ``Planner.plan``."""
+    return COUNTED.plan(recipe)
 
 
-known: dict[str, Plan] = {}
-"""Cache of exact plans, by recipe fingerprint."""
-Way = Literal["counted", "fitted", "rough"]
-_draft: ContextVar[tuple[Way, dict[str, Plan]]] = ContextVar("draft", default=("counted", {}))
-
-
-@contextlib.contextmanager
-def drafting(way: Way) -> Iterator[None]:
-    """Estimate plans faster inside the block; the estimates are not cached beyond it.
-
-    "fitted" counts FLOPs of short sequences and extrapolates to long ones. "rough" runs no pass: 6 FLOPs per
-    parameter and position, without attention scores. The steps of stages with a budget in FLOPs are then
-    estimates, too.
-    """
-    now = _draft.get()
-    before = _draft.set(now if now[0] == way else (way, {}))
-    try:
-        yield
-    finally:
-        _draft.reset(before)
-
-
-def how_counted() -> str:
-    """Return a note on how FLOPs are estimated in this context; "" unless "rough"."""
-    rough = ", at 6 per parameter and position; data that are not prepared are taken to be as in the papers"
-    return rough if _draft.get()[0] == "rough" else ""
-
-
-def _plan(recipe: Recipe) -> Plan:
+def _plan(recipe: Recipe, way: Way) -> tuple[Plan, bool]:
+    """Return the cost of a recipe's last stage, and whether it is exact."""
     stage = recipe.last
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
     with _blaming(recipe):
-        network = _weightless(recipe) if _draft.get()[0] == "rough" else build_network(recipe)
-        per_step = _flops_per_step(recipe, network, data, order)
+        network = _weightless(recipe) if way == "rough" else build_network(recipe)
+        per_step = _flops_per_step(recipe, network, data, order, way)
     steps = _steps(stage.budget, order.per_epoch, per_step)
     parameters = sum(p.numel() for p in network.parameters())
     padding = order.padding_share(data.lengths.amax(0))
-    return Plan(steps, per_step, order.per_epoch, padding, parameters)
+    lengths = order.padded_lengths()
+    even = bool(lengths.min() == lengths.max() <= FITTED[-1])
+    exact = way == "counted" or (way == "fitted" and even)
+    return Plan(steps, per_step, order.per_epoch, padding, parameters), exact
 
 
 @contextlib.contextmanager
@@ -134,11 +175,6 @@ def _blaming(recipe: Recipe) -> Iterator[None]:
         raise StageFailed(
             f"{name} fails: {type(error).__name__}: {first_line} (SPT_DEBUG=1 shows where)"
         ) from error
-
-
-def total(recipe: Recipe) -> float:
-    """Return the FLOPs of all stages of a recipe."""
-    return sum(plan(prefix).flops for prefix in recipe.prefixes())
 
 
 def seconds_per_step(recipe: Recipe) -> float:
@@ -176,7 +212,9 @@ def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
     return step * min((n for n in (first - 1, first) if n), key=lambda n: abs(size(n * step) - goal))
 
 
-def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler) -> float:
+def _flops_per_step(
+    recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler, way: Way
+) -> float:
     """Return the mean FLOPs of a training step over the batches of the first epoch.
 
     They are counted for one and for two examples of a length, and extrapolated linearly to the batch size
@@ -184,7 +222,6 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, o
     use four lengths.
     """
     padded = order.padded_lengths().numpy()
-    way, _ = _draft.get()
     if way == "rough":
         positions = order.size * data.views * float(padded.mean())
         return 6.0 * positions * sum(p.numel() for p in network.parameters())

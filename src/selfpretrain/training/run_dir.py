@@ -329,7 +329,7 @@ class Log:
             self._file.write((json.dumps(line) + "\n").encode())
             self._file.flush()
 
-    def on_event(self, event: Event) -> None:
+    def log_event(self, event: Event) -> None:
         """Append the training and validation metrics of this directory's stage; ignore other events."""
         if event.kind in ("train", "val") and event.name == self._stage:
             self.write({"kind": event.kind} | dict(event.numbers))

@@ -115,7 +115,7 @@ class Trainer:
             stack.callback(self.batches.close)
             if log:
                 stack.enter_context(contextlib.closing(log))
-                stack.enter_context(listen(log.on_event))
+                stack.enter_context(listen(log.log_event))
             self._train(log)
             if log:
                 log.sync()
@@ -133,7 +133,7 @@ class Trainer:
             logged = self._log_and_validate()
             if self._should_stop(logged):
                 self._save(log)
-                raise Interrupted("stopped; the same command goes on from here")
+                raise Interrupted("stopped; the same command resumes from here")
             if now - saved > CHECKPOINT_SECONDS:
                 self._save(log)
                 saved = time.perf_counter()

@@ -24,15 +24,15 @@ QUERIES_AND_KEYS = Transfer(("blocks.*.mixer.[qk].*",), ())
 
 
 @dataclass(frozen=True)
-class Moved:
-    """Names of the weights that a transfer moved, left fresh and did not use."""
+class TransferResult:
+    """Names of the weights that a transfer copied, left fresh and did not use."""
 
     moved: tuple[str, ...]
     fresh: tuple[str, ...]  # of the network, with their initial values
     unused: tuple[str, ...]  # of the source, not copied
 
 
-def transfer_weights(source: Mapping[str, Tensor], network: nn.Module, rule: Transfer) -> Moved:
+def transfer_weights(source: Mapping[str, Tensor], network: nn.Module, rule: Transfer) -> TransferResult:
     """Copy the weights selected by ``rule`` from ``source`` into ``network``.
 
     Raises:
@@ -55,7 +55,7 @@ def transfer_weights(source: Mapping[str, Tensor], network: nn.Module, rule: Tra
     with torch.no_grad():
         for name in moved:
             target[name].copy_(source[name])
-    return Moved(
+    return TransferResult(
         tuple(moved), tuple(sorted(set(target) - set(moved))), tuple(sorted(set(source) - set(moved)))
     )
 

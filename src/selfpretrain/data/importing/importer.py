@@ -13,7 +13,7 @@ from ...errors import DataError, join_names, nearest
 from ...registry import names
 from ...system.events import report_progress
 from .. import paths
-from ..store import OLD, DatasetWriter, StoredDataset, open_writer
+from ..store import DatasetWriter, StoredDataset, open_writer
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
@@ -25,9 +25,6 @@ from .options import ImportOptions
 from .source import Part, Source, is_list, readable
 from .table_files import SUFFIXES, open_table
 
-FOLDER = "own"
-"""Subfolder of a data folder that holds imported datasets."""
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 HUB = "hf:"
 
 
@@ -157,7 +154,7 @@ def import_data(
     plan = origin if isinstance(origin, ImportPlan) else plan_import(str(origin), options)
     name = name or suggested_name(plan.origin)
     check_name(name)
-    place = paths.writable_path(FOLDER, name)
+    place = paths.writable_path(paths.IMPORTED, name)
     with paths.hold_lock(place), open_writer(place) as out:
         return _filled(out, plan, name)
 
@@ -222,7 +219,7 @@ def check_name(name: str) -> None:
     Raises:
         DataError: if it cannot, with the reason.
     """
-    if not NAME.fullmatch(name):
+    if not paths.IMPORTED_NAME.fullmatch(name):
         raise DataError(f"{name!r} is no name for data; use small letters, digits, - and _")
     if name in names("tasks"):
         raise DataError(f"there is a task called {name!r} already; give the data another --name")
@@ -232,17 +229,6 @@ def suggested_name(origin: str) -> str:
     """Return a dataset name derived from the file name."""
     stem = Path(origin.removeprefix(HUB)).expanduser().resolve().stem
     return re.sub(r"[^a-z0-9_]+", "-", stem.lower()).strip("-_") or "data"
-
-
-def known() -> dict[str, Path]:
-    """Return the folders of imported datasets in all data folders, by name."""
-    found: dict[str, Path] = {}
-    for folder in paths.folders():
-        for meta in sorted((folder / FOLDER).glob("*/meta.json"), key=lambda meta: OLD in meta.parent.name):
-            name = meta.parent.name.removesuffix(OLD)  # left by an interrupted replacement
-            if NAME.fullmatch(name):
-                found.setdefault(name, meta.parent)
-    return found
 
 
 def _of_table(origin: str, found: TableFile, options: ImportOptions) -> ImportPlan:

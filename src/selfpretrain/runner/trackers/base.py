@@ -22,7 +22,7 @@ class Tracker(abc.ABC):
         self.workspace = workspace
 
     @abc.abstractmethod
-    def hear(self, event: Event) -> None:
+    def log_event(self, event: Event) -> None:
         """Handle one event."""
 
     def close(self) -> None:  # noqa: B027  # optional
@@ -30,18 +30,17 @@ class Tracker(abc.ABC):
 
 
 class RunTracker(Tracker):
-    """A tracker with one run per stage, in a library that an extra installs.
+    """A tracker with one run per stage, in a library that the extra ``tracking`` installs.
 
     Raises:
         SpecError: if the library is not installed.
     """
 
-    library: ClassVar[str]  # module to import; the extra has the name of the tracker
+    library: ClassVar[str]  # module to import
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
-        name = type(self).__module__.rpartition(".")[2]
-        self._library = extras.import_extra(self.library, f"tracker {name}", name)
+        self._library = extras.import_extra(self.library, f"tracker {type(self).__name__}", "tracking")
         self._open: dict[str, Any] = {}
         self._step: dict[str, int] = {}
 
@@ -61,7 +60,7 @@ class RunTracker(Tracker):
     def end(self, run: Any, finished: bool) -> None:
         """Close a run."""
 
-    def hear(self, event: Event) -> None:
+    def log_event(self, event: Event) -> None:
         """Log the numbers of an event at its step; skip reused stages; log final scores at the last step."""
         if event.kind not in ("train", "val", "end") or event.numbers.get("reused"):
             return
@@ -88,7 +87,7 @@ def tracking(workspace: Workspace) -> Iterator[None]:
     with ExitStack() as stack:
         for tracker in trackers:
             stack.callback(_harmless(tracker, _closing(tracker)), Event("close", ""))
-            stack.enter_context(listen(_harmless(tracker, tracker.hear)))
+            stack.enter_context(listen(_harmless(tracker, tracker.log_event)))
         yield
 
 
@@ -107,19 +106,19 @@ def _closing(tracker: Tracker) -> Listener:
     return lambda event: tracker.close()
 
 
-def _harmless(tracker: Tracker, hear: Listener) -> Listener:
+def _harmless(tracker: Tracker, log_event: Listener) -> Listener:
     """Wrap a tracker so that its first failure is a warning, and it receives no further events."""
-    deaf = False
+    failed = False
 
-    def careful(event: Event) -> None:
-        nonlocal deaf
-        if deaf:
+    def log_unless_failed(event: Event) -> None:
+        nonlocal failed
+        if failed:
             return
         try:
-            hear(event)
+            log_event(event)
         except Exception as error:  # a broken tracker must not stop training
-            deaf = True
+            failed = True
             name, reason = type(tracker).__name__, " ".join(str(error).split())[:200]
-            warnings.warn(f"tracker {name} failed and hears no more: {reason}", stacklevel=2)
+            warnings.warn(f"tracker {name} failed and stops logging: {reason}", stacklevel=2)
 
-    return careful
+    return log_unless_failed

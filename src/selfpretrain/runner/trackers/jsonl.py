@@ -10,7 +10,7 @@ from .base import Tracker
 class JsonLines(Tracker):
     """Appends to the file; several commands in the same folder share it."""
 
-    def hear(self, event: Event) -> None:
+    def log_event(self, event: Event) -> None:
         """Append one line."""
         path = self.workspace.runs / "events.jsonl"
         line = {"kind": event.kind, "name": event.name, "done": event.done, "total": event.total}

@@ -1,22 +1,29 @@
-"""Learning curves and final scores for Weights & Biases; offline unless WANDB_MODE says otherwise."""
+"""Learning curves and final scores for Weights & Biases, or for Trackio, which has the same interface.
 
+Weights & Biases is offline unless WANDB_MODE is set; its runs are in ``wandb`` of the runs folder. Those of
+Trackio are in TRACKIO_DIR, or in ``trackio`` of the runs folder.
+"""
+
+import contextlib
+import io
 import os
 from typing import Any
 
+from ..workspace import Workspace
 from .base import RunTracker
 
 
 class WandB(RunTracker):
-    """One run per stage, with the fingerprint as its id, in ``wandb`` of the runs folder if offline."""
+    """One run per stage, with the fingerprint as its id, in a project named after the runs folder."""
 
     library = "wandb"
 
     def begin(self, stage: str) -> Any:
         """Open the run of a stage, or resume it."""
-        here = self.workspace.runs.absolute()
+        runs = self.workspace.runs.absolute()
         return self._library.init(
-            project=here.name,
-            dir=str(here),
+            project=runs.name,
+            dir=str(runs),
             id=stage.rpartition("-")[2],
             name=stage,
             mode=os.environ.get("WANDB_MODE", "offline"),
@@ -38,4 +45,33 @@ class WandB(RunTracker):
         run.finish(exit_code=0 if finished else 1)
 
 
+class Trackio(RunTracker):
+    """One run per stage, in a project named after the runs folder."""
+
+    library = "trackio"
+
+    def __init__(self, workspace: Workspace) -> None:
+        runs = workspace.runs.absolute()
+        os.environ.setdefault("TRACKIO_DIR", str(runs / "trackio"))  # read when Trackio is imported
+        super().__init__(workspace)
+        self._project = runs.name
+
+    def begin(self, stage: str) -> Any:
+        """Open the run of a stage, or resume it."""
+        with contextlib.redirect_stdout(io.StringIO()):  # init prints instructions every time
+            return self._library.init(
+                self._project, name=stage, resume="allow", embed=False, auto_log_gpu=False, auto_log_cpu=False
+            )
+
+    def log(self, run: Any, numbers: dict[str, float], step: int) -> None:
+        """Log every number."""
+        run.log(numbers, step=step)
+
+    def end(self, run: Any, finished: bool) -> None:
+        """Finish the run, and wait until everything is written."""
+        with contextlib.redirect_stdout(io.StringIO()):
+            run.finish()
+
+
+trackio = Trackio
 tracker = WandB

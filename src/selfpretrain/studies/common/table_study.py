@@ -25,6 +25,7 @@ from ...tasks.pathx256 import PathX256
 from ...tasks.speech import Speech
 from ...tasks.spoken_digits import SpokenDigits
 from ...tasks.stdlib import Stdlib
+from ...training.cost import COUNTED, Planner
 from ...training.recipe import Budget, Precision, Recipe, Stage
 from ..base import Scale, Study
 from ..recipes.arms import MATCHED, SPT, ArmRecipes, recipes_by_column, row_names, with_epochs, with_mixer
@@ -163,23 +164,23 @@ class TableStudy(Study):
         """Whether any setting is changed."""
         return bool(self.settings)
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished table already has all arms."""
-        tasks = self.available_tasks()
+        tasks = self.available_tasks(planner)
         for seed in range(self.seeds):
             for label, task in tasks.items():
-                for cell in self.task_cells(label, task):
+                for cell in self.task_cells(label, task, planner):
                     yield replace(cell, recipe=replace(cell.recipe, seed=seed))
 
-    def task_cells(self, label: str, task: Task) -> Iterator[Cell]:
+    def task_cells(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells of one task, with seed 0."""
         rows = list(self.rows(label))
         for architecture in (*rows, *self._extra_rows(rows)):
-            yield from self.row_cells(label, task, architecture)
+            yield from self.row_cells(label, task, architecture, planner)
 
-    def row_cells(self, label: str, task: Task, architecture: TableRow) -> Iterator[Cell]:
+    def row_cells(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> Iterator[Cell]:
         """Yield the cells of one architecture on a task, with seed 0."""
-        for column, recipe in self.recipes(label, task, architecture).items():
+        for column, recipe in self.recipes(label, task, architecture, planner).items():
             printed = None if architecture.ours else self.paper_cell(label, architecture, column)
             yield Cell(architecture.row, column, recipe, label, printed)
 
@@ -187,9 +188,9 @@ class TableStudy(Study):
         """Yield the rows of a task."""
         yield from self.architectures
 
-    def recipes(self, label: str, task: Task, architecture: TableRow) -> dict[str, Recipe]:
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes of a row by column, with seed 0."""
-        recipes = recipes_by_column(task, self.arms(label, task, architecture))
+        recipes = recipes_by_column(task, self.arms(label, task, architecture), planner=planner)
         return {column: recipes[column] for column in self.columns if column in recipes}
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
@@ -217,13 +218,14 @@ class TableStudy(Study):
         """Return the denoising objective of a task at this scale, for rows without one of their own."""
         return self.objective if self.scale == "paper" else self.small_objective.get(label, self.objective)
 
-    def available_tasks(self) -> dict[str, Task]:
-        """Return the tasks whose data are prepared on this machine, by their names in the paper."""
-        return {label: task for label, task in self._all_tasks().items() if _is_available(task)}
+    def available_tasks(self, planner: Planner = COUNTED) -> dict[str, Task]:
+        """Return the tasks whose data are available, by their names in the paper; or with stubs."""
+        found = {label: _load_if_available(task, planner) for label, task in self._all_tasks().items()}
+        return {label: task for label, task in found.items() if task}
 
-    def notes(self) -> list[str]:
+    def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return notes on the stand-ins, and on the tasks that are left out."""
-        available = self.available_tasks()
+        available = self.available_tasks(planner)
         all_tasks = self._all_tasks()
         advice = "is left out: its data are not prepared (spt data get, spt data make)"
         absent = [f"{label} {advice}" for label in all_tasks if label not in available]
@@ -300,9 +302,11 @@ def _matches(pattern: str, label: str, row: str) -> bool:
     return not pattern or any(fnmatch(name, pattern) for name in (label, row, f"{label}/{row}"))
 
 
-def _is_available(task: Task) -> bool:
+def _load_if_available(task: Task, planner: Planner) -> Task | None:
+    """Return the task to plan with; None if its data are not available."""
     try:
-        task.load("val")
+        planned = planner.task(task)
+        planned.load("val")
     except DataError:
-        return False
-    return True
+        return None
+    return planned

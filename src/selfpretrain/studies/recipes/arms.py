@@ -12,7 +12,7 @@ from ...objectives.base import Denoise, Objective, objective_for
 from ...objectives.common.joint import Joint
 from ...registry import name_of
 from ...tasks.base import Task
-from ...training import cost
+from ...training.cost import COUNTED, Planner
 from ...training.model import Model
 from ...training.recipe import Budget, Recipe, Stage
 
@@ -68,8 +68,11 @@ class ArmRecipes:
         return replace(self, **changed)
 
 
-def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
+def matched_stage(task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Stage:
     """Return the scratch stage with the FLOPs of pretraining and finetuning together as its budget.
+
+    Args:
+        planner: counts or estimates these FLOPs.
 
     Raises:
         SpecError: if a budget is in seconds.
@@ -84,7 +87,7 @@ def matched_stage(task: Task, arms: ArmRecipes) -> Stage:
     evals = arms.pretrain.evals + arms.finetune.evals
     hours = [stage.budget.hours for stage in spt.stages]
     limit = None if None in hours else sum(each or 0.0 for each in hours)
-    return replace(arms.scratch, budget=Budget(flops=cost.total(spt), hours=limit), evals=evals)
+    return replace(arms.scratch, budget=Budget(flops=planner.total(spt), hours=limit), evals=evals)
 
 
 def supervised_objective(task: Task) -> Objective:
@@ -92,11 +95,17 @@ def supervised_objective(task: Task) -> Objective:
     return objective_for(task.form.target)()
 
 
-def recipes_by_column(task: Task, arms: ArmRecipes, seed: int = 0) -> dict[str, Recipe]:
-    """Return the recipes of the three arms by column; without SPT if the mixer cannot denoise."""
+def recipes_by_column(
+    task: Task, arms: ArmRecipes, seed: int = 0, planner: Planner = COUNTED
+) -> dict[str, Recipe]:
+    """Return the recipes of the three arms by column; without SPT if the mixer cannot denoise.
+
+    Args:
+        planner: see ``matched_stage``.
+    """
     recipes = {
         SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,), seed),
-        MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, arms),), seed),
+        MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, arms, planner),), seed),
     }
     if arms.model.mixer.denoises:
         recipes[SPT] = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)

@@ -1,15 +1,14 @@
 """Stubs of the papers' datasets, for dry runs: spec and number of examples, without the data.
 
-The numbers are from the papers and their releases. ``stubbed_data()`` replaces data that are not prepared, so
-that the cost of an experiment can be estimated before anything is downloaded, generated or written. Every
-sequence has the maximum length, so real texts cost less.
+The numbers are from the papers and their releases. ``Task.stubbed`` puts such a stub in place of data that
+are not prepared, so that the cost of an experiment can be estimated before anything is downloaded, generated
+or written. Every sequence has the maximum length, so real texts cost less.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 
@@ -69,30 +68,30 @@ PAPERS = {
     "speech-mfcc": DatasetStub(SequenceSpec(Values(20), 161, _classes(10)), 24_482, 5_246, 5_247),
     "bidmc": DatasetStub(SequenceSpec(SIGNALS, 4_000, Reals("HR")), 5_538, 1_200, 1_200),
 }
-_wanted: ContextVar[bool] = ContextVar("outlined", default=False)
+T = TypeVar("T", bound=Task)
 
 
-@contextmanager
-def stubbed_data() -> Iterator[None]:
-    """Replace data that are not prepared by the stubs in ``PAPERS`` within this context."""
-    before = _wanted.set(True)
-    try:
-        yield
-    finally:
-        _wanted.reset(before)
+def with_stub(task: T) -> T:
+    """Return a copy of a task whose ``stub`` is that of ``PAPERS``; it is equal to the task otherwise.
 
-
-def outline(task: Task) -> DatasetStub | None:
-    """Return the stub of a task within ``stubbed_data()``, else None.
+    The stub is no field of the task, so that fingerprints do not depend on it.
 
     Raises:
-        DataError: if a stub is wanted and ``PAPERS`` has none for this task.
+        DataError: if ``PAPERS`` has none for this task.
     """
-    if not _wanted.get():
-        return None
-    name, settings = name_of(task), vars(task)
-    said = ("features", "selection", "words")
-    names = (*(f"{name}-{settings.get(it, '')}" for it in said), name)
-    if found := next((PAPERS[it] for it in names if it in PAPERS), None):
-        return replace(found, **{split: settings[split] for split in SPLITS if split in settings})
-    raise DataError(f"{name} is not prepared yet, and a dry run prepares nothing: run `spt data make {name}`")
+    stubbed = copy.copy(task)
+    object.__setattr__(stubbed, "stub", _stub_of(task))  # tasks are frozen
+    return stubbed
+
+
+def _stub_of(task: Task) -> DatasetStub:
+    """Return the stub of a task, with the numbers of examples that the task sets."""
+    name = name_of(task)
+    settings = vars(task)
+    variants = (f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words"))
+    found = next((PAPERS[key] for key in (*variants, name) if key in PAPERS), None)
+    if found is None:
+        raise DataError(
+            f"{name} is not prepared yet, and a dry run prepares nothing: run `spt data make {name}`"
+        )
+    return replace(found, **{split: settings[split] for split in SPLITS if split in settings})

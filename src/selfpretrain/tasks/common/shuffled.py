@@ -56,6 +56,11 @@ class Shuffled(Task):
         return self.task.masking
 
     @property
+    def stub(self) -> object:  # type: ignore[override]
+        """Stub of the wrapped task."""
+        return self.task.stub
+
+    @property
     def form(self) -> SequenceSpec:
         """Sequence spec of the wrapped task."""
         return self.task.form
@@ -69,12 +74,16 @@ class Shuffled(Task):
                 f"{name_of(self.task)} cannot be shuffled: that needs sequences of one length, {length}, "
                 f"that divides by block={self.block}"
             )
-        if not data.starts.any():  # a dataset stub: all examples share one sequence of zeros
+        if self.task.stub:  # all its examples are one sequence of zeros
             return data
         blocks = torch.arange(length).unflatten(0, (-1, self.block))
         order = blocks[torch.randperm(len(blocks), generator=torch.Generator().manual_seed(self.seed))]
         even = SequenceDataset.from_array(data.stack()[:, order.flatten()].numpy(), data.targets.numpy())
         return replace(even, groups=data.groups)
+
+    def stubbed(self) -> "Shuffled":
+        """Return the same permutation of the wrapped task's stub."""
+        return replace(self, task=self.task.stubbed())
 
     def tiny(self) -> "Shuffled":
         """Return the same permutation of the wrapped task's tiny version."""

@@ -19,7 +19,7 @@ from ...errors import DamagedData
 from ...registry import name_of
 from ...system.events import report_progress
 from ..base import Task
-from .dataset_stub import DatasetStub, outline
+from .dataset_stub import DatasetStub, with_stub
 
 
 @spec
@@ -54,6 +54,14 @@ class Prepared(Task):
         examples = self.data().examples(split)
         return limit_labels(examples, self.labels) if split == "train" else examples
 
+    def stubbed(self) -> "Prepared":
+        """Return the task with a stub, unless its data are prepared or made up.
+
+        Raises:
+            DataError: if there is no stub of these data.
+        """
+        return self if self.made_up or self.folder.exists() else with_stub(self)
+
     def tiny(self) -> "Prepared":
         """Return the task with a few synthetic examples."""
         return dataclasses.replace(self, made_up=True)
@@ -72,10 +80,8 @@ class Prepared(Task):
         return None if symbols is None else tuple(symbols)
 
     def data(self) -> StoredDataset | DatasetStub:
-        """Return the prepared set, written first if it does not exist; in a dry run, a stub instead."""
-        if not self.made_up and not self.folder.exists() and (stub := outline(self)):
-            return stub
-        return _load_or_write(dataclasses.replace(self, labels=None), str(self.folder))
+        """Return the prepared set, written first if it does not exist; the stub of a stubbed task."""
+        return self.stub or _load_or_write(dataclasses.replace(self, labels=None), str(self.folder))
 
     @property
     def folder(self) -> Path:

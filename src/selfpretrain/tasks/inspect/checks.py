@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 
 from ...data.dataset import SequenceDataset
-from ...data.importing import importer
 from ...data.near_duplicates import STEP, find_similar
+from ...data.paths import imported_datasets
 from ...data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens
 from ...data.splits import ENOUGH_GROUPS
 from ...data.store import open_dataset
@@ -88,7 +88,7 @@ def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[
 
 
 def _files(task: Task) -> Finding:
-    place = importer.known().get(task.name) if isinstance(task, Imported) else None
+    place = imported_datasets().get(task.name) if isinstance(task, Imported) else None
     if isinstance(task, Prepared) and not task.made_up:
         place = task.folder
     if place is None:

@@ -9,7 +9,7 @@ import torch
 
 from ...data import paths
 from ...data.dataset import SequenceDataset, generator
-from ...data.importing import importer
+from ...data.paths import imported_datasets
 from ...data.spec import SPLITS, Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Split, Tokens
 from ...errors import DataError, printable
 from ...registry import find, name_of, names
@@ -36,7 +36,7 @@ class TaskSummary:
 
 def summaries() -> Iterator[TaskSummary]:
     """Yield a summary of every built-in task, then of every imported dataset."""
-    for name in [*(name for name in names("tasks") if name != "imported"), *importer.known()]:
+    for name in [*(name for name in names("tasks") if name != "imported"), *imported_datasets()]:
         task = find("tasks", name)()
         try:
             yield _summary(name, task)
