@@ -156,9 +156,8 @@ def test_every_number_has_a_source(key):
     for arm in ("pretrain", "finetune", "scratch"):
         for field in ("optim.lr", "batch", "optim.weight_decay", "budget.epochs", "optim.schedule"):
             assert told[f"{arm}.{field}"] != DEFAULT
-        assert told[f"{arm}.early_stopping_patience"] == DEFAULT or told[
-            f"{arm}.early_stopping_patience"
-        ].startswith(OURS)
+        patience = told[f"{arm}.early_stopping_patience"]
+        assert patience == DEFAULT or patience.startswith(OURS)
     for field in ("width", "depth", "pooling", "norm", "placement", "causal", "expand"):
         assert told[f"model.{field}"] != DEFAULT
         assert told[f"scratch_model.{field}"] == told[f"model.{field}"] or field == "dropout"
