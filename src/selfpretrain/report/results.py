@@ -19,9 +19,12 @@ from .stage_results import CellResult, StageResult, pooled
 
 FORMAT = 2
 """Format version of study.json."""
-FILE, RESULT, RESTORED = "study.json", "result.json", "restored.json"
+FILE = "study.json"
+RESULT = "result.json"
+RESTORED = "restored.json"
 DIGITS = 15
-BESIDE = MEND.format(f"{RESULT} beside it")
+"""Largest number of decimals of a printed score."""
+MEND_RESULT = MEND.format(f"{RESULT} beside it")
 
 T = TypeVar("T")
 
@@ -36,7 +39,8 @@ class TaskResults:
     @property
     def label(self) -> str:
         """The paper's name of the task, followed in brackets by the name of our task if it is another."""
-        label, name = self.record.label, self.record.task.name
+        label = self.record.label
+        name = self.record.task.name
         return label if label.lower() == name.lower() else f"{label} ({name})"
 
     @property
@@ -266,22 +270,22 @@ def _same_recipe(found: StageResult, content: Json) -> None:
     path = found.folder / "recipe.json"
     if not path.exists():
         return
-    kept = read_json(path, mend=BESIDE, due=lambda recipe: _named(content))
+    kept = read_json(path, mend=MEND_RESULT, due=lambda recipe: _named(content))
     kept.pop("format", None)
     if kept != content.get("recipe"):
-        raise StoreError(f"{path} is not the recipe of the result beside it; {BESIDE}")
+        raise StoreError(f"{path} is not the recipe of the result beside it; {MEND_RESULT}")
 
 
 def _sound(folder: Path) -> None:
     for name in ("environment.json", "sources.json"):
         if (folder / name).exists():
-            read_json(folder / name, mend=BESIDE)
+            read_json(folder / name, mend=MEND_RESULT)
 
 
 def _all_there(found: StageResult) -> None:
     for name in ("recipe.json", "environment.json", *found.files):
         if not (found.folder / name).exists():
-            raise StoreError(f"{found.folder / name} is gone; {BESIDE}")
+            raise StoreError(f"{found.folder / name} is gone; {MEND_RESULT}")
 
 
 def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:

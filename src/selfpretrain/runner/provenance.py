@@ -18,7 +18,7 @@ from ..registry import name_of
 from ..report.integrity import MEND
 from ..report.manifest import CellRecord, ExperimentRecord
 from ..report.paper_numbers import PaperNumber, look_up
-from ..report.recipe_text import called
+from ..report.recipe_text import short_name
 from ..report.results import read_record
 from ..system.files import Json, damaged, read_json
 from ..tasks.common.stored import Prepared
@@ -234,7 +234,7 @@ def _chain(name: str, recipe: Json, index: RunIndex) -> Iterator[ChainLink]:
         # Equal recipes may have been run on different data; a study says which one it refers to.
         meant = [name] if i + 1 == len(recipe["stages"]) else sorted({stages[i] for stages in cells}) or equal
         used = (name for name, other in recipes.items() if name not in equal and _begins(other, prefix))
-        yield ChainLink(" or ".join(meant), called(stage["objective"]), tuple(used))
+        yield ChainLink(" or ".join(meant), short_name(stage["objective"]), tuple(used))
 
 
 def _stages(cell: CellRecord) -> list[str]:

@@ -225,7 +225,7 @@ def measure(cells: list[Trial], repeats: int, folder: Path, tell: Callable[[str]
                 if turn and readings[0].seconds is None:
                     continue  # failed in the first round
                 readings.append(_spared(cell, beyond) or read(cell))
-                if readings[-1].said.startswith((LARGE, SLOW)):
+                if readings[-1].reason.startswith((LARGE, SLOW)):
                     beyond.append(cell)
                 tell(f"{turn + 1}/{repeats}  {readings[-1].line()}")
     except KeyboardInterrupt:
@@ -242,7 +242,7 @@ def _spared(cell: Trial, beyond: list[Trial]) -> Measurement | None:
         smaller = less.place.length <= cell.place.length and less.place.width <= cell.place.width
         if smaller and less.mixer == cell.mixer:
             size = f"length {less.place.length:,}, width {less.place.width:,}"
-            return _reading(cell, {"said": f"not tried: it was too much at {size}"})
+            return _reading(cell, {"reason": f"not tried: it was too much at {size}"})
     return None
 
 
@@ -256,11 +256,11 @@ def read(cell: Trial) -> Measurement:
     there.close()
     try:
         slow = not here.poll(cell.setting.limit)
-        answer = {"said": f"{SLOW}: more than {cell.setting.limit:g} s"} if slow else here.recv()
+        answer = {"reason": f"{SLOW}: more than {cell.setting.limit:g} s"} if slow else here.recv()
     except EOFError:
         process.join()
         killed = process.exitcode == -signal.SIGKILL
-        answer = {"said": LARGE if killed else f"fails: its process ended with {process.exitcode}"}
+        answer = {"reason": LARGE if killed else f"fails: its process ended with {process.exitcode}"}
     finally:
         process.kill()
         process.join()
@@ -311,15 +311,15 @@ def _child(cell: Trial, answer: Connection) -> None:
     try:
         answer.send(_measured(cell))
     except SelfPretrainError as error:
-        answer.send({"said": str(error)})
+        answer.send({"reason": str(error)})
     except (MemoryError, torch.OutOfMemoryError):
-        answer.send({"said": LARGE})
+        answer.send({"reason": LARGE})
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
         full = (
             "memory" in first_line and "alloc" in first_line
         )  # the CPU allocator raises a plain RuntimeError
-        answer.send({"said": LARGE if full else f"fails: {type(error).__name__}: {first_line}"})
+        answer.send({"reason": LARGE if full else f"fails: {type(error).__name__}: {first_line}"})
 
 
 def _measured(cell: Trial) -> dict[str, Any]:
