@@ -234,18 +234,18 @@ def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
     content = read_json(path, mend=MEND.format(RESULT), due=lambda content: bool(restored) or _named(content))
     files = {**_digests(restored), **_digests(content)}
     found = parsed(StageResult, {**content, "files": files, "folder": folder}, path)
-    looks: list[Callable[[], object]] = [
-        lambda: _bear_out(found, content, None),  # identity first, then the other files
-        lambda: _same_recipe(found, content),
-        lambda: _sound(folder),
-        lambda: _all_there(found),
+    checks: list[Callable[[], object]] = [
+        lambda: _check_identity(found, content, None),  # identity first, then the other files
+        lambda: _check_recipe(found, content),
+        lambda: _check_json(folder),
+        lambda: _check_complete(found),
         lambda: found.log,
-        lambda: _bear_out(found, content, found.predictions),
+        lambda: _check_identity(found, content, found.predictions),
     ]
     flaws: list[StoreError] = []
-    for look in looks:
+    for check in checks:
         try:
-            look()
+            check()
         except StoreError as error:
             flaws.append(error)
     return found, flaws
@@ -261,12 +261,12 @@ def _digests(content: Json) -> Json:
     return files if isinstance(files, dict) else {"files": files}  # not a mapping: validation rejects it
 
 
-def _bear_out(found: StageResult, content: Json, kept: Predictions | None) -> None:
+def _check_identity(found: StageResult, content: Json, kept: Predictions | None) -> None:
     if wrong := contradiction(found.folder.name.partition(".part-")[0], content, kept):
         raise StoreError(f"{found.folder / RESULT}: {wrong}; {MEND.format(RESULT)}")
 
 
-def _same_recipe(found: StageResult, content: Json) -> None:
+def _check_recipe(found: StageResult, content: Json) -> None:
     path = found.folder / "recipe.json"
     if not path.exists():
         return
@@ -276,13 +276,13 @@ def _same_recipe(found: StageResult, content: Json) -> None:
         raise StoreError(f"{path} is not the recipe of the result beside it; {MEND_RESULT}")
 
 
-def _sound(folder: Path) -> None:
+def _check_json(folder: Path) -> None:
     for name in ("environment.json", "sources.json"):
         if (folder / name).exists():
             read_json(folder / name, mend=MEND_RESULT)
 
 
-def _all_there(found: StageResult) -> None:
+def _check_complete(found: StageResult) -> None:
     for name in ("recipe.json", "environment.json", *found.files):
         if not (found.folder / name).exists():
             raise StoreError(f"{found.folder / name} is gone; {MEND_RESULT}")
@@ -337,7 +337,6 @@ def _row(task: TaskResults, cell: CellResult) -> Json:
         "best_step": scored.best_step,
         "stopped": scored.stopped,
     }
-    metrics = {
-        (split, name): value for split, known in scored.scores.items() for name, value in known.items()
+    return row | {
+        f"{split}_{name}": value for split in scored.scores for name, value in scored.scores[split].items()
     }
-    return row | {f"{split}_{name}": value for (split, name), value in metrics.items()}

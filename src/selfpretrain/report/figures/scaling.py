@@ -7,7 +7,6 @@ figure draws a few mixers as lines, and many as rows, fastest first, with a dot 
 import csv
 import io
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +14,7 @@ from .. import format
 from ..layout import Entry, ReportTable
 from ..render import markdown as md
 from ..render import terminal
-from .style import FAINT, INK, LOOK, inked, pen
+from .style import FAINT, INK, LOOK, inked, pen, unzipped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -175,8 +174,12 @@ def figures(report: Report) -> dict[str, bytes]:
     with inked("slopes"):
         figure = draw(report)
         figure.suptitle(_title(report), fontsize=10, fontweight="bold")
-        kinds = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-        return {kind: _drawn(figure.savefig, kind, metadata) for kind, metadata in kinds.items()}
+        images = {}
+        for kind, metadata in {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}.items():
+            image = io.BytesIO()
+            figure.savefig(image, format=kind, metadata=metadata, dpi=160)
+            images[kind] = image.getvalue()
+        return images
 
 
 def milliseconds(seconds: float) -> str:
@@ -196,16 +199,33 @@ def _three(value: float) -> str:
 def _lines(report: Report) -> "Figure":
     """Draw a line per mixer against size."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     figure = Figure(figsize=(2 * LOOK.get().width, 3.6), layout="constrained")
     for axes, quantity in zip(figure.subplots(1, 2), AXES, strict=True):
-        _panel(axes, report, quantity)
+        label, factor = AXES[quantity]
+        for at, mixer in enumerate(report.mixers):
+            if points := [(float(x), y * factor) for x, y in report.points(mixer, quantity)]:
+                name = f"{mixer}, slope {_exponent(report, mixer, quantity)}"
+                axes.plot(*unzipped(points), **pen(at) | {"linewidth": 1.5}, markersize=4, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_xticks(report.sizes, [_size(x) for x in report.sizes])
+        axes.grid(which="major")
+        axes.set_xlabel(report.along)
+        axes.set_ylabel(label)
+        if axes.lines:
+            axes.legend(handlelength=3, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
 
 def _rows(report: Report) -> "Figure":
     """Draw a row per mixer with a dot per size."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     mixers = report.ranked
     figure = Figure(figsize=(2 * LOOK.get().width, 1.1 + 0.19 * len(mixers)), layout="constrained")
@@ -223,19 +243,12 @@ def _rows(report: Report) -> "Figure":
         axes.tick_params(axis="y", length=0)
     both[0].set_yticks(range(len(mixers)), mixers)
     both[0].set_ylim(len(mixers) - 0.5, -0.5)
-    _key(figure, report)
-    return figure
-
-
-def _key(figure: "Figure", report: Report) -> None:
-    """Draw the legend of sizes."""
-    from matplotlib.lines import Line2D
-
     dots = [
         Line2D([], [], linestyle="", marker="o", color=_shade(report, x), label=_size(x))
         for x in report.sizes
     ]
     figure.legend(handles=dots, title=report.along, loc="outside lower center", ncols=max(1, len(dots)))
+    return figure
 
 
 def _row(axes: "Axes", report: Report, row: int, mixer: str, quantity: Quantity) -> None:
@@ -251,35 +264,6 @@ def _row(axes: "Axes", report: Report, row: int, mixer: str, quantity: Quantity)
 def _shade(report: Report, size: int) -> str:
     sizes = report.sizes
     return SHADES[sizes.index(size) * (len(SHADES) - 1) // max(1, len(sizes) - 1)]
-
-
-def _panel(axes: "Axes", report: Report, quantity: Quantity) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    label, factor = AXES[quantity]
-    for at, mixer in enumerate(report.mixers):
-        points = report.points(mixer, quantity)
-        if not points:
-            continue
-        xs, ys = zip(*points, strict=True)
-        axes.plot(
-            xs,
-            [y * factor for y in ys],
-            **pen(at) | {"linewidth": 1.5},
-            markersize=4,
-            label=f"{mixer}, slope {_exponent(report, mixer, quantity)}",
-        )
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_xticks(report.sizes, [_size(x) for x in report.sizes])
-    axes.grid(which="major")
-    axes.set_xlabel(report.along)
-    axes.set_ylabel(label)
-    if axes.lines:
-        axes.legend(handlelength=3, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 def _exponent(report: Report, mixer: str, quantity: Quantity) -> str:
@@ -298,9 +282,3 @@ def _title(report: Report) -> str:
 
 def _size(x: int) -> str:
     return f"{x // 1024}k" if x % 1024 == 0 else f"{x}"
-
-
-def _drawn(save: Callable[..., None], kind: str, metadata: dict[str, None]) -> bytes:
-    image = io.BytesIO()
-    save(image, format=kind, metadata=metadata, dpi=160)
-    return image.getvalue()

@@ -99,7 +99,7 @@ def _shorten(parent: ElementTree.Element, classes: dict[str, str] | None) -> Non
 
 def _attribute(tag: str, name: str, value: str, classes: dict[str, str] | None) -> tuple[str, str]:
     """Return name and value of an attribute for the page; an empty value if it is not needed."""
-    name = name.rpartition("}")[2]  # href without its namespace
+    name = name.replace("{http://www.w3.org/1999/xlink}", "xlink:")
     if name == "style":
         value = re.sub(r" ?font-family: [^;]*;", "", value)
         for colour, variable in COLOURS.items():
