@@ -148,13 +148,11 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
     metric = analysis.metric
     with inked(f"gain {title}"):
         arms = _contrast_arms(analysis)
-        handles: list[Any] = [
-            Line2D([], [], **pen(arm) | {"linestyle": "-"}, label=f" {format.MINUS} ".join(contrast))
-            for arm, contrast in zip(arms, contrasts, strict=True)
-        ]
-        handles += [Line2D([], [], **SEED, color=INK, label="one seed"), Patch(color=BAND, label="tie")]
-        lines = -(-len(handles) // legend_columns([str(handle.get_label()) for handle in handles]))
-        figure, axes = canvas(1.3 + 0.2 * lines + (0.24 * len(contrasts) + 0.22) * len(rows))
+        labels = [f" {format.MINUS} ".join(contrast) for contrast in contrasts]
+        columns = min(2, legend_columns([*labels, "one seed"], rows))
+        lines = -(-(len(labels) + 2) // columns)
+        step = 0.24 * len(contrasts) + 0.22
+        figure, axes = canvas(1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
         tie = metric.tie * metric.factor
         axes.axvspan(-tie, tie, color=BAND, linewidth=0, zorder=0)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
@@ -169,7 +167,15 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         axes.set_ylim(len(rows) - 0.5, -0.5)
         unit = f"{format.name(metric)} (points)" if metric.unit == "%" else format.unit(metric)
         axes.set_xlabel(f"difference in test {unit}")
-        legend_above(axes, title, handles)
+        handles: list[Any] = [
+            Line2D([], [], **pen(arm) | {"linestyle": "-", "linewidth": None}, label=label)
+            for label, arm in dict(zip(labels, arms, strict=True)).items()
+        ]
+        handles += [Line2D([], [], **SEED, color=INK, label="one seed"), Patch(color=BAND, label="tie")]
+        axes.legend(
+            handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2
+        )
+        axes.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=7 + 12.5 * lines)
         return drawn(figure)
 
 

@@ -101,14 +101,14 @@ def possible(metric: Metric) -> tuple[float, float]:
     return (0.0, best) if metric.unit == "%" else (-math.inf, best)
 
 
-def legend_columns(labels: Sequence[str]) -> int:
-    """Return the number of legend columns, at most three, that fit above a figure of the current look."""
+def legend_columns(labels: Sequence[str], ticks: Sequence[str] = ()) -> int:
+    """Return the number of legend columns, at most three, that fit above axes with these tick labels."""
     look = LOOK.get()
-    most = 2 if len(labels) == 4 else 3  # two rows of two, not three and one
-    for columns in range(most, 1, -1):
+    room = 72 * look.width - 20 - look.letter * max(map(len, ticks), default=0)
+    for columns in (3, 2):
         rows = -(-len(labels) // columns)
         parts = [labels[at : at + rows] for at in range(0, len(labels), rows)]
-        if sum(37 + look.letter * max(map(len, part)) for part in parts) <= 72 * look.width - 20:
+        if sum(37 + look.letter * max(map(len, part)) for part in parts) <= room:
             return columns
     return 1
 
@@ -121,7 +121,7 @@ def legend_above(axes: "Axes", title: str, more: Sequence[Any] = ()) -> None:
         handles,
         labels,
         loc="outside upper left",
-        ncols=legend_columns(labels),
+        ncols=min(legend_columns(labels), 2 if len(labels) == 4 else 3),
         borderaxespad=0.2,
         handlelength=2.4,
         columnspacing=1.2,
