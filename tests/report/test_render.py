@@ -240,6 +240,21 @@ def test_figures_of_a_page_share_no_names(several: Path) -> None:
     assert text.count("<svg") == 7 and len(ids) == len(set(ids)) > 7
 
 
+def test_inlined_figures_define_what_they_use(several: Path) -> None:
+    """Markers and clips are defined within ``defs``, where they are not drawn; every class has a rule."""
+    text = write(several)["html"].read_text()
+    figures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    for svg in figures:
+        defined = set(re.findall(r' id="([^"]+)"', "".join(re.findall(r"<defs>.*?</defs>", svg, re.DOTALL))))
+        assert set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', svg)) <= {
+            *((name, "") for name in defined),
+            *(("", name) for name in defined),
+        }
+        assert "<metadata" not in svg and "opacity: 0" not in svg and " style=" not in svg
+    used = set(re.findall(r' class="(s\d+)"', "".join(figures)))
+    assert used == set(re.findall(r"^\.(s\d+) {", text, re.MULTILINE)) != set()
+
+
 def test_numbers_on_axes_are_whole(make: Callable, scene: type) -> None:
     """Coordinates are cut to a tenth of a point, letters are not: 0.025 stays 0.025."""
     rows = {"s4d": (0.70, 0.70, 0.75)}
