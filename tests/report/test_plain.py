@@ -59,6 +59,11 @@ def test_what_to_do_next(read: Callable) -> None:
     assert not any("--seeds" in line for line in summary.advice(read(seeds=6)))
 
 
+def test_no_baseline_is_named_where_there_is_none(read: Callable) -> None:
+    first, *_ = summary.advice(read(kind="reals", baselines={}))
+    assert first.startswith("Take this model: ") and "baseline" not in first and "inf" not in first
+
+
 def test_labels_are_asked_for_where_training_data_are_known_by_heart(read: Callable) -> None:
     found = read()
     (task,) = found.tasks
