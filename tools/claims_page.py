@@ -20,7 +20,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from selfpretrain.report import format, generalization
+from selfpretrain.report import diagnostics, format
 from selfpretrain.report.analysis import (
     Analysis,
     Difference,
@@ -157,7 +157,7 @@ def _no_smaller(standing: Standing) -> str:
 
 
 def _on_training(line: Line, task: TaskAnalysis, compared: Difference) -> Iterator[Finding]:
-    found = generalization.paired(task, compared)
+    found = diagnostics.train_and_test(task, compared)
     if found is None:
         return
     word = _larger(judge(found[0], task.metric.tie))

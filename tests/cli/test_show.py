@@ -125,7 +125,8 @@ def test_what_cannot_be_checked_is_said(here, traced, spt):
     runs, _, last, _ = here
     assert traced(last)["seen"][1]["shared"] == {}
     assert "--trust toys" in traced(last)["seen"][1]["how"]
-    assert "not checked" in " ".join(spt(last)[1].split())
+    reason = "not checked: toys comes from outside; add --trust toys if you know and trust that package"
+    assert " ".join(spt(last)[1].split()).count(reason) == 2, "once per stage, in full"
     edit(runs / "stages" / last / "result.json", lambda result: result["data"].update(sha256="0" * 64))
     before, after = traced(last, "--trust", "toys")["seen"]
     assert before["shared"]

@@ -64,12 +64,6 @@ def scene() -> type[Scene]:
     return Scene
 
 
-@pytest.fixture
-def as_format1() -> Callable[[Path], Path]:
-    """Write an experiment again, as folders of before had it; its folder."""
-    return write_format1
-
-
 @pytest.fixture(scope="module")
 def paper() -> Iterator[Callable[..., tuple[str, str, str]]]:
     """A paper that prints numbers as a test wants them: the place of each."""
@@ -105,34 +99,6 @@ def write_experiment(runs: Path, scenes: Sequence[Scene], changes: dict[str, Any
     folder = runs / (lone if content["name"] == "compare" else f"{content['name']}-{content['scale']}")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "study.json", content)
-    return folder
-
-
-def write_format1(folder: Path) -> Path:
-    """A study.json per task and a sheet.json that lists them; of a comparison only the former."""
-    content = json.loads((folder / "study.json").read_text())
-    (folder / "study.json").unlink()
-    every = ("version", "created", "command", "title")
-    parts, labels = [], {}
-    for task in content["tasks"]:
-        of_paper = {"paper": "amos2024", "value": 0.5, "unit": "", "remark": "as it was read wrongly then"}
-        for cell in task["cells"]:
-            if cell.get("printed"):
-                cell["printed"] |= of_paper
-        part = folder.parent / f"{content['name']}-{task['task']['name']}-1a2b3c4d5e"
-        part.mkdir(exist_ok=True)
-        plan = {"format": 1, "study": content["name"]} | {key: content[key] for key in every} | task
-        labels |= {part.name: plan.pop("label")}
-        (part / "study.json").write_text(json.dumps(plan))
-        parts.append(part.name)
-    if content["name"] != "compare":
-        kept = {key: content[key] for key in ("name", "title", "scale", "about", "figure")}
-        sheet = {
-            "format": 1, "parts": parts, "labels": labels, "reading": content["interpretation"],
-            "measures": content.get("measures", []),
-            "shared": {"asked": content["asked"], "run": content["different"]},
-        }  # fmt: skip
-        (folder / "sheet.json").write_text(json.dumps(sheet | kept))
     return folder
 
 

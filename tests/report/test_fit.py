@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from report.test_verdict import MATCHED, SPT, analysis
-from selfpretrain.report import generalization
+from selfpretrain.report import diagnostics
 from selfpretrain.report.analysis import Analysis, analyse_task
 from selfpretrain.report.format import MINUS, NONE
 from selfpretrain.report.manifest import ExperimentRecord
@@ -45,24 +45,24 @@ def test_what_a_contrast_means(train, test, said):
         {MATCHED: base, SPT: [x + test + i / 1000 for i, x in enumerate(base)]},
         {MATCHED: [0.7] * 3, SPT: [0.7 + train + i / 1000 for i in range(3)]},
     )
-    ((model, contrast, ours, theirs, so),) = texts(generalization.contrasts(found))
+    ((model, contrast, ours, theirs, so),) = texts(diagnostics.fit_contrasts(found))
     assert (model, so) == ("a", said) and contrast == f"SPT {MINUS} scratch (matched)"
     assert ours.startswith("+" if train > 0 else MINUS) and theirs.startswith("+" if test > 0 else MINUS)
 
 
 def test_nothing_is_said_where_an_interval_holds_zero():
     found = study({MATCHED: [0.5] * 3, SPT: [0.6, 0.61, 0.62]}, {MATCHED: [0.7] * 3, SPT: [0.6, 0.7, 0.8]})
-    assert texts(generalization.contrasts(found))[0][-1] == NONE
+    assert texts(diagnostics.fit_contrasts(found))[0][-1] == NONE
 
 
 def test_the_gap_is_training_minus_test():
     found = study({MATCHED: [0.5, 0.5], SPT: [0.6, 0.6]}, {MATCHED: [0.9, 0.9], SPT: [0.7, 0.7]})
-    gaps = {row[1]: row[-1] for row in texts(generalization.fits(found))}
+    gaps = {row[1]: row[-1] for row in texts(diagnostics.fits(found))}
     assert gaps[MATCHED].startswith("40.0 ±") and gaps[SPT].startswith("10.0 ±")
 
 
 def test_runs_without_a_training_score_are_left_out():
     found = study({MATCHED: [0.5, 0.5], SPT: [0.6, 0.6]}, {MATCHED: [0.9, None], SPT: [0.7, None]})
-    assert all("(1)" in row[2] for row in texts(generalization.fits(found)))
+    assert all("(1)" in row[2] for row in texts(diagnostics.fits(found)))
     nothing = study({MATCHED: [0.5], SPT: [0.6]}, {MATCHED: [None], SPT: [None]})
-    assert not generalization.fits(nothing).rows and not generalization.contrasts(nothing).rows
+    assert not diagnostics.fits(nothing).rows and not diagnostics.fit_contrasts(nothing).rows

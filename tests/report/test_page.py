@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from selfpretrain.report import format, page, pictures, ranking, tables
+from selfpretrain.report import diagnostics, format, page, pictures, tables
 from selfpretrain.report.analysis import Analysis, analyse
-from selfpretrain.report.figures import charts, style
+from selfpretrain.report.figures import charts, learning
 from selfpretrain.report.layout import Depth, Section
 from selfpretrain.report.manifest import Measure, Series
 from selfpretrain.report.paper_numbers import PaperNumber
@@ -234,10 +234,10 @@ def test_curves_begin_with_pretraining(make: Callable, scene: type) -> None:
     (picture,) = pictures.curves(found)
     assert "pretraining loss" in "".join(ElementTree.fromstring(picture.svg).itertext())
     cell = found.tasks[0].task.at("s4d", "SPT")[0]
-    (path,) = style._pretraining(cell, flops=True)
+    (path,) = learning.pretraining(cell, flops=True)
     assert [point[1] for point in path.values()] == [2.75, 2.5, 2.0]
     assert path[400][0] == pytest.approx(0.9e12)
-    assert path[400][0] < min(x for x, _ in style._path(cell, True, 1.0).values())
+    assert path[400][0] < min(x for x, _ in learning.finetuning(cell, True, 1.0).values())
     assert [one.file for one in pictures.top(found)] == ["scores.svg", "curves.svg"]
 
 
@@ -282,12 +282,12 @@ def test_an_arm_that_a_task_does_not_have_is_not_missing(small: Callable, edit: 
 
 def test_rows_are_ranked_over_tasks_or_seeds(small: Callable, tmp_path: Path) -> None:
     found = analysis(small(ROWS, tasks=3))
-    ranks = ranking.rankings(found)
+    ranks = diagnostics.rankings(found)
     assert list(ranks) == ["SPT, over tasks", "scratch (matched), over tasks"]
     assert ranks["scratch (matched), over tasks"].sorted == [("s4d", 1.0), ("attention", 2.0), ("lstm", 3.0)]
     one = replace(found, tasks=found.tasks[:1])
-    assert [r.blocks for r in ranking.rankings(one).values()] == [3, 3]
-    assert texts(ranking.ranks(ranks))[0][0] == "attention"
+    assert [r.blocks for r in diagnostics.rankings(one).values()] == [3, 3]
+    assert texts(diagnostics.ranks(ranks))[0][0] == "attention"
     for title, of_title in ranks.items():
         svg = charts.ladder(of_title, title)
         words = "".join(ElementTree.fromstring(svg).itertext())
@@ -304,7 +304,7 @@ def test_lines_have_a_panel_per_group(small: Callable) -> None:
     assert [panel.title for panel in panels] == ["task 0 · attention", "task 0 · s4d"]
     assert all(panel.places == ("1 %", "10 %", "100 %") for panel in panels)
     assert panels[0].limits == panels[1].limits
-    assert ranking.rankings(found) == {}, "settings of a model do not compete"
+    assert diagnostics.rankings(found) == {}, "settings of a model do not compete"
     assert re.search(r"SPT against scratch \(matched\): \d", page.compose(found).outcomes[0])
     words = "".join(ElementTree.fromstring(charts.lines(panels[0])).itertext())
     assert all(word in words for word in ("1 %", "100 %", "scratch (matched)", "test accuracy in %"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from selfpretrain.report import page, per_class, results, summary
+from selfpretrain.report import diagnostics, page, results, summary
 from selfpretrain.report.analysis import Analysis, analyse
 
 HELPS = {"attention": (0.60, 0.61, 0.82), "s4d": (0.70, 0.705, 0.71)}
@@ -21,22 +21,22 @@ def read(make: Callable, scene: type) -> Callable[..., Analysis]:
 
 
 def test_one_sentence_without_statistics(read: Callable) -> None:
-    said = summary.sentence(read())
+    said = summary.headline(read())
     assert (
         said.startswith("Self-pretraining helped attention (8")
         and said.count(".") == 3 + said.count(" s4d (") * 2
     )
     assert "interval" not in said and "seed" not in said and "for equal effort" in said
-    assert summary.sentence(read({"scale": "smoke"})) == ""
-    unclear = summary.sentence(read(rows={"s4d": (0.7, 0.70, 0.71)}, noise=0.05))
-    assert unclear == "Whether self-pretraining helps on these data cannot be told from these runs."
+    assert summary.headline(read({"scale": "smoke"})) == ""
+    unclear = summary.headline(read(rows={"s4d": (0.7, 0.70, 0.71)}, noise=0.05))
+    assert unclear == "These runs cannot decide whether self-pretraining helps on these data."
     harm = {"s4d": (0.9, 0.9, 0.6)}
-    assert summary.sentence(read(rows=harm)).startswith("Self-pretraining hurt s4d (")
+    assert summary.headline(read(rows=harm)).startswith("Self-pretraining hurt s4d (")
 
 
 def test_several_tasks_are_counted(make: Callable, scene: type) -> None:
     found = analyse(results.read(make(*(scene(rows=HELPS, task=f"task {at}", test=900) for at in range(2)))))
-    assert summary.sentence(found).startswith(
+    assert summary.headline(found).startswith(
         "Self-pretraining helped in 2 of 4 comparisons and hurt in 0; in 2"
     )
     assert summary.advice(found) == ()
@@ -57,6 +57,11 @@ def test_what_to_do_next(read: Callable) -> None:
     )
     assert summary.advice(read({"scale": "smoke"}))[0].startswith("Run it again without --scale smoke")
     assert not any("--seeds" in line for line in summary.advice(read(seeds=6)))
+
+
+def test_no_baseline_is_named_where_there_is_none(read: Callable) -> None:
+    first, *_ = summary.advice(read(kind="reals", baselines={}))
+    assert first.startswith("Take this model: ") and "baseline" not in first and "inf" not in first
 
 
 def test_labels_are_asked_for_where_training_data_are_known_by_heart(read: Callable) -> None:
@@ -82,12 +87,12 @@ def test_labels_are_asked_for_where_training_data_are_known_by_heart(read: Calla
 
 def test_classes_add_up(read: Callable) -> None:
     found = read(seeds=2)
-    matrix = per_class.confusions(found)[0]
+    matrix = diagnostics.confusions(found)[0]
     rows = [[float(entry.text) for entry in row[1:]] for row in matrix.rows]
     assert all(abs(sum(row) - 100) <= len(row) for row in rows) and len(rows) == len(rows[0]) > 1
     cells = list(found.tasks[0].task.at("attention", "SPT").values())
     kept = [cell.scored.predictions for cell in cells]
-    table = per_class.by_class(found).rows[: len(rows)]
+    table = diagnostics.by_class(found).rows[: len(rows)]
     for at, row in enumerate(table):
         target = np.concatenate([k.target for k in kept])
         prediction = np.concatenate([k.prediction for k in kept])
@@ -99,13 +104,13 @@ def test_classes_add_up(read: Callable) -> None:
 
 def test_arms_that_are_surer_than_right_are_told(read: Callable) -> None:
     found = read(seeds=2)
-    assert per_class.reliability(found).rows == ()  # nothing was kept of it
+    assert diagnostics.reliability(found).rows == ()  # nothing was kept of it
     (task,) = found.tasks
     for cell in task.task.cells:
         kept = cell.scored.predictions
         sure = np.where(kept.prediction == kept.target, 255, 204).astype(np.uint8)
         vars(cell.scored)["predictions"] = replace(kept, confidence=sure)
-    rows = per_class.reliability(found).rows
+    rows = diagnostics.reliability(found).rows
     assert [(row[0].text, row[1].text) for row in rows] == list(task.means)
     for row in rows:
         assert row[3].key == pytest.approx(row[2].key + 0.8 * (1 - row[2].key))
@@ -116,7 +121,7 @@ def test_arms_that_are_surer_than_right_are_told(read: Callable) -> None:
 @pytest.mark.parametrize("odd", [{"kind": "reals"}, {"predictions": False}])
 def test_real_targets_and_lost_predictions_have_no_classes(read: Callable, odd: dict) -> None:
     found = read(**odd)
-    assert per_class.by_class(found).rows == () and per_class.confusions(found) == []
+    assert diagnostics.by_class(found).rows == () and diagnostics.confusions(found) == []
 
 
 def test_the_page_has_them_and_the_files_for_print_do_not(make: Callable, scene: type) -> None:

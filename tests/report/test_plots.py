@@ -14,7 +14,7 @@ from selfpretrain.errors import SpecError
 from selfpretrain.report import page, pictures, results, tables
 from selfpretrain.report.analysis import Analysis, analyse
 from selfpretrain.report.figures import charts, style
-from selfpretrain.report.verdict import claim
+from selfpretrain.report.summary import claim
 
 HIGH = {"attention": (0.97, 0.985, 0.99), "s4d": (0.96, 0.985, 0.995)}
 
@@ -33,9 +33,9 @@ def test_contrasts_with_one_control_differ_in_colour_and_marker(make: Callable, 
     task = read(make(scene())).tasks[0]
     contrasts = (("SPT", "scratch"), ("scratch (matched)", "scratch"))
     record = replace(task.task.record, contrasts=contrasts)
-    svg = style.gain_plot(replace(task, task=replace(task.task, record=record)))
+    svg = charts.gain_plot(replace(task, task=replace(task.task, record=record)))
     assert {colour for colour in style.COLOURS if colour in svg} == {style.COLOURS[1], style.COLOURS[2]}
-    usual = style.gain_plot(task)
+    usual = charts.gain_plot(task)
     assert style.COLOURS[0] in usual and style.COLOURS[1] in usual, "each has its control's curve's colour"
 
 

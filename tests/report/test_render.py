@@ -17,7 +17,7 @@ from rich.console import Console
 from selfpretrain.errors import StoreError
 from selfpretrain.report import format
 from selfpretrain.report.analysis import analyse, analyse_task
-from selfpretrain.report.figures import style
+from selfpretrain.report.figures import charts, learning
 from selfpretrain.report.manifest import Metric
 from selfpretrain.report.page import show, write
 from selfpretrain.report.render import html
@@ -159,7 +159,7 @@ def test_page_stands_alone(make: Callable, scene: type) -> None:
     assert page.stack == [] and {"svg", "table", "script", "style"} <= page.seen
     assert set(page.addresses) <= {"data:,"}
     assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttp", text)
-    assert len(text.encode()) < 450_000
+    assert len(text.encode()) < 400_000
     for phrase in ("Does self-pretraining beat", "spt compare stdlib", "PSF-2.0", "train/test 0",
                    "2.13.0+cpu", "same grid of 3 learning rates", "best step", "byte n-grams"):  # fmt: skip
         assert phrase in text
@@ -172,7 +172,7 @@ def test_a_big_study_stays_small(make: Callable, scene: type) -> None:
     lines = [json.dumps({"kind": "val", "step": step, "score": step % 7 / 10}) for step in range(300)]
     for log in folder.parent.glob("stages/*/log.jsonl"):
         log.write_text("\n".join(lines))
-    assert write(folder)["html"].stat().st_size < 450_000
+    assert write(folder)["html"].stat().st_size < 400_000
 
 
 def test_names_cannot_break_a_page(make: Callable, scene: type) -> None:
@@ -223,8 +223,8 @@ def test_figures_are_svg_and_the_same_each_time(make: Callable, scene: type) -> 
     task = alone(make(scene()))
 
     def draw() -> list[str]:
-        curves = [style.learning_curves(task, [row], row) for row in style.with_curves(task)]
-        return [style.gain_plot(analyse_task(task)), *curves]
+        curves = [learning.learning_curves(task, [row], row) for row in learning.with_curves(task)]
+        return [charts.gain_plot(analyse_task(task)), *curves]
 
     drawn = draw()
     assert drawn == draw() and len(drawn) == 3
@@ -240,10 +240,25 @@ def test_figures_of_a_page_share_no_names(several: Path) -> None:
     assert text.count("<svg") == 7 and len(ids) == len(set(ids)) > 7
 
 
+def test_inlined_figures_define_what_they_use(several: Path) -> None:
+    """Markers and clips are defined within ``defs``, where they are not drawn; every class has a rule."""
+    text = write(several)["html"].read_text()
+    figures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    for svg in figures:
+        defined = set(re.findall(r' id="([^"]+)"', "".join(re.findall(r"<defs>.*?</defs>", svg, re.DOTALL))))
+        assert set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', svg)) <= {
+            *((name, "") for name in defined),
+            *(("", name) for name in defined),
+        }
+        assert "<metadata" not in svg and "opacity: 0" not in svg and " style=" not in svg
+    used = set(re.findall(r' class="(s\d+)"', "".join(figures)))
+    assert used == set(re.findall(r"^\.(s\d+) {", text, re.MULTILINE)) != set()
+
+
 def test_numbers_on_axes_are_whole(make: Callable, scene: type) -> None:
     """Coordinates are cut to a tenth of a point, letters are not: 0.025 stays 0.025."""
     rows = {"s4d": (0.70, 0.70, 0.75)}
-    svg = style.gain_plot(analyse_task(alone(make(scene(kind="reals", rows=rows)))))
+    svg = charts.gain_plot(analyse_task(alone(make(scene(kind="reals", rows=rows)))))
     ticks = re.findall(r">([\d.\N{MINUS SIGN}]+)</text>", html.themed(svg))
     assert "0.025" in ticks and len(ticks) == len(set(ticks))
     assert not re.search(r'd="[^"]*\d\.\d\d', html.themed(svg))
@@ -251,11 +266,11 @@ def test_numbers_on_axes_are_whole(make: Callable, scene: type) -> None:
 
 def test_spt_starts_after_its_pretraining(make: Callable, scene: type) -> None:
     study = alone(make(scene(seeds=1)))
-    spt = style._path(study.at("s4d", "SPT")[0], True, 1.0)
-    scratch = style._path(study.at("s4d", "scratch")[0], True, 1.0)
+    spt = learning.finetuning(study.at("s4d", "SPT")[0], True, 1.0)
+    scratch = learning.finetuning(study.at("s4d", "scratch")[0], True, 1.0)
     assert spt[30][0] - scratch[30][0] == pytest.approx(0.9e12)
     assert spt[600][0] == pytest.approx(2.3e12)
-    assert style._path(study.at("s4d", "SPT")[0], False, 1.0)[30][0] == 430
+    assert learning.finetuning(study.at("s4d", "SPT")[0], False, 1.0)[30][0] == 430
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def power(mixer, exponent, sizes=(256, 512, 1024), along="length"):
     ]
 
 
-FAILED = Measurement("attention", 2048, 64, 4, said="out of memory [says libc]")
+FAILED = Measurement("attention", 2048, 64, 4, reason="out of memory [says libc]")
 REPORT = Report((*power("attention", 2), FAILED, *power("s4", 1)))
 
 
@@ -65,7 +65,7 @@ def test_widths_that_were_matched_do_not_grow():
 
 def test_csv_holds_everything():
     rows = list(csv.DictReader(io.StringIO(scaling.document(REPORT))))
-    assert [row["said"] for row in rows].count("out of memory [says libc]") == 1
+    assert [row["reason"] for row in rows].count("out of memory [says libc]") == 1
     assert [float(row["seconds"] or -1) for row in rows] == [r.seconds or -1 for r in REPORT.readings]
 
 

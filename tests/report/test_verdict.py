@@ -16,9 +16,9 @@ from selfpretrain.report.manifest import CellRecord, ExperimentRecord, Metric, T
 from selfpretrain.report.results import ExperimentResults, TaskResults
 from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
 from selfpretrain.report.statistics import estimate
+from selfpretrain.report.summary import on_average, ranking, standings, verdict
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
-from selfpretrain.report.verdict import on_average, standings, verdict
 
 Scores = dict[tuple[str, str], list[float | None]]
 MATCHED, SPT = "scratch (matched)", "SPT"
@@ -84,7 +84,7 @@ CASES = [
 @pytest.mark.parametrize(("gains", "standing", "phrase"), CASES)
 def test_every_standing_has_its_words(gains: list[float], standing: Standing, phrase: str) -> None:
     found = one(gains)
-    said = verdict(found).gain
+    said = verdict(found)
     assert found.headline[0].standing is standing
     assert phrase in said
     assert "(scratch (matched))" in said and "as pretraining and finetuning together" in said
@@ -93,7 +93,7 @@ def test_every_standing_has_its_words(gains: list[float], standing: Standing, ph
 
 
 def test_ahead_says_that_it_may_be_a_tie() -> None:
-    assert "perhaps by less than the tie of 1.0 points" in verdict(one([0.010, 0.015, 0.020])).gain
+    assert "perhaps by less than the tie of 1.0 points" in verdict(one([0.010, 0.015, 0.020]))
 
 
 def test_bounds_on_the_edge_of_the_band_do_not_count() -> None:
@@ -103,7 +103,7 @@ def test_bounds_on_the_edge_of_the_band_do_not_count() -> None:
 
 def test_several_rows_are_grouped_by_what_can_be_said() -> None:
     scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | row("b", [0.5] * 3, [-0.1, 0.1, 0.2])
-    said = verdict(analysis(scores | row("c", [0.5] * 3, [0.2, 0.21, 0.22]))).gain
+    said = verdict(analysis(scores | row("c", [0.5] * 3, [0.2, 0.21, 0.22])))
     assert said.count(".") - len(re.findall(r"\d\.\d", said)) == 1, "one sentence"
     assert re.search(r"better for a \(.*\) and c \(.*\); neither shown better nor worse for b", said)
 
@@ -112,16 +112,16 @@ def test_missing_cells_are_counted_and_pairs_use_common_seeds() -> None:
     found = analysis({("a", MATCHED): [0.5, None, 0.5, 0.5], ("a", SPT): [0.6, 0.9, None, 0.62]})
     assert found.headline[0].seeds == (0, 3)
     assert found.headline[0].values == pytest.approx((0.1, 0.12))
-    assert "2 of 8 cells are missing" in verdict(found).gain
+    assert "2 of 8 cells are missing" in verdict(found)
 
 
 def test_rows_without_a_pair_are_named() -> None:
     scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | {("b", MATCHED): [0.5] * 3, ("b", SPT): [None] * 3}
-    assert "not measured yet for b" in verdict(analysis(scores)).gain
+    assert "not measured yet for b" in verdict(analysis(scores))
 
 
 def test_nothing_finished() -> None:
-    said = verdict(analysis({("a", MATCHED): [None], ("a", SPT): [None]})).gain
+    said = verdict(analysis({("a", MATCHED): [None], ("a", SPT): [None]}))
     assert said.startswith("Nothing can be said yet about SPT against training from scratch")
     assert "2 of 2 cells are missing" in said
 
@@ -146,7 +146,7 @@ def rows(first: tuple[float, float], second: tuple[float, float], noise: float =
 def test_ranking_that_changes() -> None:
     found = rows((0.7, 0.6), (0.5, 0.8))
     assert found.ranking and found.ranking.order is RowOrder.CHANGES
-    assert verdict(found).ranking == (
+    assert ranking(found) == (
         "The ranking changes from scratch (matched) to SPT: a falls from above b to below it."
     )
 
@@ -154,8 +154,7 @@ def test_ranking_that_changes() -> None:
 def test_ranking_that_stays() -> None:
     found = rows((0.5, 0.6), (0.7, 0.8))
     assert (
-        verdict(found).ranking
-        == "The ranking does not change: b and a, best first, in scratch (matched) and in SPT."
+        ranking(found) == "The ranking does not change: b and a, best first, in scratch (matched) and in SPT."
     )
 
 
@@ -170,22 +169,22 @@ def test_ranking_that_stays() -> None:
 def test_ranking_not_resolved(first: tuple[float, float], second: tuple[float, float], noise: float) -> None:
     found = rows(first, second, noise)
     assert found.ranking and found.ranking.order is RowOrder.UNRESOLVED
-    assert "is not resolved: a and b are not clearly further apart" in (verdict(found).ranking or "")
+    assert "is not resolved: a and b are not clearly further apart" in ranking(found)
 
 
 def test_ranking_of_three_needs_every_pair() -> None:
     scores = row("a", [0.50, 0.50], [0.1, 0.1]) | row("b", [0.505, 0.505], [0.1, 0.1])
     found = analysis(scores | row("c", [0.8, 0.8], [0.1, 0.1]))
-    assert "of 3 pairs of models, 2 are clearly further apart" in (verdict(found).ranking or "")
+    assert "of 3 pairs of models, 2 are clearly further apart" in ranking(found)
 
 
 def test_one_seed_cannot_rank() -> None:
     found = analysis(row("a", [0.9], [0.0]) | row("b", [0.1], [0.8]))
-    assert "one seed cannot tell chance from effect" in (verdict(found).ranking or "")
+    assert "one seed cannot tell chance from effect" in ranking(found)
 
 
 def test_one_row_has_no_ranking() -> None:
-    assert verdict(one([0.1, 0.1])).ranking is None
+    assert ranking(one([0.1, 0.1])) == ""
 
 
 def test_caveats_name_what_weakens_a_study() -> None:
@@ -194,6 +193,16 @@ def test_caveats_name_what_weakens_a_study() -> None:
     assert "scratch (matched) (3 of 3" in lines
     assert "3 seeds: too few for a test" in lines
     assert "the choice of test examples is not counted" in lines
+
+
+@pytest.mark.parametrize(
+    ("flops", "ratio"), [(1.009e9, ""), (1.02e9, "1.02"), (0.98e9, "0.98"), (0.991e9, "")]
+)
+def test_compute_that_is_off_by_more_than_one_percent_is_a_caveat(flops: float, ratio: str) -> None:
+    found = arm(one([0.1, 0.11, 0.12]), MATCHED, cost=StageCost(1000, flops, 1.0))
+    lines = [line for line in caveats([found]) if "not quite matched" in line]
+    caveat = "Compute is not quite matched; FLOPs of scratch (matched) relative to SPT: s4d"
+    assert lines == ([f"{caveat} {ratio}."] if ratio else [])
 
 
 def test_the_best_is_one_arm_and_none_where_two_share_the_mean() -> None:
@@ -211,10 +220,10 @@ def test_a_gain_below_the_simple_baseline_says_so_in_the_same_sentence() -> None
         0.602: "; no arm of a is clearly above the simple baseline “ridge” (60.2; best arm 61.0)",
         0.95: "; no arm is clearly above the simple baseline “ridge” (95.0; best arm 91.0)",
     }.items():
-        said = verdict(analysis(scores, simple=simple)).gain
+        said = verdict(analysis(scores, simple=simple))
         assert said.startswith("Against training") and "better for a" in said
         assert said.endswith(f"3 seeds){phrase}.")
-    assert "clearly above" not in verdict(analysis(scores)).gain
+    assert "clearly above" not in verdict(analysis(scores))
 
 
 def results_of(found: TaskAnalysis) -> ExperimentResults:
@@ -233,7 +242,7 @@ def arm(found: TaskAnalysis, column: str, **changes: Any) -> TaskAnalysis:
 
 def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline() -> None:
     found = arm(one([0.1, 0.11, 0.12]), SPT, stopped="diverged")
-    assert verdict(found).gain.startswith(
+    assert verdict(found).startswith(
         "Nothing is decided for s4d: training diverged in 3 of 3 of SPT. Against training from scratch"
     )
     first, *_ = caveats([found])
@@ -246,7 +255,7 @@ def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline() -> None:
     ]
     assert sum(text.endswith(" †") for text in marked) == 1
     fine = one([0.1, 0.11, 0.12])
-    assert "decided" not in verdict(fine).gain and "diverged" not in " ".join(caveats([fine]))
+    assert "decided" not in verdict(fine) and "diverged" not in " ".join(caveats([fine]))
 
 
 def test_arms_with_equal_answers_decide_nothing(tmp_path: Path) -> None:
@@ -256,20 +265,20 @@ def test_arms_with_equal_answers_decide_nothing(tmp_path: Path) -> None:
         arrays = {"prediction": np.array(answers), "target": np.array([0, 1, 0, 0])}
         save_file(arrays, folder / "predictions.safetensors")
     found = arm(arm(one([0.0, 0.0, 0.0]), SPT, folder=same), MATCHED, folder=same)
-    assert verdict(found).gain.startswith(
+    assert verdict(found).startswith(
         "Nothing is decided for s4d: both arms answer the same on every test example. Against"
     )
-    assert "decided" not in verdict(arm(found, MATCHED, folder=other)).gain
+    assert "decided" not in verdict(arm(found, MATCHED, folder=other))
 
 
 def test_arms_at_the_ceiling_or_at_chance_decide_nothing() -> None:
     high = analysis(row("a", [0.995] * 3, [0.001, 0.002, 0.003]) | row("b", [0.5] * 3, [0.1, 0.11, 0.12]))
-    assert verdict(high).gain.startswith(
+    assert verdict(high).startswith(
         "Nothing is decided for a: both arms are at the ceiling (99.5 and more). Against"
     )
     low = one([0.001, 0.002, 0.003])
     by_chance = replace(low.task.record, task=replace(low.task.record.task, chance=0.5))
-    said = verdict(analyse_task(replace(low.task, record=by_chance))).gain
+    said = verdict(analyse_task(replace(low.task, record=by_chance)))
     assert "no arm is clearly above the simple baseline “chance” (50.0; best arm 50.2)" in said
 
 

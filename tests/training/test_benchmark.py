@@ -47,7 +47,7 @@ def test_known_costs_are_found(beyond):
 )
 def test_a_failure_is_a_reading(how, said):
     reading = benchmark.measure_once(SETTING.cell(bench_toys.Failing(how), 8, 64))
-    assert (reading.said, reading.seconds, reading.bytes) == (said, None, None)
+    assert (reading.reason, reading.seconds, reading.bytes) == (said, None, None)
     assert reading.line().endswith(said)
 
 
@@ -60,7 +60,7 @@ def test_everything_is_measured_in_turn_and_written(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == FILES
     rows = list(csv.DictReader((tmp_path / "bench.csv").open()))
     assert [row["length"] for row in rows] == ["32", "32", "64", "64"]
-    assert [row["said"] == "" for row in rows] == [False, True] * 2
+    assert [row["reason"] == "" for row in rows] == [False, True] * 2
     content = json.loads((tmp_path / "bench.json").read_text())
     assert float(rows[1]["seconds"]) == content["readings"][1]["seconds"] > 0
     assert content["environment"]["torch"]

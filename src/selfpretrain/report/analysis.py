@@ -2,6 +2,7 @@
 
 import enum
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,10 @@ from .statistics import Estimate, estimate, example_half_width, r2_parts, sign_f
 
 RowColumn = tuple[str, str]
 """(row, column): a model and an arm."""
+SEPARATOR = " · "
+"""Separates the group of a row from its place along x, as in ``attention · 20 %``."""
+LATE = 0.9
+"""A best step beyond this fraction of all steps suggests that the training budget was too small."""
 
 
 class Standing(enum.Enum):
@@ -75,10 +80,11 @@ class RowPair:
     @property
     def order(self) -> RowOrder:
         """Whether the order changes; resolved only if both intervals exclude the tie band."""
-        sides = _side(self.control), _side(self.treatment)
-        if 0 in sides:
+        resolved = {Standing.BETTER, Standing.WORSE}
+        if not {self.control.standing, self.treatment.standing} <= resolved:
             return RowOrder.UNRESOLVED
-        return RowOrder.STAYS if sides[0] == sides[1] else RowOrder.CHANGES
+        same = self.control.standing is self.treatment.standing
+        return RowOrder.STAYS if same else RowOrder.CHANGES
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,24 @@ class TaskAnalysis:
         """The gains of the first contrast, one per row."""
         return self.gains[: len(self.task.rows)]
 
+    @property
+    def best_baseline(self) -> tuple[str, float]:
+        """The best simple baseline, chance included, and its score; ("", -inf) if there is none."""
+        record = self.task.record
+        chance = {} if record.task.chance is None else {"chance": record.task.chance}
+        return max((chance | record.baselines).items(), key=lambda item: item[1], default=("", -math.inf))
+
+    @property
+    def late(self) -> dict[str, tuple[int, int]]:
+        """Columns in which most runs were best in the last tenth of training: (number of these, of all)."""
+        found = {}
+        for column in self.task.columns:
+            ends = [cell.scored for cell in self.task.finished if cell.column == column]
+            late = sum(end.stopped == "budget" and end.best_step > LATE * end.steps for end in ends)
+            if 2 * late > len(ends):
+                found[column] = (late, len(ends))
+        return found
+
     def diverged(self, place: RowColumn) -> tuple[int, ...]:
         """Return the seeds whose training diverged in any stage."""
         cells = (cell for cell in self.task.finished if (cell.row, cell.column) == place)
@@ -149,6 +173,11 @@ class Analysis:
         tie = self.tasks[0].metric.tie
         made = [_mean_difference([found[places] for found in by_places], tie) for places in shared]
         return tuple(found for found in made if found is not None)
+
+    @property
+    def rows_compete(self) -> bool:
+        """Whether the rows are different models, not one model at several settings, ``GROUP · PLACE``."""
+        return not any(SEPARATOR in row for task in self.tasks for row in task.task.rows)
 
     @property
     def seeds(self) -> int:
@@ -202,11 +231,13 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     Raises:
         StoreError: if the two were tested on different examples.
     """
-    ours_by_seed, theirs_by_seed = task.at(*a), task.at(*b)
+    ours_by_seed = task.at(*a)
+    theirs_by_seed = task.at(*b)
     seeds = tuple(seed for seed in ours_by_seed if seed in theirs_by_seed)
     if not seeds:
         return Difference(a, b, (), (), None, Standing.NOTHING)
-    ours, theirs = [ours_by_seed[s] for s in seeds], [theirs_by_seed[s] for s in seeds]
+    ours = [ours_by_seed[seed] for seed in seeds]
+    theirs = [theirs_by_seed[seed] for seed in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     mean = estimate(values, over_examples(task, ours, theirs))
     return Difference(a, b, seeds, values, mean, judge(mean, task.record.metric.tie))
@@ -232,15 +263,16 @@ def judge(difference: Estimate, tie: float) -> Standing:
     if difference.bounds is None:
         return Standing.ONE_SEED
     low, high = difference.bounds
-    # The first rule that holds decides: an interval inside the tie band is EQUAL even if it excludes zero.
-    rules = {
-        Standing.BETTER: low > tie,
-        Standing.WORSE: high < -tie,
-        Standing.EQUAL: -tie <= low and high <= tie,
-        Standing.AHEAD: low > 0,
-        Standing.BEHIND: high < 0,
-    }
-    return next((standing for standing, holds in rules.items() if holds), Standing.UNCLEAR)
+    if low > tie:
+        return Standing.BETTER
+    if high < -tie:
+        return Standing.WORSE
+    # An interval inside the tie band is EQUAL even if it excludes zero.
+    if -tie <= low and high <= tie:
+        return Standing.EQUAL
+    if low > 0:
+        return Standing.AHEAD
+    return Standing.BEHIND if high < 0 else Standing.UNCLEAR
 
 
 def over_examples(
@@ -254,7 +286,8 @@ def over_examples(
         StoreError: if the runs were tested on different examples.
     """
     kind = task.record.task.kind
-    a, b = _answers(ours), _answers(theirs)
+    a = _answers(ours)
+    b = _answers(theirs)
     if a is None or b is None:
         return None
     if not all(np.array_equal(a[0].target, other.target) for other in a[1:] + b):
@@ -268,8 +301,8 @@ def over_examples(
     if kind != "reals":
         parts = _mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b])
     else:
-        squared = _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b])
-        parts = r2_parts(a[0].target.astype(np.float64), *squared)
+        target = a[0].target.astype(np.float64)
+        parts = r2_parts(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]))
     return example_half_width(parts, clusters)
 
 
@@ -292,10 +325,6 @@ def _ranking(task: TaskResults) -> Ranking | None:
         for a, b in itertools.combinations(task.rows, 2)
     ]
     return Ranking(tuple(pairs)) if pairs else None
-
-
-def _side(found: Difference) -> int:
-    return {Standing.BETTER: 1, Standing.WORSE: -1}.get(found.standing, 0)
 
 
 def score_of(cell: CellResult) -> float:

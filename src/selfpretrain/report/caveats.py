@@ -8,15 +8,12 @@ from dataclasses import dataclass
 
 from . import format
 from .analysis import TaskAnalysis
+from .statistics import FEWEST
 
-SLACK = 0.05
-"""Largest relative difference of compute between matched arms."""
+SLACK = 0.01
+"""Largest relative difference of compute between matched arms that goes without saying."""
 ENOUGH_GROUPS = 5
 """Smallest number of groups in the test split from which scores generalise to other groups."""
-ENOUGH_SEEDS = 6
-"""Smallest number of seeds with which a sign-flip test can reach p < 0.05."""
-LATE = 0.9
-"""A best step beyond this fraction of all steps suggests that the training budget was too small."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,8 @@ class Caveat:
 def caveats(tasks: Sequence[TaskAnalysis]) -> list[str]:
     """Return a sentence for every kind of caveat, the most serious first; empty if there is none."""
     checks: list[Callable[[TaskAnalysis], Iterator[Caveat]]] = [
-        _diverged, _missing, _theirs, _undefined, _leaks, _untied, _clusters, _no_examples, _cut_short, _few,
-        _machines,
+        _diverged, _missing, _restored, _undefined, _overlap, _not_matched, _clusters, _no_examples, _late,
+        _few_seeds, _machines,
     ]  # fmt: skip
     return [line for check in checks for line in _merged(tasks, check)]
 
@@ -52,8 +49,8 @@ def _merged(
         elif "" in found:
             yield f"{format.listing(found[''])}: {before}{after}"
         else:
-            said = [f"{format.listing(labels)}: {each}" for each, labels in found.items()]
-            yield f"{before}{'; '.join(said)}{after}"
+            parts = [f"{format.listing(labels)}: {each}" for each, labels in found.items()]
+            yield f"{before}{'; '.join(parts)}{after}"
 
 
 def _diverged(analysis: TaskAnalysis) -> Iterator[Caveat]:
@@ -64,7 +61,7 @@ def _diverged(analysis: TaskAnalysis) -> Iterator[Caveat]:
         yield Caveat(
             "Training diverged (its loss was not finite): ",
             "; ".join(lost),
-            ". These runs are marked † and count in every mean all the same: they show that the settings do "
+            ". These runs are marked † and still count in every mean: they show that the settings do "
             "not fit, not what the arm can do.",
         )
 
@@ -76,7 +73,7 @@ def _missing(analysis: TaskAnalysis) -> Iterator[Caveat]:
         yield Caveat("", found, "; repeating the command continues where it stopped.")
 
 
-def _theirs(analysis: TaskAnalysis) -> Iterator[Caveat]:
+def _restored(analysis: TaskAnalysis) -> Iterator[Caveat]:
     taken = [found for c in analysis.task.finished if (found := {stage.source for stage in c.stages} - {""})]
     if taken:
         total = format.plural(len(analysis.task.cells), "cell")
@@ -91,14 +88,14 @@ def _undefined(analysis: TaskAnalysis) -> Iterator[Caveat]:
         yield Caveat("Without a finite test score and left out of every mean: ", where, ".")
 
 
-def _leaks(analysis: TaskAnalysis) -> Iterator[Caveat]:
+def _overlap(analysis: TaskAnalysis) -> Iterator[Caveat]:
     shared = {pair: n for pair, n in analysis.task.record.task.overlap.items() if n}
     if shared:
         found = format.listing([f"{pair} {n}" for pair, n in shared.items()])
         yield Caveat("Splits share equal sequences: ", found, ".")
 
 
-def _untied(analysis: TaskAnalysis) -> Iterator[Caveat]:
+def _not_matched(analysis: TaskAnalysis) -> Iterator[Caveat]:
     task = analysis.task
     treatment, control = task.headline
     if "matched" not in control:
@@ -153,31 +150,20 @@ def _no_examples(analysis: TaskAnalysis) -> Iterator[Caveat]:
         )
 
 
-def _cut_short(analysis: TaskAnalysis) -> Iterator[Caveat]:
-    found = [f"{column} ({many} of {runs})" for column, (many, runs) in late(analysis).items()]
+def _late(analysis: TaskAnalysis) -> Iterator[Caveat]:
+    found = [f"{column} ({many} of {runs})" for column, (many, runs) in analysis.late.items()]
     if found:
         found[0] = f"{found[0][:-1]} {'run' if found[0].endswith('of 1)') else 'runs'})"
         after = ". A larger budget may raise these scores."
         yield Caveat("Still improving at the end of training: ", ", ".join(found), after)
 
 
-def late(analysis: TaskAnalysis) -> dict[str, tuple[int, int]]:
-    """Return the columns in which most runs were best in the last tenth of training: (count, runs)."""
-    found = {}
-    for column in analysis.task.columns:
-        cells = [c for c in analysis.task.cells if c.column == column and c.finished]
-        many = sum(c.scored.stopped == "budget" and c.scored.best_step > LATE * c.scored.steps for c in cells)
-        if 2 * many > len(cells):
-            found[column] = many, len(cells)
-    return found
-
-
-def _few(analysis: TaskAnalysis) -> Iterator[Caveat]:
+def _few_seeds(analysis: TaskAnalysis) -> Iterator[Caveat]:
     most = max((len(found.seeds) for found in analysis.headline), default=0)
     if most == 1:
         yield Caveat("One seed: no interval can be given. Add --seeds 3 or more.")
-    elif 1 < most < ENOUGH_SEEDS:
-        yield Caveat(f"{most} seeds: too few for a test; n ≥ {ENOUGH_SEEDS} needed for p < 0.05.")
+    elif 1 < most < FEWEST:
+        yield Caveat(f"{most} seeds: too few for a test; n ≥ {FEWEST} needed for p < 0.05.")
 
 
 def _machines(analysis: TaskAnalysis) -> Iterator[Caveat]:

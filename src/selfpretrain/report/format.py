@@ -85,7 +85,8 @@ def quantity(value: float) -> str:
     size = min(math.floor(math.log10(value) / 3 + 1e-9), 6)
     scaled = f"{value / 1000**size:.3g}"
     if float(scaled) >= 1000 and size < 6:
-        size, scaled = size + 1, f"{value / 1000 ** (size + 1):.3g}"
+        size += 1
+        scaled = f"{value / 1000**size:.3g}"
     return f"{float(scaled):g} {' kMGTPE'[size]}"
 
 

@@ -82,7 +82,7 @@ class Page:
     outcomes: tuple[str, ...]  # the verdict, one or two sentences per task
     sections: tuple[Section, ...]
     origin: str  # version and time
-    plain: str = ""  # the result in one sentence without statistics
+    headline: str = ""  # the result in one sentence without statistics
     arms: tuple[tuple[str, str], ...] = ()  # (arm, explanation)
 
     def to(self, depth: Depth) -> tuple[Section, ...]:

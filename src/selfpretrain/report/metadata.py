@@ -2,17 +2,71 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from . import format
 from .analysis import Analysis
 from .results import TaskResults
 
-Facts = list[tuple[str, str]]
-RULE = "the step with the best validation score; the test split is read once, after the last stage"
+Facts = tuple[tuple[str, str], ...]
+"""(name, text) pairs."""
 
 
-def by_task(analysis: Analysis, facts: Callable[[TaskResults], Facts]) -> tuple[tuple[str, str], ...]:
+def data(analysis: Analysis) -> Facts:
+    """Return origin, licence, size and split overlap of the data of every task."""
+    return _by_task(analysis, _data)
+
+
+def _data(task: TaskResults) -> Facts:
+    card = task.record.task
+    overlap = ", ".join(f"{pair} {n}" for pair, n in card.overlap.items())
+    return (
+        ("task", f"{card.name}: {card.about}"),
+        ("source", card.source),
+        ("licence", card.licence),
+        ("sequences", f"{card.signal}, up to {card.length} positions"),
+        ("target", card.target),
+        (
+            "examples",
+            f"{card.train} train ({card.labelled} labelled), {card.val} validation, {card.test} test",
+        ),
+        ("equal sequences in two splits", overlap or "not counted"),
+    )
+
+
+def selection(analysis: Analysis) -> Facts:
+    """Return the rule of model selection; best step, steps and stopping reason of the runs of every arm."""
+    rule = "the step with the best validation score; the test split is read once, after the last stage"
+    return (("rule", rule), *_by_task(analysis, _selection))
+
+
+def _selection(task: TaskResults) -> Facts:
+    facts = []
+    for column in task.columns:
+        done = [cell.scored for cell in task.finished if cell.column == column]
+        if done:
+            reasons = Counter(stage.stopped for stage in done)
+            stopped = ", ".join(f"{n} by {reason}" for reason, n in reasons.items())
+            best = _range(stage.best_step for stage in done)
+            steps = _range(stage.steps for stage in done)
+            facts.append((column, f"best step {best} of {steps}; stopped {stopped}"))
+    return tuple(facts)
+
+
+def environment(analysis: Analysis) -> Facts:
+    """Return versions, devices and commits of all scored runs."""
+    found: dict[str, dict[str, None]] = {}  # ordered sets of values
+    commits: dict[str, None] = {}
+    for kept in (cell.scored.environment for cell in analysis.results.cells if cell.finished):
+        for name, value in kept.items():
+            if name not in ("git", "format"):
+                found.setdefault(name, {})[str(value)] = None
+        if git := kept.get("git"):
+            commits[f"{git.get('commit')}{' with uncommitted changes' if git.get('dirty') else ''}"] = None
+    facts = found | ({"git": commits} if commits else {})
+    return tuple((name, ", ".join(values)) for name, values in facts.items())
+
+
+def _by_task(analysis: Analysis, facts: Callable[[TaskResults], Facts]) -> Facts:
     """Collect the facts of every task; with several tasks, each name starts with its task."""
     several = len(analysis.tasks) > 1
     return tuple(
@@ -20,51 +74,6 @@ def by_task(analysis: Analysis, facts: Callable[[TaskResults], Facts]) -> tuple[
         for task in analysis.results.tasks
         for name, text in facts(task)
     )
-
-
-def data(task: TaskResults) -> Facts:
-    """Return origin, licence, size and split overlap of a task's data."""
-    card = task.record.task
-    counts = f"{card.train} train ({card.labelled} labelled), {card.val} validation, {card.test} test"
-    overlap = ", ".join(f"{pair} {n}" for pair, n in card.overlap.items())
-    return [
-        ("task", f"{card.name}: {card.about}"),
-        ("source", card.source),
-        ("licence", card.licence),
-        ("sequences", f"{card.signal}, up to {card.length} positions"),
-        ("target", card.target),
-        ("examples", counts),
-        ("equal sequences in two splits", overlap or "not counted"),
-    ]
-
-
-def selection(task: TaskResults) -> Facts:
-    """Return the best step, the number of steps and the stopping reason of the runs of every arm."""
-    facts = []
-    for column in task.columns:
-        done = [cell.scored for cell in task.finished if cell.column == column]
-        if done:
-            best, steps = _range(s.best_step for s in done), _range(s.steps for s in done)
-            why = ", ".join(f"{n} by {reason}" for reason, n in Counter(s.stopped for s in done).items())
-            facts.append((column, f"best step {best} of {steps}; stopped {why}"))
-    return facts
-
-
-def environment(analysis: Analysis) -> Facts:
-    """Return versions, devices and commits of all scored runs."""
-    kept = [cell.scored.environment for cell in analysis.results.cells if cell.finished]
-    names = dict.fromkeys(name for found in kept for name in found if name not in ("git", "format"))
-    facts = [(name, _distinct(str(found.get(name)) for found in kept)) for name in names]
-    commits = _distinct(_commit(found["git"]) for found in kept if found.get("git"))
-    return facts + ([("git", commits)] if commits else [])
-
-
-def _commit(git: dict[str, Any]) -> str:
-    return f"{git.get('commit')}{' with uncommitted changes' if git.get('dirty') else ''}"
-
-
-def _distinct(words: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(words))
 
 
 def _range(values: Iterable[int]) -> str:

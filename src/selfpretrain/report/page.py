@@ -19,14 +19,13 @@ from ..system.files import (
     write_json,
     write_text,
 )
-from . import format, generalization, metadata, per_class, pictures, ranking, summary, tables
+from . import diagnostics, format, metadata, pictures, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
 from .layout import Depth, Page, Section
 from .render import csv_long, html, latex, markdown, terminal
 from .results import read
-from .verdict import best_baseline, claim, on_average, standings, verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,17 +36,16 @@ PROVES_NOTHING = (
     "Run at the scale “smoke”, a few steps of tiny networks: everything works, and this proves nothing."
 )
 UNREAD = "Nobody has written down yet what these numbers mean."
-EXPECTED, BELOW = "Expected", "What differs"
+EXPECTED = "Expected"
+BELOW = "What differs"
 """Keys of the record's ``about``: the expected result, and how we differ from the paper."""
 SHOWN = {
     "points": "Points: means over seeds with their 95 % t-intervals, drawn as far as scores can go, and a "
-    "dot per seed. ",
+    "dot per seed.",
     "lines": "Lines: means over seeds with a dot per seed; bands are 95 % t-intervals, drawn as far as "
-    "scores can go. The places along x are evenly spaced. ",
+    "scores can go. The places along x are evenly spaced.",
 }
 """Captions of the score pictures, by kind."""
-SIMPLE = "Dotted: the best simple baseline. "
-HOLLOW = "Hollow circles are the paper's numbers. "
 LEARNING = (
     "Curves: loss of pretraining, and validation score of the scored stage; thick: mean over seeds, thin: "
     "each seed. An arm starts after the compute that its earlier stages spent."
@@ -76,7 +74,7 @@ def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
         "markdown": ("report.md", markdown.document(page)),
         "html": ("report.html", html.document(page)),
         "latex": ("report.tex", latex.document(page)),
-        "claim": ("claim.tex", latex.compact(page, tables.compact(analysis), claim(analysis))),
+        "claim": ("claim.tex", latex.compact(page, tables.compact(analysis), summary.claim(analysis))),
         "csv": ("results.csv", csv_long.document(analysis.results)),
     }
     drawn = [picture for section in page.to(Depth.FOLDED) for picture in section.pictures]
@@ -90,7 +88,8 @@ def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
 
 def altered(folder: Path) -> list[StoreError]:
     """Return one error for each written page that is missing or altered since."""
-    path, mend = folder / DIGESTS, f"spt report {folder} makes it again"
+    path = folder / DIGESTS
+    mend = f"spt report {folder} makes it again"
     try:
         files = read_json(path, advice=mend, needs_digest=lambda content: True).get("files")
         if not isinstance(files, dict):
@@ -140,10 +139,11 @@ def index(folders: Iterable[Path]) -> str:
     ]
     for folder in folders:
         analysis = analyse(read(folder))
-        results, record = analysis.results, analysis.results.record
+        results = analysis.results
+        record = results.record
         source = record.about.get("Source", "").strip().rstrip(".") or record.name
         paper = markdown.escaped("; ".join(analysis.paper_tables) or source).replace("[", "\\[")
-        outcome = standings(analysis.tasks) if results.missing < len(results.cells) else ""
+        outcome = summary.standings(analysis.tasks) if results.missing < len(results.cells) else ""
         words = (
             f"[{paper}]({folder.resolve().name}/report.md)",
             markdown.escaped(record.title.rpartition(": ")[2]),  # the paper is in the first column
@@ -158,8 +158,7 @@ def index(folders: Iterable[Path]) -> str:
 
 def compose(analysis: Analysis, depth: Depth = Depth.FULL) -> Page:
     """Compose the page down to a level of detail; empty sections are left out."""
-    found = (replace(made(analysis), depth=reach) for made, reach in PAGE if reach <= depth)
-    return _page(analysis, found)
+    return _page(analysis, (replace(made(analysis), depth=reach) for made, reach in PAGE if reach <= depth))
 
 
 def brief(analysis: Analysis) -> Page:
@@ -171,21 +170,26 @@ def brief(analysis: Analysis) -> Page:
 
 def _page(analysis: Analysis, sections: Iterable[Section]) -> Page:
     record = analysis.results.record
-    name = f"{record.name}-{record.scale or analysis.results.tasks[0].record.task.name}"
-    origin = f"selfpretrain {record.version}, {record.name}, planned {record.created}"
-    outcomes, said = tuple(_outcomes(analysis)), (summary.sentence(analysis), summary.arms(analysis))
-    filled = tuple(section for section in sections if not section.empty)
-    return Page(name, record.title, _lines(analysis), outcomes, filled, origin, *said)
+    return Page(
+        name=f"{record.name}-{record.scale or analysis.results.tasks[0].record.task.name}",
+        title=record.title,
+        lines=_lines(analysis),
+        headline=summary.headline(analysis),
+        outcomes=tuple(_outcomes(analysis)),
+        arms=summary.arms(analysis),
+        sections=tuple(section for section in sections if not section.empty),
+        origin=f"selfpretrain {record.version}, {record.name}, planned {record.created}",
+    )
 
 
 def _lines(analysis: Analysis) -> tuple[str, ...]:
     """Return the lines below the title: the only task, if so; name, progress, scale, seeds, version."""
-    results, record = analysis.results, analysis.results.record
-    cards = [task.record.task for task in results.tasks]
+    record = analysis.results.record
+    cards = [task.record.task for task in analysis.results.tasks]
     about = [f"Task: {card.name}. {card.about}" for card in cards] if len(cards) == 1 else []
     scale = f"{record.scale} scale" if record.scale else ""
     seeds = format.plural(analysis.seeds, "seed") if analysis.seeds else ""
-    words = [results.state, scale, seeds, f"selfpretrain {record.version}"]
+    words = [analysis.results.state, scale, seeds, f"selfpretrain {record.version}"]
     return (*about, f"{record.name}: {'; '.join(filter(None, words))}")
 
 
@@ -193,63 +197,37 @@ def _outcomes(analysis: Analysis) -> list[str]:
     """Return the verdict, a sentence or two per task; at smoke scale, a line that it proves nothing."""
     if analysis.results.record.scale == "smoke":
         return [PROVES_NOTHING]
-    several, lines = len(analysis.tasks) > 1, []
+    several = len(analysis.tasks) > 1
     if several and analysis.results.missing == len(analysis.results.cells):
         return ["Nothing has been run yet."]
+    lines = []
     few = sum(len(task.task.rows) for task in analysis.tasks) <= FEW_ROWS
     for task in analysis.tasks:
-        before, verdicts = f"{task.label}: " if several else "", verdict(task)
-        competing = verdicts.ranking and (few or not several) and not ranking.settings(analysis)
-        gain = verdicts.gain if few else f"{standings([task])}."
-        lines.append(f"{before}{gain} {verdicts.ranking if competing else ''}".strip())
+        label = f"{task.label}: " if several else ""
+        gain = summary.verdict(task) if few else f"{summary.standings([task])}."
+        ranking = summary.ranking(task) if analysis.rows_compete and (few or not several) else ""
+        lines.append(f"{label}{gain} {ranking}".strip())
     rows = {row for task in analysis.tasks for row in task.task.rows}
-    average = on_average(analysis) if len(rows) <= FEW_ROWS else ""
-    return [*lines, *([average] if average else [])]
-
-
-def _question(analysis: Analysis) -> Section:
-    about = analysis.results.record.about.items()
-    parts = [f"*{markdown.escaped(title)}.* {text}" for title, text in about if title != BELOW]
-    return Section("What is asked", "\n\n".join(parts))
+    average = summary.on_average(analysis) if len(rows) <= FEW_ROWS else ""
+    return [*lines, average] if average else lines
 
 
 def _scores(analysis: Analysis) -> Section:
-    kind = "lines" if analysis.results.record.figure == "lines" else "points"
-    hollow = HOLLOW if pictures.papers_task(analysis) else ""
-    curves = LEARNING if pictures.abreast(analysis) and pictures.curves(analysis) else ""
-    simple = SIMPLE if any(math.isfinite(best_baseline(task)[1]) for task in analysis.tasks) else ""
-    caption = f"{SHOWN[kind]}{simple}{hollow}{curves}".strip()
+    caption = SHOWN["lines" if analysis.results.record.figure == "lines" else "points"]
+    if any(math.isfinite(task.best_baseline[1]) for task in analysis.tasks):
+        caption += " Dotted: the best simple baseline."
+    if pictures.papers_task(analysis):
+        caption += " Hollow circles are the paper's numbers."
+    if pictures.abreast(analysis) and pictures.curves(analysis):
+        caption += f" {LEARNING}"
     return Section(
         "Scores", pictures=pictures.top(analysis), caption=caption, tables=(tables.scores(analysis),)
     )
 
 
-def _in_short(analysis: Analysis) -> Section:
-    """Return the total cost and the best simple baseline of every task, a line each."""
-    simple = [
-        (f"Best simple baseline{f', {task.label}' * (len(analysis.tasks) > 1)}", f"{name}, {score}")
-        for task in analysis.tasks
-        for name, reached in [best_baseline(task)]
-        for score in [format.score(task.metric, reached)]
-        if name and math.isfinite(reached)
-    ]
-    cost = tables.spent(analysis).text
-    return Section("In short", facts=(*simple, ("Cost", cost)))
-
-
-def _quoted(analysis: Analysis) -> Section:
-    """Return the remarks on single numbers of the paper."""
-    remarks = [f"{p.table}, {p.row}, {p.column}: {p.remark}." for p in analysis.printed if p.remark]
-    return Section("On the paper's numbers", points=tuple(dict.fromkeys(remarks)))
-
-
 def _interpretation(analysis: Analysis) -> Section:
     record = analysis.results.record
     return Section("Interpretation", record.interpretation or (UNREAD if EXPECTED in record.about else ""))
-
-
-def _differs(analysis: Analysis) -> Section:
-    return Section(BELOW, analysis.results.record.about.get(BELOW, ""))
 
 
 def _missing(analysis: Analysis) -> Section:
@@ -259,13 +237,13 @@ def _missing(analysis: Analysis) -> Section:
         if task.missing == len(task.cells):
             lines.append(f"{task.label}: nothing has been run, {format.plural(task.missing, 'cell')}.")
             continue
-        places: dict[str, list[str]] = {}
+        places: dict[str, dict[str, None]] = {}  # ordered sets of seeds
         for cell in task.cells:
             if not cell.finished:
-                places.setdefault(f"{cell.row}, {cell.column}", []).append(str(cell.seed))
+                places.setdefault(f"{cell.row}, {cell.column}", {})[str(cell.seed)] = None
         lines += [
-            f"{task.label}: {place}: seed{'s' * (len(seeds) > 1)} {format.listing(seeds)}."
-            for place, seeds in ((place, list(dict.fromkeys(found))) for place, found in places.items())
+            f"{task.label}: {place}: seed{'s' * (len(seeds) > 1)} {format.listing(list(seeds))}."
+            for place, seeds in places.items()
         ]
     return Section("Missing", points=tuple(lines))
 
@@ -274,36 +252,42 @@ def _caveats(analysis: Analysis) -> Section:
     return Section("Before you trust this", points=tuple(caveats(analysis.tasks)))
 
 
-def _next(analysis: Analysis) -> Section:
-    return Section("What to do next", points=summary.advice(analysis))
+def _in_short(analysis: Analysis) -> Section:
+    """Return the total cost and the best simple baseline of every task, a line each."""
+    facts = []
+    for task in analysis.tasks:
+        name, reached = task.best_baseline
+        if name:
+            label = f", {task.label}" if len(analysis.tasks) > 1 else ""
+            facts.append((f"Best simple baseline{label}", f"{name}, {format.score(task.metric, reached)}"))
+    return Section("In short", facts=(*facts, ("Cost", tables.spent(analysis).text)))
 
 
-def _classes(analysis: Analysis) -> Section:
-    return Section(
-        "Class by class",
-        tables=(
-            per_class.by_class(analysis),
-            per_class.reliability(analysis),
-            *per_class.confusions(analysis),
-        ),
-    )
+def _question(analysis: Analysis) -> Section:
+    about = analysis.results.record.about.items()
+    parts = [f"*{markdown.escaped(title)}.* {text}" for title, text in about if title != BELOW]
+    return Section("What is asked", "\n\n".join(parts))
+
+
+def _remarks(analysis: Analysis) -> Section:
+    """Return the remarks on single numbers of the paper."""
+    remarks = [f"{p.table}, {p.row}, {p.column}: {p.remark}." for p in analysis.printed if p.remark]
+    return Section("On the paper's numbers", points=tuple(dict.fromkeys(remarks)))
 
 
 def _gains(analysis: Analysis) -> Section:
-    known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
-    alone = [tables.order(task) for task in known if len(analysis.tasks) == 1]
-    orders = [] if ranking.settings(analysis) else alone
+    orders = []
+    if (
+        len(analysis.tasks) == 1
+        and analysis.rows_compete
+        and any(g.estimate for g in analysis.tasks[0].gains)
+    ):
+        orders.append(tables.order(analysis.tasks[0]))
     return Section("Gain", pictures=pictures.gain(analysis), tables=(tables.gains(analysis), *orders))
 
 
-def _fit(analysis: Analysis) -> Section:
-    return Section(
-        "Fit and generalisation", tables=(generalization.fits(analysis), generalization.contrasts(analysis))
-    )
-
-
 def _ranks(analysis: Analysis) -> Section:
-    table = ranking.ranks(ranking.rankings(analysis))
+    table = diagnostics.ranks(diagnostics.rankings(analysis))
     return Section("Ranks", pictures=pictures.ranks(analysis), tables=(table,))
 
 
@@ -313,12 +297,9 @@ def _curves(analysis: Analysis) -> Section:
     return Section("Learning curves", pictures=pictures.curves(analysis), caption=LEARNING)
 
 
-def _measures(analysis: Analysis) -> Section:
-    return Section("Also measured", pictures=pictures.measures(analysis))
-
-
-def _cost(analysis: Analysis) -> Section:
-    return Section("Cost", tables=(tables.costs(analysis),))
+def _classes(analysis: Analysis) -> Section:
+    found = (diagnostics.by_class(analysis), diagnostics.reliability(analysis))
+    return Section("Class by class", tables=(*found, *diagnostics.confusions(analysis)))
 
 
 def _costs_by_model(analysis: Analysis) -> Section:
@@ -326,30 +307,17 @@ def _costs_by_model(analysis: Analysis) -> Section:
     return Section("Cost of every model", tables=tuple(by_model))
 
 
-def _baselines(analysis: Analysis) -> Section:
-    return Section("Simple baselines", tables=(tables.baselines(analysis),))
-
-
 def _training(analysis: Analysis) -> Section:
-    notes = [task.record.notes for task in analysis.results.tasks]
-    return Section("How it was trained", points=_merged(analysis, notes))
-
-
-def _selection(analysis: Analysis) -> Section:
-    chosen = metadata.by_task(analysis, metadata.selection)
-    return Section("How selection was done", facts=(("rule", metadata.RULE), *chosen))
-
-
-def _data(analysis: Analysis) -> Section:
-    return Section("Data", facts=metadata.by_task(analysis, metadata.data))
-
-
-def _runs(analysis: Analysis) -> Section:
-    return Section("Every run", tables=(tables.runs(analysis),))
-
-
-def _environment(analysis: Analysis) -> Section:
-    return Section("Environment", facts=tuple(metadata.environment(analysis)))
+    """Return the notes on training; a note that does not apply to all tasks names its own."""
+    where: dict[str, list[str]] = {}
+    for task in analysis.tasks:
+        for note in task.task.record.notes:
+            where.setdefault(note, []).append(task.label)
+    lines = (
+        note if len(labels) == len(analysis.tasks) else f"{format.listing(labels)}: {note}"
+        for note, labels in where.items()
+    )
+    return Section("How it was trained", points=tuple(lines))
 
 
 def _repeat(analysis: Analysis) -> Section:
@@ -360,38 +328,31 @@ def _repeat(analysis: Analysis) -> Section:
 PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_scores, Depth.OPEN),
     (_interpretation, Depth.OPEN),
-    (_differs, Depth.OPEN),
+    (lambda found: Section(BELOW, found.results.record.about.get(BELOW, "")), Depth.OPEN),
     (_missing, Depth.OPEN),
     (_caveats, Depth.OPEN),
-    (_cost, Depth.OPEN),
-    (_next, Depth.FULL),
+    (lambda found: Section("Cost", tables=(tables.costs(found),)), Depth.OPEN),
+    (lambda found: Section("What to do next", points=summary.advice(found)), Depth.FULL),
     (_question, Depth.FOLDED),
-    (_quoted, Depth.FOLDED),
+    (_remarks, Depth.FOLDED),
     (_gains, Depth.FOLDED),
-    (_baselines, Depth.FOLDED),
-    (_fit, Depth.FOLDED),
+    (lambda found: Section("Simple baselines", tables=(tables.baselines(found),)), Depth.FOLDED),
+    (
+        lambda found: Section(
+            "Fit and generalisation", tables=(diagnostics.fits(found), diagnostics.fit_contrasts(found))
+        ),
+        Depth.FOLDED,
+    ),
     (_ranks, Depth.FOLDED),
-    (_measures, Depth.FOLDED),
+    (lambda found: Section("Also measured", pictures=pictures.measures(found)), Depth.FOLDED),
     (_curves, Depth.FULL),
     (_classes, Depth.FULL),
     (_costs_by_model, Depth.FOLDED),
     (_training, Depth.FOLDED),
-    (_data, Depth.FULL),
-    (_runs, Depth.FULL),
-    (_selection, Depth.FULL),
-    (_environment, Depth.FULL),
+    (lambda found: Section("Data", facts=metadata.data(found)), Depth.FULL),
+    (lambda found: Section("Every run", tables=(tables.runs(found),)), Depth.FULL),
+    (lambda found: Section("How selection was done", facts=metadata.selection(found)), Depth.FULL),
+    (lambda found: Section("Environment", facts=metadata.environment(found)), Depth.FULL),
     (_repeat, Depth.FOLDED),
 ]
 """All sections from top to bottom, with the level of detail at which each is shown."""
-
-
-def _merged(analysis: Analysis, by_task: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """Merge lines that several tasks share; a line that does not apply to all tasks names its own."""
-    where: dict[str, list[str]] = {}
-    for task, lines in zip(analysis.tasks, by_task, strict=True):
-        for line in lines:
-            where.setdefault(line, []).append(task.label)
-    return tuple(
-        line if len(labels) == len(analysis.tasks) else f"{format.listing(labels)}: {line}"
-        for line, labels in where.items()
-    )

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from ..errors import SpecError, nearest
 from ..system.files import write_text
-from . import ranking
-from .analysis import Analysis
-from .figures import charts, style
+from .analysis import SEPARATOR, Analysis
+from .diagnostics import rankings
+from .figures import charts, learning, style
 from .layout import Picture
 
-MOST_TASKS, MOST_ROWS = 2, 4
+MOST_TASKS = 2
+MOST_ROWS = 4
 """Up to these numbers, scores and learning curves are side by side at the top of a page."""
 Drawing = tuple[str, Callable[[], str]]
 """(alternative text, function that draws the SVG)."""
@@ -20,7 +21,7 @@ Drawing = tuple[str, Callable[[], str]]
 def gain(analysis: Analysis) -> tuple[Picture, ...]:
     """Return a picture of the paired gains per task."""
     known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
-    drawn = [(f"{t.label}: paired gains", partial(style.gain_plot, t, t.label)) for t in known]
+    drawn = [(f"{t.label}: paired gains", partial(charts.gain_plot, t, t.label)) for t in known]
     return _numbered("gain", drawn)
 
 
@@ -38,12 +39,12 @@ def curves(analysis: Analysis) -> tuple[Picture, ...]:
     """Return the learning curves of every task: one picture if rows are few, else one per row."""
     drawn: list[Drawing] = []
     for task in analysis.results.tasks:
-        rows = style.with_curves(task)
+        rows = learning.with_curves(task)
         together = abreast(analysis)
         for shown in [rows] if together and rows else [[row] for row in rows]:
-            title = task.label if together else charts.SEPARATOR.join([task.label, *shown])
+            title = task.label if together else SEPARATOR.join([task.label, *shown])
             alt = f"Validation score of {title} against compute, per arm"
-            drawn.append((alt, partial(style.learning_curves, task, shown, title)))
+            drawn.append((alt, partial(learning.learning_curves, task, shown, title)))
     return _numbered("curves", drawn)
 
 
@@ -56,15 +57,15 @@ def abreast(analysis: Analysis) -> bool:
 def top(analysis: Analysis) -> tuple[Picture, ...]:
     """Return the pictures at the top of a page: scores of every task, each with its learning curves."""
     scores = KINDS["lines" if analysis.results.record.figure == "lines" else "points"](analysis)
-    beside = curves(analysis) if abreast(analysis) else ()
-    if len(scores) != len(beside):
-        return scores + beside
-    return tuple(picture for pair in zip(scores, beside, strict=True) for picture in pair)
+    learning_curves = curves(analysis) if abreast(analysis) else ()
+    if len(scores) != len(learning_curves):
+        return scores + learning_curves
+    return tuple(picture for pair in zip(scores, learning_curves, strict=True) for picture in pair)
 
 
 def ranks(analysis: Analysis) -> tuple[Picture, ...]:
     """Return critical-difference diagrams of the average ranks."""
-    found = ranking.rankings(analysis).items()
+    found = rankings(analysis).items()
     return _numbered(
         "ranks", [(f"Average ranks, {name}", partial(charts.ladder, made, name)) for name, made in found]
     )

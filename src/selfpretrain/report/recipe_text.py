@@ -10,11 +10,11 @@ OWN_LINES = ("objective", "budget", "optim", "transfer")
 
 def recipe(plain: Plain) -> Iterator[tuple[str, str]]:
     """Yield (part, description) for the task, the model, every stage and the seed."""
-    yield "task", told(plain["task"])
+    yield "task", describe(plain["task"])
     model = plain["model"]
-    yield "model", f"{told(model.get('mixer', {}))}; {_joined(_settings(model, 'mixer'))}"
+    yield "model", f"{describe(model.get('mixer', {}))}; {_joined(_settings(model, 'mixer'))}"
     for number, stage in enumerate(plain["stages"], 1):
-        lines = [f"{told(stage.get('objective', {}))} for {_budget(stage.get('budget', {}))}"]
+        lines = [f"{describe(stage.get('objective', {}))} for {_budget(stage.get('budget', {}))}"]
         lines += [_joined(_settings(stage, *OWN_LINES)), _joined(_settings(stage.get("optim", {})))]
         if number > 1:
             lines.append(f"takes over {_joined(_settings(stage.get('transfer', {})))}")
@@ -22,7 +22,7 @@ def recipe(plain: Plain) -> Iterator[tuple[str, str]]:
     yield "seed", str(plain["seed"])
 
 
-def called(plain: Plain) -> str:
+def short_name(plain: Plain) -> str:
     """Return the short name of a spec: its module name if it is one of ours, else its class name."""
     module, _, kind = str(plain.get("is", "")).partition(":")
     parts = module.split(".")
@@ -30,10 +30,10 @@ def called(plain: Plain) -> str:
     return parts[2].replace("_", "-") if ours else kind.lower()
 
 
-def told(plain: Plain) -> str:
+def describe(plain: Plain) -> str:
     """Return a spec with its settings, e.g. ``attention (heads 4)``."""
     settings = _joined(_settings(plain))
-    return f"{called(plain)} ({settings})" if settings else called(plain)
+    return f"{short_name(plain)} ({settings})" if settings else short_name(plain)
 
 
 def _settings(plain: Plain, *apart: str) -> Iterator[str]:
@@ -47,7 +47,7 @@ def _settings(plain: Plain, *apart: str) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return told(value)
+        return describe(value)
     if isinstance(value, list):
         return " ".join(map(_text, value))
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -19,9 +19,12 @@ from .stage_results import CellResult, StageResult, pooled
 
 FORMAT = 2
 """Format version of study.json."""
-FILE, RESULT, RESTORED = "study.json", "result.json", "restored.json"
+FILE = "study.json"
+RESULT = "result.json"
+RESTORED = "restored.json"
 DIGITS = 15
-BESIDE = MEND.format(f"{RESULT} beside it")
+"""Largest number of decimals of a printed score."""
+MEND_RESULT = MEND.format(f"{RESULT} beside it")
 
 T = TypeVar("T")
 
@@ -36,7 +39,8 @@ class TaskResults:
     @property
     def label(self) -> str:
         """The paper's name of the task, followed in brackets by the name of our task if it is another."""
-        label, name = self.record.label, self.record.task.name
+        label = self.record.label
+        name = self.record.task.name
         return label if label.lower() == name.lower() else f"{label} ({name})"
 
     @property
@@ -234,18 +238,18 @@ def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
     )
     files = {**_digests(restored), **_digests(content)}
     found = parsed(StageResult, {**content, "files": files, "folder": folder}, path)
-    looks: list[Callable[[], object]] = [
-        lambda: _bear_out(found, content, None),  # identity first, then the other files
-        lambda: _same_recipe(found, content),
-        lambda: _sound(folder),
-        lambda: _all_there(found),
+    checks: list[Callable[[], object]] = [
+        lambda: _check_identity(found, content, None),  # identity first, then the other files
+        lambda: _check_recipe(found, content),
+        lambda: _check_json(folder),
+        lambda: _check_complete(found),
         lambda: found.log,
-        lambda: _bear_out(found, content, found.predictions),
+        lambda: _check_identity(found, content, found.predictions),
     ]
     flaws: list[StoreError] = []
-    for look in looks:
+    for check in checks:
         try:
-            look()
+            check()
         except StoreError as error:
             flaws.append(error)
     return found, flaws
@@ -261,31 +265,31 @@ def _digests(content: Json) -> Json:
     return files if isinstance(files, dict) else {"files": files}  # not a mapping: validation rejects it
 
 
-def _bear_out(found: StageResult, content: Json, kept: Predictions | None) -> None:
+def _check_identity(found: StageResult, content: Json, kept: Predictions | None) -> None:
     if wrong := contradiction(found.folder.name.partition(".part-")[0], content, kept):
         raise StoreError(f"{found.folder / RESULT}: {wrong}; {MEND.format(RESULT)}")
 
 
-def _same_recipe(found: StageResult, content: Json) -> None:
+def _check_recipe(found: StageResult, content: Json) -> None:
     path = found.folder / "recipe.json"
     if not path.exists():
         return
-    kept = read_json(path, advice=BESIDE, needs_digest=lambda recipe: _named(content))
+    kept = read_json(path, advice=MEND_RESULT, needs_digest=lambda recipe: _named(content))
     kept.pop("format", None)
     if kept != content.get("recipe"):
-        raise StoreError(f"{path} is not the recipe of the result beside it; {BESIDE}")
+        raise StoreError(f"{path} is not the recipe of the result beside it; {MEND_RESULT}")
 
 
-def _sound(folder: Path) -> None:
+def _check_json(folder: Path) -> None:
     for name in ("environment.json", "sources.json"):
         if (folder / name).exists():
-            read_json(folder / name, advice=BESIDE)
+            read_json(folder / name, advice=MEND_RESULT)
 
 
-def _all_there(found: StageResult) -> None:
+def _check_complete(found: StageResult) -> None:
     for name in ("recipe.json", "environment.json", *found.files):
         if not (found.folder / name).exists():
-            raise StoreError(f"{found.folder / name} is gone; {BESIDE}")
+            raise StoreError(f"{found.folder / name} is gone; {MEND_RESULT}")
 
 
 def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
@@ -337,7 +341,6 @@ def _row(task: TaskResults, cell: CellResult) -> Json:
         "best_step": scored.best_step,
         "stopped": scored.stopped,
     }
-    metrics = {
-        (split, name): value for split, known in scored.scores.items() for name, value in known.items()
+    return row | {
+        f"{split}_{name}": value for split in scored.scores for name, value in scored.scores[split].items()
     }
-    return row | {f"{split}_{name}": value for (split, name), value in metrics.items()}

@@ -46,9 +46,8 @@ class StageResult:
     best_step: int
     stopped: str
     cost: StageCost
-    files: dict[str, str] = field(
-        default_factory=dict
-    )  # digests of the other files in the folder, where known
+    # Digests of the other files in the folder, where known.
+    files: dict[str, str] = field(default_factory=dict)
     folds: tuple["StageResult", ...] = ()  # the folds pooled in this result; empty otherwise
 
     @cached_property
@@ -135,6 +134,11 @@ class CellResult:
         return value if math.isfinite(value) else None
 
     @property
+    def training_score(self) -> float | None:
+        """Score on training data; None if it was not kept."""
+        return self.scored.scores.get("train", {}).get("score")
+
+    @property
     def flops(self) -> float:
         """Floating-point operations of all stages together."""
         return sum((stage.cost.flops for stage in self.stages), 0.0)
@@ -166,7 +170,8 @@ def pooled(folds: Sequence[CellResult]) -> CellResult:
 
 
 def _point(entry: Json) -> ValidationPoint | None:
-    step, score = entry.get("step"), entry.get("score")
+    step = entry.get("step")
+    score = entry.get("score")
     if entry.get("kind") != "val" or not isinstance(step, int) or not isinstance(score, int | float):
         return None
     loss = entry.get("loss", math.nan)

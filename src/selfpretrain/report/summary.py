@@ -1,56 +1,283 @@
-"""The plain-language summary of a report: result, explanation of the arms, and advice."""
+"""The results of an experiment in words: headline, verdict on every task, sentence to quote, and advice.
 
-import math
+The sentences claim what the intervals allow, and no more.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
 
 from . import format
-from .analysis import Analysis, Difference, Standing, TaskAnalysis, score_of
-from .caveats import late
-from .generalization import training_score
-from .verdict import best_baseline
+from .analysis import Analysis, Difference, RowOrder, RowPair, Standing, TaskAnalysis, score_of
+from .stage_results import CellResult
+from .statistics import FEWEST
 
 ARMS = {
-    "scratch": "The network learns from the labels alone, starting from random numbers.",
-    "scratch (matched)": "The same, for as long as pretraining and finetuning take together: a fair control.",
-    "SPT": "Self-pretraining: the network first guesses hidden or coming parts of the same sequences, "
-    "without labels, and then learns the labels.",
+    "scratch": (
+        "training from scratch with the same finetuning budget",
+        "The network learns from the labels alone, starting from random numbers.",
+    ),
+    "scratch (matched)": (
+        "training from scratch for as long as pretraining and finetuning together",
+        "The same, for as long as pretraining and finetuning take together: a fair control.",
+    ),
+    "SPT": (
+        "",
+        "Self-pretraining: the network first guesses hidden or coming parts of the same sequences, without "
+        "labels, and then learns the labels.",
+    ),
 }
-"""Explanations of the arms."""
-HELPED = {
-    Standing.BETTER: "helped",
-    Standing.AHEAD: "helped, perhaps by very little,",
-    Standing.EQUAL: "made no difference for",
-    Standing.WORSE: "hurt",
-    Standing.BEHIND: "hurt, perhaps by very little,",
+"""What an arm is: within a sentence (controls only), and in a sentence of its own."""
+
+WORDS = {
+    Standing.BETTER: ("helped", "better for {rows}"),
+    Standing.AHEAD: (
+        "helped, perhaps by very little,",
+        "ahead for {rows}, perhaps by less than the tie of {tie}",
+    ),
+    Standing.EQUAL: ("made no difference for", "equal within the tie of {tie} for {rows}"),
+    Standing.UNCLEAR: ("", "neither shown better nor worse for {rows}"),
+    Standing.BEHIND: (
+        "hurt, perhaps by very little,",
+        "behind for {rows}, perhaps by less than the tie of {tie}",
+    ),
+    Standing.WORSE: ("hurt", "worse for {rows}"),
+    Standing.ONE_SEED: (
+        "",
+        "measured only once for {rows}, and one seed cannot tell chance from effect",
+    ),
+    Standing.NOTHING: ("", "not measured yet for {rows}"),
 }
-"""Effect of a treatment on a model, by standing; undecided standings are absent."""
+"""Words for every standing: in the headline ("" if it decides nothing), and in the verdict."""
+
+PERFECT = 1.0
+"""Maximum of accuracy and R2."""
+FEW = 3
+"""Up to this number, the rows behind a count are named."""
 OVERFIT = 0.1
 """Gap of training to test score, as a fraction, above which more labels are advised."""
-SEEDS = 6
-"""Smallest number of seeds with which a sign-flip test can reach p < 0.05."""
 
 
-def sentence(analysis: Analysis) -> str:
+def headline(analysis: Analysis) -> str:
     """Return the result in one sentence without statistics; "" if there is none yet or at smoke scale."""
     gains = [(task, gain) for task in analysis.tasks for gain in task.headline if gain.estimate is not None]
     if not gains or analysis.results.record.scale == "smoke":
         return ""
     treatments = {task.task.headline[0] for task in analysis.tasks}
     name = "Self-pretraining" if all("SPT" in found for found in treatments) else min(treatments)
-    known = [(task, gain) for task, gain in gains if gain.standing in HELPED]
-    if not known:
-        return f"Whether {name[0].lower()}{name[1:]} helps on these data cannot be told from these runs."
-    if len(gains) > len(analysis.tasks) * 4 or len(analysis.tasks) > 1:
-        return _counted(name, [gain for _, gain in gains])
-    said = [_effect(task, gain) for task, gain in known]
-    open_ = [gain.a[0] for _, gain in gains if gain.standing not in HELPED]
-    rest = f"; for {format.listing(open_)} it cannot be told" if open_ else ""
-    return f"{name} {format.listing(said)}{rest}."
+    decided = [(task, gain) for task, gain in gains if WORDS[gain.standing][0]]
+    if not decided:
+        return f"These runs cannot decide whether {name[0].lower()}{name[1:]} helps on these data."
+    if len(analysis.tasks) > 1 or len(gains) > 4:
+        better = sum(gain.standing in (Standing.BETTER, Standing.AHEAD) for _, gain in gains)
+        worse = sum(gain.standing in (Standing.WORSE, Standing.BEHIND) for _, gain in gains)
+        return (
+            f"{name} helped in {better} of {format.plural(len(gains), 'comparison')} and hurt in {worse}; "
+            f"in {len(gains) - better - worse} there was no difference, or none that these runs can show."
+        )
+    effects = format.listing([_effect(task, gain) for task, gain in decided])
+    undecided = [gain.a[0] for _, gain in gains if not WORDS[gain.standing][0]]
+    rest = f"; for {format.listing(undecided)} these runs cannot decide" if undecided else ""
+    return f"{name} {effects}{rest}."
+
+
+def _effect(task: TaskAnalysis, gain: Difference) -> str:
+    unit = f" {task.metric.unit}".rstrip()
+    with_it, without = (
+        format.score(task.metric, task.means[place].mean) + unit for place in (gain.a, gain.b)
+    )
+    equal_effort = ", for equal effort" if "matched" in gain.b[1] else ""
+    return f"{WORDS[gain.standing][0]} {gain.a[0]} ({with_it} with it, {without} without{equal_effort})"
 
 
 def arms(analysis: Analysis) -> tuple[tuple[str, str], ...]:
     """Return (arm, explanation) for the arms of this experiment that have one."""
-    there = {column for task in analysis.tasks for column in task.task.columns}
-    return tuple((arm, said) for arm, said in ARMS.items() if arm in there)
+    known = {column for task in analysis.tasks for column in task.task.columns}
+    return tuple((arm, sentence) for arm, (_, sentence) in ARMS.items() if arm in known)
+
+
+def verdict(analysis: TaskAnalysis) -> str:
+    """Return one sentence on the gain of a task, after its rows that decide nothing, if there are any."""
+    treatment, control = analysis.task.headline
+    if all(found.estimate is None for found in analysis.headline):
+        return (
+            f"Nothing can be said yet about {treatment} against {_named(control)}: {_unfinished(analysis)}."
+        )
+    phrases = []
+    for standing, (_, phrase) in WORDS.items():
+        rows = [_row(analysis, found) for found in analysis.headline if found.standing is standing]
+        if rows:
+            phrases.append(phrase.format(rows=format.listing(rows), tie=format.tie(analysis.metric)))
+    phrases += _reservations(analysis)
+
+    reasons: dict[str, list[str]] = {}
+    for found in analysis.headline:
+        if why := _no_evidence(analysis, found):
+            reasons.setdefault(why, []).append(found.a[0])
+    undecided = [f"Nothing is decided for {format.listing(rows)}: {why}. " for why, rows in reasons.items()]
+    return f"{''.join(undecided)}Against {_named(control)}, {treatment} is {'; '.join(phrases)}."
+
+
+def _row(analysis: TaskAnalysis, found: Difference) -> str:
+    """Return a row with its gain, interval and number of seeds."""
+    if found.estimate is None:
+        return found.a[0]
+    metric = analysis.metric
+    size = f"{format.signed(metric, found.estimate.mean)}{format.points(metric)}"
+    if found.estimate.bounds is None:
+        return f"{found.a[0]} ({size})"
+    low, high = (format.signed(metric, bound) for bound in found.estimate.bounds)
+    return f"{found.a[0]} ({size}, 95 % interval {low} to {high}, {format.plural(found.estimate.n, 'seed')})"
+
+
+def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
+    """Return why a difference is no evidence (divergence, equal answers, ceiling); "" if it is."""
+    if found.estimate is None:
+        return ""
+    task = analysis.task
+    diverged = [
+        f"{len(seeds)} of {len(task.at(*place))} of {place[1]}"
+        for place in (found.a, found.b)
+        if (seeds := analysis.diverged(place))
+    ]
+    if diverged:
+        return f"training diverged in {format.listing(diverged)}"
+    if all(_same_answers(task.at(*found.a)[seed], task.at(*found.b)[seed]) for seed in found.seeds):
+        return "both arms answer the same on every test example"
+    worst = min(analysis.means[place].mean for place in (found.a, found.b))
+    if worst >= PERFECT - analysis.metric.tie:
+        return f"both arms are at the ceiling ({format.score(analysis.metric, worst)} and more)"
+    return ""
+
+
+def _same_answers(one: CellResult, other: CellResult) -> bool:
+    ours = one.scored.predictions
+    theirs = other.scored.predictions
+    return bool(ours and theirs and np.array_equal(ours.prediction, theirs.prediction))
+
+
+def _reservations(analysis: TaskAnalysis) -> list[str]:
+    """Return the reservations on a gain: arms not above a simple baseline, and missing cells."""
+    low = _not_above_baseline(analysis)
+    missing = [_unfinished(analysis)] if analysis.task.missing else []
+    if not low:
+        return missing
+    name, reached = analysis.best_baseline
+    which = "no arm" if len(low) == len(analysis.task.rows) else f"no arm of {format.listing(list(low))}"
+    theirs = format.score(analysis.metric, reached)
+    ours = format.score(analysis.metric, max(low.values()))
+    return [f"{which} is clearly above the simple baseline “{name}” ({theirs}; best arm {ours})", *missing]
+
+
+def _not_above_baseline(analysis: TaskAnalysis) -> dict[str, float]:
+    """Return the rows whose best arm is not clearly above the best simple baseline, with that arm's mean."""
+    best: dict[str, float] = {}
+    for (row, _), found in analysis.means.items():
+        best[row] = max(found.mean, best.get(row, found.mean))
+    _, reached = analysis.best_baseline
+    return {row: mean for row, mean in best.items() if mean <= reached + analysis.metric.tie}
+
+
+def _unfinished(analysis: TaskAnalysis) -> str:
+    task = analysis.task
+    if not task.missing:
+        return "no seed has a score in both"
+    verb = "is" if task.missing == 1 else "are"
+    return f"{task.missing} of {format.plural(len(task.cells), 'cell')} {verb} missing"
+
+
+def ranking(analysis: TaskAnalysis) -> str:
+    """Return one sentence on whether the order of the rows changes; "" with a single row."""
+    found = analysis.ranking
+    if found is None:
+        return ""
+    treatment, control = analysis.task.headline
+    if found.order is RowOrder.CHANGES:
+        swaps = [_swap(pair) for pair in found.pairs if pair.order is RowOrder.CHANGES]
+        return f"The ranking changes from {control} to {treatment}: {'; '.join(swaps)}."
+    if found.order is RowOrder.STAYS:
+        means = {row: analysis.means[row, control].mean for row in analysis.task.rows}
+        order = format.listing(sorted(means, key=lambda row: -means[row]))
+        return f"The ranking does not change: {order}, best first, in {control} and in {treatment}."
+    sides = {side.standing for pair in found.pairs for side in (pair.control, pair.treatment)}
+    resolved = f"clearly further apart than the tie of {format.tie(analysis.metric)} in both {control} and "
+    if Standing.ONE_SEED in sides and sides <= {Standing.ONE_SEED, Standing.NOTHING}:
+        why = "one seed cannot tell chance from effect"
+    elif len(found.pairs) == 1:
+        why = f"{format.listing(list(found.pairs[0].rows))} are not {resolved}{treatment}"
+    else:
+        stay = sum(pair.order is RowOrder.STAYS for pair in found.pairs)
+        verb = "is" if stay < 2 else "are"
+        why = f"of {len(found.pairs)} pairs of models, {stay or 'none'} {verb} {resolved}{treatment}"
+    return f"Whether the ranking changes is not resolved: {why}."
+
+
+def _swap(pair: RowPair) -> str:
+    first, second = pair.rows
+    upper, lower = (first, second) if pair.control.standing is Standing.BETTER else (second, first)
+    return f"{upper} falls from above {lower} to below it"
+
+
+def _named(column: str) -> str:
+    explained, _ = ARMS.get(column, ("", ""))
+    return f"{explained} ({column})" if explained else column
+
+
+def standings(tasks: Sequence[TaskAnalysis]) -> str:
+    """Return the headline gains of tasks as counts: ``SPT against scratch: 1 better (s4d), 9 unclear``."""
+    gains = [(task, gain) for task in tasks for gain in task.headline]
+    counts = []
+    for standing in Standing:
+        rows = [gain.a[0] for _, gain in gains if gain.standing is standing]
+        named = f" ({', '.join(rows)})" if len(tasks) == 1 and len(rows) <= FEW else ""
+        counts += [f"{len(rows)} {standing.value}{named}"] if rows else []
+    heads = dict.fromkeys(" against ".join(task.task.headline) for task in tasks)
+    text = f"{' or '.join(heads)}: {', '.join(counts)}"
+    if low := sum(len(_not_above_baseline(task)) for task in tasks):
+        text += f"; {low} of {len(gains)} not clearly above a simple baseline"
+    if void := sum(bool(_no_evidence(task, gain)) for task, gain in gains):
+        text += f"; {void} of {len(gains)} decide nothing (diverged, equal answers or ceiling)"
+    return text
+
+
+def on_average(analysis: Analysis) -> str:
+    """Return the headline gains averaged over tasks, per model; "" if the tasks cannot be averaged."""
+    first = analysis.tasks[0]
+    found = [
+        f"{format.signed(first.metric, gain.estimate.mean)} "
+        f"{format.interval(first.metric, gain.estimate.bounds)} ({gain.a[0]})"
+        for gain in analysis.overall
+        if gain.estimate is not None and (gain.a[1], gain.b[1]) == first.task.headline
+    ]
+    if not found:
+        return ""
+    unit = format.points(first.metric).strip() or "score"
+    both = " against ".join(first.task.headline)
+    tasks = format.plural(len(analysis.tasks), "task")
+    return f"On average over {tasks}: {both}, in {unit}: {', '.join(found)}."
+
+
+def claim(analysis: Analysis) -> str:
+    """Return one sentence to quote: the headline gains with their intervals, seeds and version."""
+    record = analysis.results.record
+    several = len(analysis.tasks) > 1
+    found = [
+        f"{format.signed(task.metric, gain.estimate.mean)}{format.points(task.metric)} "
+        f"{format.interval(task.metric, gain.estimate.bounds)} for {gain.a[0]}{f' on {task.label}' * several}"
+        for task in analysis.tasks
+        for gain in task.headline
+        if gain.estimate is not None
+    ]
+    if not found or record.scale == "smoke":
+        return "Nothing can be claimed yet."
+    task = analysis.tasks[0]
+    treatment, control = task.task.headline
+    return (
+        f"The difference in test {format.name(task.metric)}{f' on {task.label}' * (not several)} between "
+        f"{treatment} and {_named(control)}, paired by seed, is {format.listing(found)} "
+        f"({format.plural(analysis.seeds, 'seed')}; 95 % intervals over seeds and test examples; "
+        f"selfpretrain {record.version}, {record.scale} scale)."
+    )
 
 
 def advice(analysis: Analysis) -> tuple[str, ...]:
@@ -59,59 +286,42 @@ def advice(analysis: Analysis) -> tuple[str, ...]:
         return ("Run it again without --scale smoke: this run only shows that everything works.",)
     if len(analysis.tasks) != 1 or not analysis.tasks[0].means:
         return ()
-    (task,) = analysis.tasks
-    return tuple(filter(None, (_choice(task), _longer(task), _labels(task), _seeds(task))))
-
-
-def _counted(name: str, gains: list[Difference]) -> str:
-    better = sum(gain.standing in (Standing.BETTER, Standing.AHEAD) for gain in gains)
-    worse = sum(gain.standing in (Standing.WORSE, Standing.BEHIND) for gain in gains)
-    return (
-        f"{name} helped in {better} of {format.plural(len(gains), 'comparison')} and hurt in {worse}; "
-        f"in {len(gains) - better - worse} there was no difference, or none that could be told."
-    )
-
-
-def _effect(task: TaskAnalysis, gain: Difference) -> str:
-    ours, theirs = (format.score(task.metric, task.means[place].mean) for place in (gain.a, gain.b))
-    unit = f" {task.metric.unit}".rstrip()
-    scores = f"{ours}{unit} with it, {theirs}{unit} without, for equal effort"
-    if "matched" not in gain.b[1]:
-        scores = scores.removesuffix(", for equal effort")
-    return f"{HELPED[gain.standing]} {gain.a[0]} ({scores})"
+    task = analysis.tasks[0]
+    lines = [_choice(task)]
+    if task.late:
+        lines.append(f"Train longer: {format.listing(list(task.late))} still improved when training ended.")
+    lines += _more_labels(task)
+    seeds = max((len(gain.seeds) for gain in task.headline), default=0)
+    if seeds < FEWEST:
+        lines.append(f"Repeat with --seeds {FEWEST}: {format.plural(seeds, 'seed')} can mislead.")
+    return tuple(lines)
 
 
 def _choice(task: TaskAnalysis) -> str:
     """Recommend the best arm, or the simple baseline if it is as good."""
     place, found = max(task.means.items(), key=lambda item: item[1].mean)
-    name, reached = best_baseline(task)
     score = format.score(task.metric, found.mean)
-    if reached > -math.inf and found.mean <= reached + task.metric.tie:
-        simple = format.score(task.metric, reached)
+    name, reached = task.best_baseline
+    if not name:
+        return f"Take this model: {place[0]}, {place[1]}, which scores {score}."
+    simple = format.score(task.metric, reached)
+    if found.mean <= reached + task.metric.tie:
         return f"Use the simple baseline: “{name}” scores {simple}, the best network {score}."
-    beside = f"; “{name}”, the best simple baseline, {format.score(task.metric, reached)}" if name else ""
-    return f"Take this model: {place[0]}, {place[1]}, which scores {score}{beside}."
-
-
-def _longer(task: TaskAnalysis) -> str:
-    columns = list(late(task))
-    return f"Train longer: {format.listing(columns)} still improved when training ended." if columns else ""
-
-
-def _labels(task: TaskAnalysis) -> str:
-    """Recommend more labels if the best arm overfits; "" otherwise."""
-    place, _ = max(task.means.items(), key=lambda item: item[1].mean)
-    cells = list(task.task.at(*place).values())
-    gaps = [train - score_of(cell) for cell in cells if (train := training_score(cell)) is not None]
-    if not gaps or sum(gaps) / len(gaps) < OVERFIT:
-        return ""
-    card = task.task.record.task
     return (
-        f"Label more: {place[0]}, {place[1]}, knows its {card.labelled} labelled sequences better than new "
-        f"ones by {format.score(task.metric, sum(gaps) / len(gaps))}{format.points(task.metric)}."
+        f"Take this model: {place[0]}, {place[1]}, which scores {score}; “{name}”, the best simple baseline, "
+        f"{simple}."
     )
 
 
-def _seeds(task: TaskAnalysis) -> str:
-    most = max((len(gain.seeds) for gain in task.headline), default=0)
-    return f"Repeat with --seeds {SEEDS}: {format.plural(most, 'seed')} can mislead." if most < SEEDS else ""
+def _more_labels(task: TaskAnalysis) -> list[str]:
+    """Recommend more labels if the best arm overfits."""
+    place, _ = max(task.means.items(), key=lambda item: item[1].mean)
+    cells = task.task.at(*place).values()
+    gaps = [cell.training_score - score_of(cell) for cell in cells if cell.training_score is not None]
+    gap = sum(gaps) / len(gaps) if gaps else 0.0
+    if gap < OVERFIT:
+        return []
+    return [
+        f"Label more: {place[0]}, {place[1]}, knows its {task.task.record.task.labelled} labelled sequences "
+        f"better than new ones by {format.score(task.metric, gap)}{format.points(task.metric)}."
+    ]

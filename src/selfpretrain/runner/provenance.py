@@ -18,7 +18,7 @@ from ..registry import name_of
 from ..report.integrity import MEND
 from ..report.manifest import CellRecord, ExperimentRecord
 from ..report.paper_numbers import PaperNumber, look_up
-from ..report.recipe_text import called
+from ..report.recipe_text import short_name
 from ..report.results import read_record
 from ..system.files import Json, damaged_message, read_json
 from ..tasks.common.stored import Prepared
@@ -236,7 +236,7 @@ def _chain(name: str, recipe: Json, index: RunIndex) -> Iterator[ChainLink]:
         earlier = sorted({stages[i] for stages in cells}) or equal
         names = [name] if i + 1 == len(recipe["stages"]) else earlier
         used_by = (name for name, other in recipes.items() if name not in equal and _is_prefix(other, prefix))
-        yield ChainLink(" or ".join(names), called(stage["objective"]), tuple(used_by))
+        yield ChainLink(" or ".join(names), short_name(stage["objective"]), tuple(used_by))
 
 
 def _stage_names(cell: CellRecord) -> list[str]:

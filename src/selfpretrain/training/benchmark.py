@@ -227,7 +227,7 @@ def measure(cells: list[Trial], repeats: int, folder: Path, on_progress: Callabl
                 if round_number and readings[0].seconds is None:
                     continue  # failed in the first round
                 readings.append(_skip_reason(cell, too_large) or measure_once(cell))
-                if readings[-1].said.startswith((LARGE, SLOW)):
+                if readings[-1].reason.startswith((LARGE, SLOW)):
                     too_large.append(cell)
                 on_progress(f"{round_number + 1}/{repeats}  {readings[-1].line()}")
     except KeyboardInterrupt:
@@ -244,7 +244,7 @@ def _skip_reason(cell: Trial, too_large: list[Trial]) -> Measurement | None:
         smaller = failed.place.length <= cell.place.length and failed.place.width <= cell.place.width
         if smaller and failed.mixer == cell.mixer:
             size = f"length {failed.place.length:,}, width {failed.place.width:,}"
-            return _measurement(cell, {"said": f"not tried: it was too much at {size}"})
+            return _measurement(cell, {"reason": f"not tried: it was too much at {size}"})
     return None
 
 
@@ -258,11 +258,11 @@ def measure_once(cell: Trial) -> Measurement:
     sender.close()
     try:
         timed_out = not receiver.poll(cell.setting.limit)
-        answer = {"said": f"{SLOW}: more than {cell.setting.limit:g} s"} if timed_out else receiver.recv()
+        answer = {"reason": f"{SLOW}: more than {cell.setting.limit:g} s"} if timed_out else receiver.recv()
     except EOFError:
         process.join()
         killed = process.exitcode == -signal.SIGKILL
-        answer = {"said": LARGE if killed else f"fails: its process ended with {process.exitcode}"}
+        answer = {"reason": LARGE if killed else f"fails: its process ended with {process.exitcode}"}
     finally:
         process.kill()
         process.join()
@@ -318,14 +318,15 @@ def _run_child(cell: Trial, connection: Connection) -> None:
     try:
         connection.send(_measure_layer(cell))
     except SelfPretrainError as error:
-        connection.send({"said": str(error)})
+        connection.send({"reason": str(error)})
     except (MemoryError, torch.OutOfMemoryError):
-        connection.send({"said": LARGE})
+        connection.send({"reason": LARGE})
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
         # The CPU allocator raises a plain RuntimeError.
         out_of_memory = "memory" in first_line and "alloc" in first_line
-        connection.send({"said": LARGE if out_of_memory else f"fails: {type(error).__name__}: {first_line}"})
+        failure = f"fails: {type(error).__name__}: {first_line}"
+        connection.send({"reason": LARGE if out_of_memory else failure})
 
 
 def _measure_layer(cell: Trial) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Figures of a report: scores with intervals and seeds, line plots, curves, critical-difference diagrams.
+"""Figures of a report: scores, paired gains, measured curves, critical-difference diagrams.
 
 Filled markers are our means, with 95 % t-intervals over seeds, clipped to the range of the metric, and a dot
 per seed. Hollow circles are the paper's numbers, drawn only if the task is the paper's.
@@ -10,35 +10,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import format
-from ..analysis import TaskAnalysis, score_of
+from ..analysis import SEPARATOR, Difference, TaskAnalysis, score_of
 from ..manifest import Measure, Metric
 from ..statistics import Estimate, Ranks
-from ..verdict import best_baseline
 from .style import (
+    BAND,
     COLOURS,
     FAINT,
     INK,
-    MARKERS,
     PAPER,
     SEED,
-    STYLES,
     canvas,
     drawn,
     inked,
     legend_above,
+    legend_columns,
+    pen,
     possible,
     thin,
+    unzipped,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SEPARATOR = " · "
-"""Separates the group of a row from its place along x, as in ``attention · 20 %``."""
 BASELINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (2, 2))}
 """Line style of the best simple baseline."""
 POINTS = 400
-"""Largest number of points drawn per curve."""
+"""Largest number of points drawn per measured curve."""
 ACROSS = 45
 """Number of letters that fit below an axis in one line."""
 
@@ -78,10 +77,10 @@ def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[P
     for row in analysis.task.rows:
         groups.setdefault(row.partition(SEPARATOR)[0] if grouped and SEPARATOR in row else "", []).append(row)
     found = {
-        group: [_line(analysis, rows, (column, paper)) for column in analysis.task.columns]
+        group: [_line(analysis, rows, column, paper) for column in analysis.task.columns]
         for group, rows in groups.items()
     }
-    _, simple = best_baseline(analysis)
+    _, simple = analysis.best_baseline
     baseline = simple * analysis.metric.factor if math.isfinite(simple) else None
     limits = score_limits([line for lines in found.values() for line in lines], baseline)
     return [
@@ -139,6 +138,73 @@ def points(panel: Panel) -> str:
         return drawn(figure)
 
 
+def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
+    """Draw paired gains per row and contrast with combined intervals, dots per seed and the tie band."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    rows = analysis.task.rows
+    contrasts = analysis.task.record.contrasts
+    metric = analysis.metric
+    with inked(f"gain {title}"):
+        arms = _contrast_arms(analysis)
+        labels = [f" {format.MINUS} ".join(contrast) for contrast in contrasts]
+        columns = min(2, legend_columns([*labels, "one seed"], rows))
+        lines = -(-(len(labels) + 2) // columns)
+        step = 0.24 * len(contrasts) + 0.22
+        figure, axes = canvas(1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
+        tie = metric.tie * metric.factor
+        axes.axvspan(-tie, tie, color=BAND, linewidth=0, zorder=0)
+        axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
+        axes.grid(axis="x", zorder=0)
+        axes.set_axisbelow(True)
+        for at, found in enumerate(analysis.gains):
+            contrast, row = divmod(at, len(rows))
+            height = row + (contrast - (len(contrasts) - 1) / 2) * 0.6 / len(contrasts)
+            _gain(axes, found, height, pen(arms[contrast]), metric)
+        axes.locator_params(axis="x", nbins=6)
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        unit = f"{format.name(metric)} (points)" if metric.unit == "%" else format.unit(metric)
+        axes.set_xlabel(f"difference in test {unit}")
+        handles: list[Any] = [
+            Line2D([], [], **pen(arm) | {"linestyle": "-", "linewidth": None}, label=label)
+            for label, arm in dict(zip(labels, arms, strict=True)).items()
+        ]
+        handles += [Line2D([], [], **SEED, color=INK, label="one seed"), Patch(color=BAND, label="tie")]
+        axes.legend(
+            handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2
+        )
+        axes.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=7 + 12.5 * lines)
+        return drawn(figure)
+
+
+def _contrast_arms(analysis: TaskAnalysis) -> list[int]:
+    """Return an arm per contrast, for its colour: its control, or its treatment, if these are distinct."""
+    columns = analysis.task.columns
+    contrasts = analysis.task.record.contrasts
+    for arms in ([control for _, control in contrasts], [treatment for treatment, _ in contrasts]):
+        if len(set(arms)) == len(arms):
+            return [columns.index(arm) for arm in arms]
+    return list(range(len(contrasts)))
+
+
+def _gain(axes: "Axes", found: Difference, height: float, style: dict[str, Any], metric: Metric) -> None:
+    if found.estimate is None:
+        return
+    colour = style["color"]
+    mean = found.estimate.mean * metric.factor
+    half = found.estimate.half
+    if half is not None:
+        low, high = possible(metric)
+        ends = [max(mean - half * metric.factor, low - high), min(mean + half * metric.factor, high - low)]
+        axes.plot(ends, [height] * 2, color=colour, linewidth=1.8)
+    dots = [value * metric.factor for value in found.values]
+    axes.plot(dots, [height + 0.09] * len(dots), **SEED, color=colour)
+    filled = colour if half is not None else "none"  # hollow: no interval
+    axes.plot([mean], [height], marker=style["marker"], markersize=6, color=colour, markerfacecolor=filled)
+
+
 def curves(measure: Measure) -> str:
     """Draw the measured curves, one per series, and return the SVG."""
     with inked(f"curves {measure.title}"):
@@ -150,8 +216,8 @@ def curves(measure: Measure) -> str:
             xs = [names.index(str(x)) + aside if names else float(x) for x in series.x]
             points = thin(list(zip(xs, series.y, strict=True)), POINTS)
             every = max(1, len(points) // 12)
-            pen = _pen(at) | ({"linestyle": ""} if names else {})  # categories are not connected
-            axes.plot(*_unzipped(points), **pen, markersize=4, markevery=every, label=series.label)
+            style = pen(at) | ({"linestyle": ""} if names else {})  # categories are not connected
+            axes.plot(*unzipped(points), **style, markersize=4, markevery=every, label=series.label)
         if names:
             axes.set_xticks(range(len(names)), _apart(names))
             axes.set_ylim(bottom=0.0 if all(y >= 0 for s in measure.series for y in s.y) else None)
@@ -167,9 +233,11 @@ def curves(measure: Measure) -> str:
 
 def ladder(ranks: Ranks, title: str) -> str:
     """Draw a critical-difference diagram, bars joining rows not significantly different; return the SVG."""
-    k, half = len(ranks.rows), (len(ranks.rows) + 1) // 2
+    k = len(ranks.rows)
+    half = (k + 1) // 2
     with inked(f"ranks {title}"):
-        top, first = 0.75, 0.45 + 0.14 * len(ranks.groups)
+        top = 0.75
+        first = 0.45 + 0.14 * len(ranks.groups)
         figure, axes = canvas(0.75 + 0.22 * (half + 3) + 0.05 * len(ranks.groups))
         axes.set_axis_off()
         axes.plot([1, k], [0, 0], color=INK, linewidth=0.9)
@@ -200,8 +268,8 @@ def _names(measure: Measure) -> list[str]:
     return list(dict.fromkeys(map(str, xs))) if any(isinstance(x, str) for x in xs) else []
 
 
-def _line(analysis: TaskAnalysis, rows: Sequence[str], of: tuple[str, bool]) -> PanelLine:
-    (column, paper), metric = of, analysis.metric
+def _line(analysis: TaskAnalysis, rows: Sequence[str], column: str, paper: bool) -> PanelLine:
+    metric = analysis.metric
     found = [analysis.means.get((row, column)) for row in rows]
     printed = [analysis.task.printed(row, column) if paper else None for row in rows]
     return PanelLine(
@@ -218,9 +286,9 @@ def _line(analysis: TaskAnalysis, rows: Sequence[str], of: tuple[str, bool]) -> 
 
 
 def _interval(found: Estimate, metric: Metric) -> tuple[float, float]:
-    (worst, best), half = possible(metric), found.over_seeds or 0.0
-    low, high = (metric.factor * (found.mean + sign * half) for sign in (-1, 1))
-    return max(low, worst), min(high, best)
+    worst, best = possible(metric)
+    half = found.over_seeds or 0.0
+    return max(metric.factor * (found.mean - half), worst), min(metric.factor * (found.mean + half), best)
 
 
 def score_limits(lines: Sequence[PanelLine], baseline: float | None = None) -> tuple[float, float]:
@@ -230,7 +298,8 @@ def score_limits(lines: Sequence[PanelLine], baseline: float | None = None) -> t
         ends += [value for value in (*line.printed, *line.means) if value is not None]
         ends += [end for interval in line.intervals if interval for end in interval]
         ends += [score for scores in line.seeds for score in scores]
-    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    low = min(ends, default=0.0)
+    high = max(ends, default=1.0)
     margin = 0.06 * (high - low) or 1.0
     return low - margin, high + margin
 
@@ -244,44 +313,35 @@ def _baseline(draw: Callable[..., Any], panel: Panel) -> None:
 def _curve(axes: "Axes", line: PanelLine) -> None:
     places = enumerate(zip(line.means, line.intervals, strict=True))
     known = [(x, mean, interval or (mean, mean)) for x, (mean, interval) in places if mean is not None]
-    xs, means = [x for x, _, _ in known], [mean for _, mean, _ in known]
-    low, high = ([ends[at] for _, _, ends in known] for at in (0, 1))
+    xs = [x for x, _, _ in known]
+    means = [mean for _, mean, _ in known]
+    low, high = zip(*(ends for _, _, ends in known), strict=True) if known else ((), ())
     axes.fill_between(xs, low, high, color=COLOURS[line.arm % len(COLOURS)], alpha=0.16, linewidth=0)
-    axes.plot(xs, means, **_pen(line.arm), markersize=5, label=line.label)
+    axes.plot(xs, means, **pen(line.arm), markersize=5, label=line.label)
     dots = [(float(x), score) for x, scores in enumerate(line.seeds) for score in scores if len(scores) > 1]
-    axes.plot(*_unzipped(dots), **SEED, color=COLOURS[line.arm % len(COLOURS)])
+    axes.plot(*unzipped(dots), **SEED, color=COLOURS[line.arm % len(COLOURS)])
     hollow = [(float(x), value) for x, value in enumerate(line.printed) if value is not None]
-    axes.plot(*_unzipped(hollow), **_pen(line.arm) | PAPER, markersize=7)
+    axes.plot(*unzipped(hollow), **pen(line.arm) | PAPER, markersize=7)
 
 
 def _points(axes: "Axes", line: PanelLine, heights: Sequence[float], below: float) -> None:
     """Draw one arm at the height of every row: mean and interval, and the seeds slightly below."""
-    pen = _pen(line.arm)
+    style = pen(line.arm)
     known = [(mean, height) for mean, height in zip(line.means, heights, strict=True) if mean is not None]
-    axes.plot(*_unzipped(known), **pen | {"linestyle": ""}, markersize=5.5, label=line.label, zorder=3)
+    axes.plot(*unzipped(known), **style | {"linestyle": ""}, markersize=5.5, label=line.label, zorder=3)
     for height, interval in zip(heights, line.intervals, strict=True):
         if interval:
-            axes.plot(interval, [height] * 2, color=pen["color"], linewidth=1.6, zorder=2)
+            axes.plot(interval, [height] * 2, color=style["color"], linewidth=1.6, zorder=2)
     dots = [
         (score, height + below)
         for height, scores in zip(heights, line.seeds, strict=True)
         for score in scores
     ]
-    axes.plot(*_unzipped(dots), **SEED, color=pen["color"])
+    axes.plot(*unzipped(dots), **SEED, color=style["color"])
     hollow = [
         (value, height) for value, height in zip(line.printed, heights, strict=True) if value is not None
     ]
-    axes.plot(*_unzipped(hollow), **PAPER, color=INK, markersize=6, zorder=4)
-
-
-def _pen(at: int) -> dict[str, Any]:
-    """Return colour, line style and marker of a curve, distinguishable in greyscale."""
-    colour, style, marker = (kind[at % len(kind)] for kind in (COLOURS, STYLES, MARKERS))
-    return {"color": colour, "linestyle": style, "marker": marker, "linewidth": 1.8}
-
-
-def _unzipped(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    return [x for x, _ in points], [y for _, y in points]
+    axes.plot(*unzipped(hollow), **PAPER, color=INK, markersize=6, zorder=4)
 
 
 def _legend(axes: "Axes", panel: Panel) -> None:

@@ -7,7 +7,6 @@ figure draws a few mixers as lines, and many as rows, fastest first, with a dot 
 import csv
 import io
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +14,7 @@ from .. import format
 from ..layout import Entry, ReportTable
 from ..render import markdown as md
 from ..render import terminal
-from .style import COLOURS, FAINT, INK, LOOK, MARKERS, STYLES, inked
+from .style import FAINT, INK, LOOK, inked, pen, unzipped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,14 +46,14 @@ class Measurement:
     seconds: float | None = None  # median over rounds; processor time on a CPU
     bytes: int | None = None  # additional memory in use during one pass
     rounds: int = 1
-    said: str = ""  # reason for a missing measurement
+    reason: str = ""  # reason for a missing measurement
     depth: int = 1  # number of layers
 
     def line(self) -> str:
         """Return the measurement as text, e.g. ``s4  length 1024  width 128  12.1 ms  47 MB``."""
         where = f"{self.mixer}  length {self.length}  width {self.width}"
         if self.seconds is None or self.bytes is None:
-            return f"{where}  {self.said}"
+            return f"{where}  {self.reason}"
         return f"{where}  {milliseconds(self.seconds)}  {megabytes(self.bytes)}"
 
 
@@ -128,7 +127,8 @@ def markdown(report: Report) -> str:
 
 
 def _by_mixer(report: Report) -> ReportTable:
-    sizes, rows = report.sizes, []
+    sizes = report.sizes
+    rows = []
     for mixer in report.ranked:
         cells = _cells(report, mixer, "seconds", sizes) + _cells(report, mixer, "bytes", sizes[-1:])
         rows.append((Entry(mixer), *map(Entry, cells)))
@@ -142,7 +142,7 @@ def _by_reading(report: Report) -> ReportTable:
     for r in report.readings:
         size = format.NONE if r.parameters is None else f"{r.parameters:,}"
         there = r.seconds is not None and r.bytes is not None
-        cost = (milliseconds(r.seconds or 0.0), megabytes(r.bytes or 0)) if there else (r.said, "")
+        cost = (milliseconds(r.seconds or 0.0), megabytes(r.bytes or 0)) if there else (r.reason, "")
         rows.append((r.mixer, f"{r.length:,}", f"{r.width:,}", size, *cost))
     for mixer in report.mixers:
         slopes = [_exponent(report, mixer, quantity) for quantity in AXES]
@@ -153,7 +153,8 @@ def _by_reading(report: Report) -> ReportTable:
 
 def _cells(report: Report, mixer: str, quantity: Quantity, sizes: list[int]) -> list[str]:
     """Return the values at these sizes, followed by the slope over all sizes."""
-    found, factor = dict(report.points(mixer, quantity)), AXES[quantity][1]
+    found = dict(report.points(mixer, quantity))
+    factor = AXES[quantity][1]
     values = [_three(found[x] * factor) if x in found else format.NONE for x in sizes]
     return [*values, _exponent(report, mixer, quantity)]
 
@@ -163,8 +164,8 @@ def _missing(report: Report) -> list[str]:
     sizes: dict[tuple[str, str], list[str]] = {}
     for reading in report.readings:
         if reading.seconds is None:
-            sizes.setdefault((reading.mixer, reading.said), []).append(_size(report.size(reading)))
-    return [f"{mixer}, {report.along} {' and '.join(at)}: {said}" for (mixer, said), at in sizes.items()]
+            sizes.setdefault((reading.mixer, reading.reason), []).append(_size(report.size(reading)))
+    return [f"{mixer}, {report.along} {' and '.join(at)}: {reason}" for (mixer, reason), at in sizes.items()]
 
 
 def figures(report: Report) -> dict[str, bytes]:
@@ -173,8 +174,12 @@ def figures(report: Report) -> dict[str, bytes]:
     with inked("slopes"):
         figure = draw(report)
         figure.suptitle(_title(report), fontsize=10, fontweight="bold")
-        kinds = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-        return {kind: _drawn(figure.savefig, kind, metadata) for kind, metadata in kinds.items()}
+        images = {}
+        for kind, metadata in {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}.items():
+            image = io.BytesIO()
+            figure.savefig(image, format=kind, metadata=metadata, dpi=160)
+            images[kind] = image.getvalue()
+        return images
 
 
 def milliseconds(seconds: float) -> str:
@@ -194,23 +199,40 @@ def _three(value: float) -> str:
 def _lines(report: Report) -> "Figure":
     """Draw a line per mixer against size."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     figure = Figure(figsize=(2 * LOOK.get().width, 3.6), layout="constrained")
     for axes, quantity in zip(figure.subplots(1, 2), AXES, strict=True):
-        _panel(axes, report, quantity)
+        label, factor = AXES[quantity]
+        for at, mixer in enumerate(report.mixers):
+            if points := [(float(x), y * factor) for x, y in report.points(mixer, quantity)]:
+                name = f"{mixer}, slope {_exponent(report, mixer, quantity)}"
+                axes.plot(*unzipped(points), **pen(at) | {"linewidth": 1.5}, markersize=4, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_xticks(report.sizes, [_size(x) for x in report.sizes])
+        axes.grid(which="major")
+        axes.set_xlabel(report.along)
+        axes.set_ylabel(label)
+        if axes.lines:
+            axes.legend(handlelength=3, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
 
 def _rows(report: Report) -> "Figure":
     """Draw a row per mixer with a dot per size."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     mixers = report.ranked
     figure = Figure(figsize=(2 * LOOK.get().width, 1.1 + 0.19 * len(mixers)), layout="constrained")
     both = figure.subplots(1, 2, sharey=True)
     for axes, quantity in zip(both, AXES, strict=True):
         for row, mixer in enumerate(mixers):
-            _row(axes, report, (row, mixer), quantity)
+            _row(axes, report, row, mixer, quantity)
         axes.text(1.02, 1.0, "slope", transform=axes.transAxes, va="bottom", fontsize=8, color=INK)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -221,65 +243,27 @@ def _rows(report: Report) -> "Figure":
         axes.tick_params(axis="y", length=0)
     both[0].set_yticks(range(len(mixers)), mixers)
     both[0].set_ylim(len(mixers) - 0.5, -0.5)
-    _key(figure, report)
-    return figure
-
-
-def _key(figure: "Figure", report: Report) -> None:
-    """Draw the legend of sizes."""
-    from matplotlib.lines import Line2D
-
     dots = [
         Line2D([], [], linestyle="", marker="o", color=_shade(report, x), label=_size(x))
         for x in report.sizes
     ]
     figure.legend(handles=dots, title=report.along, loc="outside lower center", ncols=max(1, len(dots)))
+    return figure
 
 
-def _row(axes: "Axes", report: Report, place: tuple[int, str], quantity: Quantity) -> None:
-    row, mixer = place
-    points, factor = report.points(mixer, quantity), AXES[quantity][1]
+def _row(axes: "Axes", report: Report, row: int, mixer: str, quantity: Quantity) -> None:
+    points = report.points(mixer, quantity)
+    factor = AXES[quantity][1]
     axes.plot([y * factor for _, y in points], [row] * len(points), color=FAINT, linewidth=3, zorder=1)
     for x, y in points:
         axes.plot([y * factor], [row], marker="o", markersize=4.5, color=_shade(report, x))
-    said = _exponent(report, mixer, quantity)
-    axes.text(1.02, row, said, transform=axes.get_yaxis_transform(), va="center", fontsize=8, color=INK)
+    exponent = _exponent(report, mixer, quantity)
+    axes.text(1.02, row, exponent, transform=axes.get_yaxis_transform(), va="center", fontsize=8, color=INK)
 
 
 def _shade(report: Report, size: int) -> str:
     sizes = report.sizes
     return SHADES[sizes.index(size) * (len(SHADES) - 1) // max(1, len(sizes) - 1)]
-
-
-def _panel(axes: "Axes", report: Report, quantity: Quantity) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    label, factor = AXES[quantity]
-    for at, mixer in enumerate(report.mixers):
-        points = report.points(mixer, quantity)
-        if not points:
-            continue
-        xs, ys = zip(*points, strict=True)
-        axes.plot(
-            xs,
-            [y * factor for y in ys],
-            color=COLOURS[at % len(COLOURS)],
-            linestyle=STYLES[at % len(STYLES)],
-            marker=MARKERS[at % len(MARKERS)],
-            markersize=4,
-            label=f"{mixer}, slope {_exponent(report, mixer, quantity)}",
-        )
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_xticks(report.sizes, [_size(x) for x in report.sizes])
-    axes.grid(which="major")
-    axes.set_xlabel(report.along)
-    axes.set_ylabel(label)
-    if axes.lines:
-        axes.legend(handlelength=3, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 def _exponent(report: Report, mixer: str, quantity: Quantity) -> str:
@@ -298,9 +282,3 @@ def _title(report: Report) -> str:
 
 def _size(x: int) -> str:
     return f"{x // 1024}k" if x % 1024 == 0 else f"{x}"
-
-
-def _drawn(save: Callable[..., None], kind: str, metadata: dict[str, None]) -> bytes:
-    image = io.BytesIO()
-    save(image, format=kind, metadata=metadata, dpi=160)
-    return image.getvalue()

@@ -1,4 +1,4 @@
-"""Style and helpers of all figures, the gain plot, and learning curves; SVG is reproducible byte for byte.
+"""Style and helpers of all figures; SVG is reproducible byte for byte.
 
 Colours are those of Okabe and Ito (2008), distinguishable by colour-blind readers; line styles and markers
 distinguish the arms in greyscale.
@@ -6,35 +6,29 @@ distinguish the arms in greyscale.
 
 import io
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import format
-from ..analysis import Difference, TaskAnalysis
 from ..manifest import Metric
-from ..results import TaskResults
-from ..stage_results import CellResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 T = TypeVar("T")
-Path = dict[int, tuple[float, float]]
-"""Points of a learning curve: step of the scored stage -> (compute spent, score)."""
+Point = tuple[float, float]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#4b9cd3", "#6b6b6b")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
-INK, FAINT, BAND = "#1c1e21", "#c9ccd1", "#eceef1"
+INK = "#1c1e21"
+FAINT = "#c9ccd1"
+BAND = "#eceef1"
 """Colours of text and axes, grid, tie band. Used for nothing else, so that a page can replace them."""
-POINTS = 4000
-"""Largest number of points of all single-seed curves of a task: limits the size of a page."""
 PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": ""}
 """Marker of a paper's number, the same for all arms."""
 SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linestyle": "", "alpha": 0.75}
@@ -60,7 +54,7 @@ LOOKS = {"page": Look(settings={"pdf.fonttype": 42}), "neurips": _of_paper(5.5),
 """Look of the report; text width of NeurIPS; column width of ICML."""
 LOOK = ContextVar("LOOK", default=LOOKS["page"])
 """The look of figures drawn in this context."""
-PDF = ContextVar[File | None]("PDF", default=None)
+PDF = ContextVar[Path | None]("PDF", default=None)
 """File to which figures drawn in this context are also written as PDF, or None."""
 
 SETTINGS: Any = {
@@ -84,135 +78,15 @@ SETTINGS: Any = {
 }
 
 
-def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
-    """Draw paired gains per row and contrast with combined intervals, dots per seed and the tie band."""
-    rows, contrasts = analysis.task.rows, analysis.task.record.contrasts
-    with inked(f"gain {title}"):
-        arms = _told_apart(analysis)
-        labels = [f"{treatment} {format.MINUS} {control}" for treatment, control in contrasts]
-        columns = min(2, abreast([*labels, "one seed"], rows))
-        lines = -(-(len(labels) + 2) // columns)
-        step = 0.24 * len(contrasts) + 0.22
-        figure, axes = canvas(1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
-        _zero(axes, analysis.metric)
-        for at, found in enumerate(analysis.gains):
-            contrast, row = divmod(at, len(rows))
-            height = row + _offset(contrast, len(contrasts))
-            _gain(axes, found, (height, arms[contrast]), analysis.metric)
-        axes.locator_params(axis="x", nbins=6)
-        axes.set_yticks(range(len(rows)), rows)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel(f"difference in test {_difference_unit(analysis.metric)}")
-        _contrast_legend(axes, dict(zip(labels, arms, strict=True)), columns)
-        named(axes, title, lines)
-        return drawn(figure)
+def pen(at: int) -> dict[str, Any]:
+    """Return colour, line style and marker of a curve, distinguishable in greyscale."""
+    colour, style, marker = (kind[at % len(kind)] for kind in (COLOURS, STYLES, MARKERS))
+    return {"color": colour, "linestyle": style, "marker": marker, "linewidth": 1.8}
 
 
-def with_curves(task: TaskResults) -> list[str]:
-    """Return the rows with validation scores of at least one run."""
-    return list(dict.fromkeys(cell.row for cell in task.finished if cell.scored.curve))
-
-
-def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
-    """Draw the validation scores of rows side by side, with their pretraining losses above.
-
-    The x axis is the compute spent, pretraining included: an arm starts where its pretraining ends.
-    """
-    flops = all(cell.flops > 0 for cell in task.finished if cell.row in rows)
-    losses = any(stage.curve for cell in task.finished if cell.row in rows for stage in cell.stages[:-1])
-    with inked(f"curves {title} {' '.join(rows)}"):
-        figure = blank(4.0 if losses else 3.1)
-        heights = [2, 3] if losses else [1]
-        grid = figure.subplots(
-            len(heights), len(rows), sharex="col", sharey="row", squeeze=False, height_ratios=heights
-        )
-        for at, row in enumerate(rows):
-            done = [cell for cell in task.finished if cell.row == row]
-            for axes in grid[:, at]:
-                axes.patch.set_alpha(0)
-                axes.grid(axis="y")
-            for arm, column in enumerate(task.columns):
-                cells = [cell for cell in done if cell.column == column]
-                most = max(8, POINTS // len(task.cells))
-                if losses:
-                    before = [path for cell in cells for path in _pretraining(cell, flops)]
-                    _arm(grid[0, at], before, (arm, column), most)
-                _arm(
-                    grid[-1, at],
-                    [_path(cell, flops, task.record.metric.factor) for cell in cells],
-                    (arm, column),
-                    most,
-                )
-            grid[-1, at].set_xlim(left=0)
-            grid[-1, at].locator_params(axis="x", nbins=6 if len(rows) == 1 else 4)
-            if flops:
-                grid[-1, at].xaxis.set_major_formatter(lambda value, _: format.quantity(value))
-            if len(rows) > 1:
-                grid[0, at].set_title(row, loc="left", fontsize=9)
-        figure.supxlabel(
-            "compute, pretraining included (FLOP)" if flops else "steps, pretraining included", fontsize=9
-        )
-        if losses:
-            grid[0, 0].set_ylabel("pretraining loss")
-        grid[-1, 0].set_ylabel(f"validation {format.unit(task.record.metric)}")
-        legend_above(grid[-1, 0], title)
-        return drawn(figure)
-
-
-def _told_apart(analysis: TaskAnalysis) -> list[int]:
-    """Return a colour index per contrast: its control's, or its treatment's, if these are distinct."""
-    columns, contrasts = analysis.task.columns, analysis.task.record.contrasts
-    for arms in ([control for _, control in contrasts], [treatment for treatment, _ in contrasts]):
-        if len(set(arms)) == len(arms):
-            return [columns.index(arm) for arm in arms]
-    return list(range(len(contrasts)))
-
-
-def _pretraining(cell: CellResult, flops: bool) -> Iterator[Path]:
-    """Yield the curve of validation loss against compute spent for every stage before the scored one."""
-    start = 0.0
-    for stage in cell.stages[:-1]:
-        per_step = stage.cost.flops / max(stage.steps, 1) if flops else 1.0
-        yield {p.step: (start + p.step * per_step, p.loss) for p in stage.curve if math.isfinite(p.loss)}
-        start += stage.cost.flops if flops else stage.steps
-
-
-def _path(cell: CellResult, flops: bool, factor: float) -> Path:
-    before = cell.stages[:-1]
-    start = sum(stage.cost.flops if flops else stage.steps for stage in before)
-    per_step = cell.scored.cost.flops / max(cell.scored.steps, 1) if flops else 1.0
-    return {p.step: (start + p.step * per_step, p.score * factor) for p in cell.scored.curve}
-
-
-def _arm(axes: "Axes", paths: Sequence[Path], arm: tuple[int, str], most: int) -> None:
-    """Draw a faint curve of at most ``most`` points per seed, and their mean where all seeds have one."""
-    from matplotlib.collections import LineCollection
-
-    at, label = arm
-    paths = [path for path in paths if path]
-    if not paths:
-        return
-    colour, style = COLOURS[at % len(COLOURS)], STYLES[at % len(STYLES)]
-    if len(paths) > 1:
-        faint = [thin(list(path.values()), most) for path in paths]
-        axes.add_collection(LineCollection(faint, colors=colour, linewidths=0.7, alpha=0.4))
-    points: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for path in paths:
-        for step, point in path.items():
-            points[step].append(point)
-    means = [
-        (sum(x for x, _ in reached) / len(reached), sum(y for _, y in reached) / len(reached))
-        for _, reached in sorted(points.items())
-        if len(reached) == len(paths)
-    ]
-    mean = thin(means, 100)
-    xs, ys = zip(*mean, strict=True) if mean else ((), ())
-    marker = MARKERS[at % len(MARKERS)]
-    every = max(1, len(mean) // 8)
-    axes.plot(
-        xs, ys, color=colour, linestyle=style, linewidth=1.8, marker=marker, markersize=4, markevery=every,
-        label=label,
-    )  # fmt: skip
+def unzipped(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    """Return the x and the y of points."""
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def thin(points: list[T], most: int) -> list[T]:
@@ -221,66 +95,16 @@ def thin(points: list[T], most: int) -> list[T]:
     return points if k <= 1 else [*points[:-1:k], points[-1]]
 
 
-def _zero(axes: "Axes", metric: Metric) -> None:
-    tie = metric.tie * metric.factor
-    axes.axvspan(-tie, tie, color=BAND, linewidth=0, zorder=0)
-    axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
-    axes.grid(axis="x", zorder=0)
-    axes.set_axisbelow(True)
-
-
-def _gain(axes: "Axes", difference: Difference, place: tuple[float, int], metric: Metric) -> None:
-    height, at = place
-    if difference.estimate is None:
-        return
-    colour, marker = COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)]
-    mean, half = difference.estimate.mean * metric.factor, difference.estimate.half
-    if half is not None:
-        low, high = possible(metric)
-        ends = [max(mean - half * metric.factor, low - high), min(mean + half * metric.factor, high - low)]
-        axes.plot(ends, [height] * 2, color=colour, linewidth=1.8)
-    dots = [value * metric.factor for value in difference.values]
-    axes.plot(dots, [height + 0.09] * len(dots), **SEED, color=colour)
-    filled = colour if half is not None else "none"  # hollow: no interval
-    axes.plot([mean], [height], marker=marker, markersize=6, color=colour, markerfacecolor=filled)
-
-
-def _contrast_legend(axes: "Axes", arms: dict[str, int], columns: int) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: list[Any] = [
-        Line2D([], [], color=COLOURS[at % len(COLOURS)], marker=MARKERS[at % len(MARKERS)], label=label)
-        for label, at in arms.items()
-    ]
-    handles.append(Line2D([], [], **SEED, color=INK, label="one seed"))
-    handles.append(Patch(color=BAND, label="tie"))
-    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
-
-
-def _offset(contrast: int, contrasts: int) -> float:
-    return (contrast - (contrasts - 1) / 2) * 0.6 / contrasts
-
-
 def possible(metric: Metric) -> tuple[float, float]:
     """Return the smallest and largest possible score, to which drawn intervals are clipped."""
     best = metric.factor if metric.unit == "%" or metric.name == "r2" else math.inf
     return (0.0, best) if metric.unit == "%" else (-math.inf, best)
 
 
-def _difference_unit(metric: Metric) -> str:
-    return f"{format.name(metric)} (points)" if metric.unit == "%" else format.unit(metric)
-
-
-def named(axes: "Axes", title: str, lines: int) -> None:
-    """Write a title above the axes, with room for a legend of ``lines`` lines in between."""
-    axes.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=7 + 12.5 * lines)
-
-
-def abreast(labels: Sequence[str], beside: Sequence[str] = ()) -> int:
+def legend_columns(labels: Sequence[str], ticks: Sequence[str] = ()) -> int:
     """Return the number of legend columns, at most three, that fit above axes with these tick labels."""
     look = LOOK.get()
-    room = 72 * look.width - 20 - look.letter * max(map(len, beside), default=0)
+    room = 72 * look.width - 20 - look.letter * max(map(len, ticks), default=0)
     for columns in (3, 2):
         rows = -(-len(labels) // columns)
         parts = [labels[at : at + rows] for at in range(0, len(labels), rows)]
@@ -293,12 +117,11 @@ def legend_above(axes: "Axes", title: str, more: Sequence[Any] = ()) -> None:
     """Write a title and a legend above all axes of a figure; ``more`` are additional handles."""
     handles = [*axes.get_legend_handles_labels()[0], *more]
     labels = [str(handle.get_label()) for handle in handles]
-    columns = min(abreast(labels), 2 if len(labels) == 4 else 3)
     legend = axes.figure.legend(
         handles,
         labels,
         loc="outside upper left",
-        ncols=columns,
+        ncols=min(legend_columns(labels), 2 if len(labels) == 4 else 3),
         borderaxespad=0.2,
         handlelength=2.4,
         columnspacing=1.2,
@@ -324,14 +147,15 @@ def inked(salt: str) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def looking(style: str, pdf: File | None = None) -> Iterator[None]:
+def looking(style: str, pdf: Path | None = None) -> Iterator[None]:
     """Draw figures in one of ``LOOKS`` in a with block; with ``pdf``, also write them to this file."""
-    look, beside = LOOK.set(LOOKS[style]), PDF.set(pdf)
+    look_before = LOOK.set(LOOKS[style])
+    pdf_before = PDF.set(pdf)
     try:
         yield
     finally:
-        LOOK.reset(look)
-        PDF.reset(beside)
+        LOOK.reset(look_before)
+        PDF.reset(pdf_before)
 
 
 def canvas(height: float, width: float | None = None) -> "tuple[Figure, Axes]":

@@ -22,7 +22,8 @@ FORMULA = ("=", "+", "-", "@")
 
 def document(results: ExperimentResults) -> str:
     """Return the CSV text: the known columns, metrics as ``test_NAME`` and ``val_NAME``, paper numbers."""
-    rows, text = results.to_rows(), io.StringIO()
+    rows = results.to_rows()
+    text = io.StringIO()
     names = {name for row in rows for name in row}
     metrics = sorted(
         name for name in names - {*KNOWN, *PRINTED} if name.startswith(("test_", "train_", "val_"))

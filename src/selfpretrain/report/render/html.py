@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 from ..figures import style
 from ..format import printable
@@ -12,19 +13,6 @@ if TYPE_CHECKING:
     import jinja2
     from markupsafe import Markup
 
-IDLE = {
-    r"<metadata>.*?</metadata>": "",
-    r'<g id="[^"]*"': "<g",  # ids repeat in every figure and are never referenced
-    r" font-family: [^;]*;": "",
-    r' transform="rotate\(-0 [^"]*"': "",
-    r"\s+": " ",
-    r"> <": "><",
-}
-"""Parts of an SVG that are removed or shortened, and their replacements."""
-
-FINE = re.compile(r"(?<=\d\.\d)\d+")
-"""Superfluous digits of a coordinate: a tenth of a point is precise enough."""
-
 COLOURS = {style.INK: "ink", style.FAINT: "rule", style.BAND: "band"} | {
     colour: f"arm{at}" for at, colour in enumerate(style.COLOURS)
 }
@@ -33,7 +21,13 @@ COLOURS = {style.INK: "ink", style.FAINT: "rule", style.BAND: "band"} | {
 
 def document(page: Page) -> str:
     """Return the HTML of a page."""
-    return template("page.html.j2").render(page=page)
+    classes: dict[str, str] = {}
+    figures = {
+        picture.file: themed(picture.svg, classes)
+        for section in page.sections
+        for picture in section.pictures
+    }
+    return template("page.html.j2").render(page=page, figures=figures, classes=classes)
 
 
 def template(name: str) -> "jinja2.Template":
@@ -48,7 +42,7 @@ def template(name: str) -> "jinja2.Template":
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"themed": themed, "rendered": rendered}
+    environment.filters["rendered"] = rendered
     return environment.get_template(name)
 
 
@@ -68,18 +62,53 @@ def rendered(prose: str) -> "Markup":
     return Markup(reader.render(printable(prose)))
 
 
-def themed(svg: str) -> "Markup":
-    """Adapt an SVG for inlining: colours and fonts follow the page, superfluous parts are removed."""
+def themed(svg: str, classes: dict[str, str] | None = None) -> "Markup":
+    """Shorten an SVG for inlining; its colours and fonts follow the page.
+
+    Args:
+        classes: CSS class of every style of the page, extended by the styles of this figure; None keeps
+            them in the elements.
+    """
     from markupsafe import Markup
 
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r'^<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" aria-hidden="true">', body)
-    for idle, instead in IDLE.items():
-        body = re.sub(idle, instead, body, flags=re.DOTALL)
-    return Markup(re.sub(r"<[^>]*>", lambda tag: _themed(tag[0]), body))  # only tags, never text
+    root = ElementTree.fromstring(svg)
+    root.tag = "svg"
+    root.attrib = {"viewBox": root.get("viewBox", ""), "aria-hidden": "true"}
+    _shorten(root, classes)
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
-def _themed(tag: str) -> str:
-    for colour, name in COLOURS.items():
-        tag = tag.replace(colour, f"var(--{name})")
-    return FINE.sub("", tag)
+def _shorten(parent: ElementTree.Element, classes: dict[str, str] | None) -> None:
+    """Shorten everything below an element; leave out what is invisible and groups without attributes."""
+    kept: list[ElementTree.Element] = []
+    for child in parent:
+        child.tag = child.tag.rpartition("}")[2]  # without the namespace
+        if child.tag in ("metadata", "style") or child.get("style", "").endswith("opacity: 0"):
+            continue
+        _shorten(child, classes)
+        attributes = (_attribute(child.tag, *item, classes) for item in child.items())
+        child.attrib = {name: value for name, value in attributes if value}
+        child.tail = None
+        empty = child.tag == "defs" and not len(child)
+        if not empty:
+            kept += child if child.tag == "g" and not child.attrib else [child]
+    if parent.tag != "text":
+        parent.text = None
+    parent[:] = kept
+
+
+def _attribute(tag: str, name: str, value: str, classes: dict[str, str] | None) -> tuple[str, str]:
+    """Return name and value of an attribute for the page; an empty value if it is not needed."""
+    name = name.replace("{http://www.w3.org/1999/xlink}", "xlink:")
+    if name == "style":
+        value = re.sub(r" ?font-family: [^;]*;", "", value)
+        for colour, variable in COLOURS.items():
+            value = value.replace(colour, f"var(--{variable})")
+        return (name, value) if classes is None else ("class", classes.setdefault(value, f"s{len(classes)}"))
+    if name == "id":  # groups repeat theirs in every figure and are never referenced
+        return name, value if tag in ("path", "clipPath") else ""
+    if name in ("d", "x", "y", "width", "height", "transform"):
+        # A tenth of a point is precise enough.
+        value = re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), value)
+        value = "" if value.startswith("rotate(-0 ") else value
+    return name, re.sub(r" ?([A-Za-z]) ?", r"\1", " ".join(value.split())) if name == "d" else value

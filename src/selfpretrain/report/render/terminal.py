@@ -18,8 +18,8 @@ def show(page: Page) -> "RenderableType":
     from rich.console import Group
 
     head = [escaped(page.title, "underline"), *(escaped(line, "dim") for line in page.lines)]
-    said = [escaped(line) for line in page.outcomes]
-    return Group(*head, *said, *(part for section in page.sections for part in _parts(section)))
+    outcomes = [escaped(line) for line in page.outcomes]
+    return Group(*head, *outcomes, *(part for section in page.sections for part in _parts(section)))
 
 
 def escaped(text: str, style: str = "") -> "Text":

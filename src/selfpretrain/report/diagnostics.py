@@ -1,0 +1,240 @@
+"""Tables behind the headline: average ranks, training against test, scores of every class, calibration."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import format
+from .analysis import Analysis, Difference, RowColumn, TaskAnalysis, score_of
+from .integrity import Predictions
+from .layout import Entry, ReportTable
+from .stage_results import CellResult
+from .statistics import Estimate, Ranks, calibration, estimate, rank
+from .tables import BLANK, by_task
+
+FEWEST_TASKS = 3
+"""Smallest number of tasks for ranking over tasks; with fewer, rows are ranked over seeds in each task."""
+MOST_CLASSES = 20
+"""Largest number of classes for which tables are built."""
+POOLED = "Over the test split, all seeds together."
+OUTCOMES = {
+    (True, True): "fits better, is better on test",
+    (True, False): "fits better, is worse on test",
+    (False, True): "fits worse, generalises better",
+    (False, False): "fits worse, is worse on test",
+}
+"""Meaning of a contrast by (positive on training data, positive on test data)."""
+
+
+def rankings(analysis: Analysis) -> dict[str, Ranks]:
+    """Return average ranks in both headline columns, over tasks or over the seeds of each task, by title.
+
+    Empty if rows are one model at several settings: these do not compete.
+    """
+    found: dict[str, Ranks | None] = {}
+    if not analysis.tasks or not analysis.rows_compete:
+        return {}
+    if len(analysis.tasks) >= FEWEST_TASKS:
+        for column in analysis.tasks[0].task.headline:
+            found[f"{column}, over tasks"] = _rank_over_tasks(analysis, column)
+    else:
+        for task in analysis.tasks:
+            for column in task.task.headline:
+                found[f"{task.label}: {column}, over seeds"] = _rank_over_seeds(task, column)
+    return {title: ranks for title, ranks in found.items() if ranks is not None}
+
+
+def _rank_over_tasks(analysis: Analysis, column: str) -> Ranks | None:
+    means = [task.means for task in analysis.tasks]
+    rows = [row for row in analysis.tasks[0].task.rows if all((row, column) in found for found in means)]
+    return rank(rows, np.array([[found[row, column].mean for row in rows] for found in means]))
+
+
+def _rank_over_seeds(task: TaskAnalysis, column: str) -> Ranks | None:
+    cells = [task.task.at(row, column) for row in task.task.rows]
+    seeds = [seed for seed in cells[0] if all(seed in found for found in cells)]
+    scores = [[score_of(found[seed]) for found in cells] for seed in seeds]
+    return rank(task.task.rows, np.array(scores).reshape(len(seeds), len(cells)))
+
+
+def ranks(found: dict[str, Ranks]) -> ReportTable:
+    """Build the table of average ranks with the tests of Friedman and Nemenyi."""
+    averages = [dict(each.sorted) for each in found.values()]
+    rows = [
+        (Entry(row), *(Entry(f"{of[row]:.2f}", key=of[row]) if row in of else BLANK for of in averages))
+        for row in dict.fromkeys(row for each in found.values() for row in each.rows)
+    ]
+    if found:
+        rows += [
+            (Entry("tasks or seeds"), *(Entry(str(each.blocks)) for each in found.values())),
+            (Entry("Friedman p"), *(Entry(format.probability(each.p)) for each in found.values())),
+            (Entry("critical difference"), *(Entry(f"{each.critical:.2f}") for each in found.values())),
+        ]
+    return ReportTable(
+        "ranks",
+        "Average ranks",
+        ("model", *found),
+        tuple(rows),
+        "1 is the best. Friedman: whether all models are alike. Two models differ at 5 % if their ranks are "
+        "further apart than the critical difference (Nemenyi; Demšar 2006). Over seeds, this holds for that "
+        "task alone. A verdict on two models depends on which others are compared.",
+    )
+
+
+def fits(analysis: Analysis) -> ReportTable:
+    """Build the table of training score, test score and their gap for every arm."""
+    rows = [
+        (Entry(task.label), *map(Entry, place), *_fit(task, list(cells.values())))
+        for task in analysis.tasks
+        for place in task.means
+        if (cells := _with_training_score(task, place))
+    ]
+    headings = ("task", "model", "arm", "training", "test", "gap")
+    caption = (
+        "Mean ± half-width of the 95 % t-interval over seeds. Training scores are of the first 2,000 "
+        "training examples at most, with the weights that are scored on test. Gap: training minus test."
+    )
+    return by_task(analysis, ReportTable("fits", "Training and test", headings, tuple(rows), caption, 3))
+
+
+def _fit(task: TaskAnalysis, cells: Sequence[CellResult]) -> list[Entry]:
+    train = [cell.training_score or 0.0 for cell in cells]
+    test = [score_of(cell) for cell in cells]
+    gaps = [ours - theirs for ours, theirs in zip(train, test, strict=True)]
+    found = map(estimate, (train, test, gaps))
+    return [Entry(format.spread(task.metric, each), key=each.mean) for each in found]
+
+
+def fit_contrasts(analysis: Analysis) -> ReportTable:
+    """Build the table of every contrast on training data and on test data."""
+    rows = []
+    for task in analysis.tasks:
+        for gain in task.gains:
+            found = train_and_test(task, gain)
+            if found is None:
+                continue
+            clear = all(each.bounds and each.bounds[0] * each.bounds[1] > 0 for each in found)
+            outcome = OUTCOMES[found[0].mean > 0, found[1].mean > 0] if clear else format.NONE
+            contrast = f"{gain.a[1]} {format.MINUS} {gain.b[1]}"
+            differences = [_difference(task, each) for each in found]
+            rows.append(tuple(map(Entry, (task.label, gain.a[0], contrast, *differences, outcome))))
+    headings = ("task", "model", "contrast", "training", "test", "so")
+    title = "What a contrast does to fit and to generalisation"
+    caption = (
+        "Differences, paired by seed [95 % t-interval over seeds]; judged only where no interval holds zero."
+    )
+    return by_task(analysis, ReportTable("fit-contrasts", title, headings, tuple(rows), caption, 3))
+
+
+def train_and_test(task: TaskAnalysis, gain: Difference) -> tuple[Estimate, Estimate] | None:
+    """Estimate a contrast on training data and on test data over the same seeds; None if there is no pair."""
+    ours = _with_training_score(task, gain.a)
+    theirs = _with_training_score(task, gain.b)
+    seeds = [seed for seed in ours if seed in theirs]
+    if not seeds:
+        return None
+    train = [(ours[seed].training_score or 0.0) - (theirs[seed].training_score or 0.0) for seed in seeds]
+    return estimate(train), estimate([score_of(ours[seed]) - score_of(theirs[seed]) for seed in seeds])
+
+
+def _with_training_score(task: TaskAnalysis, place: RowColumn) -> dict[int, CellResult]:
+    cells = task.task.at(*place)
+    return {seed: cell for seed, cell in cells.items() if cell.training_score is not None}
+
+
+def _difference(task: TaskAnalysis, found: Estimate) -> str:
+    bounds = f" {format.interval(task.metric, found.bounds)}" if found.bounds else ""
+    return f"{format.signed(task.metric, found.mean)}{bounds}"
+
+
+def by_class(analysis: Analysis) -> ReportTable:
+    """Build the table of recall, precision and F1 per class for each model's best arm; one task only."""
+    rows = []
+    for (row, column), counts in _confusions(analysis):
+        right = counts.sum(1)
+        given = counts.sum(0)
+        hits = counts.diagonal()
+        for at, hit in enumerate(hits):
+            shares = ((hit, right[at]), (hit, given[at]), (2 * hit, right[at] + given[at]))
+            entries = [_percent(part / whole if whole else math.nan) for part, whole in shares]
+            rows.append((*map(Entry, (row, column, str(at), str(right[at]))), *entries))
+    headings = ("model", "best arm", "class", "examples", "recall", "precision", "F1")
+    caption = f"{POOLED} Classes are numbered as in the data."
+    title = "Scores of every class in %"
+    return ReportTable("classes", title, headings, tuple(rows), caption, 3, sortable=True)
+
+
+def confusions(analysis: Analysis) -> list[ReportTable]:
+    """Build the confusion matrix of each model's best arm, in % of the right class; one task only."""
+    tables = []
+    for number, ((row, column), counts) in enumerate(_confusions(analysis), 1):
+        shares = 100 * counts / counts.sum(1, keepdims=True).clip(1)
+        body = [(Entry(str(at)), *(Entry(f"{x:.0f}") for x in line)) for at, line in enumerate(shares)]
+        title = f"What {row} ({column}) takes for what, in % of the right class"
+        headings = ("right class", *(f"as {at}" for at in range(len(counts))))
+        caption = f"{POOLED} Classes are numbered as in the data."
+        tables.append(ReportTable(f"confusion-{number}", title, headings, tuple(body), caption))
+    return tables
+
+
+def _confusions(analysis: Analysis) -> list[tuple[RowColumn, NDArray[np.int64]]]:
+    """Return the best arm of each model and its counts (target, prediction), summed over seeds.
+
+    Without models for tasks without classes or with too many, and if no predictions were kept.
+    """
+    counts_of_best = []
+    tasks = [task for task in analysis.tasks if task.task.record.task.kind == "classes"]
+    for task in tasks if len(analysis.tasks) == 1 else []:
+        best: dict[str, RowColumn] = {}
+        for place, estimated in task.means.items():
+            if place[0] not in best or estimated.mean > task.means[best[place[0]]].mean:
+                best[place[0]] = place
+        for place in best.values():
+            kept = _predictions(task, place)
+            if not kept:
+                continue
+            target = np.concatenate([each.target for each in kept])
+            prediction = np.concatenate([each.prediction for each in kept])
+            classes = 1 + int(max(target.max(), prediction.max()))
+            if not 1 < classes <= MOST_CLASSES:
+                continue
+            counts = np.zeros((classes, classes), dtype=np.int64)
+            np.add.at(counts, (target, prediction), 1)
+            counts_of_best.append((place, counts))
+    return counts_of_best
+
+
+def _predictions(task: TaskAnalysis, place: RowColumn) -> list[Predictions]:
+    """Return the test predictions that were kept, one per seed."""
+    found = [cell.scored.predictions for cell in task.task.at(*place).values()]
+    return [predictions for predictions in found if predictions is not None]
+
+
+def reliability(analysis: Analysis) -> ReportTable:
+    """Build the table of accuracy, confidence and calibration error per arm; one task only."""
+    rows = []
+    for task in analysis.tasks if len(analysis.tasks) == 1 else ():
+        for place in task.means:
+            kept = _predictions(task, place)
+            confidences = [each.confidence / 255 for each in kept if each.confidence is not None]
+            if len(confidences) < len(task.task.at(*place)):
+                continue
+            confidence = np.concatenate(confidences)
+            correct = np.concatenate([each.prediction == each.target for each in kept])
+            bins = calibration(confidence, correct)
+            error = sum(share * abs(sure - right) for sure, right, share in bins)
+            numbers = (float(correct.mean()), float(confidence.mean()), error)
+            rows.append((*map(Entry, place), *map(_percent, numbers)))
+    headings = ("model", "arm", "accuracy", "mean confidence", "calibration error")
+    caption = (
+        f"{POOLED} Confidence is the probability that a network gives to its answer; the error is its mean "
+        "distance from accuracy, over 15 bins of confidence."
+    )
+    title = "How sure the arms are of their answers, in %"
+    return ReportTable("reliability", title, headings, tuple(rows), caption, 2, sortable=True)
+
+
+def _percent(value: float) -> Entry:
+    return BLANK if math.isnan(value) else Entry(f"{100 * value:.1f}", key=value)
