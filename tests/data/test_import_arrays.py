@@ -152,6 +152,17 @@ def test_a_missing_label_may_be_none_as_in_fit(nothing, labels, names, random):
         import_arrays("mine", random.rand(60, 5), ["a", 1, nothing] * 20)
 
 
+def test_a_missing_group_is_refused_and_no_group_of_its_own(random):
+    for groups in ([None, *range(1, 60)], [None, *map(str, range(59))]):
+        with pytest.raises(DataError, match="sequence 0: groups is empty; every sequence needs one"):
+            import_arrays("mine", random.rand(60, 5), np.arange(60) % 2, groups=groups)
+
+
+def test_words_may_come_as_objects(random):
+    y = np.array(["b", "a"] * 30, dtype=object)
+    assert import_arrays("mine", random.rand(60, 5), y).form.target == Classes(("a", "b"))
+
+
 def test_classes_have_the_order_of_numbers(bring, random):
     assert bring(x=random.rand(60, 5), y=np.arange(60) % 12).form.target.names == tuple(map(str, range(12)))
 

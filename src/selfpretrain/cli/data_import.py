@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..data.importing.kinds import AudioFeatures, Kind, MissingPolicy, TargetKind
+from ..data.importing import AudioFeatures, Kind, MissingPolicy, TargetKind
 from ..errors import DataError, printable
 from ..system.progress import showing
 from .options import DataRoot

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..data.importing.kinds import Kind, MissingPolicy, TargetKind
+from ..data.importing import Kind, MissingPolicy, TargetKind
 from .options import DataRoot, Device, Quiet, Runs
 
 app = typer.Typer()

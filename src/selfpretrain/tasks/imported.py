@@ -15,20 +15,21 @@ from ..data.importing.arrays import array_source, join_arrays
 from ..data.importing.builder import SetBuilder
 from ..data.importing.importer import known
 from ..data.importing.options import ImportOptions
-from ..data.moments import readable, scaled
-from ..data.spec import Reals, SequenceSpec, Split
+from ..data.moments import readable
+from ..data.spec import SequenceSpec, Split
 from ..data.splits import budget, fold_splits, strata_of, stratified
 from ..data.store import DatasetWriter, StoredDataset, open_dataset
 from ..errors import DataError, SpecError, nearest
-from .base import Card, Task
+from .base import Card
 from .common import waves
+from .common.stored import StoredTask
 
 HELD = 4
 """With ``rows``, val and test each keep one example per this many training examples."""
 
 
 @spec
-class Imported(Task):
+class Imported(StoredTask):
     """Your own labelled sequences, by the name they were imported under.
 
     Without a name, a small synthetic example: noisy waves of two shapes, two channels, unequal lengths.
@@ -46,9 +47,7 @@ class Imported(Task):
     @property
     def form(self) -> SequenceSpec:
         """Spec measured on the training split; real targets are scaled by the labels that are kept."""
-        form = self.data().form
-        if self.labels and isinstance(form.target, Reals):
-            form = replace(form, target=_kept_scale(self, self.data().digest))
+        form = super().form
         return replace(form, length=min(form.length, self.longest or form.length))
 
     def load(self, split: Split) -> SequenceDataset:
@@ -80,13 +79,6 @@ class Imported(Task):
     def tiny(self) -> "Imported":
         """Return a stratified subset with truncated sequences, or the synthetic example."""
         return replace(self, rows=200, longest=512) if self.name else self
-
-    def version(self) -> str:
-        """Return the hash of the imported set; with a label budget, also the scale of real targets."""
-        digest, target = self.data().digest, self.form.target
-        if self.labels and isinstance(target, Reals):
-            return f"{digest} {target.centre} {target.spread}"
-        return digest
 
     def data(self) -> StoredDataset:
         """Return the imported set.
@@ -139,14 +131,6 @@ def _divisible(place: Path, stamp: int) -> tuple[np.ndarray, np.ndarray, np.ndar
     strata = np.where(whole.labelled.numpy(), strata_of(whole.targets.numpy()), -1)
     assert whole.groups is not None, "asked by Imported.folded"
     return strata, whole.groups.numpy(), equal
-
-
-@functools.lru_cache(maxsize=16)
-def _kept_scale(task: Imported, digest: str) -> Reals:
-    """Return the scale of the real targets within the label budget."""
-    target = task.data().form.target
-    assert isinstance(target, Reals)
-    return scaled(target, task.load("train").targets.numpy())
 
 
 @functools.lru_cache(maxsize=4)
