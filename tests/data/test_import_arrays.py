@@ -307,7 +307,7 @@ def test_holes_are_interpolated_and_marked(bring, random):
 MISTAKES = {
     "y missing": (lambda a: {"x": a["x"], "labels": a["y"]}, "has no array 'y'; known: x, labels"),
     "capital": (lambda a: {"X": a["x"], "y": a["y"]}, "has no array 'x'; did you mean 'X'"),
-    "unknown": (lambda a: a | {"length": a["y"]}, "'length' nobody asked for; did you mean 'lengths'"),
+    "unknown": (lambda a: a | {"length": a["y"]}, "unknown array 'length'; did you mean 'lengths'"),
     "objects": (lambda a: a | {"y": a["y"].astype(object)}, r"Python objects.*importer\.import_arrays"),
     "complex": (lambda a: a | {"x": a["x"] * 1j}, "complex128; it must hold integers"),
     "flat": (lambda a: a | {"x": a["x"].ravel()}, r"shape \(720,\); it must be \(n, L\)"),

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,9 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
         return NewData(_sequences(source), {"file": list(map(source.name, range(len(source.files))))})
     table = open_table(path, layout["encoding"])
     if layout["form"] == "long":
-        source = long_source(table, _long_options(layout), labelled=False)
+        options = ImportOptions(id=layout["id"], time=layout["time"], kind=layout["kind"])
+        options = replace(options, value=",".join(layout["sequence"]))
+        source = long_source(table, options, labelled=False)
         return NewData(_sequences(source), {layout["id"]: source.ids})
     return _table(table, layout)
 
@@ -126,25 +128,15 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
 def _table(table: Table, layout: Json) -> NewData:
     for column in layout["sequence"]:
         check_column(column, table.columns)
-    source = TableSource(
-        layout["kind"],
-        256 if layout["form"] == "text" else 0,
-        skip_bad=True,
-        table=table,
-        options=ImportOptions(),
-        sequence=layout["sequence"],
-        form=layout["form"],
-    )
+    source = TableSource(layout["kind"], table=table, options=ImportOptions(), form=layout["form"])
+    source.sequence = layout["sequence"]
+    source.vocab = BYTES if source.form == "text" else 0
+    source.skip_bad = True
     columns: dict[str, list[Any]] = {name: [] for name in table.columns if name not in source.sequence}
     for batch in table.batches(list(columns)) if columns else ():
         for name in columns:
             columns[name] += batch[name].to_pylist()
     return NewData(_sequences(source), columns)
-
-
-def _long_options(layout: Json) -> ImportOptions:
-    value = ",".join(layout["sequence"])
-    return ImportOptions(id=layout["id"], time=layout["time"], value=value, kind=layout["kind"])
 
 
 @dataclass
@@ -181,11 +173,11 @@ def _media(path: Path, layout: Json, channels: int) -> NewMedia:
         wanted = f"texts ({', '.join(TEXTS)})" if texts else f"recordings ({', '.join(SOUNDS)})"
         raise DataError(f"{odd[0]}: the model takes {wanted}")
     options = ImportOptions(rate=layout.get("resample"), features=layout.get("features", "raw"))
-    vocab = 256 if texts else 0
-    return NewMedia(
-        layout["kind"], vocab, skip_bad=True, folder=folder, files=found, options=options, layout=layout,
-        channels=channels,
-    )  # fmt: skip
+    vocab = BYTES if texts else 0
+    source = NewMedia(layout["kind"], vocab, folder=folder, files=found, options=options, layout=layout)
+    source.skip_bad = True
+    source.channels = channels
+    return source
 
 
 def _sequences(source: Source) -> Sequences:

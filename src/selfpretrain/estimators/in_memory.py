@@ -119,7 +119,8 @@ def _three_splits(held: StoredDataset, seed: int) -> np.ndarray:
 
 def facts(task: Task) -> Json:
     """Return the data section of the model card."""
-    form, train = task.form, task.load("train")
+    form = task.form
+    train = task.load("train")
     return {
         "task": name_of(task),
         "train": len(train),

@@ -180,7 +180,8 @@ def _text(rows: list[Any]) -> Sequences:
 
 
 def _ragged(rows: list[Any], kind: Literal["tokens", "values"]) -> Sequences:
-    found, wrong = {}, {}
+    found = {}
+    wrong = {}
     channels = 0
     for i, row in enumerate(rows):
         array, why = _array(row, kind)
@@ -218,7 +219,8 @@ def _dense(x: np.ndarray, kind: Kind) -> Sequences:
     if x.ndim not in (2, 3):
         raise DataError(f"X has {x.ndim} dimensions; it must be (n, L), (n, L, C) or a list of sequences")
     n, length = x.shape[:2]
-    rows, lengths = np.arange(n), np.full(n, length)
+    rows = np.arange(n)
+    lengths = np.full(n, length)
     if kind in ("tokens", "text"):
         return Sequences("tokens", x.reshape(-1), lengths, rows, {}).checked()
     flat = x.reshape(n * length, -1).astype(np.float64)

@@ -52,10 +52,9 @@ class ArraySource(Source):
         while first < len(sizes):
             limit = ends[first] - sizes[first] + AT_ONCE
             last = max(int(np.searchsorted(ends, limit, side="right")), first + 1)
-            starts, lengths = self.starts[first:last], self.lengths[first:last]
-            flat = np.concatenate(
-                [self.flat[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
-            )
+            lengths = self.lengths[first:last]
+            spans = zip(self.starts[first:last].tolist(), lengths.tolist(), strict=True)
+            flat = np.concatenate([self.flat[start : start + length] for start, length in spans])
             if self.kind == "values" and flat.ndim == 1:
                 flat = flat[:, None]
             columns = {role: column.slice(first, last - first) for role, column in self.columns.items()}
@@ -141,14 +140,10 @@ def read_labelled_arrays(path: Path) -> dict[str, np.ndarray]:
             continue
         if path.suffix == ".npz":
             raise DataError(f"{path.name} has no array {key!r}{nearest(key, arrays)}")
-        raise DataError(
-            f"{path.name} has no labels beside it; save the array {key!r} as {path.stem}.{key}.npy"
-        )
+        raise DataError(f"{path.name} has no labels; save the array {key!r} as {path.stem}.{key}.npy")
     unknown = sorted(set(arrays) - set(KEYS))
     if unknown:
-        raise DataError(
-            f"{path.name} holds an array {unknown[0]!r} nobody asked for{nearest(unknown[0], KEYS)}"
-        )
+        raise DataError(f"{path.name} holds an unknown array {unknown[0]!r}{nearest(unknown[0], KEYS)}")
     return arrays
 
 
@@ -161,7 +156,8 @@ def join_arrays(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     if isinstance(x, np.ndarray):
         return {"x": x}
     parts = [np.asarray(part) for part in x]
-    shapes, kinds = {part.shape[1:] for part in parts}, {part.dtype.kind for part in parts if len(part)}
+    shapes = {part.shape[1:] for part in parts}
+    kinds = {part.dtype.kind for part in parts if len(part)}
     if not parts or len(shapes) > 1 or len(kinds) > 1 or any(part.ndim not in (1, 2) for part in parts):
         raise DataError("x must be an array, or a list of arrays (length,) or (length, channels) of one kind")
     return {"x": np.concatenate(parts), "offsets": np.cumsum([0, *map(len, parts)])}
@@ -195,7 +191,8 @@ def of_one_type(values: Any, name: str) -> np.ndarray:
 def _unzip(file: Path) -> dict[str, np.ndarray]:
     with readable(file.name, _plain):
         with zipfile.ZipFile(file) as archive:
-            total, packed = sum(member.file_size for member in archive.infolist()), file.stat().st_size
+            total = sum(member.file_size for member in archive.infolist())
+        packed = file.stat().st_size
         if total > max(SMALL, RATIO * packed):
             raise DataError(
                 f"{file.name}: its {packed:,} bytes would become {total:,}; if that is right, save it with "

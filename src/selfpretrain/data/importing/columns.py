@@ -69,10 +69,10 @@ class TableSource(Source):
                 raise
             if batch.num_rows == 1:
                 self.unread[first] = str(error).removeprefix(f"{self.name(first)}: ")
-                return
-            half = batch.num_rows // 2
-            yield from self._readable(batch.slice(0, half), first)
-            yield from self._readable(batch.slice(half), first + half)
+            if batch.num_rows > 1:
+                half = batch.num_rows // 2
+                yield from self._readable(batch.slice(0, half), first)
+                yield from self._readable(batch.slice(half), first + half)
 
     def _part(self, batch: pa.RecordBatch, first: int) -> Part:
         def where(row: int) -> str:

@@ -57,7 +57,8 @@ class ImportPlan:
         first = next(self.parts(), None)
         if first is None:
             raise DataError(f"{self.origin} holds no sequence")
-        lengths, labels = first.lengths, first.columns["label"]
+        lengths = first.lengths
+        labels = first.columns["label"]
         labels = (labels.flatten() if is_list(labels.type) else labels).drop_null().unique().to_pylist()
         found = {"signal": self.source.kind, "first sequences": f"{len(lengths):,}"}
         if self.source.kind == "values":
@@ -114,7 +115,7 @@ class OfficialSplit(Source):
         """Yield the training sequences, then the test sequences."""
         self.n_train = 0
         for part in self.train.parts():
-            self.n_train = int(part.rows[-1]) + 1
+            self.n_train = int(part.rows.max(initial=self.n_train - 1)) + 1
             yield _with_split(part, "train")
         for part in self.test.parts():
             yield replace(_with_split(part, "test"), rows=part.rows + self.n_train)

@@ -106,7 +106,8 @@ def _constant(role: str, cells: pa.Array, starts: np.ndarray, names: list[str]) 
 def _read(table: Table, options: ImportOptions, values: list[str], changed: dict[str, str]) -> pa.Table:
     """Return the columns that are needed, named by their roles."""
     used = [options.id, options.time, *values, *options.roles.values()]
-    parts, n_rows = [], 0
+    parts = []
+    n_rows = 0
     for batch in table.batches(used):
         ids = words(batch[options.id], changed)
         if ids.null_count:
@@ -117,7 +118,7 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
         parts.append(pa.table(columns))
         n_rows += batch.num_rows
         progress(f"read {table.path.name}", n_rows, table.n_rows)
-    if not parts:
+    if not n_rows:
         raise DataError(f"{table.path.name} has no rows")
     rows = pa.concat_tables(parts, promote_options="permissive")
     return rows.set_column(1, "time", _times(rows["time"].combine_chunks(), options.time))

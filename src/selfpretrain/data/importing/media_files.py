@@ -36,7 +36,8 @@ class MediaSource(Source):
         self.rate = 0
         self.unread.clear()
         for first in range(0, len(self.files), AT_ONCE):
-            rows, sequences = [], []
+            rows = []
+            sequences = []
             for row in range(first, min(first + AT_ONCE, len(self.files))):
                 sequence = self._read(row)
                 if sequence is not None:
@@ -91,7 +92,8 @@ class MediaSource(Source):
         Raises:
             DataError: if the file cannot be read.
         """
-        file, name = self.files[row], self.name(row)
+        file = self.files[row]
+        name = self.name(row)
         with readable(name):
             if file.suffix.lower() in TEXTS:
                 return 0, np.frombuffer(file.read_bytes(), np.uint8)
@@ -195,7 +197,8 @@ def _features(rate: int, samples: np.ndarray, options: ImportOptions) -> np.ndar
     scale = {np.dtype(np.uint8): 128.0, np.dtype(np.int16): 32768.0}.get(samples.dtype, 1.0)
     x = (samples.astype(np.float32) - 128 * (samples.dtype == np.uint8)) / np.float32(scale)
     if options.rate and options.rate != rate:
-        x, rate = audio.resampled(x, rate, options.rate), options.rate
+        x = audio.resampled(x, rate, options.rate)
+        rate = options.rate
     if options.features == "raw":
         return x
     energies = audio.mel(x.mean(1, dtype=np.float64), rate)

@@ -32,9 +32,7 @@ class Part:
 
     flat: np.ndarray  # (T,) tokens or (T, C) values; NaN is missing
     lengths: np.ndarray  # (n,); 0: empty
-    columns: dict[
-        str, pa.Array
-    ]  # (n,) strings by role: label (null: unlabelled), and optionally group, split
+    columns: dict[str, pa.Array]  # (n,) strings by role: label (null: unlabelled), group, split
     rows: np.ndarray  # (n,) numbers of the sequences in the source, which knows their names
 
     def take(self, keep: np.ndarray) -> "Part":
@@ -51,9 +49,8 @@ class Part:
     def shortened(self, lengths: np.ndarray) -> "Part":
         """Return the sequences truncated to the given lengths (n,)."""
         owner, place = self.positions()
-        return replace(
-            self, flat=self.flat[place < lengths[owner]], lengths=np.minimum(self.lengths, lengths)
-        )
+        flat = self.flat[place < lengths[owner]]
+        return replace(self, flat=flat, lengths=np.minimum(self.lengths, lengths))
 
 
 @dataclass

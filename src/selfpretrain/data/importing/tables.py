@@ -166,7 +166,8 @@ def _json_lines(path: Path) -> Table:
                 yield row
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        rest, first = objects(), 0
+        rest = objects()
+        first = 0
         while rows := list(islice(rest, ROWS)):
             arrays = [_json_column([row.get(name) for row in rows], name, first) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, list(columns))

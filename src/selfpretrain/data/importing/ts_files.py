@@ -5,6 +5,7 @@ A case is ``channel:channel:...:label``; the values of a channel are separated b
 Source: the format of sktime and of timeseriesclassification.com.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from ...errors import DataError
 from . import TargetKind
+from .columns import NUMBER
 from .options import ImportOptions
 from .source import MISSING, Part, Source, lines, words
 
@@ -109,7 +111,8 @@ def _header(path: Path) -> tuple[dict[str, str], int]:
 
 def _cases(path: Path) -> Iterator[tuple[int, np.ndarray, str]]:
     """Yield line number, series (length, C) and label of each case."""
-    start, channels = _header(path)[1], 0
+    start = _header(path)[1]
+    channels = 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in lines(file, path.name):
             if number <= start or not line.strip() or line.startswith("#"):
@@ -138,13 +141,6 @@ def _numbers(text: str, where: str) -> np.ndarray:
     try:
         return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
-        wrong = next((word for word in words if word not in MISSING and not _is_number(word)), text)
+        numbers = re.compile(NUMBER)
+        wrong = next((word for word in words if word not in MISSING and not numbers.fullmatch(word)), text)
         raise DataError(f"{where}: {wrong[:40]!r} is not a number") from error
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        pa.scalar(cell).cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
