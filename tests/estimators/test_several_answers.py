@@ -92,6 +92,13 @@ def test_a_table_of_zeros_and_ones_says_the_same_as_sets():
     assert int(few.task_.load("train").labelled.sum()) + len(few.task_.load("val")) == 45
 
 
+def test_nan_among_words_is_no_class():
+    codes, classes = labels.classes_of(["b", float("nan"), "a"])
+    assert classes.tolist() == ["a", "b"]
+    assert codes.tolist() == [1, -1, 0]
+    assert labels.sets_of([["b", float("nan")], ["a"]])[1].tolist() == ["a", "b"]
+
+
 def test_a_missing_label_in_a_set_is_no_class():
     found, classes = labels.sets_of([["a", None], ["b", float("nan")], None, []])
     assert classes.tolist() == ["a", "b"]

@@ -108,8 +108,9 @@ class EncodedLabels:
             return Reals(
                 centre=float(known.mean(dtype=np.float64)), spread=float(known.std(dtype=np.float64))
             )
-        kinds = {"classes": Classes, "sets": ClassSets, "positions": PositionClasses}
-        return kinds[self.kind](self.names)
+        if self.kind == "classes":
+            return Classes(self.names)
+        return ClassSets(self.names) if self.kind == "sets" else PositionClasses(self.names)
 
 
 def indicators(codes: np.ndarray, counts: np.ndarray, n_classes: int) -> np.ndarray:
@@ -501,7 +502,11 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.utils import column_or_1d
     from sklearn.utils.validation import assert_all_finite
 
-    if isinstance(y, list | tuple) and any(isinstance(label, tuple | frozenset | type(None)) for label in y):
+    listed = isinstance(y, list | tuple)
+    has_objects = listed and any(isinstance(label, tuple | frozenset | type(None)) for label in y)
+    if has_objects or (
+        listed and {str, float} <= set(map(type, y))
+    ):  # NumPy turns NaN among words into "nan"
         y = _objects(y)
     else:
         y = column_or_1d(np.asarray(y), warn=True)

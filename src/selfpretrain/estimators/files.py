@@ -103,8 +103,8 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
         if "x" not in arrays:
             raise DataError(f"{path.name} has no array 'x'")
         flat, starts, lengths = find_sequences(arrays)
-        kind = "tokens" if isinstance(signal, Tokens) else "values"
-        source: Source = ArraySource(kind, flat=flat, starts=starts, lengths=lengths, columns={})
+        source = ArraySource(flat=flat, starts=starts, lengths=lengths, columns={})
+        source.kind = "tokens" if isinstance(signal, Tokens) else "values"
         return NewData(_sequences(source), {"row": list(range(len(starts)))})
     if layout is None and isinstance(signal, Tokens) and signal.vocab == BYTES:
         layout = {"form": "texts", "kind": "tokens"}
@@ -114,14 +114,14 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
             "an .npy file, or ask it in Python"
         )
     if layout["form"] in ("texts", "recordings"):
-        source = _media(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
-        return NewData(_sequences(source), {"file": list(map(source.name, range(len(source.files))))})
+        media = _media(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
+        return NewData(_sequences(media), {"file": list(map(media.name, range(len(media.files))))})
     table = open_table(path, layout["encoding"])
     if layout["form"] == "long":
         options = ImportOptions(id=layout["id"], time=layout["time"], kind=layout["kind"])
         options = replace(options, value=",".join(layout["sequence"]))
-        source = long_source(table, options, labelled=False)
-        return NewData(_sequences(source), {layout["id"]: source.ids})
+        long = long_source(table, options, labelled=False)
+        return NewData(_sequences(long), {layout["id"]: long.ids})
     return _table(table, layout)
 
 
