@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataError, SpecError
 from .importing import TargetKind
-from .importing.source import Part, is_list, lists_of, word_lists
+from .importing.source import Part, is_list, lists_of, positions, word_lists
 from .spec import Classes, ClassSets, PositionClasses, Reals, Target, TargetName
 from .splits import check_present, check_splits
 
@@ -326,8 +326,8 @@ def _shortened(labels: pa.Array, lengths: np.ndarray) -> pa.Array:
     counts = _counts(labels).clip(min=0)
     if not (counts > lengths).any():
         return labels
-    place = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
-    kept = place < np.repeat(lengths, counts)
+    owner, place = positions(counts)
+    kept = place < lengths[owner]
     known = labels.is_valid().to_numpy(zero_copy_only=False)
     return lists_of(labels.flatten().filter(pa.array(kept)), np.minimum(counts, lengths), known)
 

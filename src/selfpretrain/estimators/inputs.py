@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from ..data.dataset import SequenceDataset
-from ..data.importing.source import interpolate
+from ..data.importing.source import interpolate, known_lengths, positions
 from ..data.spec import Signal, Tokens, Values
 from ..errors import DataError
 
@@ -71,10 +71,8 @@ class Sequences:
         known = ~np.isnan(self.flat).all(1)
         if known.all():
             return self
-        owner = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        place = np.arange(len(self.flat)) - (self.lengths.cumsum() - self.lengths)[owner]
-        lengths = np.zeros_like(self.lengths)
-        np.maximum.at(lengths, owner, np.where(known, place + 1, 0))
+        lengths = known_lengths(known, self.lengths)
+        owner, place = positions(self.lengths)
         return replace(self, flat=self.flat[place < lengths[owner]], lengths=lengths)
 
     def sound(self) -> "Sequences":
@@ -95,8 +93,7 @@ class Sequences:
             return kept.take(
                 ~too_long, f"it is longer than the {length:,} positions of training; longer='cut' cuts it"
             )
-        starts = np.repeat(kept.lengths.cumsum() - kept.lengths, kept.lengths)
-        inside = np.arange(len(kept.flat)) - starts < length
+        inside = positions(kept.lengths)[1] < length
         lengths = kept.lengths.clip(max=length)
         return replace(kept, flat=kept.flat[inside], lengths=lengths, cut=int(too_long.sum()))
 
@@ -227,13 +224,8 @@ def _dense(x: np.ndarray, kind: Kind) -> Sequences:
     return Sequences("values", flat, lengths, rows, {}).checked()
 
 
-def _owners(positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return whether any position of each sequence is marked (n,).
-
-    Args:
-        positions: (T,) booleans.
-    """
-    owner = np.repeat(np.arange(len(lengths)), lengths)
+def _owners(marked: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return whether any position of each sequence (n,) is marked (T,)."""
     found = np.zeros(len(lengths), dtype=bool)
-    found[owner[positions]] = True
+    found[np.repeat(np.arange(len(lengths)), lengths)[marked]] = True
     return found

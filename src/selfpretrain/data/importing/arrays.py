@@ -29,7 +29,8 @@ from .source import Part, Signal, Source, lists_of, readable, words
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 ROLES = {"y": "label", "groups": "group", "split": "split"}
 """Arrays that describe whole sequences, and their roles."""
-SMALL, RATIO = 1 << 28, 200
+LARGEST_UNPACKED = 1 << 28
+LARGEST_RATIO = 200
 """Maximum unpacked size in bytes, and per packed byte beyond that: more is a zip bomb, or all zeros."""
 AT_ONCE = 1 << 22
 """Numbers per part."""
@@ -193,7 +194,7 @@ def _unzip(file: Path) -> dict[str, np.ndarray]:
         with zipfile.ZipFile(file) as archive:
             total = sum(member.file_size for member in archive.infolist())
         packed = file.stat().st_size
-        if total > max(SMALL, RATIO * packed):
+        if total > max(LARGEST_UNPACKED, LARGEST_RATIO * packed):
             raise DataError(
                 f"{file.name}: its {packed:,} bytes would become {total:,}; if that is right, save it with "
                 f"numpy.savez, which does not compress"

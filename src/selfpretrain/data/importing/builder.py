@@ -13,7 +13,7 @@ from ..spec import SPLITS, SequenceSpec, Signal, Tokens, Values
 from ..splits import ENOUGH_GROUPS, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
 from .options import ImportOptions
-from .source import Part, Source, fill_missing
+from .source import Part, Source, fill_missing, positions
 
 MOST_TOKENS = 1 << 24
 SUSPICIOUS = 0.02
@@ -91,7 +91,7 @@ class SetBuilder:
             wrong = ~((flat >= 0) & (flat < MOST_TOKENS) & (flat % 1 == 0))
             if wrong.any():
                 position = int(wrong.argmax())
-                owner, place = part.positions()
+                owner, place = positions(part.lengths)
                 name = self.source.name(int(part.rows[owner[position]]))
                 raise DataError(
                     f"{name}: {self.source.spot(int(place[position]), 0)} is {flat[position]}, no token: "

@@ -15,7 +15,8 @@ from ..splits import SPLIT_NAMES
 from .options import ImportOptions
 from .source import Part, Signal, Source, readable, words
 
-SOUNDS, TEXTS = (".wav", ".flac", ".ogg"), (".txt",)
+SOUNDS = (".wav", ".flac", ".ogg")
+TEXTS = (".txt",)
 AT_ONCE = 16
 """Files per part."""
 

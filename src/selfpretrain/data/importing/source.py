@@ -41,16 +41,25 @@ class Part:
         flat = self.flat[np.repeat(keep, self.lengths)]
         return Part(flat, self.lengths[keep], columns, self.rows[keep])
 
-    def positions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (T,) the sequence of every position, counted from 0 in this part, and its place in it."""
-        owner = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        return owner, np.arange(len(owner)) - (self.lengths.cumsum() - self.lengths)[owner]
-
     def shortened(self, lengths: np.ndarray) -> "Part":
         """Return the sequences truncated to the given lengths (n,)."""
-        owner, place = self.positions()
+        owner, place = positions(self.lengths)
         flat = self.flat[place < lengths[owner]]
         return replace(self, flat=flat, lengths=np.minimum(self.lengths, lengths))
+
+
+def positions(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (T,) the sequence of every position, by number, and its place in it, from the lengths (n,)."""
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    return owner, np.arange(len(owner)) - (lengths.cumsum() - lengths)[owner]
+
+
+def known_lengths(known: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return (n,) the lengths of sequences up to the last position that is known (T,)."""
+    owner, place = positions(lengths)
+    found = np.zeros_like(lengths)
+    np.maximum.at(found, owner, np.where(known, place + 1, 0))
+    return found
 
 
 @dataclass
@@ -115,19 +124,16 @@ def fill_missing(part: Part, policy: MissingPolicy, source: Source) -> Part:
         return replace(part, flat=interpolate(part.flat, part.lengths))
     if not unknown.any():
         return part
-    owner, place = part.positions()
     if policy == "drop":
         keep = np.ones(len(part.lengths), dtype=bool)
-        keep[owner[unknown.any(1)]] = False
+        keep[positions(part.lengths)[0][unknown.any(1)]] = False
         return part.take(keep)
     if policy == "cut":
-        lengths = np.zeros_like(part.lengths)
-        np.maximum.at(lengths, owner, np.where(unknown.all(1), 0, place + 1))
-        part = part.shortened(lengths)
+        part = part.shortened(known_lengths(~unknown.all(1), part.lengths))
         unknown = ~np.isfinite(part.flat)
         if not unknown.any():
             return part
-        owner, place = part.positions()
+    owner, place = positions(part.lengths)
     at, channel = np.argwhere(unknown)[0].tolist()
     name = source.name(int(part.rows[owner[at]]))
     spot = source.spot(int(place[at]), channel)
