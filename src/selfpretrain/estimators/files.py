@@ -187,7 +187,8 @@ def _sequences(source: Source) -> Sequences:
     shape = parts[0].flat.shape[1:] if parts and source.kind == "values" else ()
     for part in parts:
         if part.flat.shape[1:] != shape:
-            why = f"it has {part.flat.shape[-1]} channels, not {max(1, *shape)}"
+            channels = f"it has {part.flat.shape[-1]} channels"
+            why = f"{channels}, not {shape[-1]}" if shape else f"{channels}; tokens have none"
             wrong |= dict.fromkeys(part.rows.tolist(), why)
     parts = [part for part in parts if part.flat.shape[1:] == shape]
     if not parts:

@@ -68,7 +68,7 @@ class TableSource(Source):
             if not self.skip_bad:
                 raise
             if batch.num_rows == 1:
-                self.unread[first] = str(error).removeprefix(f"{self.name(first)}: ")
+                self.unread[first] = str(error).removeprefix(self.name(first)).lstrip(",: ")
             if batch.num_rows > 1:
                 half = batch.num_rows // 2
                 yield from self._readable(batch.slice(0, half), first)
