@@ -404,6 +404,7 @@ def test_nothing_is_saved_that_could_not_be_read():
     for x, y in (
         ([np.ones(3), np.ones((3, 2))], [0, 1]),
         (np.ones((30, 3)), [object()] * 30),
+        (np.ones((30, 3)), [["a"], ["b", "a"]] * 15),
         (np.full((30, 3), np.nan), np.arange(30) % 2),
     ):
         with pytest.raises(DataError):

@@ -168,9 +168,12 @@ def of_one_type(values: Any, name: str) -> np.ndarray:
     """Return labels or names as an array of numbers or strings, in which None and NaN are masked.
 
     Raises:
-        DataError: if the values are of several types.
+        DataError: if the values are of several types, or lists of unequal lengths.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{name} holds lists of unequal lengths; make it an array") from error
     # NumPy turns a list of booleans and NaN into numbers, and one of words and NaN into words.
     mixed = isinstance(values, list) and any(isinstance(value, bool) for value in values)
     if array.ndim != 1 or (array.dtype.kind not in "OU" and not mixed):
