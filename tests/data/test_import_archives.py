@@ -1,10 +1,15 @@
 """Data as archives hand them out: without a header, as ARFF, divided by their authors; and recordings."""
 
+import json
+from types import SimpleNamespace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.io import wavfile
 
 from selfpretrain.data import audio
+from selfpretrain.data.importing import hub
 from selfpretrain.data.importing.importer import import_data
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import SPLITS
@@ -52,6 +57,42 @@ def test_an_official_division_of_two_files(tmp_path, random):
         bring(files[0], header=False, test=str(files[1]), split="c3")
     with pytest.raises(DataError, match=r"there is no .*nowhere"):
         bring(files[0], header=False, test=str(tmp_path / "nowhere.tsv"))
+
+
+class HubSplit:
+    """What of ``datasets.Dataset`` is used: rows as Arrow tables, and the features."""
+
+    def __init__(self, table):
+        self.table = table
+        self.column_names = table.column_names
+        self.features = SimpleNamespace(arrow_schema=table.schema)
+
+    def __len__(self):
+        return len(self.table)
+
+    def with_format(self, kind):
+        assert kind == "arrow"
+        return self
+
+    def iter(self, rows):
+        return (self.table.slice(at, rows) for at in range(0, len(self.table), rows))
+
+
+def test_a_data_set_of_the_hub_keeps_its_splits_and_names_of_classes(monkeypatch, random):
+    names = {"info": {"features": {"label": {"names": ["neg", "pos"], "_type": "ClassLabel"}}}}
+
+    def split(n):
+        rows = {"text": [f"text {number}" for number in random.rand(n)], "label": np.arange(n) % 2}
+        return HubSplit(pa.table(rows).replace_schema_metadata({"huggingface": json.dumps(names)}))
+
+    splits = {"train": split(1500), "validation": split(20), "test": split(30), "unsupervised": split(9)}
+    library = SimpleNamespace(load_dataset=lambda name: splits)
+    monkeypatch.setattr(hub, "_reachable", lambda: True)
+    monkeypatch.setattr(hub, "_library", lambda: library)
+    made = bring("hf:somebody/texts", label="label")
+    assert [len(made.examples(split)) for split in SPLITS] == [1500, 20, 30]
+    assert made.form.target.names == ("neg", "pos")
+    assert made.whole.sequence(1520).tobytes().decode() == splits["test"].table["text"][0].as_py()
 
 
 ARFF = """% A comment

@@ -153,6 +153,17 @@ def test_a_missing_label_may_be_none_as_in_fit(nothing, labels, names, random):
         import_arrays("mine", random.rand(60, 5), ["a", 1, nothing] * 20)
 
 
+def test_a_missing_group_is_refused_and_no_group_of_its_own(random):
+    for groups in ([None, *range(1, 60)], [None, *map(str, range(59))]):
+        with pytest.raises(DataError, match="sequence 0: groups is empty; every sequence needs one"):
+            import_arrays("mine", random.rand(60, 5), np.arange(60) % 2, groups=groups)
+
+
+def test_words_may_come_as_objects(random):
+    y = np.array(["b", "a"] * 30, dtype=object)
+    assert import_arrays("mine", random.rand(60, 5), y).form.target == Classes(("a", "b"))
+
+
 def test_classes_have_the_order_of_numbers(bring, random):
     assert bring(x=random.rand(60, 5), y=np.arange(60) % 12).form.target.names == tuple(map(str, range(12)))
 
@@ -297,7 +308,7 @@ def test_holes_are_interpolated_and_marked(bring, random):
 MISTAKES = {
     "y missing": (lambda a: {"x": a["x"], "labels": a["y"]}, "has no array 'y'; known: x, labels"),
     "capital": (lambda a: {"X": a["x"], "y": a["y"]}, "has no array 'x'; did you mean 'X'"),
-    "unknown": (lambda a: a | {"length": a["y"]}, "'length' nobody asked for; did you mean 'lengths'"),
+    "unknown": (lambda a: a | {"length": a["y"]}, "unknown array 'length'; did you mean 'lengths'"),
     "objects": (lambda a: a | {"y": a["y"].astype(object)}, r"Python objects.*importer\.import_arrays"),
     "complex": (lambda a: a | {"x": a["x"] * 1j}, "complex128; it must hold integers"),
     "flat": (lambda a: a | {"x": a["x"].ravel()}, r"shape \(720,\); it must be \(n, L\)"),
@@ -394,6 +405,7 @@ def test_nothing_is_saved_that_could_not_be_read():
     for x, y in (
         ([np.ones(3), np.ones((3, 2))], [0, 1]),
         (np.ones((30, 3)), [object()] * 30),
+        (np.ones((30, 3)), [["a"], ["b", "a"]] * 15),
         (np.full((30, 3), np.nan), np.arange(30) % 2),
     ):
         with pytest.raises(DataError):

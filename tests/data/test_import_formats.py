@@ -12,15 +12,7 @@ from pyarrow import feather, parquet
 from scipy.io import wavfile
 
 from imports import bring
-from selfpretrain.data.importing import (
-    arrays,
-    csv_files,
-    importer,
-    long_tables,
-    media_files,
-    table_files,
-    ts_files,
-)
+from selfpretrain.data.importing import arrays, importer, media_files, tables, ts_files
 from selfpretrain.data.spec import SPLITS, Classes, Reals, Tokens, Values
 
 WORDS = ["spam", "eggs", "tö\u0304st"]
@@ -76,9 +68,8 @@ cell = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size
 @EASY
 @given(st.lists(cell, min_size=40, max_size=60, unique=True), st.integers(1, 60))
 def test_texts_come_out_as_they_went_in(name, tmp_path, monkeypatch, said, piece):
-    monkeypatch.setattr(table_files, "ROWS", piece)
-    for module in (csv_files, table_files):
-        monkeypatch.setattr(module, "PIECE", 64 * piece)
+    monkeypatch.setattr(tables, "ROWS", piece)
+    monkeypatch.setattr(tables, "BATCH", 64 * piece)
     y = [WORDS[i % 3] for i in range(len(said))]
     made = bring(
         write(tmp_path / name, {"id": range(len(y)), "say": said, "label": y}), sequence="say", kind="text"
@@ -96,7 +87,7 @@ real = st.floats(-1e6, 1e6, width=32)
 @EASY
 @given(st.lists(st.lists(real, min_size=4, max_size=4), min_size=40, max_size=50), st.integers(1, 60))
 def test_wide_tables_come_out_as_they_went_in(name, tmp_path, monkeypatch, rows, piece):
-    monkeypatch.setattr(table_files, "ROWS", piece)
+    monkeypatch.setattr(tables, "ROWS", piece)
     x = np.array(rows, dtype=np.float64) + np.arange(len(rows))[:, None] + 0.5
     columns = {f"t{i}": x[:, i] for i in range(4)}
     made = bring(write(tmp_path / name, columns | {"label": [WORDS[i % 2] for i in range(len(x))]}))
@@ -152,9 +143,8 @@ def test_numbers_written_in_a_cell(tmp_path, style):
 
 
 @EASY
-@given(st.permutations(range(120)), st.integers(1, 50))
-def test_long_tables_are_sorted(tmp_path, monkeypatch, order, piece):
-    monkeypatch.setattr(long_tables, "AT_ONCE", piece)
+@given(st.permutations(range(120)))
+def test_long_tables_are_sorted(tmp_path, order):
     rows = [(f"p{i % 20:02d}", i // 20, i / 4, i / 8, "ab"[i % 2]) for i in range(120)]
     who, time, a, b, label = zip(*(rows[i] for i in order), strict=True)
     path = write(tmp_path / "t.csv", {"who": who, "time": time, "a": a, "b": b, "label": label})

@@ -16,7 +16,9 @@ from imports import bring
 from selfpretrain.cli import app
 from selfpretrain.data import store
 from selfpretrain.data.importing import importer
+from selfpretrain.data.importing.columns import TableSource
 from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.importing.tables import open_table
 from selfpretrain.data.paths import imported_datasets
 from selfpretrain.errors import DataError
 
@@ -163,6 +165,23 @@ def test_a_strangers_mistake_is_named(tmp_path, home, name, said, reading, advic
         bring(tmp_path / name, **reading)
     assert "\n" not in str(caught.value)
     assert left_behind(home) == []
+
+
+def test_rows_that_cannot_be_read_are_left_out_and_explained_on_request(tmp_path):
+    rows = [f"{i} {i + 1}" for i in range(9)]
+    rows[3], rows[7] = "4 x 5", "y"
+    (tmp_path / "t.csv").write_text("\n".join(["seq", *rows]))
+    table = open_table(tmp_path / "t.csv")
+    source = TableSource("values", table=table, options=ImportOptions(), sequence=["seq"], form="written")
+    with pytest.raises(DataError, match="row 4, position 1: column 'seq' holds 'x', not a number"):
+        list(source.parts())
+    source.skip_bad = True
+    parts = list(source.parts())
+    assert [row for part in parts for row in part.rows.tolist()] == [0, 1, 2, 4, 5, 6, 8]
+    assert [x for part in parts for x in part.flat[:, 0].tolist()][:6] == [0, 1, 1, 2, 2, 3]
+    assert list(source.unread.values()) == [
+        f"position {place}: column 'seq' holds '{word}', not a number" for place, word in ((1, "x"), (0, "y"))
+    ]
 
 
 def test_folders_that_hold_nothing_of_use(tmp_path):

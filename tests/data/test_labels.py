@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 from imports import bring
 from selfpretrain.data.importing.importer import import_arrays
-from selfpretrain.data.importing.labels import Labels
-from selfpretrain.data.importing.source import MISSING
+from selfpretrain.data.importing.source import MISSING, Part
+from selfpretrain.data.labels import LabelColumn
 from selfpretrain.data.spec import Classes, Reals
 from selfpretrain.errors import DataError
 
@@ -167,10 +167,12 @@ digits = st.from_regex(r"[-+]?[0-9]{1,4}\.?[0-9]{0,3}(e[0-9])?", fullmatch=True)
 @given(st.lists(st.one_of(word, number, digits), min_size=2, max_size=60, unique=True))
 def test_no_two_words_ever_become_one(said):
     said = [each for each in said if each not in MISSING]
-    labels = Labels("classes")
+    labels = LabelColumn("classes")
+    ones = np.ones(len(said), dtype=np.int64)
     for some in (said, said[::-1]):
-        labels.take(pa.array(some, pa.large_string()), str)
+        columns = {"label": pa.array(some, pa.large_string())}
+        labels.add(Part(ones, ones, columns, np.arange(len(some))))
     if len(said) > 1:
-        targets, names = labels.finish()
-        assert sorted(names) == sorted(said)
-        assert [names[target] for target in targets] == [*said, *said[::-1]]
+        encoded = labels.encode(np.concatenate([ones, ones]), str)
+        assert sorted(encoded.names) == sorted(said)
+        assert [encoded.names[target] for target in encoded.targets] == [*said, *said[::-1]]

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from selfpretrain.data.importing.importer import import_arrays, plan_import, take_in
+from selfpretrain.data.importing.importer import import_arrays, import_to_memory, plan_import
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import ClassSets, PositionClasses
 from selfpretrain.data.store import open_dataset
@@ -31,7 +31,7 @@ def lines(path, rows):
 
 
 def taken(origin, **options):
-    return take_in(plan_import(origin, ImportOptions(**options)))
+    return import_to_memory(plan_import(origin, ImportOptions(**options)))
 
 
 def rows_of(found):

@@ -6,8 +6,8 @@ from sklearn import metrics
 from sklearn.model_selection import GridSearchCV
 
 from selfpretrain import MultilabelClassifier, PositionClassifier, SequenceClassifier
+from selfpretrain.data import labels
 from selfpretrain.errors import DataError, SpecError
-from selfpretrain.estimators import labels
 from selfpretrain.estimators.scores import position_counts, position_measures, set_measures
 
 SHORT = {"width": 16, "depth": 1, "epochs": 10, "pretrain_epochs": 1, "batch_size": 8, "mixer": "s4d"}
@@ -61,7 +61,7 @@ def test_sets_of_labels_are_learned(multilabel):
 
 def test_measures_of_sets_are_those_of_scikit_learn(multilabel):
     found = multilabel.evaluate(NEW, NEW_SETS, draws=20)
-    right = labels.indicators(NEW_SETS, multilabel.classes_)
+    right = labels.sets_of(NEW_SETS, multilabel.classes_)[0]
     told, probabilities = multilabel.predict(NEW), multilabel.predict_proba(NEW)
     for measure, expected in {
         "micro F1": metrics.f1_score(right, told, average="micro"),
@@ -82,7 +82,7 @@ def test_measures_of_sets_are_those_of_scikit_learn(multilabel):
 
 
 def test_a_table_of_zeros_and_ones_says_the_same_as_sets():
-    table = labels.indicators(SETS, np.array(["burst", "early"]))
+    table = labels.sets_of(SETS, np.array(["burst", "early"]))[0]
     again = MultilabelClassifier(**TOY).fit(X, table)
     assert (again.predict_proba(NEW) == MultilabelClassifier(**TOY).fit(X, SETS).predict_proba(NEW)).all()
     assert again.classes_.tolist() == [0, 1]
@@ -92,9 +92,22 @@ def test_a_table_of_zeros_and_ones_says_the_same_as_sets():
     assert int(few.task_.load("train").labelled.sum()) + len(few.task_.load("val")) == 45
 
 
+def test_nan_among_words_is_no_class():
+    codes, classes = labels.classes_of(["b", float("nan"), "a"])
+    assert classes.tolist() == ["a", "b"]
+    assert codes.tolist() == [1, -1, 0]
+    assert labels.sets_of([["b", float("nan")], ["a"]])[1].tolist() == ["a", "b"]
+
+
+def test_a_missing_label_in_a_set_is_no_class():
+    found, classes = labels.sets_of([["a", None], ["b", float("nan")], None, []])
+    assert classes.tolist() == ["a", "b"]
+    assert found.tolist() == [[1, 0], [0, 1], [-1, -1], [0, 0]]
+
+
 def test_columns_of_a_table_are_names_of_labels():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    table = pandas.DataFrame(labels.indicators(SETS, np.array(["burst", "early"])), columns=["b", "e"])
+    table = pandas.DataFrame(labels.sets_of(SETS, np.array(["burst", "early"]))[0], columns=["b", "e"])
     assert MultilabelClassifier(**TOY).fit(X, table).classes_.tolist() == ["b", "e"]
 
 
@@ -115,7 +128,7 @@ def test_rare_labels_may_count_more():
 def test_settings_of_several_labels_are_searched(tmp_path):
     grid = {"epochs": [1, 2]}
     search = GridSearchCV(MultilabelClassifier(**SHORT | {"runs": str(tmp_path)}), grid, cv=2, refit=False)
-    search.fit(X, labels.indicators(SETS, np.array(["burst", "early"])))
+    search.fit(X, labels.sets_of(SETS, np.array(["burst", "early"]))[0])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     stages = [path.name.split("-")[2] for path in (tmp_path / "stages").iterdir()]
     assert stages.count("multilabel") == 4 and stages.count("masked") == 2

@@ -13,7 +13,7 @@ from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import SPLITS, Reals, Tokens, Values
 from selfpretrain.data.store import FORM, open_dataset
 from selfpretrain.estimators.classifier import SequenceClassifier
-from selfpretrain.estimators.in_memory import thirds
+from selfpretrain.estimators.in_memory import with_test_split
 from selfpretrain.estimators.multilabel import MultilabelClassifier
 from selfpretrain.estimators.positions import PositionClassifier
 from selfpretrain.estimators.pretrainer import SequencePretrainer
@@ -166,7 +166,7 @@ def test_a_comparison_of_given_data_shows_training_nothing_of_val_and_test(
     made = estimator(signal="tokens" if signal == "tokens" else "auto")
 
     def divided(x, y, weights):
-        return thirds(made._taken_in(x, y, groups, weights, None), 0)
+        return with_test_split(made._taken_in(x, y, groups, weights, None), 0)
 
     task = divided(x, y, weights)
     train = rows_of(task)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..data.importing.kinds import AudioFeatures
+from ..data.importing import AudioFeatures
 from ..data.paths import imported_datasets
 from ..errors import DataError, printable
 from ..system.progress import show_progress
@@ -101,7 +101,7 @@ def import_data(
     say(f"next: spt data check {name}, then spt compare --task {name}")
 
 
-def _agree(name: str, there: bool, yes: bool) -> None:
+def _agree(name: str, exists: bool, yes: bool) -> None:
     """Ask for confirmation in a terminal; without one, existing data are never replaced.
 
     Raises:
@@ -110,9 +110,9 @@ def _agree(name: str, there: bool, yes: bool) -> None:
     if yes:
         return
     if sys.stdin.isatty():
-        if not typer.confirm(f"Replace {name}?" if there else "Import this?", default=not there):
+        if not typer.confirm(f"Replace {name}?" if exists else "Import this?", default=not exists):
             raise DataError("nothing was imported")
-    elif there:
+    elif exists:
         raise DataError(
             f"there are data called {name!r} already; --yes replaces them, or give another --name"
         )
@@ -132,7 +132,8 @@ def _outcome(made: "StoredDataset") -> dict[str, str]:
     from ..data.spec import SPLITS, ClassSets, Reals, Tokens
     from ..report.format import plural
 
-    form, targets = made.form, made.whole.targets.numpy()
+    form = made.form
+    targets = made.whole.targets.numpy()
     counts = np.bincount(made.split, minlength=len(SPLITS))
     signal = form.signal
     found = {
@@ -143,8 +144,8 @@ def _outcome(made: "StoredDataset") -> dict[str, str]:
         "lengths": f"{int(made.whole.lengths.min()):,} to {form.length:,}",
     }
     if not isinstance(form.target, Reals):
-        labels = np.nonzero(targets > 0)[1] if isinstance(form.target, ClassSets) else targets[targets >= 0]
-        known = np.bincount(labels, minlength=len(form.target.names))
+        classes = np.nonzero(targets > 0)[1] if isinstance(form.target, ClassSets) else targets[targets >= 0]
+        known = np.bincount(classes, minlength=len(form.target.names))
         pairs = [f"{name} {count:,}" for name, count in zip(form.target.names, known, strict=True)]
         found["classes"] = ", ".join(pairs[:SHOWN]) + (f" ... ({len(pairs)})" if len(pairs) > SHOWN else "")
     else:

@@ -52,11 +52,11 @@ def embed(
     """Write one embedding per row of a file, as .npy; skipped rows are NaN."""
     import numpy as np
 
-    from ..estimators import files, persistence, predict_input
+    from ..estimators import files, persistence
 
     estimator = persistence.load(model, device, tuple(trust or ()))
-    rows = predict_input.open_file(new, estimator)
-    found = files.readable(estimator, rows, skip_bad)
+    data = files.read_new(new, estimator)
+    found = files.usable(estimator, data, skip_bad)
     vectors = np.full((found.given, estimator.predictor_.model.width), np.nan)
     vectors[found.rows] = estimator.transform(estimator.examples(found))
     with output.open("wb") as file:

@@ -29,11 +29,11 @@ def predict(
     trust: Trust = None,
 ) -> None:
     """Predict every row of a file, in order, with probabilities and the other columns of the row."""
-    from ..estimators import files, persistence, predict_input
+    from ..estimators import files, persistence
 
     estimator = persistence.load(model, device, tuple(trust or ()))
     estimator.longer = longer
-    rows = predict_input.open_file(new, estimator)
-    without = files.answer(estimator, rows, output, skip_bad)
+    data = files.read_new(new, estimator)
+    without = files.predict(estimator, data, output, skip_bad)
     left = f", {without:,} without an answer (see column problem)" if without else ""
-    typer.echo(f"{len(rows.rows):,} rows{left}: {output}")
+    typer.echo(f"{data.sequences.given:,} rows{left}: {output}")

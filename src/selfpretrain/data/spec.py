@@ -124,15 +124,21 @@ class Classes(_Named):
 
 
 @spec
-class ClassSets(_Named):
+class _SeveralClasses(_Named):
+    """Several of K classes per example, or none; saved specs distinguish its kinds by ``of``."""
+
+    dtype: ClassVar[str] = "i2"
+    single: ClassVar[bool] = False
+
+
+@spec
+class ClassSets(_SeveralClasses):
     """Any of K classes per example, each 0 or 1; an unlabelled example has -1 throughout."""
 
     kind: ClassVar[TargetName] = "sets"
-    dtype: ClassVar[str] = "i2"
     metric: ClassVar[str] = "micro F1"
-    single: ClassVar[bool] = False
 
-    of: Literal["sets"] = "sets"  # distinguishes it from ``Classes`` in saved specs
+    of: Literal["sets"] = "sets"
 
     @property
     def description(self) -> str:
@@ -150,13 +156,11 @@ class ClassSets(_Named):
 
 
 @spec
-class PositionClasses(_Named):
+class PositionClasses(_SeveralClasses):
     """One of K classes at every position; -1 where unknown and beyond the end of a sequence."""
 
     kind: ClassVar[TargetName] = "positions"
-    dtype: ClassVar[str] = "i2"
     metric: ClassVar[str] = "accuracy"
-    single: ClassVar[bool] = False
 
     of: Literal["positions"] = "positions"
 

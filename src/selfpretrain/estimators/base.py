@@ -29,7 +29,7 @@ from ..tasks.base import Task, load_task
 from ..training import evaluate
 from . import inputs
 from .annotations import Annotations
-from .in_memory import facts, hold, thirds
+from .in_memory import facts, in_memory_task, with_test_split
 from .inputs import Sequences
 from .predictor import MEMORY, Predictor
 from .scores import Score
@@ -88,7 +88,7 @@ class SequenceEstimator(EstimatorSettings):
             seeds: number of seeds of each arm.
         """
         task = self.task_ if X is None else self._taken_in(X, y, groups, None, None)
-        arms = self._arms(task := thirds(task, self._seed()))
+        arms = self._arms(task := with_test_split(task, self._seed()))
         arms = replace(
             arms,
             pretrain=self._fitted(arms.pretrain, task),
@@ -288,7 +288,7 @@ class SequenceEstimator(EstimatorSettings):
         unknown = nan_spans(found.flat) if found.kind == "values" else []
         about = {"about": {"unknown": unknown}, "weights": annotations.weights}
         self._data = StoredDataset(SequenceSpec(signal, length, target), about, examples, split)
-        return hold(self._data)
+        return in_memory_task(self._data)
 
     def _taken_in(self, X: Any, y: Any, groups: Any, sample_weight: Any, X_unlabelled: Any) -> Task:
         """Return the task for the arguments of ``fit``: a task itself, its name, or arrays."""

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.metrics import confusion_matrix
 
 from ..data.dataset import SequenceDataset
+from ..data.labels import classes_of, codes_of, weights_of
 from ..data.spec import Classes, Target
 from ..errors import SpecError
 from ..objectives.classify import Classify
@@ -18,7 +19,6 @@ from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator, refuse_missing
 from .inputs import Sequences
-from .labels import classes_of, codes_of, weights_of
 from .reliability import Reliability
 from .scores import Score, bootstrap, class_measures
 

@@ -1,22 +1,30 @@
-"""Train an estimator on a file, and write its predictions for another file as CSV."""
+"""Train an estimator on a file, and predict the sequences of another file that has the same layout."""
 
 import csv
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ..data.importing.importer import plan_import, take_in
+import numpy as np
+
+from ..data.importing.arrays import ArraySource, find_sequences, read_arrays
+from ..data.importing.columns import TableSource
+from ..data.importing.importer import import_to_memory, plan_import
+from ..data.importing.long_tables import LongSource, long_source
+from ..data.importing.media_files import SOUNDS, TEXTS, MediaSource, media_in
 from ..data.importing.options import ImportOptions
-from ..data.spec import SequenceSpec
+from ..data.importing.source import Source, check_column
+from ..data.importing.tables import Table, open_table
+from ..data.spec import SequenceSpec, Tokens
 from ..errors import DataError, SpecError
 from ..system import files
-from ..tasks.base import Task, load_task
+from ..system.files import Json
+from ..tasks.base import load_task
 from .base import ESTIMATORS, SequenceEstimator
-from .in_memory import hold
-from .inputs import Sequences, complaint, read
+from .in_memory import in_memory_task
+from .inputs import BYTES, Sequences, complaint
 from .persistence import KINDS
-from .predict_input import Asked, reading_of
 
 
 def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> SequenceEstimator:
@@ -28,25 +36,29 @@ def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> Seq
     Raises:
         DataError: if the data cannot be used.
     """
-    there = origin.startswith("hf:") or Path(origin).expanduser().exists()
-    if there or ("." in origin and ":" not in origin):  # a dot: a path that does not exist, not a task
+    exists = origin.startswith("hf:") or Path(origin).expanduser().exists()
+    if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
+        task = load_task(origin)
+        estimator = _estimator(task.form, settings).fit(task)
+    else:
         if options.missing == "mask":
             raise SpecError("--missing mask adds channels that new data would lack; use fill")
         plan = plan_import(origin, options)
-        data = take_in(plan)
-        task: Task = hold(data)
-        estimator = _for(task.form, settings)
-        estimator.fit(task)
+        data = import_to_memory(plan)
+        task = in_memory_task(data)
+        estimator = _estimator(task.form, settings).fit(task)
         estimator.data_facts_ |= {"source": origin}
-        estimator.reading_ = reading_of(plan.source, plan.options)
-    else:
-        task = load_task(origin)
-        estimator = _for(task.form, settings).fit(task)
+        estimator.reading_ = layout_of(plan.source, plan.options)
     estimator.note_scores(task)
     return estimator
 
 
-def _for(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
+def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
+    """Return the estimator for the targets of a task.
+
+    Raises:
+        SpecError: if a setting is given that it does not have.
+    """
     kind = KINDS[ESTIMATORS[form.target.kind]]
     known = {field.name for field in fields(kind)}
     for name, value in settings.items():
@@ -55,7 +67,142 @@ def _for(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
     return kind(**{name: value for name, value in settings.items() if name in known})
 
 
-def answer(estimator: SequenceEstimator, asked: Asked, out: Path, skip_bad: bool) -> int:
+def layout_of(source: Source, options: ImportOptions) -> Json | None:
+    """Return the layout of a file, by which new files are read, or None if there is none to reuse."""
+    layout: Json = {"kind": source.kind, "encoding": options.encoding}
+    if isinstance(source, TableSource):
+        return layout | {"form": source.form, "sequence": source.sequence}
+    if isinstance(source, LongSource) and not source.vocab:  # names of events get other numbers
+        return layout | {"form": "long", "sequence": source.values, "id": options.id, "time": options.time}
+    if isinstance(source, MediaSource):
+        layout |= {"form": "texts" if source.vocab else "recordings", "features": options.features}
+        return layout | {"rate": source.rate, "resample": options.rate, "dtype": source.dtype}
+    return None
+
+
+@dataclass
+class NewData:
+    """The sequences of a file to predict, and its other columns."""
+
+    sequences: Sequences
+    columns: dict[str, list[Any]]
+
+
+def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
+    """Read the sequences of a file in the layout of the training file, recording those that cannot be read.
+
+    Raises:
+        DataError: if the file cannot be read at all, or lacks a column.
+    """
+    if not path.exists():
+        raise DataError(f"there is no {path}")
+    signal = estimator.predictor_.form.signal
+    layout = estimator.reading_
+    if path.suffix in (".npy", ".npz"):
+        arrays = read_arrays(path)
+        if "x" not in arrays:
+            raise DataError(f"{path.name} has no array 'x'")
+        flat, starts, lengths = find_sequences(arrays)
+        source = ArraySource(flat=flat, starts=starts, lengths=lengths, columns={})
+        source.kind = "tokens" if isinstance(signal, Tokens) else "values"
+        return NewData(_sequences(source), {"row": list(range(len(starts)))})
+    if layout is None and isinstance(signal, Tokens) and signal.vocab == BYTES:
+        layout = {"form": "texts", "kind": "tokens"}
+    if layout is None:
+        raise DataError(
+            "this model does not know how such a file is to be read: spt fit did not make it from one; give "
+            "an .npy file, or ask it in Python"
+        )
+    if layout["form"] in ("texts", "recordings"):
+        media = _media(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
+        return NewData(_sequences(media), {"file": list(map(media.name, range(len(media.files))))})
+    table = open_table(path, layout["encoding"])
+    if layout["form"] == "long":
+        options = ImportOptions(id=layout["id"], time=layout["time"], kind=layout["kind"])
+        options = replace(options, value=",".join(layout["sequence"]))
+        long = long_source(table, options, labelled=False)
+        return NewData(_sequences(long), {layout["id"]: long.ids})
+    return _table(table, layout)
+
+
+def _table(table: Table, layout: Json) -> NewData:
+    for column in layout["sequence"]:
+        check_column(column, table.columns)
+    source = TableSource(layout["kind"], table=table, options=ImportOptions(), form=layout["form"])
+    source.sequence = layout["sequence"]
+    source.vocab = BYTES if source.form == "text" else 0
+    source.skip_bad = True
+    columns: dict[str, list[Any]] = {name: [] for name in table.columns if name not in source.sequence}
+    for batch in table.batches(list(columns)) if columns else ():
+        for name in columns:
+            columns[name] += batch[name].to_pylist()
+    return NewData(_sequences(source), columns)
+
+
+@dataclass
+class NewMedia(MediaSource):
+    """Texts or recordings to predict; recordings must have the rate and the format of those of training."""
+
+    layout: Json = field(kw_only=True)
+    channels: int = 0  # of the model; 0: tokens
+
+    def open(self, row: int) -> tuple[int, np.ndarray]:
+        """Return the sample rate and the sequence of a file.
+
+        Raises:
+            DataError: if the file cannot be read, or differs from those of training.
+        """
+        rate, sequence = super().open(row)
+        known = self.layout.get("rate", 0)
+        if rate != known:
+            raise DataError(f"it has {rate} samples per second, those of training {known}; resample it")
+        if rate and str(sequence.dtype) != self.layout["dtype"]:
+            raise DataError(
+                f"its samples are {sequence.dtype}, those of training {self.layout['dtype']}; convert it"
+            )
+        if self.channels and sequence.shape[1] != self.channels:
+            raise DataError(f"it has {sequence.shape[1]} channels, the model takes {self.channels}")
+        return rate, sequence
+
+
+def _media(path: Path, layout: Json, channels: int) -> NewMedia:
+    texts = layout["form"] == "texts"
+    folder, found = (path, media_in(path)) if path.is_dir() else (path.parent, [path])
+    odd = [file for file in found if file.suffix.lower() not in (TEXTS if texts else SOUNDS)]
+    if odd:
+        wanted = f"texts ({', '.join(TEXTS)})" if texts else f"recordings ({', '.join(SOUNDS)})"
+        raise DataError(f"{odd[0]}: the model takes {wanted}")
+    options = ImportOptions(rate=layout.get("resample"), features=layout.get("features", "raw"))
+    vocab = BYTES if texts else 0
+    source = NewMedia(layout["kind"], vocab, folder=folder, files=found, options=options, layout=layout)
+    source.skip_bad = True
+    source.channels = channels
+    return source
+
+
+def _sequences(source: Source) -> Sequences:
+    """Return all sequences of a source, and why the others cannot be read."""
+    parts = list(source.parts())
+    wrong = dict(source.unread)
+    shape = parts[0].flat.shape[1:] if parts and source.kind == "values" else ()
+    for part in parts:
+        if part.flat.shape[1:] != shape:
+            channels = f"it has {part.flat.shape[-1]} channels"
+            why = f"{channels}, not {shape[-1]}" if shape else f"{channels}; tokens have none"
+            wrong |= dict.fromkeys(part.rows.tolist(), why)
+    parts = [part for part in parts if part.flat.shape[1:] == shape]
+    if not parts:
+        raise DataError(complaint(wrong, len(wrong), 1) if wrong else "there is no sequence in the file")
+    return Sequences(
+        "text" if source.vocab == BYTES else source.kind,
+        np.concatenate([part.flat for part in parts]),
+        np.concatenate([part.lengths for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        wrong,
+    ).checked()
+
+
+def predict(estimator: SequenceEstimator, new: NewData, out: Path, skip_bad: bool) -> int:
     """Write a CSV with the columns of a file and the predictions, and return the number of unusable rows.
 
     Args:
@@ -64,12 +211,15 @@ def answer(estimator: SequenceEstimator, asked: Asked, out: Path, skip_bad: bool
     Raises:
         DataError: naming the unusable rows, unless skip_bad.
     """
-    found = readable(estimator, asked, skip_bad)
-    columns: dict[str, list[Any]] = dict(asked.columns) or {"row": list(range(len(asked.rows)))}
-    told = estimator.table(estimator.examples(found))
-    columns |= {name: _spread(values, found) for name, values in told.items()}
+    found = usable(estimator, new, skip_bad)
+    columns = dict(new.columns) or {"row": list(range(found.given))}
+    for name, values in estimator.table(estimator.examples(found)).items():
+        column: list[Any] = [""] * found.given
+        for row, value in zip(found.rows.tolist(), values, strict=True):
+            column[row] = value
+        columns[name] = column
     if skip_bad:
-        columns["problem"] = [found.wrong.get(i, "") for i in range(found.given)]
+        columns["problem"] = [found.wrong.get(row, "") for row in range(found.given)]
     with (
         files.explain_errors(out),
         files.replace_file(out) as temporary,
@@ -81,25 +231,15 @@ def answer(estimator: SequenceEstimator, asked: Asked, out: Path, skip_bad: bool
     return len(found.wrong)
 
 
-def readable(estimator: SequenceEstimator, asked: Asked, skip_bad: bool) -> Sequences:
+def usable(estimator: SequenceEstimator, new: NewData, skip_bad: bool) -> Sequences:
     """Return the sequences that the model accepts.
 
     Raises:
         DataError: naming the unusable rows, unless skip_bad; or if there is no usable row.
     """
-    found = estimator.readable(read(asked.rows, asked.kind))
-    wrong = found.wrong | asked.wrong
-    if wrong and not skip_bad:
-        raise DataError(f"{complaint(wrong, len(asked.rows), 1)}; --skip-bad answers the others")
-    if len(wrong) == len(asked.rows):
-        raise DataError(complaint(wrong, len(asked.rows), 1))
-    found.wrong.update(asked.wrong)
+    found = estimator.readable(new.sequences)
+    if found.wrong and not skip_bad:
+        raise DataError(f"{complaint(found.wrong, found.given, 1)}; --skip-bad answers the others")
+    if not len(found.rows):
+        raise DataError(complaint(found.wrong, found.given, 1))
     return found
-
-
-def _spread(values: list[Any], found: Sequences) -> list[Any]:
-    """Return one value per row of the file, "" where there is no prediction."""
-    spread: list[Any] = [""] * found.given
-    for row, value in zip(found.rows.tolist(), values, strict=True):
-        spread[row] = value
-    return spread

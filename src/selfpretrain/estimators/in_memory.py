@@ -30,7 +30,7 @@ _kept: "deque[StoredDataset]" = deque(maxlen=2)
 
 
 @spec
-class Given(Task):
+class InMemoryTask(Task):
     """Sequences and labels in the memory of this process."""
 
     card = Card(source="data of the user", licence="that of the data")
@@ -66,7 +66,7 @@ class Given(Task):
         return _held[self.digest]
 
 
-def hold(data: StoredDataset) -> Given:
+def in_memory_task(data: StoredDataset) -> InMemoryTask:
     """Return a task for data in memory, valid while they are referenced; equal data give equal tasks."""
     found = hashlib.sha256(json.dumps(asdict(data.form), sort_keys=True).encode())
     whole = data.whole
@@ -75,10 +75,10 @@ def hold(data: StoredDataset) -> Given:
     found.update(data.split.astype(np.int8).tobytes())
     digest = found.hexdigest()
     _held[digest] = data
-    return Given(digest)
+    return InMemoryTask(digest)
 
 
-def thirds(task: Task, seed: int) -> Task:
+def with_test_split(task: Task, seed: int) -> Task:
     """Return a task with a test split: the task itself, or in-memory data split again.
 
     Of in-memory data, 15 % of the labelled examples, or of their groups, are val and 15 % test. Statistics
@@ -87,20 +87,20 @@ def thirds(task: Task, seed: int) -> Task:
     Raises:
         DataError: if there are too few labelled examples, or groups.
     """
-    if not isinstance(task, Given):
+    if not isinstance(task, InMemoryTask):
         return task
     held = task.data()
-    split = _thirds(held, seed)
+    split = _three_splits(held, seed)
     divided = held.with_split(split)
     whole = divided.whole
     if whole.weights is not None:
         weights = mean_one(held.meta["weights"], (split == 0) & whole.labelled.numpy())
         divided = replace(divided, whole=replace(whole, weights=weights))
     _kept.append(divided)
-    return hold(divided)
+    return in_memory_task(divided)
 
 
-def _thirds(held: StoredDataset, seed: int) -> np.ndarray:
+def _three_splits(held: StoredDataset, seed: int) -> np.ndarray:
     """Return the split (n,) of every example; unlabelled ones are in train, or with their group."""
     whole = held.whole
     rows = whole.labelled.numpy().nonzero()[0]
@@ -119,7 +119,8 @@ def _thirds(held: StoredDataset, seed: int) -> np.ndarray:
 
 def facts(task: Task) -> Json:
     """Return the data section of the model card."""
-    form, train = task.form, task.load("train")
+    form = task.form
+    train = task.load("train")
     return {
         "task": name_of(task),
         "train": len(train),

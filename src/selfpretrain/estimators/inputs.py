@@ -13,8 +13,7 @@ import pyarrow as pa
 import torch
 
 from ..data.dataset import SequenceDataset
-from ..data.importing.missing import fill_missing
-from ..data.importing.source import Part
+from ..data.importing.source import interpolate, known_lengths, positions
 from ..data.spec import Signal, Tokens, Values
 from ..errors import DataError
 
@@ -49,6 +48,33 @@ class Sequences:
             self, flat=flat, lengths=self.lengths[keep], rows=self.rows[keep], wrong=self.wrong | wrong
         )
 
+    def checked(self) -> "Sequences":
+        """Drop unusable rows, cut padding, fill in missing values, and convert to int32 or float32."""
+        if self.kind == "text":
+            return self.take(self.lengths > 0, NOTHING)
+        if self.kind == "tokens":
+            flat = self.flat
+            with np.errstate(invalid="ignore"):
+                bad = ~((flat >= 0) & (flat < MOST_TOKENS) & (flat % 1 == 0))
+            found = self.take(~_owners(bad, self.lengths), "tokens are whole numbers from 0")
+            found = replace(found, flat=found.flat.astype(np.int32))
+            return found.take(found.lengths > 0, NOTHING)
+        with np.errstate(over="ignore"):
+            found = replace(self, flat=self.flat.astype(np.float32))
+        infinite = _owners(np.isinf(found.flat).any(1), found.lengths)
+        found = found.take(~infinite, "a value is infinite, or beyond float32")._without_padding()
+        found = found.take(found.lengths > 0, NOTHING)
+        return replace(found, flat=interpolate(found.flat, found.lengths))
+
+    def _without_padding(self) -> "Sequences":
+        """Return the sequences without positions of NaN at their ends."""
+        known = ~np.isnan(self.flat).all(1)
+        if known.all():
+            return self
+        lengths = known_lengths(known, self.lengths)
+        owner, place = positions(self.lengths)
+        return replace(self, flat=self.flat[place < lengths[owner]], lengths=lengths)
+
     def sound(self) -> "Sequences":
         """Return self if every row can be used.
 
@@ -67,8 +93,7 @@ class Sequences:
             return kept.take(
                 ~too_long, f"it is longer than the {length:,} positions of training; longer='cut' cuts it"
             )
-        starts = np.repeat(kept.lengths.cumsum() - kept.lengths, kept.lengths)
-        inside = np.arange(len(kept.flat)) - starts < length
+        inside = positions(kept.lengths)[1] < length
         lengths = kept.lengths.clip(max=length)
         return replace(kept, flat=kept.flat[inside], lengths=lengths, cut=int(too_long.sum()))
 
@@ -110,11 +135,8 @@ def joined(first: Sequences, second: Sequences) -> Sequences:
     rows = np.concatenate([first.rows, second.rows + first.given])
     wrong = first.wrong | {row + first.given: why for row, why in second.wrong.items()}
     flat = np.concatenate([first.flat, second.flat])
-    return replace(first, flat=flat, lengths=_along(first, second), rows=rows, wrong=wrong)
-
-
-def _along(first: Sequences, second: Sequences) -> np.ndarray:
-    return np.concatenate([first.lengths, second.lengths])
+    lengths = np.concatenate([first.lengths, second.lengths])
+    return replace(first, flat=flat, lengths=lengths, rows=rows, wrong=wrong)
 
 
 def as_rows(X: Any) -> Any:
@@ -155,7 +177,8 @@ def _text(rows: list[Any]) -> Sequences:
 
 
 def _ragged(rows: list[Any], kind: Literal["tokens", "values"]) -> Sequences:
-    found, wrong = {}, {}
+    found = {}
+    wrong = {}
     channels = 0
     for i, row in enumerate(rows):
         array, why = _array(row, kind)
@@ -170,7 +193,7 @@ def _ragged(rows: list[Any], kind: Literal["tokens", "values"]) -> Sequences:
     empty = np.empty((0, max(channels, 1)) if kind == "values" else 0, dtype=np.float32)
     flat = np.concatenate(list(found.values())) if found else empty
     lengths = np.array([len(row) for row in found.values()], dtype=np.int64)
-    return _checked(Sequences(kind, flat, lengths, np.array(list(found), dtype=np.int64), wrong))
+    return Sequences(kind, flat, lengths, np.array(list(found), dtype=np.int64), wrong).checked()
 
 
 def _array(row: Any, kind: str) -> tuple[np.ndarray | None, str]:
@@ -193,50 +216,16 @@ def _dense(x: np.ndarray, kind: Kind) -> Sequences:
     if x.ndim not in (2, 3):
         raise DataError(f"X has {x.ndim} dimensions; it must be (n, L), (n, L, C) or a list of sequences")
     n, length = x.shape[:2]
-    rows, lengths = np.arange(n), np.full(n, length)
+    rows = np.arange(n)
+    lengths = np.full(n, length)
     if kind in ("tokens", "text"):
-        return _checked(Sequences("tokens", x.reshape(-1), lengths, rows, {}))
+        return Sequences("tokens", x.reshape(-1), lengths, rows, {}).checked()
     flat = x.reshape(n * length, -1).astype(np.float64)
-    return _checked(Sequences("values", flat, lengths, rows, {}))
+    return Sequences("values", flat, lengths, rows, {}).checked()
 
 
-def _checked(found: Sequences) -> Sequences:
-    """Drop rows with invalid numbers, cut padding, fill missing values, and convert to int32 or float32."""
-    if found.kind == "tokens":
-        flat = found.flat
-        with np.errstate(invalid="ignore"):
-            bad = ~((flat >= 0) & (flat < MOST_TOKENS) & (flat % 1 == 0))
-        found = found.take(~_owners(bad, found.lengths), "tokens are whole numbers from 0")
-        return replace(found, flat=found.flat.astype(np.int32))
-    with np.errstate(over="ignore"):
-        found = replace(found, flat=found.flat.astype(np.float32))
-    infinite = _owners(np.isinf(found.flat).any(1), found.lengths)
-    found = found.take(~infinite, "a value is infinite, or beyond float32")
-    found = _without_padding(found)
-    found = found.take(found.lengths > 0, NOTHING)
-    part = Part(found.flat, found.lengths, {"label": pa.nulls(len(found.rows))}, str)
-    return replace(found, flat=fill_missing(part, "fill", lambda at, channel: "").flat)
-
-
-def _without_padding(found: Sequences) -> Sequences:
-    known = ~np.isnan(found.flat).all(1)
-    if known.all():
-        return found
-    ends = found.lengths.cumsum()
-    place = np.arange(len(found.flat)) - np.repeat(ends - found.lengths, found.lengths)
-    owner = np.repeat(np.arange(len(found.lengths)), found.lengths)
-    lengths = np.zeros_like(found.lengths)
-    np.maximum.at(lengths, owner, np.where(known, place + 1, 0))
-    return replace(found, flat=found.flat[place < lengths[owner]], lengths=lengths)
-
-
-def _owners(positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return whether any position of each sequence is marked (n,).
-
-    Args:
-        positions: (T,) booleans.
-    """
-    owner = np.repeat(np.arange(len(lengths)), lengths)
+def _owners(marked: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return whether any position of each sequence (n,) is marked (T,)."""
     found = np.zeros(len(lengths), dtype=bool)
-    found[owner[positions]] = True
+    found[np.repeat(np.arange(len(lengths)), lengths)[marked]] = True
     return found

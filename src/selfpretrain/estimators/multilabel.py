@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, TransformerMixin
 
 from ..data.dataset import SequenceDataset
+from ..data.labels import sets_of, weights_of
 from ..data.spec import ClassSets, Target
 from ..errors import SpecError
 from ..objectives.multilabel import Multilabel
@@ -17,7 +18,6 @@ from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator, refuse_missing
 from .inputs import Sequences
-from .labels import indicators, sets_of, weights_of
 from .scores import Score, bootstrap, measures_of_class, set_measures
 
 
@@ -84,7 +84,7 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
     def _answered(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return true indicators (n, K) and probabilities (n, K) of the labelled examples."""
         data = self._usable(X)
-        right = data.targets.numpy() if isinstance(X, str | Task) else indicators(y, self.classes_)
+        right = data.targets.numpy() if isinstance(X, str | Task) else sets_of(y, self.classes_)[0]
         known = (right >= 0).all(1)
         return right[known], self.predictor_.probabilities(data)[known]
 

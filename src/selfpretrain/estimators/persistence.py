@@ -17,6 +17,7 @@ import torch
 
 from .. import __version__
 from ..config import demand_trust, from_dict, to_dict
+from ..data.labels import labels_from
 from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError
 from ..objectives.base import Objective
@@ -28,7 +29,6 @@ from ..training.run_dir import WEIGHTS, RunDir
 from .base import ESTIMATORS, SequenceEstimator
 from .card import card
 from .classifier import SequenceClassifier
-from .labels import labels_from
 from .multilabel import MultilabelClassifier
 from .positions import PositionClassifier
 from .predictor import Predictor

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import TransformerMixin
 
 from ..data.dataset import SequenceDataset
+from ..data.labels import positions_of, weights_of
 from ..data.spec import PositionClasses, Target
 from ..errors import SpecError
 from ..objectives.token_classify import TokenClassify
@@ -16,7 +17,6 @@ from ..tasks.base import Task
 from ..training.recipe import Stage
 from .base import SequenceEstimator, refuse_missing
 from .inputs import Sequences
-from .labels import positions_of, weights_of
 from .scores import Score, bootstrap, position_counts, position_measures
 
 

@@ -7,12 +7,12 @@ import numpy as np
 from sklearn.base import RegressorMixin, TransformerMixin
 
 from ..data.dataset import SequenceDataset
+from ..data.labels import numbers_of
 from ..data.spec import Reals, Target
 from ..errors import DataError
 from ..tasks.base import Task
 from .base import SequenceEstimator, refuse_missing
 from .inputs import Sequences
-from .labels import numbers_of
 from .scores import Score, bootstrap, real_measures
 
 

@@ -14,21 +14,22 @@ from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import array_source, join_arrays
 from ..data.importing.builder import SetBuilder
 from ..data.importing.options import ImportOptions
-from ..data.moments import clip_tokens, fit_target
+from ..data.moments import clip_tokens
 from ..data.paths import imported_datasets
-from ..data.spec import Reals, SequenceSpec, Split
+from ..data.spec import SequenceSpec, Split
 from ..data.splits import fold_splits, limit_labels, strata_of, stratified_order
 from ..data.store import DatasetWriter, StoredDataset, open_dataset
 from ..errors import DataError, SpecError, nearest
-from .base import Card, Task
+from .base import Card
 from .common import waves
+from .common.stored import StoredTask
 
 TRAIN_PER_HELD_OUT = 4
 """With ``rows``, val and test each keep one example per this many training examples."""
 
 
 @spec
-class Imported(Task):
+class Imported(StoredTask):
     """Your own labelled sequences, by the name they were imported under.
 
     Without a name, a small synthetic example: noisy waves of two shapes, two channels, unequal lengths.
@@ -46,9 +47,7 @@ class Imported(Task):
     @property
     def form(self) -> SequenceSpec:
         """Spec measured on the training split; real targets are scaled by the labels that are kept."""
-        form = self.data().form
-        if self.labels and isinstance(form.target, Reals):
-            form = replace(form, target=_target_scale(self, self.data().digest))
+        form = super().form
         return replace(form, length=min(form.length, self.longest or form.length))
 
     def load(self, split: Split) -> SequenceDataset:
@@ -81,14 +80,6 @@ class Imported(Task):
     def tiny(self) -> "Imported":
         """Return a stratified subset with truncated sequences, or the synthetic example."""
         return replace(self, rows=200, longest=512) if self.name else self
-
-    def version(self) -> str:
-        """Return the hash of the imported set; with a label budget, also the scale of real targets."""
-        digest = self.data().digest
-        target = self.form.target
-        if self.labels and isinstance(target, Reals):
-            return f"{digest} {target.centre} {target.spread}"
-        return digest
 
     def data(self) -> StoredDataset:
         """Return the imported set.
@@ -141,14 +132,6 @@ def _read_strata(folder: Path, mtime: int) -> tuple[np.ndarray, np.ndarray, np.n
     strata = np.where(whole.labelled.numpy(), strata_of(whole.targets.numpy()), -1)
     assert whole.groups is not None, "checked by Imported.with_folds"
     return strata, whole.groups.numpy(), equal
-
-
-@functools.lru_cache(maxsize=16)
-def _target_scale(task: Imported, digest: str) -> Reals:
-    """Return the scale of the real targets within the label budget."""
-    target = task.data().form.target
-    assert isinstance(target, Reals)
-    return fit_target(target, task.load("train").targets.numpy())
 
 
 @functools.lru_cache(maxsize=4)

@@ -14,7 +14,6 @@ An ``.npy`` file holds ``x`` only; the other arrays are files next to it: ``wave
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,16 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError, nearest
+from ..labels import is_missing
+from .columns import labels_of_table
 from .options import ImportOptions
-from .several_labels import lists_of, marked
-from .source import Part, Signal, Source, readable, words
+from .source import Part, Signal, Source, lists_of, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 ROLES = {"y": "label", "groups": "group", "split": "split"}
 """Arrays that describe whole sequences, and their roles."""
-SMALL, RATIO = 1 << 28, 200
+LARGEST_UNPACKED = 1 << 28
+LARGEST_RATIO = 200
 """Maximum unpacked size in bytes, and per packed byte beyond that: more is a zip bomb, or all zeros."""
 AT_ONCE = 1 << 22
 """Numbers per part."""
@@ -46,20 +47,24 @@ class ArraySource(Source):
 
     def parts(self) -> Iterator[Part]:
         """Yield the sequences, in parts."""
-        size = self.lengths * (1 if self.flat.ndim == 1 else self.flat.shape[1])
-        first, ends = 0, size.cumsum()
-        while first < len(size):
-            last = max(
-                int(np.searchsorted(ends, ends[first] - size[first] + AT_ONCE, side="right")), first + 1
-            )
-            rows = slice(first, last)
-            spans = zip(self.starts[rows].tolist(), self.lengths[rows].tolist(), strict=True)
-            flat = np.concatenate([self.flat[a : a + n] for a, n in spans])
-            columns = {key: column.slice(first, last - first) for key, column in self.columns.items()}
-            flat = flat[:, None] if self.kind == "values" and flat.ndim == 1 else flat
-            where = partial(_sequence, first)
-            yield Part(flat, self.lengths[rows], columns, where)
+        sizes = self.lengths * (1 if self.flat.ndim == 1 else self.flat.shape[1])
+        ends = sizes.cumsum()
+        first = 0
+        while first < len(sizes):
+            limit = ends[first] - sizes[first] + AT_ONCE
+            last = max(int(np.searchsorted(ends, limit, side="right")), first + 1)
+            lengths = self.lengths[first:last]
+            spans = zip(self.starts[first:last].tolist(), lengths.tolist(), strict=True)
+            flat = np.concatenate([self.flat[start : start + length] for start, length in spans])
+            if self.kind == "values" and flat.ndim == 1:
+                flat = flat[:, None]
+            columns = {role: column.slice(first, last - first) for role, column in self.columns.items()}
+            yield Part(flat, lengths, columns, np.arange(first, last))
             first = last
+
+    def name(self, row: int) -> str:
+        """Return the number of a sequence, from 0 as in NumPy."""
+        return f"sequence {row}"
 
 
 def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> ArraySource:
@@ -69,13 +74,7 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
         DataError: if they contradict each other; the message says what to change.
     """
     x = arrays["x"]
-    if "lengths" in arrays and "offsets" in arrays:
-        raise DataError("`lengths` belongs to padded rows, `offsets` to a flat x; give one of them")
-    if x.dtype.kind not in "biuf":
-        raise DataError(f"x is {x.dtype}; it must hold integers (tokens) or floats (values)")
-    flat, starts, lengths = (
-        _ragged(x, arrays["offsets"]) if "offsets" in arrays else _padded(x, arrays.get("lengths"))
-    )
+    flat, starts, lengths = find_sequences(arrays)
     if not len(starts):
         raise DataError("x holds no sequence")
     changed: dict[str, str] = {}
@@ -101,26 +100,51 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
     return source
 
 
+def find_sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a flat array (T,) or (T, C), and (n,) where sequences start in it and how long they are.
+
+    Raises:
+        DataError: if ``x`` holds no numbers, or ``lengths`` or ``offsets`` do not fit it.
+    """
+    x = arrays["x"]
+    if x.dtype.kind not in "biuf":
+        raise DataError(f"x is {x.dtype}; it must hold integers (tokens) or floats (values)")
+    if "lengths" in arrays and "offsets" in arrays:
+        raise DataError("`lengths` belongs to padded rows, `offsets` to a flat x; give one of them")
+    if "offsets" in arrays:
+        return _ragged(x, arrays["offsets"])
+    return _padded(x, arrays.get("lengths"))
+
+
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read all arrays of a file by name; ``x`` of a ``.npy`` is memory-mapped.
 
     Raises:
-        DataError: if the file is damaged, holds Python objects, or lacks ``x`` or ``y``.
+        DataError: if the file is damaged, or holds Python objects.
     """
-    zipped = path.suffix == ".npz"
-    arrays = _unzip(path) if zipped else _beside(path)
+    if path.suffix == ".npz":
+        return _unzip(path)
+    others = {key: path.with_suffix(f".{key}.npy") for key in KEYS[1:]}
+    files = {"x": path} | {key: file for key, file in others.items() if file.is_file()}
+    return {key: _open(file) for key, file in files.items()}
+
+
+def read_labelled_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read the arrays of a file, and check that they can be imported; see ``read_arrays``.
+
+    Raises:
+        DataError: if the file lacks ``x`` or ``y``, or holds an array of another name.
+    """
+    arrays = read_arrays(path)
     for key in ("x", "y"):
-        if key not in arrays and zipped:
+        if key in arrays:
+            continue
+        if path.suffix == ".npz":
             raise DataError(f"{path.name} has no array {key!r}{nearest(key, arrays)}")
-        if key not in arrays:
-            raise DataError(
-                f"{path.name} has no labels beside it; save the array {key!r} as {path.stem}.{key}.npy"
-            )
+        raise DataError(f"{path.name} has no labels; save the array {key!r} as {path.stem}.{key}.npy")
     unknown = sorted(set(arrays) - set(KEYS))
     if unknown:
-        raise DataError(
-            f"{path.name} holds an array {unknown[0]!r} nobody asked for{nearest(unknown[0], KEYS)}"
-        )
+        raise DataError(f"{path.name} holds an unknown array {unknown[0]!r}{nearest(unknown[0], KEYS)}")
     return arrays
 
 
@@ -133,53 +157,47 @@ def join_arrays(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     if isinstance(x, np.ndarray):
         return {"x": x}
     parts = [np.asarray(part) for part in x]
-    shapes, kinds = {part.shape[1:] for part in parts}, {part.dtype.kind for part in parts if len(part)}
+    shapes = {part.shape[1:] for part in parts}
+    kinds = {part.dtype.kind for part in parts if len(part)}
     if not parts or len(shapes) > 1 or len(kinds) > 1 or any(part.ndim not in (1, 2) for part in parts):
         raise DataError("x must be an array, or a list of arrays (length,) or (length, channels) of one kind")
     return {"x": np.concatenate(parts), "offsets": np.cumsum([0, *map(len, parts)])}
 
 
-def plain(values: Any) -> np.ndarray:
-    """Convert labels to an array of numbers or strings, with missing ones (None, NaN) in place.
+def of_one_type(values: Any, name: str) -> np.ndarray:
+    """Return labels or names as an array of numbers or strings, in which None and NaN are masked.
 
-    A missing integer is -1, or NaN if there are negative integers; a missing float NaN; a missing string "".
-    Objects of mixed types are returned unchanged.
+    Raises:
+        DataError: if the values are of several types, or lists of unequal lengths.
     """
-    array = np.asarray(values)
-    # NumPy turns a list of booleans and NaN into numbers.
-    has_bools = isinstance(values, list) and any(isinstance(each, bool) for each in values)
-    if array.ndim != 1 or (array.dtype.kind not in "OU" and not has_bools):
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{name} holds lists of unequal lengths; make it an array") from error
+    # NumPy turns a list of booleans and NaN into numbers, and one of words and NaN into words.
+    mixed = isinstance(values, list) and any(isinstance(value, bool) for value in values)
+    if array.ndim != 1 or (array.dtype.kind not in "OU" and not mixed):
         return array
-    things = np.asarray(values, dtype=object)  # a string array would turn NaN into "nan"
-    missing = np.array([each is None or (isinstance(each, float) and np.isnan(each)) for each in things])
-    if things.shape != array.shape or not missing.any():
+    objects = np.empty(len(array), dtype=object)
+    objects[:] = list(values)
+    missing = np.array([is_missing(value) for value in objects], dtype=bool)
+    if array.dtype.kind != "O" and not missing.any():
         return array
-    known = np.array(things[~missing].tolist())
-    if known.dtype.kind == "b":
-        known = np.array(["false", "true"])[known.astype(np.int64)]
-    elif known.dtype.kind == "U" and not all(isinstance(each, str) for each in things[~missing]):
-        return things
-    elif known.dtype.kind in "iu" and (known < -1).any():
-        known = known.astype(np.float64)
-    nothing: dict[str, Any] = {"U": "", "f": np.nan, "i": -1}
-    if known.dtype.kind not in nothing or known.ndim != 1 or not len(known):
-        return things
-    found = np.full(len(array), nothing[known.dtype.kind], dtype=known.dtype)
-    found[~missing] = known
-    return found
-
-
-def _beside(path: Path) -> dict[str, np.ndarray]:
-    others = {key: path.with_suffix(f".{key}.npy") for key in KEYS[1:]}
-    files = {"x": path} | {key: file for key, file in others.items() if file.is_file()}
-    return {key: _open(file) for key, file in files.items()}
+    known = np.array(objects[~missing].tolist())
+    words_only = all(isinstance(value, str) for value in objects[~missing])
+    if known.ndim != 1 or known.dtype.kind not in "biufU" or (known.dtype.kind == "U" and not words_only):
+        raise DataError(f"{name} mixes kinds of things; make it an array of numbers or of strings")
+    filled = np.zeros(len(array), dtype=known.dtype)
+    filled[~missing] = known
+    return np.ma.masked_array(filled, missing)
 
 
 def _unzip(file: Path) -> dict[str, np.ndarray]:
     with readable(file.name, _plain):
         with zipfile.ZipFile(file) as archive:
-            total, packed = sum(member.file_size for member in archive.infolist()), file.stat().st_size
-        if total > max(SMALL, RATIO * packed):
+            total = sum(member.file_size for member in archive.infolist())
+        packed = file.stat().st_size
+        if total > max(LARGEST_UNPACKED, LARGEST_RATIO * packed):
             raise DataError(
                 f"{file.name}: its {packed:,} bytes would become {total:,}; if that is right, save it with "
                 f"numpy.savez, which does not compress"
@@ -231,19 +249,18 @@ def _whole(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _words(name: str, array: np.ndarray, n: int, changed: dict[str, str]) -> pa.Array:
-    """Return one string per sequence; -1 among integer labels is null (unlabelled)."""
+    """Return one string per sequence; -1 among integer labels is null (unlabelled), as is what is masked."""
     if array.shape != (n,):
         raise DataError(f"`{name}` has shape {array.shape}, but there are {n} sequences")
     if array.dtype.kind not in "biufUS":
         raise DataError(f"{name} is {array.dtype}; it must hold integers, floats or strings")
     array = array.astype(str) if array.dtype.kind in "US" else array
-    column = words(pa.array(array), changed)
-    if name != "y" or array.dtype.kind != "i":
-        return column
-    if (array < -1).any():
-        row = int((array < -1).argmax())
-        raise DataError(f"y[{row}] is {array[row]}; classes are numbered from 0, and -1 means unlabelled")
-    return words(pa.array(array, mask=array == -1))
+    if name == "y" and array.dtype.kind == "i" and not (np.ma.isMaskedArray(array) and (array < -1).any()):
+        if (array < -1).any():
+            row = int((array < -1).argmax())
+            raise DataError(f"y[{row}] is {array[row]}; classes are numbered from 0, and -1 means unlabelled")
+        array = np.ma.masked_equal(array, -1)
+    return words(pa.array(np.ma.getdata(array), mask=np.ma.getmaskarray(array)), changed)
 
 
 def _several(
@@ -255,7 +272,7 @@ def _several(
     if options.target == "sets":
         table = y.astype(np.float64)
         table[table < 0] = np.nan
-        return marked(table, [str(k) for k in range(y.shape[1])], partial(_sequence, 0))
+        return labels_of_table(table, [str(k) for k in range(y.shape[1])], lambda row: f"sequence {row}")
     if options.target != "positions":
         raise DataError(
             f"`y` has shape {y.shape}; say --target sets for a table of 0 and 1, or --target positions"
@@ -263,7 +280,3 @@ def _several(
     inside = np.arange(y.shape[1]) < lengths[:, None]
     unknown = (y == -1)[inside] if y.dtype.kind == "i" else None
     return lists_of(words(pa.array(y[inside], mask=unknown), changed), inside.sum(1))
-
-
-def _sequence(first: int, i: int) -> str:
-    return f"sequence {first + i}"

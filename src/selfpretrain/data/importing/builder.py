@@ -6,16 +6,14 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from ...errors import DataError, join_names
+from ..labels import EXACT, LabelColumn
 from ..moments import BYTES, Spans, fit_values, max_symbol, nan_spans
 from ..near_duplicates import find_similar, fingerprints
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens, Values
 from ..splits import ENOUGH_GROUPS, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
-from .labels import EXACT, Labels
-from .missing import fill_missing
 from .options import ImportOptions
-from .several_labels import SeveralLabels
-from .source import Part, Source
+from .source import Part, Source, fill_missing, positions
 
 MOST_TOKENS = 1 << 24
 SUSPICIOUS = 0.02
@@ -29,7 +27,7 @@ class SetBuilder:
     out: DatasetWriter
     source: Source
     options: ImportOptions
-    labels: Labels | SeveralLabels = field(init=False)
+    labels: LabelColumn = field(init=False)
     dropped: int = 0
     shortened: int = 0
     rounded: int = 0
@@ -41,12 +39,8 @@ class SetBuilder:
     _columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        target, column = self.options.target, join_names([self.options.label or "label"])
-        if target in ("sets", "positions"):
-            self.labels = SeveralLabels(target, column)
-        else:
-            self.labels = Labels(target, column)
-        if target == "positions" and self.options.missing == "cut":
+        self.labels = LabelColumn(self.options.target, join_names([self.options.label or "label"]))
+        if self.options.target == "positions" and self.options.missing == "cut":
             raise DataError("--missing cut leaves labels of positions without a place; use fill or drop")
 
     def add(self, part: Part) -> None:
@@ -55,7 +49,7 @@ class SetBuilder:
         Raises:
             DataError: naming the first sequence that cannot be used.
         """
-        part = self._sound(self.labels.paired(part))
+        part = self._usable(self.labels.separate(part, self.source.name))
         if not len(part.lengths):
             return
         flat = self._stored(part)
@@ -64,32 +58,30 @@ class SetBuilder:
             self._keep("groups", self._numbered(part, "group", self._group))
         if "split" in part.columns:
             self._keep("split", self._numbered(part, "split", split_number))
-        whole, sketch = fingerprints(flat, part.lengths)
+        equal, sketch = fingerprints(flat, part.lengths)
         self._keep("lengths", part.lengths)
-        self._keep("equal", whole)
+        self._keep("equal", equal)
         self._keep("sketch", sketch)
         self.out.append(flat)
 
-    def _sound(self, part: Part) -> Part:
+    def _usable(self, part: Part) -> Part:
         """Handle missing values, drop empty sequences, and truncate to the maximum length."""
         before = len(part.lengths)
         kept_as_is = part.flat.dtype in (np.uint8, np.int16) and self.options.missing != "mask"
         if self.source.kind == "values" and not kept_as_is:
             self.rounded += _rounded(part.flat)
-            part = fill_missing(part, self.options.missing, self.source.spot)
+            part = fill_missing(part, self.options.missing, self.source)
         empty = part.lengths == 0
         if empty.any():
             if self.options.missing != "drop":
-                where = part.where(int(empty.argmax()))
-                raise DataError(f"{where}: there is no sequence; --missing drop leaves such rows out")
+                name = self.source.name(int(part.rows[empty.argmax()]))
+                raise DataError(f"{name}: there is no sequence; --missing drop leaves such rows out")
             part = part.take(~empty)
         self.dropped += before - len(part.lengths)
         longest = self.options.length
         if longest and (part.lengths > longest).any():
             self.shortened += int((part.lengths > longest).sum())
-            starts = np.repeat(part.lengths.cumsum() - part.lengths, part.lengths)
-            inside = np.arange(len(part.flat)) - starts < longest
-            part = replace(part, flat=part.flat[inside], lengths=part.lengths.clip(max=longest))
+            part = part.shortened(np.full_like(part.lengths, longest))
         return part
 
     def _stored(self, part: Part) -> np.ndarray:
@@ -98,26 +90,26 @@ class SetBuilder:
         if self.source.kind == "tokens" and flat.dtype != np.uint8:
             wrong = ~((flat >= 0) & (flat < MOST_TOKENS) & (flat % 1 == 0))
             if wrong.any():
-                self._refuse(part, wrong, "no token: tokens are whole numbers from 0; use --kind values")
+                position = int(wrong.argmax())
+                owner, place = positions(part.lengths)
+                name = self.source.name(int(part.rows[owner[position]]))
+                raise DataError(
+                    f"{name}: {self.source.spot(int(place[position]), 0)} is {flat[position]}, no token: "
+                    f"tokens are whole numbers from 0; use --kind values"
+                )
             flat = flat.astype(np.int32)
         self.low = min(self.low, float(np.fmin.reduce(flat, axis=None)))  # fmin and fmax ignore NaN
         self.high = max(self.high, float(np.fmax.reduce(flat, axis=None)))
         self.is_whole = self.is_whole and bool((np.rint(flat) == flat).all())
+        name = self.source.name(int(part.rows[0]))
         if self.out.dtype and flat.dtype.str != self.out.dtype:
-            there = np.dtype(self.out.dtype)
-            raise DataError(f"{part.where(0)}: values are {flat.dtype}, those before {there}; convert them")
+            before = np.dtype(self.out.dtype)
+            raise DataError(f"{name}: values are {flat.dtype}, those before {before}; convert them")
         if self.out.dtype and flat.ndim == 2 and flat.shape[1] != self.out.channels:
             raise DataError(
-                f"{part.where(0)}: it has {flat.shape[1]} channels, those before {self.out.channels}; "
-                f"leave it out"
+                f"{name}: it has {flat.shape[1]} channels, those before {self.out.channels}; leave it out"
             )
         return flat
-
-    def _refuse(self, part: Part, wrong: np.ndarray, why: str) -> None:
-        position = int(wrong.argmax())
-        row = int(np.searchsorted(part.lengths.cumsum(), position, side="right"))
-        place = position - int(part.lengths[:row].sum())
-        raise DataError(f"{part.where(row)}: {self.source.spot(place, 0)} is {part.flat[position]}, {why}")
 
     def _numbered(self, part: Part, role: str, number: Callable[[str], int]) -> np.ndarray:
         """Return (n,) the number of each sequence's group or split."""
@@ -125,7 +117,9 @@ class SetBuilder:
         if column.null_count:
             row = int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False)))
             name = self.options.roles.get(role, "groups" if role == "group" else role)
-            raise DataError(f"{part.where(row)}: {name} is empty; every sequence needs one")
+            raise DataError(
+                f"{self.source.name(int(part.rows[row]))}: {name} is empty; every sequence needs one"
+            )
         encoded = column.dictionary_encode()
         codes = [number(name) for name in encoded.dictionary.to_pylist()]
         return np.array(codes, dtype=np.int64)[encoded.indices.to_numpy()]
@@ -145,16 +139,17 @@ class SetBuilder:
         if not self._columns:
             raise DataError("there is no sequence to import")
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
-        lengths, groups = columns["lengths"], columns.get("groups")
-        told = self.labels.told(lengths)
-        strata = told.strata
+        lengths = columns["lengths"]
+        groups = columns.get("groups")
+        labels = self.labels.encode(lengths, self.source.name)
+        strata = labels.strata
         split, notes = assign_splits(
             strata, groups, columns.get("split"), columns["equal"], self.options.split_seed
         )
         kept = split >= 0
-        notes = self._notes(strata, columns["equal"]) + notes + told.checked(split, kept)
+        notes = self._notes(strata, columns["equal"]) + notes + labels.check(split, kept)
         notes += _few_groups(split, groups)
-        notes += self._resembling(columns["sketch"], lengths, split, groups)
+        notes += self._near_duplicates(columns["sketch"], lengths, split, groups)
         signal = self._signal(lengths, split == 0)
         starts, lengths, rows = self._windows(lengths, np.flatnonzero(kept))
         # Windows of one sequence overlap or resemble each other: they are no independent examples.
@@ -163,7 +158,7 @@ class SetBuilder:
         self.out.add_examples(
             starts,
             lengths,
-            told.targets_of(starts, lengths, rows),
+            labels.of_examples(starts, lengths, rows),
             split[rows],
             None if groups is None else groups[rows],
         )
@@ -179,11 +174,12 @@ class SetBuilder:
         }
         if isinstance(signal, Tokens):
             facts["symbols"] = int(self.high) + 1
-        return self.out.finish(SequenceSpec(signal, int(lengths.max()), told.target(split)), about | facts)
+        return self.out.finish(SequenceSpec(signal, int(lengths.max()), labels.target(split)), about | facts)
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return start, length and sequence of every example: a whole sequence, or one of its windows."""
-        starts, size = lengths.cumsum() - lengths, self.options.window
+        starts = lengths.cumsum() - lengths
+        size = self.options.window
         if not size:
             return starts[rows], lengths[rows], rows
         stride = self.options.stride or size
@@ -202,11 +198,14 @@ class SetBuilder:
         }
         return [f"{count:,} {what}" for what, count in found.items() if count]
 
-    def _resembling(
+    def _near_duplicates(
         self, sketch: np.ndarray, lengths: np.ndarray, split: np.ndarray, groups: np.ndarray | None
     ) -> list[str]:
-        flat, ends = self.out.flat(), lengths.cumsum()
-        train, held = np.flatnonzero(split == 0), np.flatnonzero(split > 0)
+        """Return a note if many sequences of val and test resemble one of train."""
+        flat = self.out.flat()
+        ends = lengths.cumsum()
+        train = np.flatnonzero(split == 0)
+        held = np.flatnonzero(split > 0)
 
         def sequence(rows: np.ndarray) -> Callable[[int], np.ndarray]:
             return lambda place: flat[ends[rows[place]] - lengths[rows[place]] : ends[rows[place]]]

@@ -3,18 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
-from .csv_files import Piece, TableFile
 from .options import ImportOptions
-from .several_labels import listed, marked
-from .source import MISSING, Part, Source, chosen, is_list, words
+from .source import MISSING, Part, Signal, Source, check_column, is_list, lists_of, word_lists, words
+from .tables import Table
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
 """Column names that are taken for the label by default."""
@@ -24,7 +21,15 @@ GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine",
 """Column names that suggest groups."""
 NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 """Regular expression of a number."""
+FORMS = {
+    "text": "as bytes of UTF-8",
+    "lists": "lists",
+    "written": "numbers in a cell",
+    "wide": "one per position",
+}
+"""How a table stores sequences, and how that is shown to the user."""
 Where = Callable[[int], str]
+"""Returns the name of a row of a batch, for messages."""
 Ragged = tuple[np.ndarray, np.ndarray]
 """Flat array of sequences end to end, and their lengths."""
 
@@ -33,35 +38,79 @@ Ragged = tuple[np.ndarray, np.ndarray]
 class TableSource(Source):
     """A reader of a table with one row per sequence."""
 
-    table: TableFile = field(kw_only=True)
+    table: Table = field(kw_only=True)
     options: ImportOptions = field(kw_only=True)
     sequence: list[str] = field(default_factory=list)
-    form: str = ""  # storage of sequences: text, lists, written (numbers in a cell) or wide
+    form: str = ""  # one of ``FORMS``
     labels: list[str] = field(default_factory=list)  # columns; several if each is 0/1 for one label
+
+    @property
+    def _others(self) -> dict[str, str]:
+        """Columns of groups and splits."""
+        return {role: column for role, column in self.options.roles.items() if role != "label"}
 
     def parts(self) -> Iterator[Part]:
         """Yield the rows of the table, in parts."""
-        options, first = self.options, 0
-        names = self.table.names(options.label)
-        others = {role: column for role, column in options.roles.items() if role != "label"}
-        for piece in self.table.pieces(list(dict.fromkeys([*self.sequence, *self.labels, *others.values()]))):
-            where = partial(_row, first)
-            flat, lengths = self.sequences(piece, where)
-            columns = {"label": self._labels(piece, where)}
-            columns |= {role: words(piece[column], self.changed) for role, column in others.items()}
-            if names and not is_list(columns["label"].type):
-                numbers = _ids(columns["label"], len(names), where)
-                columns["label"] = pc.take(pa.array(names, pa.large_string()), numbers)
-            yield Part(_by_kind(flat, self.kind), lengths, columns, where)
-            first += len(lengths)
+        first = 0
+        for batch in self.table.batches([*self.sequence, *self.labels, *self._others.values()]):
+            yield from self._readable(batch, first)
+            first += batch.num_rows
 
-    def _labels(self, piece: Piece, where: Where) -> pa.Array:
+    def _readable(self, batch: pa.RecordBatch, first: int) -> Iterator[Part]:
+        """Yield a batch of rows; with ``skip_bad``, without the rows that cannot be read.
+
+        Args:
+            first: number of the first row in the table.
+        """
+        try:
+            yield self._part(batch, first)
+        except DataError as error:
+            if not self.skip_bad:
+                raise
+            if batch.num_rows == 1:
+                self.unread[first] = str(error).removeprefix(self.name(first)).lstrip(",: ")
+            if batch.num_rows > 1:
+                half = batch.num_rows // 2
+                yield from self._readable(batch.slice(0, half), first)
+                yield from self._readable(batch.slice(half), first + half)
+
+    def _part(self, batch: pa.RecordBatch, first: int) -> Part:
+        def where(row: int) -> str:
+            return self.name(first + row)
+
+        flat, lengths = self._sequences(batch, where)
+        if self.kind == "values" and flat.ndim == 1:
+            flat = flat[:, None]
+        columns = {"label": self._labels(batch, where)} if self.labels else {}
+        columns |= {role: words(batch[column], self.changed) for role, column in self._others.items()}
+        return Part(flat, lengths, columns, np.arange(first, first + batch.num_rows))
+
+    def _sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:
+        """Return the sequences of some rows.
+
+        Raises:
+            DataError: naming the first cell that does not hold a sequence.
+        """
+        if self.form == "text":
+            return read_text(batch[self.sequence[0]])
+        if self.form == "wide":
+            numbers = [read_numbers(batch[column], where, column) for column in self.sequence]
+            return np.stack(numbers, axis=1).reshape(-1), np.full(batch.num_rows, len(numbers))
+        read = read_lists if self.form == "lists" else read_written
+        channels = [read(batch[column], where, column) for column in self.sequence]
+        return channels[0] if len(channels) == 1 else stack_channels(channels, where, self.sequence)
+
+    def _labels(self, batch: pa.RecordBatch, where: Where) -> pa.Array:
         """Return (n,) strings, or lists of strings."""
         if len(self.labels) > 1:
-            table = [read_numbers(piece[column], where, column) for column in self.labels]
-            return marked(np.stack(table, axis=1).astype(np.float64), self.labels, where)
-        array = piece[self.labels[0]]
-        return listed(array, self.changed) if is_list(array.type) else words(array, self.changed)
+            table = [read_numbers(batch[column], where, column) for column in self.labels]
+            return labels_of_table(np.stack(table, axis=1).astype(np.float64), self.labels, where)
+        cells = batch[self.labels[0]]
+        if is_list(cells.type):
+            return word_lists(cells, self.changed)
+        labels = words(cells, self.changed)
+        names = self.table.class_names(self.options.label)
+        return _named_classes(labels, names, where) if names else labels
 
     def spot(self, position: int, channel: int) -> str:
         """Return how messages name a position: the column of a wide table, else column and position."""
@@ -69,23 +118,8 @@ class TableSource(Source):
             return f"column {self.sequence[position]!r}"
         return f"column {self.sequence[min(channel, len(self.sequence) - 1)]!r}, position {position}"
 
-    def sequences(self, piece: Piece, where: Where) -> Ragged:
-        """Return the sequences of some rows.
 
-        Raises:
-            DataError: naming the first cell that does not hold a sequence.
-        """
-        arrays = [piece[column] for column in self.sequence]
-        if self.form == "wide":
-            return read_wide(arrays, where, self.sequence)
-        if self.form == "text":
-            return read_text(arrays[0])
-        read = read_lists if self.form == "lists" else read_written
-        found = [read(array, where, column) for array, column in zip(arrays, self.sequence, strict=True)]
-        return found[0] if len(found) == 1 else stack_channels(found, where, self.sequence)
-
-
-def table_source(table: TableFile, options: ImportOptions) -> TableSource:
+def table_source(table: Table, options: ImportOptions) -> TableSource:
     """Infer how the sequences of a table are stored, and return a reader.
 
     Raises:
@@ -93,52 +127,63 @@ def table_source(table: TableFile, options: ImportOptions) -> TableSource:
     """
     options = with_label(table, options)
     labels = label_columns(table, options)
-    taken = [*labels, *(column for role, column in options.roles.items() if role != "label")]
-    aside = [c for c in table.columns if c not in taken]
-    asked = matching(options.sequence, table.columns) if options.sequence else aside
-    sample = next(table.pieces(asked), {}) if asked else {}
-    if not asked or not sample or not len(next(iter(sample.values()))):
-        raise DataError(f"{table.path.name} has no rows, or no column besides {join_names(taken)}")
-    form, sequence = _form(sample, options, asked)
+    described = [*labels, *(column for role, column in options.roles.items() if role != "label")]
+    others = [column for column in table.columns if column not in described]
+    candidates = matching(options.sequence, table.columns) if options.sequence else others
+    batch = next(table.batches(candidates), None) if candidates else None
+    if batch is None or not batch.num_rows:
+        raise DataError(f"{table.path.name} has no rows, or no column besides {join_names(described)}")
+    sample = {column: batch[column] for column in candidates}
+    form, sequence = _form(sample, options, candidates)
     if not sequence:
-        raise DataError(f"no column looks like sequences; give --sequence; columns: {join_names(aside)}")
+        raise DataError(f"no column looks like sequences; give --sequence; columns: {join_names(others)}")
     kind = _kind(sample, form, sequence, options)
     vocab = 256 if form == "text" else 0
-    source = TableSource(kind, vocab, table.rows, table=table, options=options, sequence=sequence, form=form)
+    source = TableSource(
+        kind, vocab, table.n_rows, table=table, options=options, sequence=sequence, form=form
+    )
     source.labels = labels
-    unused = [c for c in aside if c not in sequence]
-    source.facts = facts_of(table, _listed(sequence, form), options)
+    shown = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
+    unused = [column for column in others if column not in sequence]
+    source.facts = facts_of(table, f"{shown} ({FORMS[form]})", options)
     source.facts["not used"] = join_names(unused) or "nothing"
-    near = [c for c in unused if c.lower().removesuffix("_id") in GROUPS]
-    if near and not options.group:
-        source.hints.append(f"column {near[0]!r} is not used; --group {near[0]} keeps what belongs together")
-    if "split" in unused:
-        source.hints.append("column 'split' is not used; --split split keeps that division")
-    again = [c for c in sample if c.lower() in NUMBERING and len(sample[c].unique()) < len(sample[c])]
-    if again:
-        source.hints.append(
-            f"column {again[0]!r} repeats; if rows are positions of sequences, give --id, --time and --value"
-        )
+    source.hints = _hints(unused, sample, options)
     return source
 
 
-def facts_of(table: TableFile, sequence: str, options: ImportOptions) -> dict[str, str]:
+def _hints(unused: list[str], sample: dict[str, pa.Array], options: ImportOptions) -> list[str]:
+    """Return hints on columns whose names suggest a use that the options leave out."""
+    hints = []
+    near = [column for column in unused if column.lower().removesuffix("_id") in GROUPS]
+    if near and not options.group:
+        hints.append(f"column {near[0]!r} is not used; --group {near[0]} keeps what belongs together")
+    if "split" in unused:
+        hints.append("column 'split' is not used; --split split keeps that division")
+    numbering = [column for column in sample if column.lower() in NUMBERING]
+    repeats = [column for column in numbering if len(sample[column].unique()) < len(sample[column])]
+    if repeats:
+        advice = "if rows are positions of sequences, give --id, --time and --value"
+        hints.append(f"column {repeats[0]!r} repeats; {advice}")
+    return hints
+
+
+def facts_of(table: Table, sequence: str, options: ImportOptions) -> dict[str, str]:
     """Return what was found in a table, as names and descriptions."""
-    facts = {"file": f"{table.path.name} ({table.manner})", "sequence": sequence, "label": options.label}
+    facts = {"file": f"{table.path.name} ({table.how})", "sequence": sequence, "label": options.label}
     return facts | {"group": options.group or "none", "split": options.split or "made"}
 
 
-def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
+def with_label(table: Table, options: ImportOptions) -> ImportOptions:
     """Return the options with the label column filled in, after checking that all columns exist.
 
     Raises:
         DataError: if a column does not exist, or no label column is found.
     """
-    if table.divided and not options.split:
+    if table.has_split and not options.split:
         options = replace(options, split="split")
     for role, column in options.roles.items():
         if role != "label":
-            chosen(column, table.columns)
+            check_column(column, table.columns)
     if options.label:
         label_columns(table, options)
         return options
@@ -150,7 +195,7 @@ def with_label(table: TableFile, options: ImportOptions) -> ImportOptions:
     return replace(options, label=found[0])
 
 
-def label_columns(table: TableFile, options: ImportOptions) -> list[str]:
+def label_columns(table: Table, options: ImportOptions) -> list[str]:
     """Return the label column; for sets possibly several, each a 0/1 indicator of one label.
 
     Raises:
@@ -158,7 +203,7 @@ def label_columns(table: TableFile, options: ImportOptions) -> list[str]:
     """
     if options.target == "sets":
         return matching(options.label, table.columns)
-    return [chosen(options.label, table.columns)]
+    return [check_column(options.label, table.columns)]
 
 
 def matching(pattern: str, columns: Sequence[str]) -> list[str]:
@@ -171,21 +216,28 @@ def matching(pattern: str, columns: Sequence[str]) -> list[str]:
         return [pattern]
     found = set()
     for item in (part.strip() for part in pattern.split(",")):
-        hits = {c for c in columns if fnmatchcase(c, item)} if "*" in item else {chosen(item, columns)}
+        hits = {c for c in columns if fnmatchcase(c, item)} if "*" in item else {check_column(item, columns)}
         if not hits:
             raise DataError(f"no column matches {item!r}; columns: {join_names(columns)}")
         found |= hits
     return [c for c in columns if c in found]
 
 
-def _form(sample: Piece, options: ImportOptions, asked: list[str]) -> tuple[str, list[str]]:
+def _form(
+    sample: dict[str, pa.Array], options: ImportOptions, candidates: list[str]
+) -> tuple[str, list[str]]:
     """Return how sequences are stored (text, lists, written or wide), and the columns that hold them."""
     named = bool(options.sequence)
-    columns = {name: [c for c in asked if test(sample[c])] for name, test in _TESTS.items()}
+    columns = {name: [c for c in candidates if test(sample[c])] for name, test in _TESTS.items()}
     if named and options.kind == "text":
-        return "text", asked
-    if named and len(asked) == 1 and options.kind in ("tokens", "values") and is_text(sample[asked[0]].type):
-        return "written", asked
+        return "text", candidates
+    if (
+        named
+        and len(candidates) == 1
+        and options.kind in ("tokens", "values")
+        and is_text(sample[candidates[0]].type)
+    ):
+        return "written", candidates
     if columns["lists"]:
         if len(columns["lists"]) > 1 and not named:
             raise DataError(f"several columns hold lists; give --sequence: {', '.join(columns['lists'])}")
@@ -225,9 +277,7 @@ _TESTS = {
 }
 
 
-def _kind(
-    sample: Piece, form: str, sequence: list[str], options: ImportOptions
-) -> Literal["tokens", "values"]:
+def _kind(sample: dict[str, pa.Array], form: str, sequence: list[str], options: ImportOptions) -> Signal:
     """Return "tokens" for whole numbers from 0 in one column and for text, else "values"."""
     if form == "text":
         return "tokens"
@@ -237,55 +287,49 @@ def _kind(
         return options.kind
     if form == "wide" or len(sequence) > 1:
         return "values"
-    array = sample[sequence[0]]
-    if form == "lists":
-        return kind_of(read_lists(array, _row_of_first, sequence[0])[0])
-    flat = read_written(array, _row_of_first, sequence[0])[0]
+    read = read_lists if form == "lists" else read_written
+    flat = read(sample[sequence[0]], lambda row: f"row {row + 1}", sequence[0])[0]
+    if form == "lists" and (flat.ndim > 1 or flat.dtype.kind not in "bui"):
+        return "values"
     return "tokens" if bool(((flat >= 0) & (flat % 1 == 0)).all()) else "values"
-
-
-def kind_of(flat: np.ndarray) -> Literal["tokens", "values"]:
-    """Return the default kind of an array: non-negative integers without channels are tokens."""
-    return "tokens" if flat.ndim == 1 and flat.dtype.kind in "bui" and bool((flat >= 0).all()) else "values"
-
-
-def _by_kind(flat: np.ndarray, kind: str) -> np.ndarray:
-    return flat[:, None] if kind == "values" and flat.ndim == 1 else flat
 
 
 def _size(array: pa.Array) -> float:
     return pc.mean(pc.binary_length(array)).as_py() or 0.0
 
 
-def _ids(labels: pa.Array, count: int, where: Where) -> pa.Array:
-    """Return label numbers, checked against the number of class names; negative ones are null."""
+def _named_classes(labels: pa.Array, names: list[str], where: Where) -> pa.Array:
+    """Return the names of label numbers; negative ones are null.
+
+    Raises:
+        DataError: if there are not so many names.
+    """
     try:
         numbers = labels.cast(pa.int64())
     except pa.ArrowInvalid as error:
-        raise DataError(f"labels are not the numbers of {count} classes that the file names") from error
-    beyond = np.flatnonzero(numbers.fill_null(-1).to_numpy() >= count)
+        raise DataError(f"labels are not the numbers of {len(names)} classes that the file names") from error
+    beyond = np.flatnonzero(numbers.fill_null(-1).to_numpy() >= len(names))
     if len(beyond):
         label = labels[int(beyond[0])].as_py()
-        raise DataError(f"{where(int(beyond[0]))}: label {label}, but the file names {count} classes")
-    return pc.if_else(pc.less(numbers, 0), None, numbers)
+        raise DataError(f"{where(int(beyond[0]))}: label {label}, but the file names {len(names)} classes")
+    return pc.take(pa.array(names, pa.large_string()), pc.if_else(pc.less(numbers, 0), None, numbers))
 
 
-def _listed(sequence: list[str], form: str) -> str:
-    names = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
-    how = {
-        "text": "as bytes of UTF-8",
-        "lists": "lists",
-        "written": "numbers in a cell",
-        "wide": "one per position",
-    }
-    return f"{names} ({how[form]})"
+def labels_of_table(table: np.ndarray, names: Sequence[str], where: Where) -> pa.Array:
+    """Return (n,) lists of the names whose columns are 1, from a table (n, K) of 0 and 1; null where NaN.
 
-
-def _row(first: int, i: int) -> str:
-    return f"row {first + i + 1}"
-
-
-_row_of_first = partial(_row, 0)
+    Raises:
+        DataError: naming the first row that holds something else.
+    """
+    known = ~np.isnan(table).any(1)
+    odd = known & ~np.isin(table, (0, 1)).all(1)
+    if odd.any():
+        raise DataError(
+            f"{where(int(odd.argmax()))}: columns of labels hold 0 and 1, not {table[odd][0].max():g}"
+        )
+    present = (table == 1) & known[:, None]
+    found = pa.array(names, pa.large_string()).take(pa.array(present.nonzero()[1]))
+    return lists_of(found, present.sum(1), known)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -352,13 +396,6 @@ def read_numbers(array: pa.Array, where: Where, column: str) -> np.ndarray:
     if not is_number(array.type):
         raise DataError(f"column {column!r} holds {array.type}, not numbers")
     return array.to_numpy(zero_copy_only=False)
-
-
-def read_wide(arrays: Sequence[pa.Array], where: Where, columns: Sequence[str]) -> Ragged:
-    """Parse a table with one column per position."""
-    pairs = zip(arrays, columns, strict=True)
-    rows = np.stack([read_numbers(array, where, column) for array, column in pairs], axis=1)
-    return rows.reshape(-1), np.full(len(rows), len(columns))
 
 
 def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]) -> Ragged:

@@ -2,62 +2,21 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pyarrow as pa
 
 from ...errors import DataError
 from ..download import connection_problem
-from .csv_files import Piece, TableFile
-from .table_files import ROWS, class_names
+from .tables import ROWS, Table, with_column
 
 PATIENCE = 3.0
 """Seconds to wait for the hub before falling back to the local cache."""
 
 
-@dataclass(frozen=True)
-class HubTable(TableFile):
-    """All splits of a dataset, with the split as a column."""
-
-    splits: dict[str, Any]  # datasets.Dataset by name
-
-    @property
-    def columns(self) -> list[str]:
-        """Columns of the first split, and ``split``."""
-        return [*next(iter(self.splits.values())).column_names, "split"]
-
-    @property
-    def divided(self) -> bool:
-        """True: the column ``split`` names the splits of the dataset."""
-        return True
-
-    @property
-    def rows(self) -> int:
-        """Number of rows in all splits."""
-        return sum(len(part) for part in self.splits.values())
-
-    @property
-    def manner(self) -> str:
-        """The names of the splits."""
-        return f"Hugging Face, {', '.join(self.splits)}"
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """Yield the rows of one split after the other."""
-        for name, part in self.splits.items():
-            for found in part.with_format("arrow").iter(ROWS):
-                own = {c: found[c].combine_chunks() for c in columns if c != "split"}
-                yield own | {"split": pa.repeat(name, len(found))}
-
-    def names(self, column: str) -> list[str]:
-        """Return class names, from the features of the first split."""
-        return class_names(next(iter(self.splits.values())).features.arrow_schema, column)
-
-
-def hub_table(name: str) -> HubTable:
-    """Load the dataset ``owner/name`` from the hub or the local cache.
+def hub_table(name: str) -> Table:
+    """Load all splits of the dataset ``owner/name``, from the hub or the local cache.
 
     Raises:
         DataError: if it is not available; offline, this takes seconds.
@@ -77,10 +36,26 @@ def hub_table(name: str) -> HubTable:
         raise DataError(
             f"hf:{name}: {why[:200]}; download it where there is a network, and name its folder"
         ) from error
-    known = {split: part for split, part in found.items() if split in ("train", "validation", "test")}
-    if "train" not in known:
+    splits = {split: part for split, part in found.items() if split in ("train", "validation", "test")}
+    if "train" not in splits:
         raise DataError(f"hf:{name} has no split called train, only {', '.join(found)}; save one as a file")
-    return HubTable(Path(name.replace("/", "-")), known)
+
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for split, part in splits.items():
+            for rows in part.with_format("arrow").iter(ROWS):
+                batch = rows.select([column for column in columns if column != "split"]).combine_chunks()
+                yield with_column(batch.to_batches()[0], "split", split)
+
+    first = next(iter(splits.values()))
+    return Table(
+        Path(name.replace("/", "-")),
+        [*first.column_names, "split"],
+        read,
+        f"Hugging Face, {', '.join(splits)}",
+        sum(map(len, splits.values())),
+        first.features.arrow_schema.metadata or {},
+        has_split=True,
+    )
 
 
 def _library() -> ModuleType:

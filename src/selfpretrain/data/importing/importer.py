@@ -17,13 +17,12 @@ from ..store import DatasetWriter, StoredDataset, open_writer
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
-from .csv_files import TableFile
 from .hub import hub_table
 from .long_tables import long_source
 from .media_files import SOUNDS, media_source
 from .options import ImportOptions
 from .source import Part, Source, is_list, readable
-from .table_files import SUFFIXES, open_table
+from .tables import SUFFIXES, Table, open_table
 
 HUB = "hf:"
 
@@ -55,7 +54,8 @@ class ImportPlan:
         first = next(self.parts(), None)
         if first is None:
             raise DataError(f"{self.origin} holds no sequence")
-        lengths, labels = first.lengths, first.columns["label"]
+        lengths = first.lengths
+        labels = first.columns["label"]
         labels = (labels.flatten() if is_list(labels.type) else labels).drop_null().unique().to_pylist()
         found = {"signal": self.source.kind, "first sequences": f"{len(lengths):,}"}
         if self.source.kind == "values":
@@ -95,7 +95,7 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
             origin, media_source(path, options), replace(options, label="label", group="", split="")
         )
     if suffixes & {".npy", ".npz"} and path.is_file():
-        source = arrays.array_source(arrays.read_arrays(path), options)
+        source = arrays.array_source(arrays.read_labelled_arrays(path), options)
         return ImportPlan(origin, source, replace(options, label="y"))
     return _of_table(origin, open_table(path, options.encoding, options.header), options)
 
@@ -106,37 +106,54 @@ class OfficialSplit(Source):
 
     train: Source = field(kw_only=True)
     test: Source = field(kw_only=True)
+    n_train: int = 0  # sequences of ``train`` so far
 
     def parts(self) -> Iterator[Part]:
         """Yield the training sequences, then the test sequences."""
-        for source, split in ((self.train, "train"), (self.test, "test")):
-            for part in source.parts():
-                told = pa.array([split] * len(part.lengths), pa.large_string())
-                yield replace(part, columns=part.columns | {"split": told})
+        self.n_train = 0
+        for part in self.train.parts():
+            self.n_train = int(part.rows.max(initial=self.n_train - 1)) + 1
+            yield _with_split(part, "train")
+        for part in self.test.parts():
+            yield replace(_with_split(part, "test"), rows=part.rows + self.n_train)
+
+    def name(self, row: int) -> str:
+        """Return how messages name a sequence, as its own source does."""
+        return self.train.name(row) if row < self.n_train else self.test.name(row - self.n_train)
+
+    def spot(self, position: int, channel: int) -> str:
+        """Return how messages name a position, as the source of train does."""
+        return self.train.spot(position, channel)
 
     def notes(self) -> list[str]:
         """Return the notes on both sources."""
         return [*self.train.notes(), *self.test.notes()]
 
-    def spot(self, position: int, channel: int) -> str:
-        """Return how messages name a position, as the source of train does."""
-        return self.train.spot(position, channel)
+
+def _with_split(part: Part, split: str) -> Part:
+    names = pa.array([split] * len(part.lengths), pa.large_string())
+    return replace(part, columns=part.columns | {"split": names})
 
 
 def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     """Plan an import whose test sequences are in a file of their own, e.g. NAME_TRAIN and NAME_TEST."""
     if options.split:
         raise DataError("--test says which sequences are for testing; leave --split out")
-    train, test = (plan_import(each, replace(options, test="")) for each in (origin, options.test))
-    one, other = train.source, test.source
-    if one.kind != other.kind:
-        raise DataError(f"{origin} holds {one.kind}, {options.test} {other.kind}; they must be alike")
-    facts = one.facts | {"split": f"test is {Path(options.test).name}"}
+    plan = plan_import(origin, replace(options, test=""))
+    train = plan.source
+    test = plan_import(options.test, replace(options, test="")).source
+    if train.kind != test.kind:
+        raise DataError(f"{origin} holds {train.kind}, {options.test} {test.kind}; they must be alike")
     source = OfficialSplit(
-        one.kind, max(one.vocab, other.vocab), one.total + other.total if one.total and other.total else 0,
-        facts, [*one.hints, *other.hints], train=one, test=other,
-    )  # fmt: skip
-    return ImportPlan(origin, source, train.options)
+        train.kind,
+        max(train.vocab, test.vocab),
+        train.total + test.total if train.total and test.total else 0,
+        train.facts | {"split": f"test is {Path(options.test).name}"},
+        [*train.hints, *test.hints],
+        train=train,
+        test=test,
+    )
+    return ImportPlan(origin, source, plan.options)
 
 
 def import_data(
@@ -159,7 +176,7 @@ def import_data(
         return _filled(out, plan, name)
 
 
-def take_in(plan: ImportPlan) -> StoredDataset:
+def import_to_memory(plan: ImportPlan) -> StoredDataset:
     """Read everything into memory, without writing to disk.
 
     Raises:
@@ -169,13 +186,14 @@ def take_in(plan: ImportPlan) -> StoredDataset:
 
 
 def _filled(out: DatasetWriter, plan: ImportPlan, name: str) -> StoredDataset:
-    builder, done = SetBuilder(out, plan.source, plan.options), 0
+    builder = SetBuilder(out, plan.source, plan.options)
+    done = 0
     for part in plan.parts():
         builder.add(part)
         done += len(part.lengths)
         report_progress(f"import {name}", done, plan.source.total)
-    there = Path(plan.origin).expanduser().absolute()
-    return builder.finish({"name": name, "origin": str(there) if there.exists() else plan.origin})
+    path = Path(plan.origin).expanduser().absolute()
+    return builder.finish({"name": name, "origin": str(path) if path.exists() else plan.origin})
 
 
 def import_arrays(
@@ -202,13 +220,12 @@ def import_arrays(
         DataError: if the arrays cannot be used; nothing is written then.
     """
     check_name(name)
-    given = {"y": y, "lengths": lengths, "groups": groups, "split": split}
-    held = arrays.join_arrays(x) | {
-        key: arrays.plain(value) for key, value in given.items() if value is not None
-    }
-    for key, array in held.items():
-        if array.dtype.kind == "O":
-            raise DataError(f"{key} mixes kinds of things; make it an array of numbers or of strings")
+    held = arrays.join_arrays(x)
+    for key, values in {"y": y, "lengths": lengths, "groups": groups, "split": split}.items():
+        if values is not None:
+            held[key] = arrays.of_one_type(values, key)
+    if held["x"].dtype.kind == "O":
+        raise DataError("x mixes kinds of things; make it an array of numbers or of strings")
     options = replace(options or ImportOptions(), label="y")
     return import_data(ImportPlan("arrays", arrays.array_source(held, options), options), name)
 
@@ -231,7 +248,7 @@ def suggested_name(origin: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", stem.lower()).strip("-_") or "data"
 
 
-def _of_table(origin: str, found: TableFile, options: ImportOptions) -> ImportPlan:
+def _of_table(origin: str, table: Table, options: ImportOptions) -> ImportPlan:
     long = options.id or options.time or options.value
-    source = long_source(found, options) if long else table_source(found, options)
+    source = long_source(table, options) if long else table_source(table, options)
     return ImportPlan(origin, source, source.options)

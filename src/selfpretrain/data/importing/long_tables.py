@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,164 +10,164 @@ import pyarrow.compute as pc
 from ...errors import DataError
 from ...system.events import report_progress
 from .columns import facts_of, is_text, matching, read_numbers, with_label
-from .csv_files import TableFile
 from .options import ImportOptions
-from .several_labels import lists_of
-from .source import Part, Signal, Source, chosen, whole, words
-
-AT_ONCE = 1 << 20
-"""Positions per part."""
+from .source import Part, Signal, Source, check_column, lists_of, words
+from .tables import Table
 
 
 @dataclass
 class LongSource(Source):
-    """A reader of a long table, sorted in memory: the columns that are used must fit there."""
+    """A long table, sorted in memory: the columns that are used must fit there."""
 
-    rows: pa.Table = field(kw_only=True)  # sorted by id, then time
+    part: Part = field(kw_only=True)  # all sequences, in the order of their ids
+    ids: list[str] = field(kw_only=True)  # of the sequences
+    values: list[str] = field(kw_only=True)  # columns
     options: ImportOptions = field(kw_only=True)
-    flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C), in the order of the sorted rows
-    starts: np.ndarray = field(kw_only=True)  # (n,) where sequences start
-    values: list[str] = field(default_factory=list)
 
     def parts(self) -> Iterator[Part]:
-        """Yield the sequences, in the order of their ids."""
-        ends = np.append(self.starts[1:], len(self.flat))
-        ids = self.rows["id"].take(pa.array(self.starts)).to_pylist()
-        each = ("label",) if self.options.target == "positions" else ()
-        first = 0
-        while first < len(ends):
-            last = max(int(np.searchsorted(ends, self.starts[first] + AT_ONCE)), first + 1)
-            names = ids[first:last]
-            some = slice(first, last)
-            columns = {
-                role: self._constant(role, some, names) for role in self.options.roles if role not in each
-            }
-            columns |= {role: self._every(role, some) for role in each}
-            flat = self.flat[self.starts[first] : ends[last - 1]]
-            yield Part(flat, (ends - self.starts)[first:last], columns, partial(_id, names))
-            first = last
+        """Yield all sequences."""
+        yield self.part
+
+    def name(self, row: int) -> str:
+        """Return the id of a sequence."""
+        return f"id {self.ids[row]!r}"
 
     def spot(self, position: int, channel: int) -> str:
         """Return column and position."""
         return f"column {self.values[min(channel, len(self.values) - 1)]!r}, position {position}"
 
-    def _every(self, role: str, sequences: slice) -> pa.Array:
-        """Return lists with a value for every position, for some sequences."""
-        ends = np.append(self.starts[1:], len(self.flat))[sequences]
-        first = int(self.starts[sequences][0])
-        return lists_of(
-            whole(self.rows[role].slice(first, int(ends[-1]) - first)), ends - self.starts[sequences]
-        )
 
-    def _constant(self, role: str, sequences: slice, names: list[str]) -> pa.Array:
-        """Return one value for each of some sequences, ignoring empty cells.
-
-        Raises:
-            DataError: if the rows of one sequence contradict each other.
-        """
-        ends = np.append(self.starts[1:], len(self.flat))[sequences]
-        first, last = int(self.starts[sequences][0]), int(ends[-1])
-        cells = whole(self.rows[role].slice(first, last - first).dictionary_encode())
-        code = cells.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        starts = self.starts[sequences] - first
-        # All non-empty cells of a sequence are equal if their greatest and lowest codes are.
-        highest = np.maximum.reduceat(code, starts)
-        lowest = np.minimum.reduceat(np.where(code < 0, len(cells.dictionary), code), starts)
-        torn = np.flatnonzero((highest >= 0) & (highest != lowest))
-        if len(torn):
-            raise DataError(f"id {names[torn[0]]!r}: its rows do not agree on {role}; one sequence has one")
-        return cells.dictionary.take(pa.array(highest, pa.int64(), mask=highest < 0))
-
-
-def long_source(table: TableFile, options: ImportOptions) -> LongSource:
+def long_source(table: Table, options: ImportOptions, labelled: bool = True) -> LongSource:
     """Read and sort a long table.
+
+    Args:
+        labelled: whether labels are read; else the options need no label.
 
     Raises:
         DataError: if a column is missing or cannot be used.
     """
     if not (options.id and options.time and options.value):
         raise DataError("a long table needs --id, --time and --value")
-    options = with_label(table, options)
+    if labelled:
+        options = with_label(table, options)
     values = matching(options.value, table.columns)
-    for column in (options.id, options.time, options.label):
-        chosen(column, table.columns)
+    for column in (options.id, options.time, *([options.label] if labelled else [])):
+        check_column(column, table.columns)
     changed: dict[str, str] = {}
     rows = _read(table, options, values, changed)
     order = pc.sort_indices(rows, [("id", "ascending"), ("time", "ascending")])
     rows = rows.take(order)
-    ids = whole(rows["id"].dictionary_encode()).indices.to_numpy()
-    starts = np.flatnonzero(np.diff(ids, prepend=-1))
-    twice = (np.diff(ids, prepend=-1) == 0) & np.append(False, _equal_to_next(rows["time"]))
-    if twice.any():
-        row = int(twice.argmax())
-        raise DataError(f"id {rows['id'][row].as_py()!r} has two rows at time {rows['time'][row].as_py()!r}")
-    numbers = order.to_numpy()
-    flat, kind, vocab = _flat([whole(rows[f"value {c}"]) for c in values], values, numbers, options)
+    ids = rows["id"].combine_chunks()
+    times = rows["time"].combine_chunks()
+    is_start = np.diff(ids.dictionary_encode().indices.to_numpy(), prepend=-1) != 0
+    repeated = pc.equal(times[:-1], times[1:]).to_numpy(zero_copy_only=False)
+    twice = np.flatnonzero(~is_start[1:] & repeated) + 1
+    if len(twice):
+        raise DataError(f"id {ids[twice[0]].as_py()!r} has two rows at time {times[twice[0]].as_py()!r}")
+    cells = {column: rows[f"value {column}"].combine_chunks() for column in values}
+    flat, kind, vocab = _flat(cells, order.to_numpy(), options)
+    names = ids.filter(pa.array(is_start)).to_pylist()
+    starts = np.flatnonzero(is_start)
+    lengths = np.diff(starts, append=len(flat))
+    columns = {role: rows[role].combine_chunks() for role in options.roles}
+    for role, each in columns.items():
+        if role == "label" and options.target == "positions":
+            columns[role] = lists_of(each, lengths)
+        else:
+            columns[role] = _constant(role, each, starts, names)
+    part = Part(flat, lengths, columns, np.arange(len(names)))
     facts = facts_of(table, f"{', '.join(values)} of each {options.id}, by {options.time}", options)
-    source = LongSource(kind, vocab, len(starts), facts, rows=rows, options=options, flat=flat, starts=starts)
-    source.values, source.changed = values, changed
+    source = LongSource(kind, vocab, len(names), facts, part=part, ids=names, values=values, options=options)
+    source.changed = changed
     return source
 
 
-def _read(table: TableFile, options: ImportOptions, values: list[str], changed: dict[str, str]) -> pa.Table:
+def _constant(role: str, cells: pa.Array, starts: np.ndarray, names: list[str]) -> pa.Array:
+    """Return one value per sequence (n,) from one per position (T,), ignoring empty cells.
+
+    Args:
+        starts: (n,) first positions of the sequences.
+        names: ids of the sequences.
+
+    Raises:
+        DataError: if the rows of one sequence contradict each other.
+    """
+    encoded = cells.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    # All non-empty cells of a sequence are equal if their greatest and lowest codes are.
+    highest = np.maximum.reduceat(codes, starts)
+    lowest = np.minimum.reduceat(np.where(codes < 0, len(encoded.dictionary), codes), starts)
+    torn = np.flatnonzero((highest >= 0) & (highest != lowest))
+    if len(torn):
+        raise DataError(f"id {names[torn[0]]!r}: its rows do not agree on {role}; one sequence has one")
+    return encoded.dictionary.take(pa.array(highest, pa.int64(), mask=highest < 0))
+
+
+def _read(table: Table, options: ImportOptions, values: list[str], changed: dict[str, str]) -> pa.Table:
     """Return the columns that are needed, named by their roles."""
     used = [options.id, options.time, *values, *options.roles.values()]
-    pieces, done = [], 0
-    for piece in table.pieces(list(dict.fromkeys(used))):
-        named = {"id": words(piece[options.id], changed), "time": piece[options.time]}
-        missing = np.flatnonzero(~named["id"].is_valid().to_numpy(zero_copy_only=False))
-        if len(missing):
-            raise DataError(f"row {done + int(missing[0]) + 1}: {options.id} is empty; every row needs one")
-        named |= {role: words(piece[column], changed) for role, column in options.roles.items()}
-        pieces.append(pa.table(named | {f"value {c}": piece[c] for c in values}))
-        done += len(named["id"])
-        report_progress(f"read {table.path.name}", done, table.rows)
-    if not pieces:
+    parts = []
+    n_rows = 0
+    for batch in table.batches(used):
+        ids = words(batch[options.id], changed)
+        if ids.null_count:
+            raise DataError(f"row {n_rows + _first_null(ids)}: {options.id} is empty; every row needs one")
+        columns = {"id": ids, "time": batch[options.time]}
+        columns |= {role: words(batch[column], changed) for role, column in options.roles.items()}
+        columns |= {f"value {column}": batch[column] for column in values}
+        parts.append(pa.table(columns))
+        n_rows += batch.num_rows
+        report_progress(f"read {table.path.name}", n_rows, table.n_rows)
+    if not n_rows:
         raise DataError(f"{table.path.name} has no rows")
-    rows = pa.concat_tables(pieces, promote_options="permissive")
-    return rows.set_column(1, "time", _times(whole(rows["time"]), options.time))
+    rows = pa.concat_tables(parts, promote_options="permissive")
+    return rows.set_column(1, "time", _times(rows["time"].combine_chunks(), options.time))
+
+
+def _first_null(array: pa.Array) -> int:
+    """Return the number of the first null, counted from 1."""
+    return int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False))) + 1
 
 
 def _times(array: pa.Array, column: str) -> pa.Array:
-    """Parse times as integers, floats or timestamps."""
+    """Return times as they are or, of text, as integers, floats or timestamps.
+
+    Raises:
+        DataError: naming the first empty cell; or if the text is none of these.
+    """
+    times = words(array) if is_text(array.type) else array
+    if times.null_count:
+        raise DataError(f"row {_first_null(times)}: {column} is empty; every row needs one")
     if not is_text(array.type):
-        return _complete(array, column)
-    known = _complete(words(array), column)
+        return times
     for kind in (pa.int64(), pa.float64(), pa.timestamp("ns")):  # in this order no digit is lost
         try:
-            return known.cast(kind)
+            return times.cast(kind)
         except pa.ArrowInvalid:
             continue
     raise DataError(f"column {column!r} holds neither numbers nor times such as 2024-12-31 23:59:59")
 
 
-def _complete(array: pa.Array, column: str) -> pa.Array:
-    if array.null_count:
-        row = int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
-        raise DataError(f"row {row + 1}: {column} is empty; every row needs one")
-    return array
-
-
-def _equal_to_next(array: pa.ChunkedArray) -> np.ndarray:
-    array = whole(array)
-    return pc.equal(array[:-1], array[1:]).to_numpy(zero_copy_only=False)
-
-
 def _flat(
-    arrays: list[pa.Array], columns: list[str], order: np.ndarray, options: ImportOptions
+    cells: dict[str, pa.Array], order: np.ndarray, options: ImportOptions
 ) -> tuple[np.ndarray, Signal, int]:
-    """Return values of all channels, or the numbers of named events; with their kind and vocabulary."""
+    """Return values of all channels, or numbers of named events; with their kind and vocabulary.
+
+    Args:
+        cells: (T,) by column.
+        order: (T,) rows of the table that the cells are from.
+    """
 
     def where(i: int) -> str:
         return f"row {order[i] + 1}"
 
-    one = arrays[0]
-    if len(arrays) == 1 and is_text(one.type) and options.kind != "values":
+    column, only = next(iter(cells.items()))
+    if len(cells) == 1 and is_text(only.type) and options.kind != "values":
         try:
-            read_numbers(one, where, columns[0])
+            read_numbers(only, where, column)
         except DataError:
-            return _events(one, columns[0])
-    flat = np.stack([read_numbers(a, where, c) for a, c in zip(arrays, columns, strict=True)], axis=1)
+            return _events(only, column)
+    flat = np.stack([read_numbers(array, where, column) for column, array in cells.items()], axis=1)
     return (flat[:, 0], "tokens", 0) if options.kind == "tokens" else (flat, "values", 0)
 
 
@@ -181,7 +180,3 @@ def _events(array: pa.Array, column: str) -> tuple[np.ndarray, Signal, int]:
     known = encoded.dictionary.to_pylist()
     rank = np.argsort(np.argsort(known))
     return rank[encoded.indices.to_numpy()].astype(np.int32), "tokens", len(known)
-
-
-def _id(names: list[str], i: int) -> str:
-    return f"id {names[i]!r}"

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from ..splits import SPLIT_NAMES
 from .options import ImportOptions
 from .source import Part, Signal, Source, readable, words
 
-SOUNDS, TEXTS = (".wav", ".flac", ".ogg"), (".txt",)
+SOUNDS = (".wav", ".flac", ".ogg")
+TEXTS = (".txt",)
 AT_ONCE = 16
 """Files per part."""
 
@@ -26,65 +27,74 @@ class MediaSource(Source):
 
     folder: Path = field(kw_only=True)
     files: list[Path] = field(kw_only=True)
-    named: dict[str, list[str | None]] = field(kw_only=True)  # by role, one string per file
+    named: dict[str, list[str | None]] = field(default_factory=dict)  # by role, one string per file
     options: ImportOptions = field(kw_only=True)
-    rate: int = 0  # sample rate of the files so far, in Hz
-    dtype: str = ""  # of samples
+    rate: int = 0  # sample rate of the files so far, in Hz; 0: files may differ in it
+    dtype: str = ""  # of the samples of the files so far
 
     def parts(self) -> Iterator[Part]:
         """Yield the files, in the order of their names."""
-        self.rate, bad = 0, 0
-        for at in range(0, len(self.files), AT_ONCE):
-            some = range(at, min(at + AT_ONCE, len(self.files)))
-            read = [self._read(self.files[i]) for i in some]
-            rows = [i for i, sequence in zip(some, read, strict=True) if sequence is not None]
-            bad += len(some) - len(rows)
-            if bad:
-                self.hints[:] = [f"{bad:,} files cannot be read and are left out"]
+        self.rate = 0
+        self.unread.clear()
+        for first in range(0, len(self.files), AT_ONCE):
+            rows = []
+            sequences = []
+            for row in range(first, min(first + AT_ONCE, len(self.files))):
+                sequence = self._read(row)
+                if sequence is not None:
+                    rows.append(row)
+                    sequences.append(sequence)
             if rows:
-                kept = [sequence for sequence in read if sequence is not None]
-                yield self._part(rows, kept)
+                yield self._part(rows, sequences)
 
     def _part(self, rows: list[int], sequences: list[np.ndarray]) -> Part:
         columns = {
-            role: words(pa.array([named[i] for i in rows], pa.large_string()), self.changed)
-            for role, named in self.named.items()
+            role: words(pa.array([names[row] for row in rows], pa.large_string()), self.changed)
+            for role, names in self.named.items()
         }
-        odd = next((i for i, s in enumerate(sequences) if _shape(s) != _shape(sequences[0])), None)
-        if odd is not None:
-            raise DataError(f"{self._name(rows[odd])}: other channels or sample format than the files before")
+        for row, sequence in zip(rows, sequences, strict=True):
+            if (sequence.dtype, sequence.shape[1:]) != (sequences[0].dtype, sequences[0].shape[1:]):
+                raise DataError(f"{self.name(row)}: other channels or sample format than the files before")
         self.dtype = str(sequences[0].dtype)
-        lengths = np.array([len(s) for s in sequences])
-        where = [self._name(i) for i in rows].__getitem__
-        return Part(np.concatenate(sequences), lengths, columns, where)
+        lengths = np.array([len(sequence) for sequence in sequences])
+        return Part(np.concatenate(sequences), lengths, columns, np.array(rows))
 
-    def _name(self, row: int) -> str:
+    def name(self, row: int) -> str:
+        """Return the path of a file, relative to the folder."""
         return str(self.files[row].relative_to(self.folder))
 
-    def _read(self, file: Path) -> np.ndarray | None:
+    def _read(self, row: int) -> np.ndarray | None:
+        """Return the sequence of a file; with ``skip_bad``, None if it cannot be read.
+
+        Raises:
+            DataError: if it cannot be read, or has another sample rate than the files before.
+        """
         try:
-            rate, sequence = self.opened(file)
+            rate, sequence = self.open(row)
         except DataError as error:
-            if self.options.skip_bad:
+            if self.skip_bad:
+                self.unread[row] = str(error)
+                self.hints = [f"{len(self.unread):,} files cannot be read and are left out"]
                 return None
             raise DataError(f"{error}; --skip-bad leaves such files out") from error
         if self.rate and rate != self.rate:
-            name = str(file.relative_to(self.folder))
             raise DataError(
-                f"{name} has {rate} samples per second, others {self.rate}; --rate {self.rate} resamples"
+                f"{self.name(row)} has {rate} samples per second, others {self.rate}; --rate {self.rate} "
+                f"resamples"
             )
         self.rate = rate
         return sequence
 
-    def opened(self, file: Path) -> tuple[int, np.ndarray]:
-        """Read a file, and return its sample rate and its sequence.
+    def open(self, row: int) -> tuple[int, np.ndarray]:
+        """Return the sample rate and the sequence of a file.
 
         The rate is 0 if files may differ in it: texts, resampled recordings and features.
 
         Raises:
             DataError: if the file cannot be read.
         """
-        name = str(file.relative_to(self.folder))
+        file = self.files[row]
+        name = self.name(row)
         with readable(name):
             if file.suffix.lower() in TEXTS:
                 return 0, np.frombuffer(file.read_bytes(), np.uint8)
@@ -92,7 +102,7 @@ class MediaSource(Source):
             if not len(samples):
                 raise DataError(f"{name} holds no samples")
             if self.options.rate or self.options.features != "raw":
-                return 0, _as_asked(rate, samples, self.options)
+                return 0, _features(rate, samples, self.options)
             return rate, samples
 
 
@@ -112,7 +122,7 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
         all(len(p) > 1 and p[0].lower() in SPLIT_NAMES for p in parts) and len({p[0] for p in parts}) > 1
     )
     named: dict[str, list[str | None]] = {
-        role: [_found(role, pattern, name) for name in names] for role, pattern in options.roles.items()
+        role: [_search(role, pattern, name) for name in names] for role, pattern in options.roles.items()
     }
     if by_split:
         named.setdefault("split", [p[0].lower() for p in parts])
@@ -129,9 +139,10 @@ def media_source(folder: Path, options: ImportOptions) -> MediaSource:
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
     facts |= {"split": "by name" if "split" in named else "made"}
     kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
-    source = MediaSource(
-        kind, 256 if texts else 0, len(files), facts, folder=folder, files=files, named=named, options=options
-    )
+    vocab = 256 if texts else 0
+    source = MediaSource(kind, vocab, len(files), facts, folder=folder, files=files, options=options)
+    source.named = named
+    source.skip_bad = options.skip_bad
     return source
 
 
@@ -147,7 +158,12 @@ def media_in(folder: Path) -> list[Path]:
     return [f for f in found if f.suffix.lower() in SOUNDS] or found
 
 
-def _found(role: str, pattern: str, name: str) -> str:
+def _search(role: str, pattern: str, name: str) -> str:
+    """Return the first group of a pattern in a file name.
+
+    Raises:
+        DataError: if the pattern is invalid or finds nothing.
+    """
     try:
         match = re.search(pattern, name)
     except re.error as error:
@@ -166,32 +182,25 @@ def _sound(file: Path) -> tuple[int, np.ndarray]:
             warnings.simplefilter("ignore", wavfile.WavFileWarning)  # unknown chunks do not matter
             rate, samples = wavfile.read(file)
     else:
-        samples, rate = _reader()(file, dtype="int16")
+        try:
+            from soundfile import read
+        except ImportError as error:
+            raise DataError("FLAC and OGG files need soundfile: pip install 'selfpretrain[audio]'") from error
+        samples, rate = read(file, dtype="int16")
     if samples.dtype == np.int32:  # 24 or 32 bits, more than training uses
         samples = (samples / 2**31).astype(np.float32)
     samples = samples if samples.dtype in (np.uint8, np.int16) else samples.astype(np.float32)
     return rate, samples[:, None] if samples.ndim == 1 else samples
 
 
-def _as_asked(rate: int, samples: np.ndarray, options: ImportOptions) -> np.ndarray:
+def _features(rate: int, samples: np.ndarray, options: ImportOptions) -> np.ndarray:
     """Return (length, channels) at ``options.rate``, or (frames, features) of the mean of all channels."""
     scale = {np.dtype(np.uint8): 128.0, np.dtype(np.int16): 32768.0}.get(samples.dtype, 1.0)
     x = (samples.astype(np.float32) - 128 * (samples.dtype == np.uint8)) / np.float32(scale)
     if options.rate and options.rate != rate:
-        x, rate = audio.resample(x, rate, options.rate), options.rate
+        x = audio.resample(x, rate, options.rate)
+        rate = options.rate
     if options.features == "raw":
         return x
     energies = audio.log_mel(x.mean(1, dtype=np.float64), rate)
     return audio.mfcc(energies) if options.features == "mfcc" else energies.astype(np.float32)
-
-
-def _reader() -> Callable[..., tuple[np.ndarray, int]]:
-    try:
-        from soundfile import read
-    except ImportError as error:
-        raise DataError("FLAC and OGG files need soundfile: pip install 'selfpretrain[audio]'") from error
-    return read
-
-
-def _shape(sequence: np.ndarray) -> tuple[object, ...]:
-    return sequence.dtype, *sequence.shape[1:]

@@ -1,7 +1,7 @@
 """Options of an import: columns, kinds, missing values, windows, audio features."""
 
 from ...config import Count, Seed, spec
-from .kinds import AudioFeatures, Kind, MissingPolicy, TargetKind
+from . import AudioFeatures, Kind, MissingPolicy, TargetKind
 
 
 @spec

@@ -1,9 +1,9 @@
-"""Readers of user data: the base class ``Source``, and the parts of a dataset that it yields."""
+"""Readers of user data (``Source``), the parts of a dataset that they yield, and missing values in these."""
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -13,14 +13,15 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, SelfPretrainError, join_names, nearest
 from .. import paths
+from . import MissingPolicy
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
 """Text that means a missing label or number."""
-
 LONGEST_LINE = 1 << 26
 """Maximum length of a line in characters; a longer one is an error."""
 MOST_CHANGES = 1000
 """Maximum number of changed labels or names that are recorded."""
+CHOICES = "--missing drop leaves the row out, cut ends it there, fill interpolates, mask fills and marks"
 
 Signal = Literal["tokens", "values"]
 
@@ -29,22 +30,36 @@ Signal = Literal["tokens", "values"]
 class Part:
     """Some sequences, end to end, with labels, groups and splits."""
 
-    flat: np.ndarray  # (T,) symbols or (T, C) values; NaN is missing
+    flat: np.ndarray  # (T,) tokens or (T, C) values; NaN is missing
     lengths: np.ndarray  # (n,); 0: empty
-    columns: dict[
-        str, pa.Array
-    ]  # (n,) strings by role: label (null: unlabelled), and optionally group, split
-    where: Callable[[int], str]  # how messages name a sequence, e.g. "row 17"
+    columns: dict[str, pa.Array]  # (n,) strings by role: label (null: unlabelled), group, split
+    rows: np.ndarray  # (n,) numbers of the sequences in the source, which knows their names
 
     def take(self, keep: np.ndarray) -> "Part":
         """Return the sequences for which ``keep`` (n,) is true."""
-        rows, mask = np.flatnonzero(keep), pa.array(keep)
-        return Part(
-            self.flat[np.repeat(keep, self.lengths)],
-            self.lengths[keep],
-            {role: column.filter(mask) for role, column in self.columns.items()},
-            lambda i: self.where(int(rows[i])),
-        )
+        columns = {role: column.filter(pa.array(keep)) for role, column in self.columns.items()}
+        flat = self.flat[np.repeat(keep, self.lengths)]
+        return Part(flat, self.lengths[keep], columns, self.rows[keep])
+
+    def shortened(self, lengths: np.ndarray) -> "Part":
+        """Return the sequences truncated to the given lengths (n,)."""
+        owner, place = positions(self.lengths)
+        flat = self.flat[place < lengths[owner]]
+        return replace(self, flat=flat, lengths=np.minimum(self.lengths, lengths))
+
+
+def positions(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (T,) the sequence of every position, by number, and its place in it, from the lengths (n,)."""
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    return owner, np.arange(len(owner)) - (lengths.cumsum() - lengths)[owner]
+
+
+def known_lengths(known: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return (n,) the lengths of sequences up to the last position that is known (T,)."""
+    owner, place = positions(lengths)
+    found = np.zeros_like(lengths)
+    np.maximum.at(found, owner, np.where(known, place + 1, 0))
+    return found
 
 
 @dataclass
@@ -52,31 +67,99 @@ class Source(abc.ABC):
     """A reader for one input format, configured and ready to iterate."""
 
     kind: Signal = "tokens"
-    vocab: int = 0  # 0: the greatest symbol + 1
+    vocab: int = 0  # 0: the greatest token + 1
     total: int = 0  # number of sequences; 0: unknown
     facts: dict[str, str] = field(default_factory=dict)  # what was found, shown to the user
     hints: list[str] = field(default_factory=list)  # warnings for the user
     changed: dict[str, str] = field(default_factory=dict)  # labels and names, before and after trimming
+    skip_bad: bool = False  # leave out sequences that cannot be read, instead of raising an error
+    unread: dict[int, str] = field(default_factory=dict)  # numbers of these sequences, and what is wrong
 
     @abc.abstractmethod
     def parts(self) -> Iterator[Part]:
         """Yield all sequences, from the first, in parts. May be called more than once."""
 
-    def notes(self) -> list[str]:
-        """Return notes on labels and names that were changed while reading."""
-        trimmed = [(before, after) for before, after in self.changed.items() if after]
-        missing = [before.strip() for before, after in self.changed.items() if not after and before.strip()]
-        notes = []
-        if trimmed:
-            (before, after), count = trimmed[0], len(trimmed)
-            notes.append(f"spaces around {count:,} labels or names are dropped: {before!r} is {after!r}")
-        if missing:
-            notes.append(f"{', '.join(map(repr, sorted(set(missing))))} counts as a missing label or name")
-        return notes
+    def name(self, row: int) -> str:
+        """Return how messages name a sequence."""
+        return f"row {row + 1}"
 
     def spot(self, position: int, channel: int) -> str:
         """Return how messages name a position of a sequence."""
         return f"position {position}"
+
+    def notes(self) -> list[str]:
+        """Return notes on labels and names that were changed while reading."""
+        trimmed = [(before, after) for before, after in self.changed.items() if after]
+        missing = {before.strip() for before, after in self.changed.items() if not after and before.strip()}
+        notes = []
+        if trimmed:
+            before, after = trimmed[0]
+            notes.append(
+                f"spaces around {len(trimmed):,} labels or names are dropped: {before!r} is {after!r}"
+            )
+        if missing:
+            notes.append(f"{', '.join(map(repr, sorted(missing)))} counts as a missing label or name")
+        return notes
+
+
+def fill_missing(part: Part, policy: MissingPolicy, source: Source) -> Part:
+    """Return the values (T, C) as float32 without NaN, except where a channel of a row is missing throughout.
+
+    refuse  is the default: an error names the position
+    drop    leaves out rows with a missing value
+    cut     ends a row where only missing values follow; missing values before that are refused
+    fill    interpolates linearly; before the first and after the last known value, repeats that value
+    mask    fills, and adds one channel per channel: 1 where the value was known
+
+    Raises:
+        DataError: naming the first row and position of a missing value, and the choices.
+    """
+    with np.errstate(over="ignore"):
+        part = replace(part, flat=part.flat.astype(np.float32))
+    unknown = ~np.isfinite(part.flat)
+    if policy == "mask":
+        marks = (~unknown).astype(np.float32)
+        return replace(part, flat=np.concatenate([interpolate(part.flat, part.lengths), marks], axis=1))
+    if policy == "fill":
+        return replace(part, flat=interpolate(part.flat, part.lengths))
+    if not unknown.any():
+        return part
+    if policy == "drop":
+        keep = np.ones(len(part.lengths), dtype=bool)
+        keep[positions(part.lengths)[0][unknown.any(1)]] = False
+        return part.take(keep)
+    if policy == "cut":
+        part = part.shortened(known_lengths(~unknown.all(1), part.lengths))
+        unknown = ~np.isfinite(part.flat)
+        if not unknown.any():
+            return part
+    owner, place = positions(part.lengths)
+    at, channel = np.argwhere(unknown)[0].tolist()
+    name = source.name(int(part.rows[owner[at]]))
+    spot = source.spot(int(place[at]), channel)
+    raise DataError(f"{name}: {spot} is missing, infinite or beyond float32; {CHOICES}")
+
+
+def interpolate(flat: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return values (T, C) in which NaN and infinity are interpolated within each sequence and channel.
+
+    A channel without any known value in a sequence becomes NaN there.
+
+    Args:
+        lengths: (n,) of the sequences in ``flat``.
+    """
+    unknown = ~np.isfinite(flat)
+    if not unknown.any():
+        return flat
+    flat = np.where(unknown, np.float32(np.nan), flat)
+    ends = lengths.cumsum()
+    for row in np.unique(np.searchsorted(ends, np.flatnonzero(unknown.any(1)), side="right")):
+        span = slice(ends[row] - lengths[row], ends[row])
+        for channel in np.flatnonzero(unknown[span].any(0)):
+            known = np.flatnonzero(~unknown[span, channel])
+            if len(known):
+                flat[span, channel] = np.interp(np.arange(lengths[row]), known, flat[span, channel][known])
+    return flat
 
 
 @contextmanager
@@ -136,14 +219,16 @@ def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
     bare = pc.if_else(pc.is_in(bare, pa.array(MISSING, pa.large_string())), None, bare)
     if changed is not None and len(changed) < MOST_CHANGES:
         other = pc.fill_null(pc.not_equal(text, pc.fill_null(bare, "")), False)
-        pairs = zip(*(each.filter(other).to_pylist() for each in (text, bare)), strict=True)
+        pairs = zip(text.filter(other).to_pylist(), bare.filter(other).to_pylist(), strict=True)
         changed |= {before: after or "" for before, after in pairs}
     return bare
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Return whether cells hold lists, of any Arrow list type."""
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+def word_lists(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
+    """Return lists of labels as lists of strings; see ``words``."""
+    array = array.cast(pa.large_list(array.type.value_type))
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy()
+    return lists_of(words(array.flatten(), changed), lengths, array.is_valid().to_numpy(zero_copy_only=False))
 
 
 def _digits(array: pa.Array) -> pa.Array:
@@ -154,12 +239,19 @@ def _digits(array: pa.Array) -> pa.Array:
     return pc.if_else(whole, digits, array.cast(pa.large_string()))
 
 
-def whole(array: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return one contiguous array."""
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether cells hold lists, of any Arrow list type."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
-def chosen(column: str, columns: Sequence[str]) -> str:
+def lists_of(values: pa.Array, lengths: np.ndarray, known: np.ndarray | None = None) -> pa.Array:
+    """Return (n,) lists of the given lengths, cut from values end to end; null where not ``known``."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    mask = None if known is None else pa.array(~known)
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values, mask=mask)
+
+
+def check_column(column: str, columns: Sequence[str]) -> str:
     """Return the column, after checking that it exists.
 
     Raises:

@@ -5,9 +5,9 @@ A case is ``channel:channel:...:label``; the values of a channel are separated b
 Source: the format of sktime and of timeseriesclassification.com.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
-from .kinds import TargetKind
+from . import TargetKind
+from .columns import NUMBER
 from .options import ImportOptions
 from .source import MISSING, Part, Source, lines, words
 
@@ -28,18 +29,26 @@ class TsSource(Source):
     """A reader of one file, or of a train and a test file."""
 
     files: list[tuple[Path, str]] = field(kw_only=True)  # path and split; "" for a single file
+    places: list[tuple[str, int]] = field(default_factory=list)  # file name and line of every case so far
 
     def parts(self) -> Iterator[Part]:
         """Yield the cases of all files."""
+        self.places.clear()
         for path, split in self.files:
             cases = _cases(path)
             while some := list(islice(cases, AT_ONCE)):
                 numbers, series, labels = zip(*some, strict=True)
+                rows = np.arange(len(some)) + len(self.places)
+                self.places += [(path.name, number) for number in numbers]
                 columns = {"label": words(pa.array(labels, pa.large_string()), self.changed)}
                 if split:
-                    columns["split"] = pa.array([split] * len(labels), pa.large_string())
-                lengths = np.array([len(s) for s in series])
-                yield Part(np.concatenate(series), lengths, columns, partial(_line, path.name, numbers))
+                    columns["split"] = pa.array([split] * len(some), pa.large_string())
+                yield Part(np.concatenate(series), np.array([len(s) for s in series]), columns, rows)
+
+    def name(self, row: int) -> str:
+        """Return file and line of a case."""
+        name, number = self.places[row]
+        return f"{name}, line {number}"
 
     def spot(self, position: int, channel: int) -> str:
         """Return dimension and position."""
@@ -102,7 +111,8 @@ def _header(path: Path) -> tuple[dict[str, str], int]:
 
 def _cases(path: Path) -> Iterator[tuple[int, np.ndarray, str]]:
     """Yield line number, series (length, C) and label of each case."""
-    start, channels = _header(path)[1], 0
+    start = _header(path)[1]
+    channels = 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in lines(file, path.name):
             if number <= start or not line.strip() or line.startswith("#"):
@@ -131,17 +141,6 @@ def _numbers(text: str, where: str) -> np.ndarray:
     try:
         return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
-        wrong = next((word for word in words if word not in MISSING and not _is_number(word)), text)
+        numbers = re.compile(NUMBER)
+        wrong = next((word for word in words if word not in MISSING and not numbers.fullmatch(word)), text)
         raise DataError(f"{where}: {wrong[:40]!r} is not a number") from error
-
-
-def _line(name: str, numbers: tuple[int, ...], i: int) -> str:
-    return f"{name}, line {numbers[i]}"
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        pa.scalar(cell).cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True

@@ -22,8 +22,34 @@ from ..base import Task
 from .dataset_stub import DatasetStub, with_stub
 
 
+class StoredTask(Task):
+    """A task with stored examples, of which those for training keep at most ``labels`` labels."""
+
+    labels: int | None  # a field of every subclass
+
+    @abc.abstractmethod
+    def data(self) -> StoredDataset | DatasetStub:
+        """Return the stored examples."""
+
+    @property
+    def form(self) -> SequenceSpec:
+        """Spec stored with the examples; real targets are scaled by the labels that are kept."""
+        form = self.data().form
+        if self.labels and isinstance(form.target, Reals):
+            return dataclasses.replace(form, target=_target_scale(self, self.data().digest))
+        return form
+
+    def version(self) -> str:
+        """Return the hash of the stored examples; with a label budget, also the scale of real targets."""
+        digest = self.data().digest
+        target = self.form.target
+        if self.labels and isinstance(target, Reals):
+            return f"{digest} {target.centre} {target.spread}"
+        return digest
+
+
 @spec
-class Prepared(Task):
+class Prepared(StoredTask):
     """A task that writes its examples to disk once per combination of its fields."""
 
     made_up: bool = False  # use a few synthetic examples, for tests and smoke runs
@@ -41,14 +67,6 @@ class Prepared(Task):
             DataError: if the raw files are missing or damaged; the message says what to place where.
         """
 
-    @property
-    def form(self) -> SequenceSpec:
-        """Spec stored with the examples; real targets are scaled by the labels that are kept."""
-        form = self.data().form
-        if self.labels and isinstance(form.target, Reals):
-            return dataclasses.replace(form, target=_target_scale(self, self.data().digest))
-        return form
-
     def load(self, split: Split) -> SequenceDataset:
         """Return the stored examples of one split; training keeps at most ``labels`` labels."""
         examples = self.data().examples(split)
@@ -65,14 +83,6 @@ class Prepared(Task):
     def tiny(self) -> "Prepared":
         """Return the task with a few synthetic examples."""
         return dataclasses.replace(self, made_up=True)
-
-    def version(self) -> str:
-        """Return the hash of the prepared set; with a label budget, also the scale of real targets."""
-        digest = self.data().digest
-        target = self.form.target
-        if self.labels and isinstance(target, Reals):
-            return f"{digest} {target.centre} {target.spread}"
-        return digest
 
     def symbols(self) -> tuple[str, ...] | None:
         """Return the text of each token as stored with the examples; None if there is none."""
@@ -94,7 +104,7 @@ class Prepared(Task):
 
 
 @functools.lru_cache(maxsize=16)
-def _target_scale(task: Prepared, digest: str) -> Reals:
+def _target_scale(task: StoredTask, digest: str) -> Reals:
     """Return the scale of the real targets within the label budget."""
     target = task.data().form.target
     assert isinstance(target, Reals)

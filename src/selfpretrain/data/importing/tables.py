@@ -1,0 +1,308 @@
+"""Tables (CSV, ARFF, JSON lines, Parquet, Arrow, Feather, or folders of them), read in batches of rows."""
+
+import codecs
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from ...errors import DataError
+from ..splits import SPLIT_NAMES
+from .source import check_column, lines, readable
+
+BATCH = 4 << 20
+"""Bytes read at a time; also the maximum length of a row of a CSV file."""
+ROWS = 1024
+"""Rows read at a time if their size is unknown."""
+SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+Read = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
+"""Yields all rows of the given columns, some at a time."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in a file or folder."""
+
+    path: Path
+    columns: list[str]
+    read: Read
+    how: str  # how the file is read, shown to the user
+    n_rows: int = 0  # 0: unknown
+    metadata: Mapping[bytes, bytes] = field(default_factory=dict)  # of the Arrow schema
+    has_split: bool = False  # whether the column ``split`` is derived from the names of files or folders
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows of some columns, in batches.
+
+        Raises:
+            DataError: in one line, whatever is wrong with the file.
+        """
+        with readable(self.path.name, _explain):
+            yield from self.read(list(dict.fromkeys(columns)))
+
+    def class_names(self, column: str) -> list[str]:
+        """Return the class names of a column from the metadata of Hugging Face, or []."""
+        inside: Any = json.loads(self.metadata.get(b"huggingface", b"{}"))
+        for key in ("info", "features", column, "names"):
+            inside = inside.get(key, {}) if isinstance(inside, dict) else {}
+        return [str(name) for name in inside] if isinstance(inside, list) else []
+
+
+def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
+    """Open the table in a file, or the tables in a folder.
+
+    Raises:
+        DataError: if there is no table.
+    """
+    if path.is_dir():
+        files = sorted(f for f in path.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
+        if not files:
+            raise DataError(f"{path} holds no table; known: {', '.join(SUFFIXES)}")
+        return _folder(path, [open_table(file, encoding, header) for file in files])
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise DataError(f"{path.name} ends in none of {', '.join(SUFFIXES)}, .ts, .npy or .npz")
+    with readable(path.name, _explain):
+        if suffix in (".jsonl", ".ndjson"):
+            return _json_lines(path)
+        if suffix == ".parquet":
+            return _parquet(path)
+        if suffix in (".arrow", ".feather"):
+            return _arrow(path)
+        return _arff(path, encoding) if suffix == ".arff" else _csv(path, encoding, header)
+
+
+def _csv(path: Path, encoding: str, header: bool) -> Table:
+    """Open a text file with a separator; cells are read as strings, so that errors can quote them."""
+    code = encoding or _encoding(path)
+    with _text(path, code) as file:
+        start = next((line for line in iter(lambda: file.readline(BATCH), "") if line.strip()), "")
+    separator = max(SEPARATORS, key=re.sub(r'"[^"]*"', "", start).count)
+    with _text(path, code) as file:
+        rows = csv.reader(iter(lambda: file.readline(BATCH), ""), delimiter=separator)
+        names = next((row for row in rows if row), [])
+    if not names:
+        raise DataError(f"{path.name} is empty; its first row must name the columns")
+    if not header:
+        names = [f"c{i}" for i in range(1, len(names) + 1)]
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise DataError(
+            f"{path.name} has two columns called {name[:40]!r}; rename one, or give --no-header if the first "
+            f"row is data"
+        )
+    options = arrow_csv.ReadOptions(
+        use_threads=False, block_size=BATCH, encoding=code, column_names=None if header else names
+    )
+    return Table(
+        path, names, _rows_of_text(path, options, separator, '"'), f"{SEPARATORS[separator]}, {code}"
+    )
+
+
+def _arff(path: Path, encoding: str) -> Table:
+    """Open an ARFF file of Weka: @attribute lines name the columns, rows follow @data."""
+    code = encoding or _encoding(path)
+    names: list[str] = []
+    with _text(path, code) as file:
+        for number, line in lines(file, path.name):
+            word, _, rest = line.strip().partition(" ")
+            if word.lower() == "@data" and names:
+                break
+            if word.lower() != "@attribute":
+                continue
+            if rest.strip().lower().endswith("relational"):
+                raise DataError(
+                    f"{path.name}, line {number}: relational attributes are not read; most such data come as "
+                    f".ts files, too"
+                )
+            quoted = re.match(r"""\s*(?:'([^']*)'|"([^"]*)"|(\S+))""", rest)
+            names.append(next(filter(None, quoted.groups()), "") if quoted else "")
+        else:
+            raise DataError(f"{path.name} has no @attribute or no @data line; is it an ARFF file?")
+    options = arrow_csv.ReadOptions(
+        use_threads=False, block_size=BATCH, encoding=code, column_names=names, skip_rows=number
+    )
+    return Table(path, names, _rows_of_text(path, options, ",", "'"), "ARFF")
+
+
+def _rows_of_text(path: Path, options: arrow_csv.ReadOptions, separator: str, quote: str) -> Read:
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        parsing = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, quote_char=quote)
+        cells = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(columns, pa.large_string()),
+            include_columns=columns,
+            strings_can_be_null=False,
+        )
+        yield from arrow_csv.open_csv(path, options, parsing, cells)
+
+    return read
+
+
+def _json_lines(path: Path) -> Table:
+    """Open a file with one JSON object per line; the columns are the keys of the first 100."""
+
+    def objects() -> Iterator[dict[str, object]]:
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in lines(file, path.name):
+                if not line.strip():
+                    continue
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise DataError(f"{path.name}, line {number}: this is no JSON ({error})") from error
+                if not isinstance(row, dict):
+                    raise DataError(f"{path.name}, line {number}: this is no object with named columns")
+                yield row
+
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        rest = objects()
+        first = 0
+        while rows := list(islice(rest, ROWS)):
+            arrays = [_json_column([row.get(name) for row in rows], name, first) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
+            first += len(rows)
+
+    columns = list(dict.fromkeys(key for row in islice(objects(), 100) for key in row))
+    return Table(path, columns, read, path.suffix[1:])
+
+
+def _json_column(values: list[object], name: str, first: int) -> pa.Array:
+    """Return values of JSON as an array, with the type that Arrow infers.
+
+    Raises:
+        DataError: naming the first row that differs in type from the first value.
+    """
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        typical = next(value for value in values if value is not None)
+        odd = next((i for i, value in enumerate(values) if not _fit(typical, value)), 0)
+        raise DataError(
+            f"row {first + odd + 1}: column {name!r} holds {str(values[odd])[:40]!r}, other than rows before"
+        ) from error
+
+
+def _fit(first: object, value: object) -> bool:
+    try:
+        pa.array([first, value])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return False
+    return True
+
+
+def _parquet(path: Path) -> Table:
+    file = parquet.ParquetFile(path)
+    n_rows = file.metadata.num_rows
+    size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
+    at_once = max(min(BATCH * n_rows // max(size, 1), 1 << 16), 1)
+    schema = file.schema_arrow
+
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from file.iter_batches(at_once, columns=columns)
+
+    return Table(path, schema.names, read, path.suffix[1:], n_rows, schema.metadata or {})
+
+
+def _arrow(path: Path) -> Table:
+    """Open an Arrow or Feather file, or a stream of Arrow batches."""
+
+    def reader() -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
+        mapped = pa.memory_map(str(path))
+        try:
+            return pa.ipc.open_file(mapped)
+        except pa.ArrowInvalid:
+            mapped.seek(0)
+            return pa.ipc.open_stream(mapped)
+
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with reader() as opened:
+            streamed = isinstance(opened, pa.RecordBatchStreamReader)
+            batches = opened if streamed else map(opened.get_batch, range(opened.num_record_batches))
+            for batch in batches:
+                batch.validate(full=True)  # Arrow does not check by itself that offsets are within the file
+                step = max(min(BATCH * len(batch) // max(batch.nbytes, 1), 1 << 16), 1)
+                for at in range(0, len(batch), step):
+                    yield batch.select(columns).slice(at, step)
+
+    with reader() as opened:
+        schema = opened.schema
+    return Table(path, schema.names, read, path.suffix[1:], metadata=schema.metadata or {})
+
+
+def _folder(path: Path, tables: list[Table]) -> Table:
+    """Join files with equal columns; a column ``split`` is added if the names of all files are of splits."""
+    first = tables[0]
+    splits = [_split_in_name(table.path, path) for table in tables]
+    has_split = all(splits) and "split" not in first.columns
+    counts = [table.n_rows for table in tables]
+
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for table, split in zip(tables, splits, strict=True):
+            own = [name for name in columns if name != "split" or not has_split]
+            for name in own:
+                check_column(name, table.columns)
+            for batch in table.batches(own):
+                yield with_column(batch, "split", split) if has_split and "split" in columns else batch
+
+    return Table(
+        path,
+        [*first.columns, *(["split"] if has_split else [])],
+        read,
+        f"{len(tables)} files, {first.how}",
+        sum(counts) if all(counts) else 0,
+        first.metadata,
+        has_split,
+    )
+
+
+def with_column(batch: pa.RecordBatch, name: str, value: str) -> pa.RecordBatch:
+    """Return a batch with one more column, which holds the same text in every row."""
+    arrays = [*batch.columns, pa.repeat(pa.scalar(value), batch.num_rows)]
+    return pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, name])
+
+
+def _split_in_name(file: Path, folder: Path) -> str:
+    """Return the split in a file name (train-00000-of-00002.parquet) or folder name, or ""."""
+    parts = [*file.relative_to(folder).parts[:-1], re.split(r"[^a-zA-Z]", file.name)[0]]
+    return next((part.lower() for part in parts if part.lower() in SPLIT_NAMES), "")
+
+
+def _text(path: Path, code: str) -> TextIO:
+    return path.open(encoding="utf-8-sig" if code == "utf-8" else code, errors="replace", newline="")
+
+
+def _encoding(path: Path) -> str:
+    """Return the encoding of a text file: UTF-16 by its mark, else UTF-8 if it can be that, else Latin-1."""
+    with path.open("rb") as file:
+        start = file.read(1 << 20)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def _explain(complaint: str) -> str:
+    """Rewrite an error message of Arrow, which counts the header as row 1."""
+    row = re.search(r"Row #(\d+)", complaint)
+    where = f", row {int(row[1]) - 1}: " if row else ": "
+    if "invalid UTF8" in complaint:
+        return f"{where}this is not UTF-8; give --encoding, e.g. latin-1"
+    if counts := re.search(r"Expected (\d+) columns, got (\d+)", complaint):
+        return f"{where}{counts[2]} cells where the header has {counts[1]}; is a quote or separator missing?"
+    if "straddling" in complaint:
+        return f"{where}a row of more than {BATCH >> 20} MB, or a quote that is not closed"
+    return f"{where}it cannot be read ({complaint})"
