@@ -29,9 +29,9 @@ def predict(
     trust: Trust = None,
 ) -> None:
     """Predict every row of a file, in order, with probabilities and the other columns of the row."""
-    from ..estimators import files, persistence, predict_input
+    from ..estimators import files, models, predict_input
 
-    estimator = persistence.load(model, device, tuple(trust or ()))
+    estimator = models.load(model, device, tuple(trust or ()))
     estimator.longer = longer
     rows = predict_input.open_file(new, estimator)
     without = files.answer(estimator, rows, output, skip_bad)

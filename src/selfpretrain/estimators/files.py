@@ -12,11 +12,12 @@ from ..data.spec import SequenceSpec
 from ..errors import DataError, SpecError
 from ..system import files
 from ..tasks.base import Task, load_task
-from .base import ESTIMATORS, SequenceEstimator
+from .base import SequenceEstimator
 from .in_memory import hold
 from .inputs import Sequences, complaint, read
-from .persistence import KINDS
+from .models import KINDS
 from .predict_input import Asked, reading_of
+from .predictor import ESTIMATORS
 
 
 def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> SequenceEstimator:

@@ -78,7 +78,9 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
         return
     check_recipes(job.recipe for job in left)
     _forget_results_without_weights(left, workspace)
-    costs = {job.name: estimate(job).flops for job in left}
+    # Costs are for the display and for the order of parallel stages; counting FLOPs takes a while.
+    serial = workspace.workers == 1 and workspace.executor in ("auto", "serial")
+    costs = {} if workspace.quiet and serial else {job.name: estimate(job).flops for job in left}
     executor = find("executors", _where(left, costs, workspace))(workspace)
     titles = {job.name: job.title for job in left}
     with showing_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
@@ -89,8 +91,10 @@ def _where(left: list[Job], costs: dict[str, float], workspace: Workspace) -> st
     """Return the executor's name; auto is processes if they save more time than they take to start."""
     if workspace.executor != "auto":
         return workspace.executor
+    if workspace.workers == 1:
+        return "serial"
     takes = sum(STAGE + (job.recipe.last.budget.seconds or costs[job.name] / cost.SPEED) for job in left)
-    return "processes" if workspace.workers > 1 and takes > START * workspace.workers else "serial"
+    return "processes" if takes > START * workspace.workers else "serial"
 
 
 def _forget_results_without_weights(left: list[Job], workspace: Workspace) -> None:
