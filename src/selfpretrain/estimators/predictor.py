@@ -142,7 +142,6 @@ def _forward_positions(forward: Forward, network: Network, data: SequenceDataset
     return [found[row] for row in range(len(data))]
 
 
-@torch.no_grad()
 def _forward_batches(
     forward: Forward, network: Network, data: SequenceDataset, size: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
@@ -150,7 +149,9 @@ def _forward_batches(
     network.eval()
     device = next(network.parameters()).device
     for rows, batch in data.batches(size):
-        yield rows, forward(network, batch.to(device)).double().cpu()
+        with torch.no_grad():
+            outputs = forward(network, batch.to(device)).double().cpu()
+        yield rows, outputs
 
 
 def _batch_size(data: SequenceDataset) -> int:
