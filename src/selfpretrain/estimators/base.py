@@ -195,7 +195,7 @@ class SequenceEstimator(EstimatorSettings):
         raise SpecError(f"{type(self).__name__} predicts nothing; there is nothing to evaluate")
 
     @staticmethod
-    def _metrics(y_true: np.ndarray, outputs: np.ndarray) -> dict[str, float]:
+    def _metrics(y_true: np.ndarray, outputs: np.ndarray, /) -> dict[str, float]:
         """Return the usual metrics by name."""
         raise NotImplementedError
 

@@ -19,7 +19,7 @@ from ..data.spec import Signal, Tokens
 from ..errors import SpecError
 from ..report.figures import style
 from .inputs import BYTES
-from .predictor import Predictor
+from .predictor import ESTIMATORS, PRETRAINER, Predictor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,7 +142,8 @@ def explain(
         SpecError: if the model does not predict whole sequences, or a sequence does not have that shape.
     """
     if predictor.output in ("embedding", "softmax per position"):
-        raise SpecError("only a model that predicts one label or number of a whole sequence can be explained")
+        name = PRETRAINER if predictor.output == "embedding" else ESTIMATORS[predictor.form.target.kind]
+        raise SpecError(f"{name} does not answer about whole sequences; ask one that does")
     signal = predictor.form.signal
     text = isinstance(signal, Tokens) and signal.vocab == BYTES
     found = []
