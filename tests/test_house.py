@@ -201,6 +201,24 @@ def test_rooms_stand_on_few_floors_and_in_no_circle() -> None:
     assert max(floors.values()) <= MOST_FLOORS, floors
 
 
+def test_modules_import_each_other_in_no_circle() -> None:
+    """Counted with the imports inside of functions, behind which a circle hides."""
+    assert import_circle(PACKAGE) == []
+
+
+@pytest.mark.parametrize("closing", ["from .low import a", "def f():\n    from . import low"])
+def test_an_import_circle_is_found(closing: str, tmp_path: Path) -> None:
+    (tmp_path / "shelf").mkdir()
+    (tmp_path / "shelf" / "__init__.py").write_text("")
+    (tmp_path / "shelf" / "low.py").write_text("from ..high import b\na = 1\n")
+    (tmp_path / "high.py").write_text("from .shelf.middle import c\nb = 1\n")
+    (tmp_path / "shelf" / "middle.py").write_text(f"{closing}\nc = 1\n")
+    assert set(import_circle(tmp_path)) == {"shelf.low", "high", "shelf.middle"}
+    (tmp_path / "shelf" / "middle.py").write_text("if TYPE_CHECKING:\n    from .low import a\nc = 1\n")
+    parsed.cache_clear()
+    assert import_circle(tmp_path) == []
+
+
 def test_names_say_something() -> None:
     assert [path for path in FILES if VAGUE & set(path.stem.strip("_").split("_"))] == []
 
@@ -223,16 +241,48 @@ def imports_of_rooms() -> dict[str, set[str]]:
     """Which other rooms every room imports from; a file beside the rooms counts as one."""
     found = {path.relative_to(PACKAGE).with_suffix("").parts[0]: set[str]() for path in FILES}
     found = {room: others for room, others in found.items() if not room.startswith("__")}
-    for path in FILES:
-        parts, tree = path.relative_to(PACKAGE).with_suffix("").parts, parsed(path)
+    for module, imported in imports_of_modules(PACKAGE).items():
+        room = module.split(".")[0]
+        found.get(room, set()).update({other.split(".")[0] for other in imported} & set(found) - {room})
+    return found
+
+
+def imports_of_modules(package: Path) -> dict[str, set[str]]:
+    """Which other modules of a package every module imports, inside functions too; "" is the package itself.
+
+    Imports for the type checker alone do not count.
+    """
+    modules = {module_name(path, package): path for path in sorted(package.rglob("*.py"))}
+    found: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        folder = path.relative_to(package).parts[:-1]
+        tree = parsed(path)
         idle = [n for n in nodes(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
         skipped = {id(node) for block in idle for node in ast.walk(block)}
         for node in nodes(tree):
-            if isinstance(node, ast.ImportFrom) and node.level and id(node) not in skipped:
-                start = [*parts[: len(parts) - node.level], *filter(None, (node.module or "").split("."))]
-                rooms = start[:1] or [alias.name for alias in node.names]
-                found.get(parts[0], set()).update(set(rooms) & set(found) - {parts[0]})
+            if not isinstance(node, ast.ImportFrom) or not node.level or id(node) in skipped:
+                continue
+            above = folder[: len(folder) - node.level + 1]
+            source = ".".join([*above, *filter(None, [node.module])])
+            for alias in node.names:
+                member = f"{source}.{alias.name}".strip(".")
+                found[name].add(member if member in modules else source)
+        found[name] &= set(modules) - {name}
     return found
+
+
+def module_name(path: Path, package: Path) -> str:
+    parts = path.relative_to(package).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def import_circle(package: Path) -> list[str]:
+    """The modules of one import circle, the first of them again at the end; empty if there is none."""
+    try:
+        graphlib.TopologicalSorter(imports_of_modules(package)).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 @functools.cache

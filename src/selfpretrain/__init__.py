@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from .api import compare, study
     from .data.importing.importer import import_arrays, import_data
     from .data.importing.options import ImportOptions
-    from .estimators.classifier import SequenceClassifier
-    from .estimators.multilabel import MultilabelClassifier
-    from .estimators.positions import PositionClassifier
-    from .estimators.pretrainer import SequencePretrainer
-    from .estimators.regressor import SequenceRegressor
+    from .estimators.classifiers import MultilabelClassifier, PositionClassifier, SequenceClassifier
+    from .estimators.regressor import SequencePretrainer, SequenceRegressor
     from .report.results import ExperimentResults
     from .report.results import read as read_results
     from .runner.stage import run
@@ -66,12 +63,12 @@ _WHERE = {
     "ExperimentResults": "report.results:ExperimentResults",
     "ImportOptions": "data.importing.options:ImportOptions",
     "Model": "training.model:Model",
-    "MultilabelClassifier": "estimators.multilabel:MultilabelClassifier",
+    "MultilabelClassifier": "estimators.classifiers:MultilabelClassifier",
     "Optim": "training.optim:Optim",
-    "PositionClassifier": "estimators.positions:PositionClassifier",
+    "PositionClassifier": "estimators.classifiers:PositionClassifier",
     "Recipe": "training.recipe:Recipe",
-    "SequenceClassifier": "estimators.classifier:SequenceClassifier",
-    "SequencePretrainer": "estimators.pretrainer:SequencePretrainer",
+    "SequenceClassifier": "estimators.classifiers:SequenceClassifier",
+    "SequencePretrainer": "estimators.regressor:SequencePretrainer",
     "SequenceRegressor": "estimators.regressor:SequenceRegressor",
     "Stage": "training.recipe:Stage",
     "Workspace": "runner.workspace:Workspace",

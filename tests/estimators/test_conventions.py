@@ -8,11 +8,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from selfpretrain.estimators.classifier import SequenceClassifier
-from selfpretrain.estimators.multilabel import MultilabelClassifier
-from selfpretrain.estimators.positions import PositionClassifier
-from selfpretrain.estimators.pretrainer import SequencePretrainer
-from selfpretrain.estimators.regressor import SequenceRegressor
+from selfpretrain.estimators.classifiers import MultilabelClassifier, PositionClassifier, SequenceClassifier
+from selfpretrain.estimators.regressor import SequencePretrainer, SequenceRegressor
 
 SMALL = {"width": 16, "depth": 1, "pretrain_epochs": 0.2, "lr": 1e-2, "mixer": "attention"}
 

@@ -12,6 +12,8 @@ from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegress
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
 from selfpretrain.estimators import inputs, settings
 from selfpretrain.estimators import predictor as predicting
+from selfpretrain.runner import run
+from selfpretrain.runner.plan import estimate
 from selfpretrain.tasks.common.waves import make_waves
 
 TOY = {"scale": "smoke", "runs": None}
@@ -167,24 +169,24 @@ def test_a_time_limit_may_leave_room_for_a_larger_network(monkeypatch, seconds, 
     monkeypatch.setattr(settings.cost, "seconds_per_step", lambda recipe: seconds)
     rows = list(np.random.RandomState(0).randn(3000, longest).astype(np.float32))
     model = SequenceClassifier(mixer=mixer, time_limit=60)
-    (recipe,) = model._recipes(model._taken_in(rows, [0, 1] * 1500, None, None, None))
+    (recipe,) = model._recipes(model._as_task(rows, [0, 1] * 1500))
     assert (recipe.model.width, recipe.model.depth) == size
     assert recipe.last.optim.lr == pytest.approx((4e-3 if mixer == "s4d" else 2e-3) * 64 / size[0])
     fixed = SequenceClassifier(mixer=mixer, time_limit=60, width=64)
-    fixed._adopt(recipe.task.form)
+    fixed.set_classes(recipe.task.form)
     assert fixed._recipes(recipe.task)[0].model.width == 64
 
 
 def test_half_a_batch_is_tried_once_where_memory_ends(monkeypatch):
     from selfpretrain.estimators import base
 
-    sizes, run = [], base.run_recipes
+    sizes, run_recipes = [], base.run_recipes
 
     def short_of_memory(recipes, workspace, tested):
         sizes.append(recipes[0].last.batch)
         if len(sizes) == 1:
             raise StageFailed("out of memory") from MemoryError()
-        run(recipes, workspace, tested)
+        run_recipes(recipes, workspace, tested)
 
     monkeypatch.setattr(base, "run_recipes", short_of_memory)
     SequenceClassifier(**TOY).fit(X, y)
@@ -194,8 +196,17 @@ def test_half_a_batch_is_tried_once_where_memory_ends(monkeypatch):
         SequenceClassifier(**TOY, batch_size=8).fit(X, y)
 
 
+def test_a_quiet_fit_counts_no_flops_for_a_display(monkeypatch):
+    counted = []
+    monkeypatch.setattr(run, "estimate", lambda job: counted.append(job.name) or estimate(job))
+    SequenceClassifier(**TOY, random_state=90).fit(X, y)
+    assert not counted
+    SequenceClassifier(**TOY, random_state=91, verbose=True).fit(X, y)
+    assert len(counted) == 2
+
+
 def test_prediction_halves_its_batch_where_memory_ends(model, monkeypatch):
-    sizes, ask = [], predicting._in_batches
+    sizes, ask = [], predicting._forward_batches
 
     def short_of_memory(question, network, data, size):
         sizes.append(size)
@@ -203,7 +214,7 @@ def test_prediction_halves_its_batch_where_memory_ends(model, monkeypatch):
             raise MemoryError
         return ask(question, network, data, size)
 
-    monkeypatch.setattr(predicting, "_in_batches", short_of_memory)
+    monkeypatch.setattr(predicting, "_forward_batches", short_of_memory)
     assert model.predict(NEW).shape == (60,)
     assert sizes[1] == sizes[0] // 2
 
@@ -250,6 +261,8 @@ def test_saved_and_loaded_elsewhere_it_answers_the_same_to_the_bit(model, tmp_pa
     script = f"""
 import numpy as np
 from selfpretrain import SequenceClassifier
+from selfpretrain.runner import run
+from selfpretrain.runner.plan import estimate
 from selfpretrain.tasks.common.waves import make_waves
 model = SequenceClassifier.load({str(folder)!r}, device="cpu")
 np.save({str(tmp_path / "found.npy")!r}, model.predict_proba(make_waves(60, seed=1)[0]))
@@ -288,6 +301,21 @@ def test_measures_have_intervals_around_them(model):
     assert sum(hit * share for _, hit, share in curve.bins) == pytest.approx(found["accuracy"].value)
     with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
         model.evaluate(NEW, ["saw"] * 60)
+
+
+def test_examples_without_a_label_are_not_scored(model):
+    some = [None if i % 5 == 0 else label for i, label in enumerate(RIGHT)]
+    labelled = [i for i, label in enumerate(some) if label is not None]
+    found = model.evaluate(NEW, some, groups=np.arange(60) // 3, draws=20)
+    expected = model.evaluate(
+        [NEW[i] for i in labelled], RIGHT[labelled], groups=np.array(labelled) // 3, draws=20
+    )
+    for name, score in expected.items():
+        assert vars(found[name]) == pytest.approx(vars(score), abs=1e-4), name
+    assert model.confusion(NEW, some).sum() == len(labelled)
+    assert sum(hit * share for _, hit, share in model.reliability(NEW, some).bins) == pytest.approx(
+        expected["accuracy"].value
+    )
 
 
 def test_compare_asks_the_question_of_this_project(tmp_path):

@@ -6,8 +6,7 @@ import torch
 
 from selfpretrain import SequenceClassifier, load_task
 from selfpretrain.errors import SpecError
-from selfpretrain.estimators.explain import _stretches
-from selfpretrain.estimators.occlusion import LETTERS, LINES, Explanation
+from selfpretrain.estimators.occlusion import LETTERS, LINES, Explanation, _stretches
 
 TOY = {"scale": "smoke"}
 

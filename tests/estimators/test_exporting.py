@@ -1,13 +1,14 @@
 """Models in other hands: exported ones answer as the network does, published ones come back whole."""
 
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from selfpretrain import SequenceClassifier
-from selfpretrain.errors import SpecError
+from selfpretrain import SequenceClassifier, SequenceRegressor
+from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.tasks.common.waves import make_waves
 
 X, y = make_waves(24, seed=0)
@@ -93,23 +94,31 @@ def test_a_network_that_knows_its_positions_is_not_exported_beyond_them(tmp_path
 
 def test_published_models_come_back(tmp_path, monkeypatch):
     hub = pytest.importorskip("huggingface_hub", reason="the extra hf is not installed")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    sent = {}
+    server = {}
 
-    def upload(self, name, **how):
-        sent[name] = tmp_path / "hub" / name
-        self.save_pretrained(sent[name])
-        return f"https://huggingface.co/{name}"
+    def create_repo(self, name, *, private, exist_ok):
+        assert not private and exist_ok
+        return hub.RepoUrl(f"https://huggingface.co/{name}")
 
-    monkeypatch.setattr(hub.ModelHubMixin, "push_to_hub", upload)
+    def upload_folder(self, *, repo_id, folder_path):
+        server[repo_id] = shutil.copytree(folder_path, tmp_path / "hub" / repo_id)
+        return f"https://huggingface.co/{repo_id}/commit/1"
+
+    monkeypatch.setattr(hub.HfApi, "create_repo", create_repo)
+    monkeypatch.setattr(hub.HfApi, "upload_folder", upload_folder)
+    monkeypatch.setattr(hub, "snapshot_download", lambda name: str(server[name]))
     model = SequenceClassifier(**TOY).fit(X, y)
-    assert model.push_to_hub("me/waves") == "https://huggingface.co/me/waves"
-    card = (sent["me/waves"] / "README.md").read_text()
+    assert model.push_to_hub("me/waves") == "https://huggingface.co/me/waves/commit/1"
+    folder = server["me/waves"]
+    card = (folder / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: selfpretrain") and "sine, square" in card
-    again = SequenceClassifier.from_pretrained(str(sent["me/waves"]))
-    assert (again.predict_proba(X) == model.predict_proba(X)).all()
-    monkeypatch.setattr(hub, "snapshot_download", lambda name, **how: str(sent[name]))
-    config = tmp_path / "config.json"
-    config.write_text("{}")
-    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", lambda **how: str(config))
-    assert (SequenceClassifier.from_pretrained("me/waves").predict_proba(X) == model.predict_proba(X)).all()
+    for name in ("me/waves", str(folder)):
+        again = SequenceClassifier.from_pretrained(name)
+        assert (again.predict_proba(X) == model.predict_proba(X)).all()
+    with pytest.raises(SpecError, match="holds a SequenceClassifier, not a SequenceRegressor"):
+        SequenceRegressor.from_pretrained("me/waves")
+    with pytest.raises(StoreError, match="me/other cannot be downloaded"):
+        SequenceClassifier.from_pretrained("me/other")
+    monkeypatch.setattr(hub.HfApi, "upload_folder", lambda self, **arguments: server["nothing"])
+    with pytest.raises(StoreError, match="me/waves was not published"):
+        model.push_to_hub("me/waves")

@@ -59,6 +59,18 @@ def test_sets_of_labels_are_learned(multilabel):
     assert multilabel.explain(NEW[1:2])[0].answer == "burst"
 
 
+def test_unlabelled_examples_are_left_out_of_scores(multilabel):
+    some = [None if i % 5 == 0 else row for i, row in enumerate(NEW_SETS)]
+    labelled = [i for i, row in enumerate(some) if row is not None]
+    groups = np.arange(len(NEW)) // 2
+    found = multilabel.evaluate(NEW, some, groups=groups, draws=20)
+    expected = multilabel.evaluate(
+        [NEW[i] for i in labelled], [some[i] for i in labelled], groups=groups[labelled], draws=20
+    )
+    for measure, score in expected.items():
+        assert vars(found[measure]) == pytest.approx(vars(score), abs=1e-4, nan_ok=True), measure
+
+
 def test_measures_of_sets_are_those_of_scikit_learn(multilabel):
     found = multilabel.evaluate(NEW, NEW_SETS, draws=20)
     right = labels.sets_of(NEW_SETS, multilabel.classes_)[0]

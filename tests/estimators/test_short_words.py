@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from selfpretrain.estimators.classifier import SequenceClassifier
+from selfpretrain.estimators.classifiers import SequenceClassifier
 
 LETTERS = np.array(list("aeiounrst"))
 

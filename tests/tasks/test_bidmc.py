@@ -21,7 +21,7 @@ LENGTH = 60_001
 
 
 def copying(task: Bidmc) -> dict[str, float]:
-    return inspect.baselines.copying(task.load("train"), task.load("test"))
+    return inspect.baselines.copy_score(task.load("train"), task.load("test"))
 
 
 def drawn_recordings(number: int = 6) -> list[dict]:

@@ -12,12 +12,9 @@ from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import SPLITS, Reals, Tokens, Values
 from selfpretrain.data.store import FORM, open_dataset
-from selfpretrain.estimators.classifier import SequenceClassifier
+from selfpretrain.estimators.classifiers import MultilabelClassifier, PositionClassifier, SequenceClassifier
 from selfpretrain.estimators.in_memory import with_test_split
-from selfpretrain.estimators.multilabel import MultilabelClassifier
-from selfpretrain.estimators.positions import PositionClassifier
-from selfpretrain.estimators.pretrainer import SequencePretrainer
-from selfpretrain.estimators.regressor import SequenceRegressor
+from selfpretrain.estimators.regressor import SequencePretrainer, SequenceRegressor
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.tasks.base import load_task
 from selfpretrain.tasks.imported import Imported
@@ -166,7 +163,7 @@ def test_a_comparison_of_given_data_shows_training_nothing_of_val_and_test(
     made = estimator(signal="tokens" if signal == "tokens" else "auto")
 
     def divided(x, y, weights):
-        return with_test_split(made._taken_in(x, y, groups, weights, None), 0)
+        return with_test_split(made._as_task(x, y, groups, weights), 0)
 
     task = divided(x, y, weights)
     train = rows_of(task)
@@ -185,11 +182,11 @@ def test_fitting_shows_training_no_value_of_what_is_held_back(estimator, random)
     x = inputs("holes", random)
     y = None if estimator is SequencePretrainer else labels_of(estimator, random)
     first, second = estimator(), estimator()  # which hold the data
-    task = first._taken_in(x, y, None, None, None)
+    task = first._as_task(x, y)
     train = rows_of(task)
     assert 0 < train.sum() < ROWS
     others = None if y is None else other_labels(estimator, y, train)
-    after = second._taken_in(spoiled(x, train), others, None, None, None)
+    after = second._as_task(spoiled(x, train), others)
     assert seen(after) == seen(task)
 
 

@@ -24,9 +24,10 @@ def take(
     data_root: DataRoot = None,
 ) -> None:
     """Save one arm of a finished comparison as a model for new data."""
-    from ..estimators.from_run import take as taken
+    from ..estimators.models import load_arm
 
-    typer.echo(f"the model: {taken(experiment, (task, row, column, seed), tuple(trust or ())).save(output)}")
+    estimator = load_arm(experiment, (task, row, column, seed), tuple(trust or ()))
+    typer.echo(f"the model: {estimator.save(output)}")
 
 
 @app.command()
@@ -52,9 +53,9 @@ def embed(
     """Write one embedding per row of a file, as .npy; skipped rows are NaN."""
     import numpy as np
 
-    from ..estimators import files, persistence
+    from ..estimators import files, models
 
-    estimator = persistence.load(model, device, tuple(trust or ()))
+    estimator = models.load(model, device, tuple(trust or ()))
     data = files.read_new(new, estimator)
     found = files.usable(estimator, data, skip_bad)
     vectors = np.full((found.given, estimator.predictor_.model.width), np.nan)
@@ -76,10 +77,9 @@ def export(
     trust: Trust = None,
 ) -> None:
     """Export a model for other programs, with any batch size and length, and check its outputs."""
-    from ..estimators import persistence
-    from ..estimators.export import export as exported
+    from ..estimators import models
 
-    difference = exported(persistence.load(model, "cpu", tuple(trust or ())), output, length)
+    difference = models.load(model, "cpu", tuple(trust or ())).export(output, length)
     typer.echo(f"its answers differ by at most {difference:.1e} from the network's: {output}")
 
 
@@ -91,6 +91,6 @@ def push(
     trust: Trust = None,
 ) -> None:
     """Publish a model with its card on the Hugging Face Hub."""
-    from ..estimators import hub, persistence
+    from ..estimators import models
 
-    typer.echo(hub.push(persistence.load(model, "cpu", tuple(trust or ())), name, private))
+    typer.echo(models.load(model, "cpu", tuple(trust or ())).push_to_hub(name, private))

@@ -29,9 +29,9 @@ def predict(
     trust: Trust = None,
 ) -> None:
     """Predict every row of a file, in order, with probabilities and the other columns of the row."""
-    from ..estimators import files, persistence
+    from ..estimators import files, models
 
-    estimator = persistence.load(model, device, tuple(trust or ()))
+    estimator = models.load(model, device, tuple(trust or ()))
     estimator.longer = longer
     data = files.read_new(new, estimator)
     without = files.predict(estimator, data, output, skip_bad)

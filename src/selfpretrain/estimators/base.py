@@ -1,9 +1,10 @@
 """Base class of the scikit-learn estimators: from X and y to recipes, training and trained networks."""
 
+import tempfile
 import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_array
@@ -27,25 +28,17 @@ from ..studies.compare import Compare
 from ..system.files import Json
 from ..tasks.base import Task, load_task
 from ..training import evaluate
-from . import inputs
+from ..training.model import Network
+from ..training.recipe import Recipe
+from . import export, hub, inputs, occlusion, persistence
 from .annotations import Annotations
 from .in_memory import facts, in_memory_task, with_test_split
 from .inputs import Sequences
-from .predictor import MEMORY, Predictor
-from .scores import Score
-from .settings import EstimatorSettings, halved
-
-if TYPE_CHECKING:
-    from .occlusion import Explanation
+from .predictor import ESTIMATORS, MEMORY_ERRORS, Predictor
+from .scores import Score, bootstrap
+from .settings import EstimatorSettings, with_half_batch
 
 E = TypeVar("E", bound="SequenceEstimator")
-ESTIMATORS = {
-    "classes": "SequenceClassifier",
-    "reals": "SequenceRegressor",
-    "sets": "MultilabelClassifier",
-    "positions": "PositionClassifier",
-}
-"""Kind of target -> name of the estimator for it."""
 
 
 class SequenceEstimator(EstimatorSettings):
@@ -71,9 +64,7 @@ class SequenceEstimator(EstimatorSettings):
             sample_weight: (n,) weight of each example in the finetuning loss.
             X_unlabelled: more sequences without labels, for pretraining only.
         """
-        task = self._taken_in(X, y, groups, sample_weight, X_unlabelled)
-        self.reading_: Json | None = None
-        self._train(task)
+        self._train(self._as_task(X, y, groups, sample_weight, X_unlabelled))
         return self
 
     def compare(
@@ -87,18 +78,24 @@ class SequenceEstimator(EstimatorSettings):
             X: as for ``fit``; None: the data of the last ``fit``.
             seeds: number of seeds of each arm.
         """
-        task = self.task_ if X is None else self._taken_in(X, y, groups, None, None)
-        arms = self._arms(task := with_test_split(task, self._seed()))
+        task = self.task_ if X is None else self._as_task(X, y, groups)
+        task = with_test_split(task, self._seed())
+        arms = self._arms(task)
         arms = replace(
             arms,
-            pretrain=self._fitted(arms.pretrain, task),
-            finetune=self._fitted(arms.finetune, task),
-            scratch=self._fitted(arms.scratch, task),
+            pretrain=self._fit_to_data(arms.pretrain, task),
+            finetune=self._fit_to_data(arms.finetune, task),
+            scratch=self._fit_to_data(arms.scratch, task),
         )
         return run_request(Request(Compare(task, (arms,), seeds)), self._workspace())
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
-        """Return the usual metrics on held-out examples, each with a bootstrap interval.
+        """Return the usual metrics on held-out examples, each with a 95 % bootstrap interval.
+
+        SequenceClassifier: accuracy, balanced accuracy, macro F1, MCC, AUROC, average precision, log loss and
+        ECE. SequenceRegressor: R2, MAE and RMSE, in the units of y. MultilabelClassifier: micro and macro F1,
+        exact match, mean AUROC and average precision over classes, log loss. PositionClassifier: accuracy,
+        balanced accuracy, macro F1, MCC and log loss over positions.
 
         Args:
             X: sequences; or the name of a task, for its test split.
@@ -108,7 +105,8 @@ class SequenceEstimator(EstimatorSettings):
         Raises:
             SpecError: if the model makes no predictions.
         """
-        raise SpecError(f"{type(self).__name__} gives vectors, no answers; there is nothing to evaluate")
+        y_true, outputs, groups = self._evaluation_arrays(X, y, groups)
+        return bootstrap(self._metrics, (y_true, outputs), groups, draws)
 
     def note_scores(self, task: Task) -> None:
         """Store the scores on the test split of a task in ``scores_``, for the model card."""
@@ -116,10 +114,8 @@ class SequenceEstimator(EstimatorSettings):
 
     def save(self, folder: str | Path) -> Path:
         """Write the model to a folder: weights as safetensors, settings as JSON, and a model card."""
-        from .persistence import save
-
         check_is_fitted(self)
-        return save(self, folder)
+        return persistence.save(self, folder)
 
     @classmethod
     def load(cls: type[E], folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> E:
@@ -131,46 +127,38 @@ class SequenceEstimator(EstimatorSettings):
         Raises:
             SpecError: if the folder holds another kind of estimator.
         """
-        from .persistence import load
+        return persistence.load(folder, {cls.__name__: cls}, device, trust)
 
-        return _checked(load(folder, device, trust), cls, folder)
-
-    def explain(self, X: Any, shape: tuple[int, int] | None = None) -> "list[Explanation]":
-        """Return the contribution of every position to the predictions; see ``explain.explain``."""
-        from .explain import explain
-
-        return explain(self, X, shape)
+    def explain(self, X: Any, shape: tuple[int, int] | None = None) -> list[occlusion.Explanation]:
+        """Return the contribution of every position to the predictions; see ``occlusion.explain``."""
+        data = self._to_dataset(X)
+        masked = any(stage.objective.masks_inputs for recipe in self.recipes_[:1] for stage in recipe.stages)
+        return occlusion.explain(self.predictor_, data, vars(self).get("classes_"), masked, shape)
 
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Export the model as ``.onnx`` or as ``.pt2`` (torch.export); see ``export.export``."""
-        from .export import export
-
         check_is_fitted(self)
-        return export(self, path, length)
+        return export.export(self.predictor_, path, length)
 
     def push_to_hub(self, name: str, private: bool = False) -> str:
         """Publish the model and its card on the Hugging Face hub as OWNER/NAME, and return its URL."""
-        from .hub import push
-
-        check_is_fitted(self)
-        return push(self, name, private)
+        with tempfile.TemporaryDirectory() as folder:
+            return hub.upload(self.save(folder), name, private)
 
     @classmethod
     def from_pretrained(cls: type[E], name: str, trust: tuple[str, ...] = ()) -> E:
         """Load a model from the Hugging Face hub (OWNER/NAME) or from a folder."""
-        from .hub import pull
-
-        return _checked(pull(name, trust), cls, name)
+        return cls.load(hub.download(name), trust=trust)
 
     def transform(self, X: Any) -> np.ndarray:
         """Return one embedding per sequence (n, width): pooled over positions, as the head sees them."""
-        data = self._usable(X)
+        data = self._to_dataset(X)
         return self.predictor_.embeddings(data)
 
     def positions(self, X: Any) -> list[np.ndarray]:
         """Return the embeddings (L, width) of the positions of every sequence."""
-        data = self._usable(X)
-        return self.predictor_.positions(data)
+        data = self._to_dataset(X)
+        return self.predictor_.position_embeddings(data)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names (width,) of the columns that ``transform`` returns."""
@@ -192,10 +180,23 @@ class SequenceEstimator(EstimatorSettings):
             state.pop(name, None)
         return state
 
-    # Hooks that subclasses override.
+    # Hooks that subclasses override; those for the objective and the stages are in the settings.
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         """Encode labels as numbers (n, ...), and describe them as a target."""
+        raise NotImplementedError
+
+    def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return true labels and outputs, one row per example; of a task, on its test split.
+
+        Raises:
+            SpecError: if the model makes no predictions.
+        """
+        raise SpecError(f"{type(self).__name__} predicts nothing; there is nothing to evaluate")
+
+    @staticmethod
+    def _metrics(y_true: np.ndarray, outputs: np.ndarray, /) -> dict[str, float]:
+        """Return the usual metrics by name."""
         raise NotImplementedError
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
@@ -206,7 +207,7 @@ class SequenceEstimator(EstimatorSettings):
         """
         raise SpecError("this model predicts nothing: spt model embed gives the vectors of its sequences")
 
-    def _adopt(self, form: SequenceSpec) -> None:
+    def set_classes(self, form: SequenceSpec) -> None:
         """Set ``classes_`` from a task.
 
         Raises:
@@ -218,15 +219,17 @@ class SequenceEstimator(EstimatorSettings):
         if not isinstance(form.target, Reals):
             self.classes_ = np.array(form.target.names)
 
-    def _groups_of(self, X: Any, groups: Any) -> Any:
-        """Return the groups (n,) of the test split if X is a task, else ``groups`` as given."""
-        if not isinstance(X, str | Task):
-            return groups
-        known = self._usable(X).groups
-        return None if known is None else known.numpy()
+    def _adjust(self, task: Task) -> None:
+        """Adjust the predictor after training, e.g. calibrate it on the val split."""
 
-    def _finish(self, task: Task) -> None:
-        """Do what remains after training, e.g. calibrate."""
+    def _evaluation_arrays(self, X: Any, y: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Return true labels, outputs and groups of the labelled examples; of a task, on its test split."""
+        y_true, outputs = self._true_and_predicted(X, y)
+        if isinstance(X, str | Task):
+            of_test = self._to_dataset(X).groups
+            groups = None if of_test is None else of_test.numpy()
+        known = Annotations(y_true).labelled
+        return y_true[known], outputs[known], None if groups is None else np.asarray(groups)[known]
 
     # From X to sequences.
 
@@ -240,7 +243,7 @@ class SequenceEstimator(EstimatorSettings):
             return inputs.read(check_array(rows, allow_nd=True, **how), self.signal)
         return inputs.read(validate_data(self, rows, reset=reset, **how), self.signal)
 
-    def _usable(self, X: Any) -> SequenceDataset:
+    def _to_dataset(self, X: Any) -> SequenceDataset:
         """Return the examples to predict: those of X, or the test split of a task.
 
         Raises:
@@ -260,8 +263,12 @@ class SequenceEstimator(EstimatorSettings):
         found = X if isinstance(X, Sequences) else self._read(X, reset=False)
         found = found.fitting(form.signal, form.length, self.longer)
         if found.cut:
-            said = f"{found.cut:,} of {found.given:,} sequences are cut to the {form.length:,} positions"
-            _warn(f"{said} of the longest one in training; longer='refuse' makes that an error")
+            # Level 3 is the caller of predict, by way of _to_dataset.
+            warnings.warn(
+                f"{found.cut:,} of {found.given:,} sequences are cut to the {form.length:,} positions of the "
+                "longest one in training; longer='refuse' makes that an error",
+                stacklevel=3,
+            )
         return found
 
     def examples(self, found: Sequences) -> SequenceDataset:
@@ -270,37 +277,41 @@ class SequenceEstimator(EstimatorSettings):
 
     # From sequences to a task.
 
-    def _given(self, found: Sequences, target: Target, annotations: Annotations, X_unlabelled: Any) -> Task:
-        if X_unlabelled is not None:
-            found = inputs.joined(found, self._read(X_unlabelled, reset=False).sound())
-        annotations = annotations.extended(len(found.rows))
-        kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
-        found, annotations = found.take(kept), annotations.take(kept)
-        split = annotations.divided(self.validation_fraction, self._seed())
-        signal = _signal(found, split == 0)
-        length = int(found.lengths.max())
-        examples = found.examples(signal, annotations.targets)
-        examples = replace(
-            examples, groups=annotations.group_numbers, weights=annotations.loss_weights(split == 0)
-        )
-        if isinstance(target, Reals):
-            target = fit_target(target, annotations.targets[split == 0])
-        unknown = nan_spans(found.flat) if found.kind == "values" else []
-        about = {"about": {"unknown": unknown}, "weights": annotations.weights}
-        self._data = StoredDataset(SequenceSpec(signal, length, target), about, examples, split)
-        return in_memory_task(self._data)
-
-    def _taken_in(self, X: Any, y: Any, groups: Any, sample_weight: Any, X_unlabelled: Any) -> Task:
+    def _as_task(
+        self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, X_unlabelled: Any = None
+    ) -> Task:
         """Return the task for the arguments of ``fit``: a task itself, its name, or arrays."""
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
-            self._adopt(task.form)
+            self.set_classes(task.form)
             return task
         found = self._read(X, reset=True).sound()
         targets, target = self._targets(y, found)
         check_consistent_length(found.rows, targets, groups)
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, targets)
-        return self._given(found, target, Annotations(targets, groups, weights), X_unlabelled)
+        annotations = Annotations(targets, groups, weights)
+        if X_unlabelled is not None:
+            found = inputs.joined(found, self._read(X_unlabelled, reset=False).sound())
+            annotations = annotations.extended(len(found.rows))
+        kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
+        self._data = self._training_data(found.take(kept), target, annotations.take(kept))
+        return in_memory_task(self._data)
+
+    def _training_data(self, found: Sequences, target: Target, annotations: Annotations) -> StoredDataset:
+        """Return sequences with their annotations, split into train and val, with the statistics of train."""
+        split = annotations.divided(self.validation_fraction, self._seed())
+        train = split == 0
+        signal = _signal(found, train)
+        if isinstance(target, Reals):
+            target = fit_target(target, annotations.targets[train])
+        examples = replace(
+            found.examples(signal, annotations.targets),
+            groups=annotations.group_numbers,
+            weights=annotations.loss_weights(train),
+        )
+        unknown = nan_spans(found.flat) if found.kind == "values" else []
+        meta = {"about": {"unknown": unknown}, "weights": annotations.weights}
+        return StoredDataset(SequenceSpec(signal, int(found.lengths.max()), target), meta, examples, split)
 
     # From a task to networks.
 
@@ -311,35 +322,31 @@ class SequenceEstimator(EstimatorSettings):
             run_recipes(recipes, workspace, tested=False)
         except StageFailed as error:
             # Out of memory: halve the batch once, but only if its size was our choice.
-            if not isinstance(error.__cause__, MEMORY) or self.batch_size != "auto":
+            if not isinstance(error.__cause__, MEMORY_ERRORS) or self.batch_size != "auto":
                 raise
-            recipes = [halved(recipe) for recipe in recipes]
+            recipes = [with_half_batch(recipe) for recipe in recipes]
             run_recipes(recipes, workspace, tested=False)
         finished = InFolders(workspace)
-        first = recipes[0]
         networks = tuple(finished.network(recipe).to(workspace.device) for recipe in recipes)
-        self.recipes_ = recipes
+        self.set_networks(task, recipes, networks)
         self.validation_scores_ = [finished.result(recipe)["scores"]["val"] for recipe in recipes]
+        self._adjust(task)
+
+    def set_networks(self, task: Task, recipes: list[Recipe], networks: tuple[Network, ...]) -> None:
+        """Become the estimator of networks that were trained on a task, one by each recipe."""
+        first = recipes[0]
         self.predictor_ = Predictor(first.model, first.last.objective, task.form, networks)
-        self.task_, self.data_facts_ = task, facts(task)
+        self.recipes_ = recipes
+        self.task_ = task
+        self.data_facts_ = facts(task)
+        self.reading_: Json | None = None
         self.scores_: dict[str, Json] = {}
-        self._finish(task)
 
 
 def _signal(found: Sequences, train: np.ndarray) -> Signal:
     if found.kind == "values":
         return fit_values(iter([found.flat]), found.lengths, train)
     return Tokens(inputs.BYTES if found.kind == "text" else int(found.flat.max()) + 1)
-
-
-def _checked(found: SequenceEstimator, kind: type[E], where: str | Path) -> E:
-    if not isinstance(found, kind):
-        raise SpecError(f"{where} holds a {type(found).__name__}, not a {kind.__name__}")
-    return found
-
-
-def _warn(said: str) -> None:
-    warnings.warn(said, stacklevel=4)
 
 
 def refuse_missing(y: Any, estimator: str) -> None:

@@ -5,7 +5,10 @@ from jinja2 import Environment, StrictUndefined
 from ..config import is_ours
 from ..errors import printable
 from ..system.files import Json
+from .predictor import PRETRAINER
 
+LISTED = 20
+"""Most classes that a card names."""
 TEXT = """\
 ---
 library_name: selfpretrain
@@ -21,10 +24,10 @@ tags: [selfpretrain, sequences, {{ kind }}]
 from selfpretrain import {{ kind }}
 
 model = {{ kind }}.load("FOLDER")  # or .from_pretrained("OWNER/NAME")
-model.{{ ask }}(X)
+model.{{ method }}(X)
 ```
 
-It takes {{ takes }}, of at most {{ form.length }} positions.
+Its inputs are sequences of {{ signal }}, of at most {{ form.length }} positions.
 
 ## Data
 
@@ -35,7 +38,7 @@ It takes {{ takes }}, of at most {{ form.length }} positions.
 {% endfor %}
 ## Scores
 {% if test %}
-On examples held out of training, with 95 % intervals over examples:
+On held-out test examples, with 95 % bootstrap intervals over examples:
 
 | measure | value | interval |
 | --- | --- | --- |
@@ -51,12 +54,12 @@ On examples held out of training, with 95 % intervals over examples:
 {% endfor %}
 {%- endif %}
 {%- if reliable %}
-How often it is right, by how sure it is; below the diagonal it is surer than it should be:
+Accuracy by confidence; below the diagonal the model is overconfident:
 
 ![accuracy over confidence](reliability.svg)
 {% endif %}
 {%- else %}
-None on examples held out for the test were taken down. Those of validation, by which weights were chosen,
+No scores on held-out test examples are recorded. The validation scores, by which the weights were chosen,
 are in model.json.
 {% endif %}
 ## Recipe
@@ -66,45 +69,52 @@ Stages of every network: {{ stages }}. `model.json` holds the whole recipe and t
 
 ## Limits
 
-It knows sequences like those it was trained on. Its scores say nothing of other sources, sensors or times.
+The model was trained on sequences like those above. Its scores may not hold for other sources, sensors or
+times.
 """
 
 
-def card(said: Json) -> str:
+def card(content: Json) -> str:
     """Return the model card as Markdown, from the contents of ``model.json``."""
-    form = said["form"]
-    signal = form["signal"]
-    names = [printable(str(label)) for label in form["target"].get("names", [])]
-    stages = [stage for recipe in said["recipes"][:1] for stage in recipe["stages"]]
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    what = {
-        "SequenceClassifier": f"It tells of which class a sequence is: {', '.join(names[:20])}{more}.",
-        "SequenceRegressor": "It tells the real number that belongs to a sequence.",
-        "MultilabelClassifier": f"It tells the classes of a sequence: {', '.join(names[:20])}{more}.",
-        "PositionClassifier": f"It tells the class of every position: {', '.join(names[:20])}{more}.",
-        "SequencePretrainer": "It turns a sequence into a vector.",
-    }[said["kind"]]
-    channels = f"values of {signal.get('channels')} channels"
-    return (
-        Environment(undefined=StrictUndefined, autoescape=False)
-        .from_string(TEXT)
-        .render(
-            kind=said["kind"],
-            what=what,
-            ask="transform" if said["kind"] == "SequencePretrainer" else "predict",
-            takes=f"symbols, {signal['vocab']} of them" if "vocab" in signal else channels,
-            form=form,
-            data={key: printable(str(value)) for key, value in said["data"].items()},
-            test=said["scores"].get("test"),
-            classes={printable(name): each for name, each in said["scores"].get("classes", {}).items()},
-            reliable="reliability" in said["scores"],
-            mixer=_mixer(said["model"]["mixer"]["is"]),
-            model=said["model"],
-            members=said["members"],
-            stages=", then ".join(stage["objective"]["is"].rpartition(":")[2].lower() for stage in stages)
-            or "unknown",
-        )
+    form = content["form"]
+    recipes = content["recipes"][:1]
+    objectives = [stage["objective"]["is"] for recipe in recipes for stage in recipe["stages"]]
+    template = Environment(undefined=StrictUndefined, autoescape=False).from_string(TEXT)
+    return template.render(
+        kind=content["kind"],
+        what=_purpose(content["kind"], form["target"]),
+        method="transform" if content["kind"] == PRETRAINER else "predict",
+        signal=_signal(form["signal"]),
+        form=form,
+        data={key: printable(str(value)) for key, value in content["data"].items()},
+        test=content["scores"].get("test"),
+        classes={printable(name): each for name, each in content["scores"].get("classes", {}).items()},
+        reliable="reliability" in content["scores"],
+        mixer=_mixer(content["model"]["mixer"]["is"]),
+        model=content["model"],
+        members=content["members"],
+        stages=", then ".join(name.rpartition(":")[2].lower() for name in objectives) or "unknown",
     )
+
+
+def _purpose(kind: str, target: Json) -> str:
+    """Return in one sentence what the model does."""
+    names = [printable(str(label)) for label in target.get("names", [])]
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    classes = f"{', '.join(names[:LISTED])}{more}"
+    return {
+        "SequenceClassifier": f"It predicts the class of a sequence: {classes}.",
+        "SequenceRegressor": "It predicts a real number for a sequence.",
+        "MultilabelClassifier": f"It predicts the labels of a sequence, any number of: {classes}.",
+        "PositionClassifier": f"It predicts the class of every position: {classes}.",
+        PRETRAINER: "It turns a sequence into a vector.",
+    }[kind]
+
+
+def _signal(signal: Json) -> str:
+    if "vocab" in signal:
+        return f"tokens from a vocabulary of {signal['vocab']}"
+    return f"values of {signal.get('channels')} channels"
 
 
 def _mixer(identity: str) -> str:

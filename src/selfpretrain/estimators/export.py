@@ -26,15 +26,16 @@ from ..objectives.common.heads import pool
 from ..registry import name_of
 from ..system.files import explain_errors, replace_file
 from ..training.model import Network
-from .base import SequenceEstimator
 from .predictor import Predictor
 
 TOLERANCE = 1e-5
 SHORTEST = 3
 """Shortest input in positions; shorter sequences must be padded."""
 NEEDS = ("onnx", "onnxscript", "onnxruntime")
+"""Packages that an export to ONNX needs."""
 INPUTS = ["inputs", "lengths"]
-Answer = Callable[[Tensor, Tensor], Tensor]
+Function = Callable[[Tensor, Tensor], Tensor]
+"""Padded inputs and lengths -> outputs."""
 
 
 class Exported(nn.Module):
@@ -48,7 +49,8 @@ class Exported(nn.Module):
         super().__init__()
         self.networks = nn.ModuleList(copy.deepcopy(list(predictor.networks)))
         self.first = cast(Network, self.networks[0])
-        self.what, self.temperature = predictor.what, predictor.temperature
+        self.output = predictor.output
+        self.temperature = predictor.temperature
         self.pooling = predictor.model.pooling
         for module in self.networks.modules():
             if longest and isinstance(module, Convolution):
@@ -58,18 +60,18 @@ class Exported(nn.Module):
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
         """Return the averaged predictions for a padded batch."""
         padding_mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
-        if self.what == "vectors":
+        if self.output == "embedding":
             return pool(self.first.features(inputs, padding_mask), padding_mask, self.pooling)
-        each = torch.stack([network(inputs, padding_mask) for network in self.networks])
-        if self.what == "position chances":
-            each = each.unflatten(1, (inputs.shape[0], inputs.shape[1]))
-        if self.what == "numbers":
-            return each.mean(0)
-        each = each / self.temperature
-        return (each.sigmoid() if self.what == "memberships" else each.softmax(-1)).mean(0)
+        outputs = torch.stack([network(inputs, padding_mask) for network in self.networks])
+        if self.output == "softmax per position":
+            outputs = outputs.unflatten(1, (inputs.shape[0], inputs.shape[1]))
+        if self.output == "number":
+            return outputs.mean(0)
+        logits = outputs / self.temperature
+        return (logits.sigmoid() if self.output == "sigmoid" else logits.softmax(-1)).mean(0)
 
 
-def export(estimator: SequenceEstimator, path: str | Path, length: int | None = None) -> float:
+def export(predictor: Predictor, path: str | Path, length: int | None = None) -> float:
     """Write a model as ``.onnx`` or ``.pt2``, and return its largest difference from the network's outputs.
 
     The file is loaded again and compared with the network on batch sizes and lengths not used in tracing.
@@ -81,22 +83,23 @@ def export(estimator: SequenceEstimator, path: str | Path, length: int | None = 
         SpecError: if the format is unknown or needs an extra, the network cannot be exported, or the outputs
             differ by more than ``TOLERANCE``.
     """
-    path, predictor = Path(path), estimator.predictor_
+    path = Path(path)
     _check_format(path)
-    form, longest = predictor.form, max(length or predictor.form.length, SHORTEST + 1)
+    form = predictor.form
+    longest = max(length or form.length, SHORTEST + 1)
     if longest > form.length and predictor.networks[0].embed.placed:
         raise SpecError(f"the network knows {form.length} positions, and cannot be exported for {longest}")
     try:
         program = _program(Exported(predictor, longest), form, longest)
         with explain_errors(path), replace_file(path) as temporary:
-            written = _write(program, path.suffix, temporary)
+            exported = _write(program, path.suffix, temporary)
     except SelfPretrainError:
         raise
     except Exception as error:  # torch raises many types for a network that it cannot trace
-        said = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
+        reason = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
         mixer = name_of(predictor.model.mixer)
-        raise SpecError(f"a network with {mixer} cannot be exported: {said}") from error
-    difference = _difference(written, Exported(predictor), form, longest)
+        raise SpecError(f"a network with {mixer} cannot be exported: {reason}") from error
+    difference = _difference(exported, Exported(predictor), form, longest)
     if not difference <= TOLERANCE:
         raise SpecError(f"the exported model differs by {difference:.1e} from the network; do not use {path}")
     return difference
@@ -120,7 +123,7 @@ def _program(module: Exported, form: SequenceSpec, longest: int) -> torch.export
         return torch.export.export(module, batch, dynamic_shapes=shapes)
 
 
-def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> Answer:
+def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> Function:
     """Write the program to a file, load the file again, and return it as a function."""
     if suffix == ".pt2":
         whole = io.BytesIO()
@@ -135,18 +138,19 @@ def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> An
     )
     session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
 
-    def ask(inputs: Tensor, lengths: Tensor) -> Tensor:
-        given = {"inputs": inputs.numpy(), "lengths": lengths.numpy()}
-        return torch.from_numpy(np.asarray(session.run(None, given)[0]))
+    def run(inputs: Tensor, lengths: Tensor) -> Tensor:
+        feed = {"inputs": inputs.numpy(), "lengths": lengths.numpy()}
+        return torch.from_numpy(np.asarray(session.run(None, feed)[0]))
 
-    return ask
+    return run
 
 
 @torch.no_grad()
-def _difference(exported: Answer, network: Answer, form: SequenceSpec, longest: int) -> float:
+def _difference(exported: Function, network: Function, form: SequenceSpec, longest: int) -> float:
+    """Return the largest absolute difference over batches of sizes that were not traced."""
     sizes = [(1, SHORTEST), (2, longest), (5, max(SHORTEST, longest // 3)), (4, longest - 1)]
-    asked = [_batch(form, rows, positions) for rows, positions in sizes]
-    return max(float((exported(*batch) - network(*batch)).abs().max()) for batch in asked)
+    batches = [_batch(form, rows, positions) for rows, positions in sizes]
+    return max(float((exported(*batch) - network(*batch)).abs().max()) for batch in batches)
 
 
 def _batch(form: SequenceSpec, rows: int, positions: int) -> tuple[Tensor, Tensor]:

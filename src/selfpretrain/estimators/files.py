@@ -21,10 +21,11 @@ from ..errors import DataError, SpecError
 from ..system import files
 from ..system.files import Json
 from ..tasks.base import load_task
-from .base import ESTIMATORS, SequenceEstimator
+from .base import SequenceEstimator
 from .in_memory import in_memory_task
 from .inputs import BYTES, Sequences, complaint
-from .persistence import KINDS
+from .models import KINDS
+from .predictor import ESTIMATORS
 
 
 def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> SequenceEstimator:

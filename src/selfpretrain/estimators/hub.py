@@ -1,91 +1,53 @@
-"""Push estimators to the Hugging Face hub, and load them from there."""
+"""The Hugging Face hub: upload a saved model, and download one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..errors import SpecError, StoreError
-from .base import SequenceEstimator
-from .persistence import load, save
 
 
-def _library() -> Any:
+def upload(folder: Path, name: str, private: bool = False) -> str:
+    """Publish a saved model as OWNER/NAME, and return the URL of the commit.
+
+    Raises:
+        SpecError: if the extra is not installed.
+        StoreError: if the hub rejects it or cannot be reached.
+    """
+    api = _huggingface_hub().HfApi()
+    with _short_errors(f"{name} was not published"):
+        repository = api.create_repo(name, private=private, exist_ok=True)
+        return str(api.upload_folder(repo_id=repository.repo_id, folder_path=folder))
+
+
+def download(name: str) -> Path:
+    """Return the folder of a saved model: ``name`` itself if it is a folder, else a download of OWNER/NAME.
+
+    Raises:
+        SpecError: if the extra is not installed.
+        StoreError: if the hub has no model of that name or cannot be reached.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    hub = _huggingface_hub()
+    with _short_errors(f"{name} cannot be downloaded"):
+        return Path(hub.snapshot_download(name))
+
+
+def _huggingface_hub() -> Any:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise SpecError("the hub needs huggingface_hub: pip install 'selfpretrain[hf]'") from error
+        raise SpecError("the hub needs huggingface_hub: pip install 'selfpretrain[hub]'") from error
     return huggingface_hub
 
 
-def published(trust: tuple[str, ...] = ()) -> Any:
-    """Return a ``ModelHubMixin`` class that holds an estimator.
-
-    Raises:
-        SpecError: if the library is not installed.
-    """
-    hub = _library()
-
-    class Published(hub.ModelHubMixin, library_name="selfpretrain"):  # type: ignore[misc, name-defined, call-arg, unused-ignore]
-        """An estimator with the methods of ``ModelHubMixin``."""
-
-        estimator: SequenceEstimator  # set later: arguments would go into a config
-
-        def _save_pretrained(self, save_directory: Path) -> None:
-            save(self.estimator, save_directory)
-
-        @classmethod
-        def _from_pretrained(
-            cls,
-            *,
-            model_id: str,
-            revision: Any,
-            cache_dir: Any,
-            force_download: bool,
-            local_files_only: bool,
-            token: Any,
-        ) -> "Published":
-            folder = model_id
-            if not Path(model_id).is_dir():
-                folder = hub.snapshot_download(
-                    model_id,
-                    revision=revision,
-                    cache_dir=cache_dir,
-                    force_download=force_download,
-                    local_files_only=local_files_only,
-                    token=token,
-                )
-            found = cls()
-            found.estimator = load(folder, trust=trust)
-            return found
-
-    return Published
-
-
-def push(estimator: SequenceEstimator, name: str, private: bool = False) -> str:
-    """Publish a model as OWNER/NAME, and return its URL.
-
-    Raises:
-        StoreError: if the hub rejects it or cannot be reached.
-    """
-    thing = published()()
-    thing.estimator = estimator
+@contextmanager
+def _short_errors(failure: str) -> Iterator[None]:
+    """Convert any exception of the library into a one-line StoreError."""
     try:
-        return str(thing.push_to_hub(name, private=private))
+        yield
     except Exception as error:  # the library has one for each reason of network and server
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise StoreError(f"{name} was not published: {said}") from error
-
-
-def pull(name: str, trust: tuple[str, ...] = ()) -> SequenceEstimator:
-    """Return a model from the hub, or from a folder.
-
-    Raises:
-        StoreError: if the hub has no model of that name or cannot be reached.
-    """
-    kind = published(trust=trust)
-    try:
-        return kind.from_pretrained(name).estimator
-    except (SpecError, StoreError):
-        raise
-    except Exception as error:  # the library has one for each reason of network and server
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise StoreError(f"{name} cannot be had: {said}") from error
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise StoreError(f"{failure}: {reason}") from error

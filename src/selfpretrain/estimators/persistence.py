@@ -7,10 +7,10 @@ reliability.svg      reliability curve, for classifiers with test scores
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,59 +23,61 @@ from ..errors import SelfPretrainError, SpecError, StoreError
 from ..objectives.base import Objective
 from ..runner.workspace import Workspace
 from ..system.files import FORMAT, Json, damaged_message, read_json, write_text
-from ..training.model import Model
+from ..training.model import Model, Network
 from ..training.recipe import Recipe
 from ..training.run_dir import WEIGHTS, RunDir
-from .base import ESTIMATORS, SequenceEstimator
 from .card import card
-from .classifier import SequenceClassifier
-from .multilabel import MultilabelClassifier
-from .positions import PositionClassifier
-from .predictor import Predictor
-from .pretrainer import SequencePretrainer
-from .regressor import SequenceRegressor
-from .reliability import Reliability
+from .predictor import ESTIMATORS, PRETRAINER, Predictor
+from .scores import Reliability
 
 FILE = "model.json"
 AGAIN = "take the model again from its run (spt model take), or from a copy"
-KINDS = {
-    kind.__name__: kind
-    for kind in (
-        SequenceClassifier,
-        SequenceRegressor,
-        MultilabelClassifier,
-        PositionClassifier,
-        SequencePretrainer,
-    )
-}
 ELSEWHERE = ("runs", "device", "random_state", "verbose")
 """Settings that are not saved, because they depend on the machine or the run."""
 
 
-def save(estimator: SequenceEstimator, folder: str | Path) -> Path:
+@runtime_checkable
+class FittedEstimator(Protocol):
+    """What is saved of a trained estimator, besides ``classes_`` and ``n_features_in_`` if it has them."""
+
+    predictor_: Predictor
+    recipes_: list[Recipe]
+    scores_: dict[str, Json]
+    validation_scores_: list[Any]
+    data_facts_: Json
+    reading_: Json | None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings."""
+
+
+E = TypeVar("E", bound=FittedEstimator)
+
+
+def save(estimator: FittedEstimator, folder: str | Path) -> Path:
     """Write a trained estimator to a folder, creating it if needed.
 
     Raises:
         SpecError: if its labels are of a type that JSON cannot hold.
         StoreError: if the folder cannot be written.
     """
-    place, predictor = RunDir.make(Path(folder)), estimator.predictor_
+    place = RunDir.make(Path(folder))
     tensors = {
         f"{i}.{name}": tensor.cpu()
-        for i, network in enumerate(predictor.networks)
+        for i, network in enumerate(estimator.predictor_.networks)
         for name, tensor in network.state_dict().items()
     }
-    said = about(estimator) | {"weights": place.save(WEIGHTS, tensors)}
-    place.write(FILE, said)
-    write_text(place.path / "README.md", card(said))
-    if found := estimator.scores_.get("reliability"):
-        curve = Reliability(tuple((sure, hit, share) for sure, hit, share in found["bins"]))
-        write_text(place.path / "reliability.svg", curve.picture())
+    content = _content(estimator) | {"weights": place.save(WEIGHTS, tensors)}
+    place.write(FILE, content)
+    write_text(place.path / "README.md", card(content))
+    if curve := estimator.scores_.get("reliability"):
+        bins = tuple((confidence, accuracy, share) for confidence, accuracy, share in curve["bins"])
+        write_text(place.path / "reliability.svg", Reliability(bins).picture())
     return place.path
 
 
-def about(estimator: SequenceEstimator) -> Json:
-    """Return the contents of ``model.json`` but for the digest of the weights."""
+def _content(estimator: FittedEstimator) -> Json:
+    """Return the contents of ``model.json``, except the digest of the weights."""
     predictor = estimator.predictor_
     settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ELSEWHERE}
     weights = settings.get("class_weight")
@@ -92,15 +94,15 @@ def about(estimator: SequenceEstimator) -> Json:
         "temperature": predictor.temperature,
         "classes": [_plain(label) for label in getattr(estimator, "classes_", [])],
         "features": getattr(estimator, "n_features_in_", None),
-        "recipes": [to_dict(recipe) for recipe in getattr(estimator, "recipes_", [])],
-        "scores": {"val": getattr(estimator, "validation_scores_", [])} | estimator.scores_,
+        "recipes": [to_dict(recipe) for recipe in estimator.recipes_],
+        "scores": {"val": estimator.validation_scores_} | estimator.scores_,
         "data": estimator.data_facts_,
         "reading": estimator.reading_,
         "versions": {"selfpretrain": __version__, "torch": torch.__version__, "numpy": np.__version__},
     }
 
 
-def about_of(folder: str | Path) -> Json:
+def _read(folder: str | Path) -> Json:
     """Return the contents of the ``model.json`` of a folder.
 
     Raises:
@@ -118,50 +120,52 @@ def card_of(folder: str | Path) -> str:
     Raises:
         StoreError: if the folder holds no model, or a damaged one.
     """
-    with _read(Path(folder)):
-        return card(about_of(folder))
+    content = _read(folder)
+    with _report_damage(folder):
+        return card(content)
 
 
-def load(folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> SequenceEstimator:
+def load(
+    folder: str | Path,
+    kinds: Mapping[str, Callable[..., E]],
+    device: str = "auto",
+    trust: tuple[str, ...] = (),
+) -> E:
     """Return the estimator that ``save`` wrote, on a device.
 
     Args:
+        kinds: name of the class -> class, of the estimators that are accepted.
         trust: packages whose mixers may be imported besides our own.
 
     Raises:
         StoreError: if the folder holds no model, or a damaged one.
-        SpecError: if the model needs a package that is not trusted.
+        SpecError: if the model is of another kind, or needs a package that is not trusted.
     """
-    place, said = Path(folder), about_of(folder)
-    with _read(place):
-        estimator = _settled(said, device, trust)
-        model, objective = from_dict(said["model"], trust), from_dict(said["objective"], trust)
-        form = FORM.validate_python(_finite(said["form"]))
-        tensors = RunDir(place).load(WEIGHTS, said["weights"], AGAIN)[0]
-        members = {name.partition(".")[0] for name in tensors}
-        if said["members"] != len(members):
-            raise ValueError(f"members {said['members']!r}, but weights of {len(members)}")
-        networks = tuple(_network(model, objective, form, tensors, f"{i}.") for i in range(len(members)))
-        temperature = float(said["temperature"])
-        if not 0 < temperature < math.inf:
-            raise ValueError(f"temperature {temperature}")
-        estimator.predictor_ = Predictor(model, objective, form, networks, temperature)
-        if said["classes"]:
-            estimator.classes_ = _classes(said["classes"], form.target)
-        if not isinstance(said["reading"], dict | None):
+    content = _read(folder)
+    with _report_damage(folder):
+        kind = content["kind"]
+        if kind not in kinds and kind in (*ESTIMATORS.values(), PRETRAINER):
+            raise SpecError(f"{folder} holds a {kind}, not a {' or '.join(kinds)}")
+        estimator = kinds[kind](**_settings(content, trust), device=device)
+        estimator.predictor_ = _predictor(content, folder, trust)
+        if content["classes"]:
+            classes = _classes(content["classes"], estimator.predictor_.form.target)
+            vars(estimator)["classes_"] = classes
+        if not isinstance(content["reading"], dict | None):
             raise TypeError("reading")
-        estimator.scores_, estimator.data_facts_ = dict(said["scores"]), dict(said["data"])
-        estimator.reading_ = said["reading"]
-        estimator.recipes_ = [from_dict(recipe, trust) for recipe in said["recipes"]]
-        estimator.validation_scores_ = said["scores"]["val"]
-        if said.get("features") is not None:
-            estimator.n_features_in_ = int(said["features"])
-    estimator.predictor_.to(Workspace.of(place, device, "1").device)
+        estimator.reading_ = content["reading"]
+        estimator.scores_ = dict(content["scores"])
+        estimator.validation_scores_ = content["scores"]["val"]
+        estimator.data_facts_ = dict(content["data"])
+        estimator.recipes_ = [from_dict(recipe, trust) for recipe in content["recipes"]]
+        if content.get("features") is not None:
+            vars(estimator)["n_features_in_"] = int(content["features"])
+    estimator.predictor_.to(Workspace.of(Path(folder), device, "1").device)
     return estimator
 
 
 @contextmanager
-def _read(folder: Path) -> Iterator[None]:
+def _report_damage(folder: str | Path) -> Iterator[None]:
     """Convert any exception raised while reading a model into a one-line StoreError.
 
     Raises:
@@ -172,18 +176,35 @@ def _read(folder: Path) -> Iterator[None]:
     except SelfPretrainError:
         raise
     except Exception as error:  # the file may hold anything
-        raise StoreError(damaged_message(folder / FILE, f"{type(error).__name__}: {error}", AGAIN)) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise StoreError(damaged_message(Path(folder) / FILE, reason, AGAIN)) from error
 
 
-def _settled(said: Json, device: str, trust: tuple[str, ...]) -> SequenceEstimator:
-    """Return an untrained estimator with the settings of a model; modules named in them must be trusted."""
+def _settings(content: Json, trust: tuple[str, ...]) -> dict[str, Any]:
+    """Return the settings of an estimator; modules named in them must be trusted."""
     settings = {
-        key: from_dict(value, trust) for key, value in said["settings"].items() if key not in ELSEWHERE
+        key: from_dict(value, trust) for key, value in content["settings"].items() if key not in ELSEWHERE
     }
     for value in settings.values():
         if isinstance(value, str) and ":" in value:
             demand_trust(value, trust)
-    return KINDS[said["kind"]](**settings, device=device)
+    return settings
+
+
+def _predictor(content: Json, folder: str | Path, trust: tuple[str, ...]) -> Predictor:
+    """Build the networks of a model, with the weights in its folder."""
+    model = from_dict(content["model"], trust)
+    objective = from_dict(content["objective"], trust)
+    form = FORM.validate_python(_finite(content["form"]))
+    tensors = RunDir(Path(folder)).load(WEIGHTS, content["weights"], AGAIN)[0]
+    members = {name.partition(".")[0] for name in tensors}
+    if content["members"] != len(members):
+        raise ValueError(f"members {content['members']!r}, but weights of {len(members)}")
+    temperature = float(content["temperature"])
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"temperature {temperature}")
+    networks = tuple(load_network(model, objective, form, tensors, f"{i}.") for i in range(len(members)))
+    return Predictor(model, objective, form, networks, temperature)
 
 
 def _finite(plain: Any) -> Any:
@@ -204,33 +225,23 @@ def _classes(plain: list[Any], target: Any) -> np.ndarray:
     return labels_from(labels)
 
 
-def from_recipe(recipe: Recipe, tensors: dict[str, torch.Tensor]) -> SequenceEstimator:
-    """Return the network after the last stage of a recipe as an estimator.
+def load_network(
+    model: Model, objective: Objective, form: Any, tensors: Mapping[str, torch.Tensor], prefix: str = ""
+) -> Network:
+    """Build a network, and load those tensors into it whose names begin with a prefix.
 
-    Args:
-        tensors: name -> weights of that network.
+    Raises:
+        ValueError: if the tensors are those of another network.
     """
-    task, last = recipe.task, recipe.last
-    name = ESTIMATORS[task.form.target.kind] if last.objective.labelled else SequencePretrainer.__name__
-    estimator = KINDS[name](mixer=recipe.model.mixer)
-    named = {f"0.{name}": tensor for name, tensor in tensors.items()}
-    network = _network(recipe.model, last.objective, task.form, named, "0.")
-    estimator.predictor_ = Predictor(recipe.model, last.objective, task.form, (network,))
-    estimator._adopt(task.form)
-    estimator.recipes_, estimator.scores_, estimator.reading_, estimator.task_ = [recipe], {}, None, task
-    return estimator
-
-
-def _network(model: Model, objective: Objective, form: Any, tensors: Any, prefix: str) -> Any:
-    mine = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
-    blocks = {name.split(".")[1] for name in mine if name.startswith("blocks.")}
+    weights = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    blocks = {name.split(".")[1] for name in weights if name.startswith("blocks.")}
     if len(blocks) != model.depth:
         raise ValueError(f"depth {model.depth}, but weights of {len(blocks)} blocks")
-    _refuse_other_shapes(model, objective, form, mine)
+    _refuse_other_shapes(model, objective, form, weights)
     # The initial weights are overwritten below: do not let them advance the caller's random state.
     with torch.random.fork_rng(devices=[]):
         network = model.build(form, objective.head(form, model.width, model.pooling))
-    network.load_state_dict(mine)
+    network.load_state_dict(weights)
     return network.eval()
 
 

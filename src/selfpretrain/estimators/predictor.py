@@ -1,6 +1,6 @@
 """Inference with trained networks: probabilities, numbers and embeddings, averaged over an ensemble."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,15 +18,27 @@ from ..training.model import Model, Network
 
 MOST_ROWS = 512
 """Largest inference batch, in sequences."""
-What = Literal["vectors", "numbers", "chances", "memberships", "position chances"]
-"""Kind of output; "chances": softmax over K classes, "memberships": one sigmoid per class."""
-ANSWERS: dict[str, What] = {
-    "classes": "chances",
-    "reals": "numbers",
-    "sets": "memberships",
-    "positions": "position chances",
+Output = Literal["embedding", "number", "softmax", "sigmoid", "softmax per position"]
+"""Kind of output: "softmax" over K classes, "sigmoid" of each of K classes."""
+OUTPUTS: dict[str, Output] = {
+    "classes": "softmax",
+    "reals": "number",
+    "sets": "sigmoid",
+    "positions": "softmax per position",
 }
-MEMORY = (MemoryError, torch.OutOfMemoryError)
+"""Kind of target -> kind of output."""
+ESTIMATORS = {
+    "classes": "SequenceClassifier",
+    "reals": "SequenceRegressor",
+    "sets": "MultilabelClassifier",
+    "positions": "PositionClassifier",
+}
+"""Kind of target -> name of the estimator for it."""
+PRETRAINER = "SequencePretrainer"
+"""Name of the estimator for networks that are pretrained alone."""
+MEMORY_ERRORS = (MemoryError, torch.OutOfMemoryError)
+
+Forward = Callable[[Network, Batch], Tensor]
 
 
 @dataclass(frozen=True)
@@ -39,104 +51,108 @@ class Predictor:
     networks: tuple[Network, ...]
     temperature: float = 1.0  # logits are divided by it before softmax or sigmoid
 
+    @property
+    def output(self) -> Output:
+        """Kind of output; "embedding" after pretraining alone."""
+        return OUTPUTS[self.form.target.kind] if self.objective.labelled else "embedding"
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the networks."""
+        return next(self.networks[0].parameters()).device
+
     def to(self, device: str) -> "Predictor":
         """Move the networks to a device, and return self."""
         for network in self.networks:
             network.to(device)
         return self
 
-    def outputs(self, data: SequenceDataset) -> np.ndarray:
+    def logits(self, data: SequenceDataset) -> np.ndarray:
         """Return the outputs of the heads (members, n, K) in float64: logits, or predicted numbers."""
-        return np.stack([_run(_answers, network, self._padded(data)) for network in self.networks])
+        data = self._pad(data)
+        return np.stack([_forward_all(_logits, network, data) for network in self.networks])
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
-        """Return the probabilities (n, K) of the classes, averaged over the members."""
-        return self.averaged(self.outputs(data))
+        """Return class probabilities (n, K), or predicted numbers (n, 1), averaged over the members."""
+        return self.average(self.logits(data))
 
-    def averaged(self, logits: np.ndarray) -> np.ndarray:
+    def average(self, logits: np.ndarray) -> np.ndarray:
         """Average the members' logits (members, n, K) as probabilities (n, K), or numbers as they are."""
-        if self.what == "numbers":
+        if self.output == "number":
             return logits.mean(0)
         scaled = logits / self.temperature
-        return (expit(scaled) if self.what == "memberships" else softmax(scaled, axis=-1)).mean(0)
+        probabilities = expit(scaled) if self.output == "sigmoid" else softmax(scaled, axis=-1)
+        return probabilities.mean(0)
 
-    @property
-    def what(self) -> What:
-        """Kind of output; "vectors" after pretraining alone."""
-        return ANSWERS[self.form.target.kind] if self.objective.labelled else "vectors"
-
-    def at_positions(self, data: SequenceDataset) -> list[np.ndarray]:
+    def position_probabilities(self, data: SequenceDataset) -> list[np.ndarray]:
         """Return the probabilities (L, K) at the positions of every sequence, averaged over the members."""
 
-        def answers(network: Network, batch: Batch) -> Tensor:
-            return network(batch.inputs, batch.padding_mask).unflatten(0, batch.inputs.shape[:2])
+        def logits(network: Network, batch: Batch) -> Tensor:
+            return _logits(network, batch).unflatten(0, batch.inputs.shape[:2])
 
-        each = [_by_sequence(answers, network, self._padded(data)) for network in self.networks]
-        return [self.averaged(np.stack(members)) for members in zip(*each, strict=True)]
+        members = [_forward_positions(logits, network, self._pad(data)) for network in self.networks]
+        return [self.average(np.stack(of_sequence)) for of_sequence in zip(*members, strict=True)]
 
     def embeddings(self, data: SequenceDataset) -> np.ndarray:
         """Return the pooled embeddings (n, D) of the first member, as its head sees them."""
 
         def pooled(network: Network, batch: Batch) -> Tensor:
-            return pool(
-                network.features(batch.inputs, batch.padding_mask), batch.padding_mask, self.model.pooling
-            )
+            return pool(_features(network, batch), batch.padding_mask, self.model.pooling)
 
-        return _run(pooled, self.networks[0], self._padded(data))
+        return _forward_all(pooled, self.networks[0], self._pad(data))
 
-    def positions(self, data: SequenceDataset) -> list[np.ndarray]:
+    def position_embeddings(self, data: SequenceDataset) -> list[np.ndarray]:
         """Return the embeddings (L, D) of the positions of every sequence, from the first member."""
-        return _by_sequence(
-            lambda n, b: n.features(b.inputs, b.padding_mask), self.networks[0], self._padded(data)
-        )
+        return _forward_positions(_features, self.networks[0], self._pad(data))
 
-    def _padded(self, data: SequenceDataset) -> SequenceDataset:
+    def _pad(self, data: SequenceDataset) -> SequenceDataset:
         return replace(data, padded=self.form.length) if self.model.mixer.fixed_length else data
 
 
-def _by_sequence(ask: "Ask", network: Network, data: SequenceDataset) -> list[np.ndarray]:
-    """Run ``ask`` in batches, and cut its outputs (B, L, K) to the length of every sequence."""
-    found: dict[int, np.ndarray] = {}
-    for rows, batch in data.batches(_size(data)):
-        answers, lengths = _asked(ask, network, batch).numpy(), data.lengths[0, rows].tolist()
-        found |= {row: answers[i, : lengths[i]] for i, row in enumerate(rows.tolist())}
-    return [found[row] for row in range(len(data))]
-
-
-def _answers(network: Network, batch: Batch) -> Tensor:
+def _logits(network: Network, batch: Batch) -> Tensor:
     return network(batch.inputs, batch.padding_mask)
 
 
-Ask = Callable[[Network, Batch], Tensor]
+def _features(network: Network, batch: Batch) -> Tensor:
+    return network.features(batch.inputs, batch.padding_mask)
 
 
-def _run(ask: Ask, network: Network, data: SequenceDataset) -> np.ndarray:
+def _forward_all(forward: Forward, network: Network, data: SequenceDataset) -> np.ndarray:
     """Return the outputs (n, K) in the order of the examples; halve the batch once if memory runs out."""
-    size = _size(data)
+    size = _batch_size(data)
     try:
-        return _in_batches(ask, network, data, size)
-    except MEMORY:
+        batches = list(_forward_batches(forward, network, data, size))
+    except MEMORY_ERRORS:
         if size == 1:
             raise
-        return _in_batches(ask, network, data, size // 2)
-
-
-def _in_batches(ask: Ask, network: Network, data: SequenceDataset, size: int) -> np.ndarray:
-    parts, order = [], []
-    for rows, batch in data.batches(size):
-        parts.append(_asked(ask, network, batch))
-        order.append(rows)
-    found = torch.empty_like(torch.cat(parts))
-    found[torch.cat(order)] = torch.cat(parts)
+        batches = list(_forward_batches(forward, network, data, size // 2))
+    outputs = torch.cat([output for _, output in batches])
+    found = torch.empty_like(outputs)
+    found[torch.cat([rows for rows, _ in batches])] = outputs
     return found.numpy()
 
 
-@torch.no_grad()
-def _asked(ask: Ask, network: Network, batch: Batch) -> Tensor:
+def _forward_positions(forward: Forward, network: Network, data: SequenceDataset) -> list[np.ndarray]:
+    """Return the outputs (length, K) at the positions of every sequence, without padding."""
+    lengths = data.lengths[0].tolist()
+    found: dict[int, np.ndarray] = {}
+    for rows, outputs in _forward_batches(forward, network, data, _batch_size(data)):
+        for row, output in zip(rows.tolist(), outputs.numpy(), strict=True):
+            found[row] = output[: lengths[row]]
+    return [found[row] for row in range(len(data))]
+
+
+def _forward_batches(
+    forward: Forward, network: Network, data: SequenceDataset, size: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the row numbers of every batch, and the outputs in float64 on the CPU."""
     network.eval()
     device = next(network.parameters()).device
-    return ask(network, batch.to(device)).double().cpu()
+    for rows, batch in data.batches(size):
+        with torch.no_grad():
+            outputs = forward(network, batch.to(device)).double().cpu()
+        yield rows, outputs
 
 
-def _size(data: SequenceDataset) -> int:
+def _batch_size(data: SequenceDataset) -> int:
     return max(1, min(MOST_ROWS, POSITIONS // int(data.longest.max())))

@@ -1,6 +1,6 @@
-"""Metrics for classes, label sets, positions and real numbers, with bootstrap intervals over examples."""
+"""Metrics of predictions with bootstrap intervals over examples, and reliability curves of classifiers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +8,12 @@ import numpy as np
 from sklearn import metrics
 
 from ..report import statistics
+from ..report.figures import style
 
 LEVEL = (2.5, 97.5)
 """Percentiles of the bootstrap distribution that bound a 95 % interval."""
+LARGEST = 160.0
+"""Area of the dot of a bin with all examples, in points squared."""
 Measures = Callable[[np.ndarray, np.ndarray], dict[str, float]]
 
 
@@ -26,138 +29,183 @@ class Score:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
-def class_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+def class_measures(y_true: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     """Return metrics of class probabilities (n, K) for classes (n,); NaN where two classes are needed."""
-    given, K = probabilities.argmax(1), probabilities.shape[1]
+    y_pred = probabilities.argmax(1)
+    n_classes = probabilities.shape[1]
     found = {
-        "accuracy": metrics.accuracy_score(right, given),
-        "balanced accuracy": metrics.recall_score(right, given, average="macro", labels=np.unique(right)),
-        "macro F1": metrics.f1_score(right, given, average="macro", zero_division=0),
-        "MCC": metrics.matthews_corrcoef(right, given),
-        "log loss": metrics.log_loss(right, probabilities, labels=np.arange(K)),
-        "ECE": calibration_error(right, probabilities),
+        "accuracy": metrics.accuracy_score(y_true, y_pred),
+        "balanced accuracy": metrics.recall_score(y_true, y_pred, average="macro", labels=np.unique(y_true)),
+        "macro F1": metrics.f1_score(y_true, y_pred, average="macro", zero_division=0),
+        "MCC": metrics.matthews_corrcoef(y_true, y_pred),
+        "log loss": metrics.log_loss(y_true, probabilities, labels=np.arange(n_classes)),
+        "ECE": Reliability.of(y_true, probabilities).error,
     }
-    there = [k for k in range(K) if 0 < (right == k).sum() < len(right)]
-    pairs = [(right == k, probabilities[:, k]) for k in (there if K > 2 else there[-1:])]
-    found["AUROC"] = float(np.mean([metrics.roc_auc_score(*pair) for pair in pairs])) if pairs else np.nan
-    found["average precision"] = (
-        float(np.mean([metrics.average_precision_score(*pair) for pair in pairs])) if pairs else np.nan
-    )
+    # AUROC needs examples inside and outside of a class; of two classes, one says it all.
+    scorable = [k for k in range(n_classes) if 0 < (y_true == k).sum() < len(y_true)]
+    pairs = [(y_true == k, probabilities[:, k]) for k in (scorable if n_classes > 2 else scorable[-1:])]
+    found["AUROC"] = _mean(metrics.roc_auc_score(*pair) for pair in pairs)
+    found["average precision"] = _mean(metrics.average_precision_score(*pair) for pair in pairs)
     return {name: float(value) for name, value in found.items()}
 
 
-def real_measures(right: np.ndarray, given: np.ndarray) -> dict[str, float]:
+def real_measures(y_true: np.ndarray, y_pred: np.ndarray) -> dict[str, float]:
     """Return metrics of predicted numbers (n,)."""
     return {
-        "R2": metrics.r2_score(right, given) if len(right) > 1 else np.nan,
-        "MAE": float(metrics.mean_absolute_error(right, given)),
-        "RMSE": float(metrics.root_mean_squared_error(right, given)),
+        "R2": metrics.r2_score(y_true, y_pred) if len(y_true) > 1 else np.nan,
+        "MAE": float(metrics.mean_absolute_error(y_true, y_pred)),
+        "RMSE": float(metrics.root_mean_squared_error(y_true, y_pred)),
     }
 
 
-def set_measures(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+def set_measures(y_true: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     """Return multilabel metrics of probabilities (n, K) for true indicators (n, K)."""
-    told, probabilities = probabilities > 0.5, probabilities.clip(1e-15, 1 - 1e-15)
+    actual = y_true > 0
+    predicted = probabilities > 0.5
+    hits = (predicted & actual).sum(0)
     # Classes without examples or predictions have no F1; those with one value only have no AUROC.
-    both, here = told.sum(0) + right.sum(0), [0 < column.sum() < len(right) for column in right.T]
-    f1 = 2 * (told & (right > 0)).sum(0) / both.clip(min=1)
-    each = [measures_of_class(right[:, k], probabilities[:, k]) for k in np.flatnonzero(here)]
+    total = predicted.sum(0) + y_true.sum(0)
+    scorable = [k for k, column in enumerate(y_true.T) if 0 < column.sum() < len(y_true)]
+    clipped = probabilities.clip(1e-15, 1 - 1e-15)
+    each = [measures_of_class(y_true[:, k], clipped[:, k]) for k in scorable]
+    f1 = 2 * hits / total.clip(min=1)
     return {
-        "micro F1": float(2 * (told & (right > 0)).sum() / both.sum()) if both.sum() else 1.0,
-        "macro F1": float(f1[both > 0].mean()) if both.any() else 1.0,
-        "exact match": float((told == (right > 0)).all(1).mean()),
-        "AUROC": float(np.mean([one["AUROC"] for one in each])) if each else np.nan,
-        "average precision": float(np.mean([one["average precision"] for one in each])) if each else np.nan,
-        "log loss": float(-np.log(np.where(right > 0, probabilities, 1 - probabilities)).mean()),
+        "micro F1": float(2 * hits.sum() / total.sum()) if total.sum() else 1.0,
+        "macro F1": float(f1[total > 0].mean()) if total.any() else 1.0,
+        "exact match": float((predicted == actual).all(1).mean()),
+        "AUROC": _mean(one["AUROC"] for one in each),
+        "average precision": _mean(one["average precision"] for one in each),
+        "log loss": float(-np.log(np.where(actual, clipped, 1 - clipped)).mean()),
     }
 
 
-def measures_of_class(right: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+def measures_of_class(y_true: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     """Return metrics of the probabilities (n,) of one class for its true indicators (n,)."""
-    told, there = probabilities > 0.5, right > 0
-    both = told.sum() + there.sum()
-    several = bool(there.any()) and not there.all()
-    return {
-        "F1": float(2 * (told & there).sum() / both) if both else np.nan,
-        "AUROC": float(metrics.roc_auc_score(there, probabilities)) if several else np.nan,
-        "average precision": float(metrics.average_precision_score(there, probabilities))
-        if several
-        else np.nan,
+    actual = y_true > 0
+    predicted = probabilities > 0.5
+    total = predicted.sum() + actual.sum()
+    found = {
+        "F1": float(2 * (predicted & actual).sum() / total) if total else np.nan,
+        "AUROC": np.nan,
+        "average precision": np.nan,
     }
+    if actual.any() and not actual.all():
+        found["AUROC"] = float(metrics.roc_auc_score(actual, probabilities))
+        found["average precision"] = float(metrics.average_precision_score(actual, probabilities))
+    return found
 
 
-def position_counts(right: np.ndarray, probabilities: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def position_counts(y_true: np.ndarray, probabilities: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return counts (n, 3, K) of true, predicted and correctly predicted positions of each class.
 
     The second value is the summed log loss of each sequence (n,), in nats.
 
     Args:
-        right: (n, L) true classes, -1 where unknown.
+        y_true: (n, L) true classes, -1 where unknown.
         probabilities: of every sequence, (length, K).
     """
-    K = probabilities[0].shape[1]
-    counts, losses = np.zeros((len(probabilities), 3, K), dtype=np.int64), np.zeros(len(probabilities))
+    n_classes = probabilities[0].shape[1]
+    counts = np.zeros((len(probabilities), 3, n_classes), dtype=np.int64)
+    losses = np.zeros(len(probabilities))
     for i, of_sequence in enumerate(probabilities):
-        known = np.flatnonzero(right[i, : len(of_sequence)] >= 0)
-        y_true = right[i, known].astype(np.int64)
-        y_pred = of_sequence[known].argmax(1)
-        correct = y_true[y_true == y_pred]
-        counts[i] = [np.bincount(found, minlength=K) for found in (y_true, y_pred, correct)]
-        losses[i] = -np.log(of_sequence[known, y_true].clip(1e-15)).sum()
+        known = np.flatnonzero(y_true[i, : len(of_sequence)] >= 0)
+        actual = y_true[i, known].astype(np.int64)
+        predicted = of_sequence[known].argmax(1)
+        hits = actual[actual == predicted]
+        counts[i] = [np.bincount(found, minlength=n_classes) for found in (actual, predicted, hits)]
+        losses[i] = -np.log(of_sequence[known, actual].clip(1e-15)).sum()
     return counts, losses
 
 
 def position_measures(counts: np.ndarray, losses: np.ndarray) -> dict[str, float]:
     """Return metrics over all positions of some sequences, from the counts of ``position_counts``."""
-    there, told, hits = counts.sum(0).astype(np.float64)
-    n, right = there.sum(), hits.sum()
+    actual, predicted, hits = counts.sum(0).astype(np.float64)
+    n = actual.sum()
+    correct = hits.sum()
     if not n:
         return dict.fromkeys(("accuracy", "balanced accuracy", "macro F1", "MCC", "log loss"), np.nan)
-    spread = (n**2 - (told**2).sum()) * (n**2 - (there**2).sum())
-    some = there + told > 0
+    spread = (n**2 - (predicted**2).sum()) * (n**2 - (actual**2).sum())
+    some = actual + predicted > 0
     return {
-        "accuracy": right / n,
-        "balanced accuracy": float((hits[there > 0] / there[there > 0]).mean()),
-        "macro F1": float((2 * hits[some] / (there + told)[some]).mean()),
-        "MCC": float((right * n - there @ told) / spread**0.5) if spread > 0 else 0.0,
+        "accuracy": correct / n,
+        "balanced accuracy": float((hits[actual > 0] / actual[actual > 0]).mean()),
+        "macro F1": float((2 * hits[some] / (actual + predicted)[some]).mean()),
+        "MCC": float((correct * n - actual @ predicted) / spread**0.5) if spread > 0 else 0.0,
         "log loss": losses.sum() / n,
     }
 
 
-def calibration_error(right: np.ndarray, probabilities: np.ndarray) -> float:
-    """Return the expected calibration error: |confidence - accuracy| averaged over bins, weighted by size.
-
-    Source: Guo et al. (2017), On Calibration of Modern Neural Networks, eq. 3.
-    """
-    return sum(share * abs(sure - hit) for sure, hit, share in calibration(right, probabilities))
-
-
-def calibration(right: np.ndarray, probabilities: np.ndarray) -> list[tuple[float, float, float]]:
-    """Return mean confidence, accuracy and share of the examples of every non-empty confidence bin."""
-    return statistics.calibration(probabilities.max(1), probabilities.argmax(1) == right)
-
-
 def bootstrap(
-    measures: Measures, answers: Sequence[Any], groups: Any = None, draws: int = 200
+    measures: Measures, arrays: Sequence[Any], groups: Any = None, draws: int = 200
 ) -> dict[str, Score]:
     """Return metrics with percentile bootstrap intervals, resampling examples or, if given, whole groups.
 
     Args:
-        answers: arrays (n, ...), the arguments of ``measures``.
+        arrays: (n, ...) each, the arguments of ``measures``.
     """
-    random, n = np.random.RandomState(0), len(answers[0])
-    owner = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    arrays = [np.asarray(array) for array in arrays]
+    n_units = len(arrays[0])
     # Without groups the rows are drawn directly, which saves a concatenation per draw.
-    rows_of = [np.flatnonzero(owner == g) for g in range(owner.max() + 1)] if groups is not None else None
-    found: dict[str, list[float]] = {}
+    rows_of = None
+    if groups is not None:
+        owner = np.unique(np.asarray(groups), return_inverse=True)[1]
+        n_units = owner.max() + 1
+        rows_of = [np.flatnonzero(owner == group) for group in range(n_units)]
+    random = np.random.RandomState(0)
+    values: dict[str, list[float]] = {}
     for _ in range(draws):
-        drawn = random.randint(owner.max() + 1, size=owner.max() + 1)
-        rows = drawn if rows_of is None else np.concatenate([rows_of[g] for g in drawn])
-        for name, value in measures(*(np.asarray(a)[rows] for a in answers)).items():
-            found.setdefault(name, []).append(value)
-    whole = measures(*map(np.asarray, answers))
-    bounds = {
-        name: np.nanpercentile(values, LEVEL) if np.isfinite(values).any() else (np.nan, np.nan)
-        for name, values in found.items()
-    }
-    return {name: Score(value, *map(float, bounds[name])) for name, value in whole.items()}
+        drawn = random.randint(n_units, size=n_units)
+        rows = drawn if rows_of is None else np.concatenate([rows_of[group] for group in drawn])
+        for name, value in measures(*(array[rows] for array in arrays)).items():
+            values.setdefault(name, []).append(value)
+    return {name: Score(value, *_interval(values[name])) for name, value in measures(*arrays).items()}
+
+
+def _interval(values: list[float]) -> tuple[float, float]:
+    if not np.isfinite(values).any():
+        return float("nan"), float("nan")
+    low, high = np.nanpercentile(values, LEVEL)
+    return float(low), float(high)
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Return the mean; NaN of nothing."""
+    found = list(values)
+    return float(np.mean(found)) if found else np.nan
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Accuracy in bins of confidence, the probability of the predicted class."""
+
+    bins: tuple[tuple[float, float, float], ...]  # mean confidence, accuracy, share of the examples
+
+    @classmethod
+    def of(cls, y_true: np.ndarray, probabilities: np.ndarray) -> "Reliability":
+        """Return the curve of true classes (n,) and probabilities (n, K)."""
+        correct = probabilities.argmax(1) == y_true
+        return cls(tuple(statistics.calibration(probabilities.max(1), correct)))
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: mean |confidence - accuracy|, weighted by bin size.
+
+        Source: Guo et al. (2017), On Calibration of Modern Neural Networks, eq. 3.
+        """
+        return sum(share * abs(confidence - accuracy) for confidence, accuracy, share in self.bins)
+
+    def picture(self) -> str:
+        """Return a plot of accuracy over confidence as SVG; below the diagonal the model is overconfident."""
+        with style.inked("reliability"):
+            figure, axes = style.canvas(3.4)
+            axes.plot([0, 1], [0, 1], color=style.FAINT, linewidth=1)
+            confidence, accuracy, share = np.array(self.bins).T
+            axes.plot(confidence, accuracy, color=style.COLOURS[0], linewidth=1)
+            area = 8 + LARGEST * share
+            axes.scatter(confidence, accuracy, s=area, color=style.COLOURS[0], alpha=0.7, linewidths=0)
+            axes.set_xlim(0, 1.02)
+            axes.set_ylim(0, 1.02)
+            axes.set_xlabel("confidence")
+            axes.set_ylabel("accuracy")
+            axes.set_title(f"expected calibration error {self.error:.3f}")
+            return style.on_paper(style.drawn(figure))

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from ..errors import DataError, SelfPretrainError
 from ..mixers.base import Mixer
+from ..objectives.base import Objective
 from ..registry import resolve
 from ..runner.workspace import Workspace
 from ..studies.recipes.arms import ArmRecipes
@@ -26,9 +27,10 @@ LONG = 512
 """Longest sequence for which mixer="auto" takes attention, whose cost grows with the square of the length."""
 BATCH_POSITIONS = 1 << 16
 """Most positions in a training batch if batch_size is "auto"."""
-USED, OVERHEAD = 0.8, 1.3
-"""Share of a time limit that training is planned to take; factor for optimizer and validation on top of the
-forward and backward pass."""
+USED = 0.8
+"""Share of a time limit that training is planned to take."""
+OVERHEAD = 1.3
+"""Factor for optimizer and validation on top of the forward and backward pass."""
 LADDER = ((96, 3), (128, 4), (192, 6), (256, 8))
 """Widths and depths of networks larger than the default, for training with a time limit."""
 CHECKS = 20
@@ -82,20 +84,32 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     verbose: bool = False
     runs: str | Path | None = None
 
+    # Hooks that subclasses override.
+
+    def _objective(self, task: Task) -> Objective | None:
+        """Return the objective of finetuning and scratch; None: that of the task."""
+        return None
+
     def _stages(self, arms: ArmRecipes, task: Task) -> tuple[Stage, ...]:
         """Return the stages of the recipe: pretraining and finetuning, or scratch alone."""
-        finetune = arms.finetune if self.objective else arms.scratch
-        return (arms.pretrain, finetune) if self.objective else (finetune,)
+        last = arms.finetune if self.objective else arms.scratch
+        objective = self._objective(task)
+        if objective is not None:
+            last = replace(last, objective=objective)
+        return (arms.pretrain, last) if self.objective else (last,)
+
+    # From a task to recipes.
 
     def _recipes(self, task: Task) -> list[Recipe]:
+        """Return one recipe per member of the ensemble, which differ by their seeds."""
         arms = self._arms(task)
-        stages = tuple(self._fitted(stage, task) for stage in self._stages(arms, task))
+        stages = tuple(self._fit_to_data(stage, task) for stage in self._stages(arms, task))
         model = arms.model if self.objective else arms.scratch_model
         first = Recipe(task, model, stages, self._seed())
         if self.time_limit:
             seconds = 60 * self.time_limit / self.n_members
             free = self.scale == "auto" and self.width is None and self.depth is None
-            first = _within(_grown(first, seconds) if free else first, seconds)
+            first = _shorten(_grow(first, seconds) if free else first, seconds)
         return [replace(first, seed=first.seed + member) for member in range(self.n_members)]
 
     def _arms(self, task: Task) -> ArmRecipes:
@@ -106,15 +120,18 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         mixer = resolve("mixers", name)
         arms = small_arms(task, mixer, denoising_objective(task, self.objective or "masked"))
         arms = smoke_arms(arms) if self.scale == "smoke" else arms
-        width, depth = self.width or arms.model.width, self.depth or arms.model.depth
-        model = replace(arms.model, width=width, depth=depth, dropout=self.dropout)
-        finetune = _changed(arms.finetune, self.epochs, self.lr)
-        scratch = _changed(arms.scratch, self.epochs, self.lr)
-        return ArmRecipes(
-            model, _changed(arms.pretrain, self.pretrain_epochs, None), finetune, model, scratch
+        model = replace(
+            arms.model,
+            width=self.width or arms.model.width,
+            depth=self.depth or arms.model.depth,
+            dropout=self.dropout,
         )
+        pretrain = _change(arms.pretrain, self.pretrain_epochs, None)
+        finetune = _change(arms.finetune, self.epochs, self.lr)
+        scratch = _change(arms.scratch, self.epochs, self.lr)
+        return ArmRecipes(model, pretrain, finetune, model, scratch)
 
-    def _fitted(self, stage: Stage, task: Task) -> Stage:
+    def _fit_to_data(self, stage: Stage, task: Task) -> Stage:
         """Return a stage with its precision, checkpoint selection and a batch size that the data can fill."""
         data = task.load("train")
         usable = int(data.labelled.sum()) if stage.objective.labelled else len(data)
@@ -122,15 +139,14 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             raise DataError("no example has a label; SequencePretrainer trains without any")
         fits = max(1, min(stage.batch, BATCH_POSITIONS // task.form.length))
         size = fits if self.batch_size == "auto" else self.batch_size
-        precision = (
-            default_precision(self._workspace().device) if self.precision == "auto" else self.precision
-        )
+        usual = default_precision(self._workspace().device)
+        precision = usual if self.precision == "auto" else self.precision
         stage = replace(stage, batch=min(size, usable), precision=precision)
         epochs = stage.budget.epochs
         if epochs and round(epochs * (usable // stage.batch)) < 1:
             stage = replace(stage, budget=Budget(steps=1))
         # Without a val split there is nothing to select by: keep the last weights.
-        if _same(task):
+        if not _has_val(task):
             return replace(stage, select="last", evals=1)
         if self.patience and stage.objective.labelled:
             return replace(stage, early_stopping_patience=self.patience, evals=CHECKS)
@@ -146,22 +162,27 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         return replace(Workspace.of(runs, self.device, "1"), quiet=not self.verbose)
 
 
-def _changed(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:
-    stage = replace(stage, budget=Budget(epochs=epochs)) if epochs is not None else stage
-    return replace(stage, optim=replace(stage.optim, lr=lr)) if lr is not None else stage
+def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:
+    """Return a stage with another budget and learning rate, unless they are None."""
+    if epochs is not None:
+        stage = replace(stage, budget=Budget(epochs=epochs))
+    if lr is not None:
+        stage = replace(stage, optim=replace(stage.optim, lr=lr))
+    return stage
 
 
-def _same(task: Task) -> bool:
-    """Return whether the val split is the train split, because too few examples are labelled."""
-    return task.load("val").starts.equal(task.load("train").starts)
+def _has_val(task: Task) -> bool:
+    """Return whether the val split differs from train, which takes its place if too few are labelled."""
+    return not task.load("val").starts.equal(task.load("train").starts)
 
 
-def halved(recipe: Recipe) -> Recipe:
+def with_half_batch(recipe: Recipe) -> Recipe:
     """Return the recipe with half the batch size, at least 1."""
-    return replace(recipe, stages=tuple(replace(s, batch=max(1, s.batch // 2)) for s in recipe.stages))
+    stages = tuple(replace(stage, batch=max(1, stage.batch // 2)) for stage in recipe.stages)
+    return replace(recipe, stages=stages)
 
 
-def _grown(recipe: Recipe, seconds: float) -> Recipe:
+def _grow(recipe: Recipe, seconds: float) -> Recipe:
     """Return the recipe with the largest network of ``LADDER`` that the data and the time limit allow.
 
     The time of a larger network is estimated from its FLOPs. Learning rates are divided by the same factor as
@@ -169,40 +190,49 @@ def _grown(recipe: Recipe, seconds: float) -> Recipe:
 
     Source: Yang et al. (2021), Tensor Programs V, for Adam.
     """
+    model = recipe.model
+    if model.mixer.whole:
+        return recipe
     positions = int(recipe.task.load("train").lengths.sum())
-    now = sum(cost.plan(prefix).flops for prefix in recipe.prefixes())
-    rate, grown, model = sum(_takes(recipe)) / now, recipe, recipe.model
-    for width, depth in LADDER if not model.mixer.whole else ():
-        less = model.width / width
+    flops = sum(cost.plan(prefix).flops for prefix in recipe.prefixes())
+    seconds_per_flop = sum(_seconds(recipe)) / flops
+    largest = recipe
+    for width, depth in LADDER:
+        factor = model.width / width
         # A lower bound of its time, linear in the width: saves building a network that cannot fit.
-        if rate * now * depth / (model.depth * less) > USED * seconds:
+        if seconds_per_flop * flops * depth / (model.depth * factor) > USED * seconds:
             break
-        stages = tuple(replace(s, optim=replace(s.optim, lr=s.optim.lr * less)) for s in recipe.stages)
+        stages = tuple(replace(s, optim=replace(s.optim, lr=s.optim.lr * factor)) for s in recipe.stages)
         larger = replace(recipe, model=replace(model, width=width, depth=depth), stages=stages)
         try:
             plans = [cost.plan(prefix) for prefix in larger.prefixes()]
         except SelfPretrainError:  # the mixer does not support this width
             break
-        if plans[-1].parameters > positions or rate * sum(plan.flops for plan in plans) > USED * seconds:
+        takes = seconds_per_flop * sum(plan.flops for plan in plans)
+        if plans[-1].parameters > positions or takes > USED * seconds:
             break
-        grown = larger
-    return grown
+        largest = larger
+    return largest
 
 
-def _takes(recipe: Recipe) -> list[float]:
+def _steps(recipe: Recipe) -> list[int]:
+    return [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()]
+
+
+def _seconds(recipe: Recipe) -> list[float]:
     """Measure one step of each stage on this machine, and return the seconds that each stage would take."""
-    steps = [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()]
-    return [OVERHEAD * n * cost.seconds_per_step(p) for n, p in zip(steps, recipe.prefixes(), strict=True)]
+    per_step = [cost.seconds_per_step(prefix) for prefix in recipe.prefixes()]
+    return [OVERHEAD * n * each for n, each in zip(_steps(recipe), per_step, strict=True)]
 
 
-def _within(recipe: Recipe, seconds: float) -> Recipe:
+def _shorten(recipe: Recipe, seconds: float) -> Recipe:
     """Return the recipe with its steps reduced to fit a time limit, and with a time limit for each stage."""
-    steps, takes = [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()], _takes(recipe)
-    share = min(1.0, USED * seconds / sum(takes))
+    expected = _seconds(recipe)
+    share = min(1.0, USED * seconds / sum(expected))
     stages = []
-    for stage, count, long in zip(recipe.stages, steps, takes, strict=True):
-        limit = seconds * long / sum(takes) / 3600
-        stages.append(replace(stage, budget=Budget(steps=max(1, round(count * share)), hours=limit)))
+    for stage, steps, of_stage in zip(recipe.stages, _steps(recipe), expected, strict=True):
+        hours = seconds * of_stage / sum(expected) / 3600
+        stages.append(replace(stage, budget=Budget(steps=max(1, round(steps * share)), hours=hours)))
     return replace(recipe, stages=tuple(stages))
 
 

@@ -84,7 +84,9 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
             raise SpecError(f"{job.title}: planned with a stub of its data; plan it without one to run it")
     check_recipes(job.recipe for job in pending)
     _forget_results_without_weights(pending, workspace)
-    costs = {job.name: estimate(job).flops for job in pending}
+    # Costs are for the display and for the order of parallel stages; counting FLOPs takes a while.
+    serial = workspace.workers == 1 and workspace.executor in ("auto", "serial")
+    costs = {} if workspace.quiet and serial else {job.name: estimate(job).flops for job in pending}
     executor = find("executors", _executor_name(pending, costs, workspace))(workspace)
     titles = {job.name: job.title for job in pending}
     with show_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
@@ -97,10 +99,12 @@ def _executor_name(pending: list[Job], costs: dict[str, float], workspace: Works
     """Return the executor's name; auto is processes if they save more time than they take to start."""
     if workspace.executor != "auto":
         return workspace.executor
+    if workspace.workers == 1:
+        return "serial"
     seconds = sum(
         STAGE_OVERHEAD + (job.recipe.last.budget.seconds or costs[job.name] / cost.SPEED) for job in pending
     )
-    return "processes" if workspace.workers > 1 and seconds > WORKER_START * workspace.workers else "serial"
+    return "processes" if seconds > WORKER_START * workspace.workers else "serial"
 
 
 def _forget_results_without_weights(pending: list[Job], workspace: Workspace) -> None:

@@ -15,7 +15,7 @@ from selfpretrain.data.spec import SPLITS, Classes, SequenceSpec, Values
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.imported import Imported
-from selfpretrain.tasks.inspect import baselines, features, kernels
+from selfpretrain.tasks.inspect import baselines, features
 from selfpretrain.tasks.inspect.baselines import baseline_scores
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.stdlib import Stdlib
@@ -43,8 +43,8 @@ def logistic(x, y):
 def test_runs_are_counted_as_by_hand():
     random = np.random.RandomState(0)
     rows = [random.randint(0, 3, n) for n in (1, 2, 3, 9, 5)]
-    known = features.frequent_runs([features.runs_in(rows, 3)])
-    counts = features.run_counts(rows, 3, known, chunk=2).toarray()
+    known = features.frequent_ngrams([features.ngrams(rows, 3)])
+    counts = features.count_ngrams(rows, 3, known, chunk=2).toarray()
     edges = np.cumsum([0, *map(len, known)])
     for row, found in zip(rows, counts, strict=True):
         slow = Counter(tuple(row[i : i + n]) for n in range(1, 5) for i in range(len(row) - n + 1))
@@ -58,14 +58,14 @@ def test_runs_are_counted_as_by_hand():
 def test_only_the_commonest_runs_are_kept(monkeypatch):
     monkeypatch.setattr(features, "FEATURES", 5)
     rows = [np.array([0, 0, 0, 0, 1, 2])]
-    known = features.frequent_runs([features.runs_in(rows, 3)])
+    known = features.frequent_ngrams([features.ngrams(rows, 3)])
     assert [k.tolist() for k in known] == [[0], [0], [0], []]
-    assert sparse.issparse(features.run_counts(rows, 3, known))
+    assert sparse.issparse(features.count_ngrams(rows, 3, known))
 
 
 def test_large_vocabularies_do_not_overflow():
     rows = [np.array([2**20 - 1, 5, 2**20 - 1, 7])]
-    codes = features.runs_in(rows, 2**20)
+    codes = features.ngrams(rows, 2**20)
     assert all(int(code.min()) >= 0 for code, _ in codes)
     assert len(codes) == 3  # four would not fit into 63 bits
 
@@ -141,7 +141,7 @@ def test_a_split_without_labels_is_refused(monkeypatch):
 
 def test_two_views_are_joined():
     a, b = sparse.csr_matrix(np.eye(3)), sparse.csr_matrix(np.eye(3)[[0, 2, 1]])
-    joined = features.joined(a, b).toarray()
+    joined = features.compare_views(a, b).toarray()
     np.testing.assert_array_equal(joined[:, :3], np.diag([1, 0, 0]))
     np.testing.assert_array_equal(joined[:, 3:], abs(np.eye(3) - np.eye(3)[[0, 2, 1]]))
 
@@ -181,17 +181,17 @@ def test_copies_are_scored_and_the_rest_gets_the_usual_answer():
     flat = torch.zeros(100, 1)
     train = cuts(flat, [0, 10, 40, 41], [10, 10, 10, 10], [1.0, 2.0, 3.0, float("nan")])
     test = cuts(flat, [4, 14, 80], [10, 10, 10], [1.0, 2.0, 2.0])  # copies 1 and 2; the mean of all is 2
-    assert baselines.copying(train, test) == {"copy of an overlapping training example": 1.0}
+    assert baselines.copy_score(train, test) == {"copy of an overlapping training example": 1.0}
     classes = cuts(flat, [0, 10, 40], [10, 10, 10], [1, 2, 2])
-    assert baselines.copying(classes, cuts(flat, [4, 80], [10, 10], [1, 0])).popitem()[1] == 0.5
+    assert baselines.copy_score(classes, cuts(flat, [4, 80], [10, 10], [1, 0])).popitem()[1] == 0.5
 
 
 def test_nothing_is_copied_where_nothing_is_shared():
     flat = torch.zeros(100)
     train, apart = cuts(flat, [0, 10], [10, 10], [1, 0]), cuts(flat, [20, 30], [10, 10], [1, 0])
-    assert baselines.copying(train, apart) == {}
+    assert baselines.copy_score(train, apart) == {}
     elsewhere = cuts(torch.zeros(100), [0, 10], [10, 10], [1, 0])
-    assert baselines.copying(train, elsewhere) == {}
+    assert baselines.copy_score(train, elsewhere) == {}
 
 
 def test_symbols_are_told_apart_by_their_places():
@@ -201,7 +201,7 @@ def test_symbols_are_told_apart_by_their_places():
     rows[:, 1] = 1 - rows[:, 0]  # as many of each symbol, and runs of both orders, in both classes
     y = rows[:, 0].astype(np.int64)
     examples = SequenceDataset.from_array(rows, y)
-    x = features.symbols_at_places(examples, 2).toarray()
+    x = features.one_hot(examples, 2).toarray()
     assert (x.sum(1) == 8).all()
     np.testing.assert_array_equal(x[:, ::2], 1 - rows)
     splits = {"train": x[:300], "val": x[300:400], "test": x[400:]}
@@ -215,7 +215,8 @@ def test_boosting_finds_what_is_not_linear():
     y = (x[:, 0] * x[:, 1] > 0).astype(np.int64)
     splits = {"train": x[:1000], "val": x[1000:1200], "test": x[1200:]}
     labels = {"train": y[:1000], "val": y[1000:1200], "test": y[1200:]}
-    assert baselines.boosted_trees(splits, labels) > 0.9
+    grid = baselines.boosted_trees(baselines.BOOSTED)
+    assert baselines.fit_grid(grid, splits, labels, baselines.accuracy) > 0.9
     assert logistic(splits, labels) < 0.7
 
 
@@ -238,19 +239,6 @@ def test_a_grid_is_chosen_on_val_and_scored_on_test():
     grid = [Constant(0), Constant(1), Constant(2)]
     assert baselines.fit_grid(grid, x, y, baselines.accuracy) == 0.25
     assert baselines.fit_grid(grid, x, y | {"val": np.array([0, 0, 1, 1])}, baselines.accuracy) == 0.75
-
-
-@pytest.mark.parametrize("n", [600, 12_000])  # from 10,000 examples on, boosting may end early
-def test_one_fit_cut_at_each_number_of_trees_equals_a_fit_for_each(n):
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    random = np.random.RandomState(0)
-    x, y = random.randn(n, 3), random.randint(0, 2, n)
-    y[: n // 2] = x[: n // 2, 0] > 0
-    whole = HistGradientBoostingClassifier(max_iter=20, random_state=0).fit(x, y)
-    for trees in (5, 20):
-        alone = HistGradientBoostingClassifier(max_iter=trees, random_state=0).fit(x, y)
-        assert (baselines._first_trees(whole, trees, x) == alone.predict(x)).all()
 
 
 def test_scores_of_sets_and_of_reals_at_their_edges():
@@ -279,11 +267,11 @@ def test_kernels_tell_waves_apart_wherever_they_are(equal):
         for split, n in {"train": 200, "val": 60, "test": 200}.items()
     }
     y = {split: examples.targets.numpy() for split, examples in splits.items()}
-    x = kernels.answers_above(splits)
+    x = features.minirocket(splits)
     assert all(part.min() >= 0 and part.max() <= 1 and len(part) == len(y[s]) for s, part in x.items())
-    assert logistic(features.standardised(x), y) > 0.95
+    assert logistic(features.standardise(x), y) > 0.95
     form = SequenceSpec(Values(centre=(0.0,), spread=(1.0,)), 60, Classes(("slow", "fast")))
-    _, plain = features.of_sequences(form, splits)
+    _, plain = features.sequence_features(form, splits)
     assert logistic(plain, y) < 0.8
 
 
@@ -291,8 +279,8 @@ def test_kernels_take_several_channels_and_do_not_see_padding():
     random = np.random.RandomState(0)
     sequences = [random.rand(n, 3).astype(np.float32) for n in (30, 12, 30, 25)]
     together = SequenceDataset.from_sequences(sequences, np.array([0, 1, 0, 1]))
-    x = kernels.answers_above({"train": together, "test": together})
-    again = kernels.answers_above({"train": together, "test": together.take(torch.tensor([1]))})
+    x = features.minirocket({"train": together, "test": together})
+    again = features.minirocket({"train": together, "test": together.take(torch.tensor([1]))})
     differ = np.abs(again["test"][0] - x["test"][1]) > 1e-6  # by rounding at a threshold taken from here
     assert differ.mean() < 0.01
     assert len(np.unique(x["train"], axis=0)) == 4
@@ -300,8 +288,8 @@ def test_kernels_take_several_channels_and_do_not_see_padding():
 
 def test_kernels_are_left_out_where_they_take_long_or_find_no_room(monkeypatch):
     short = SequenceDataset.from_array(np.zeros((4, 5, 1), np.float32), np.array([0, 1, 0, 1]))
-    assert kernels.answers_above({"train": short}) is None
+    assert features.minirocket({"train": short}) is None
     long = SequenceDataset.from_array(np.zeros((4, 50, 1), np.float32), np.array([0, 1, 0, 1]))
-    assert kernels.answers_above({"train": long}) is not None
-    monkeypatch.setattr(kernels, "WORK", 1000)
-    assert kernels.answers_above({"train": long}) is None
+    assert features.minirocket({"train": long}) is not None
+    monkeypatch.setattr(features, "ROCKET_WORK", 1000)
+    assert features.minirocket({"train": long}) is None

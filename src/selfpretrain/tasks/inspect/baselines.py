@@ -7,8 +7,6 @@ run in one thread and are deterministic.
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,16 +17,18 @@ from ...data.dataset import SequenceDataset, generator
 from ...data.spec import SPLITS, PositionClasses, Reals, Split, Tokens
 from ...errors import DataError
 from ..base import Task
-from . import features, kernels
+from . import features
 from .features import Matrix, Splits
 
-QUICK, PLACES = 60_000, 20_000
-"""Maximum examples to fit fast methods on; maximum positions times symbols of a one-hot encoded example."""
+QUICK = 60_000
+"""Maximum examples to fit fast methods on."""
+PLACES = 20_000
+"""Maximum positions times tokens of a one-hot encoded example."""
 POSITIONS = 50_000
 """Maximum positions to fit on, for classes of positions."""
 LOGISTIC = (0.01, 0.1, 1.0, 10.0)
 """Grid of inverse regularisation strengths of logistic regression on values."""
-LOGISTIC_RUNS = (1.0, 10.0, 100.0)
+LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)
 """The same on n-grams of tokens, whose TF-IDF weights are small."""
 LOGISTIC_SEVERAL = (0.01, 1.0, 100.0)
 """The same where an example has several labels."""
@@ -38,7 +38,8 @@ BOOSTED = (100, 300)
 """Grid of numbers of boosted trees."""
 TREES = 50_000
 """Maximum examples times classes for gradient boosting on statistics of values."""
-COMMONEST, MEAN = "commonest class", "mean"
+COMMONEST = "commonest class"
+MEAN = "mean"
 COPY = "copy of an overlapping training example"
 GUESSES = (COMMONEST, MEAN, COPY)
 """Methods that do not learn from the content of sequences."""
@@ -47,7 +48,8 @@ KERNELS = "ridge regression on kernels (MiniRocket)"
 Features = Mapping[Split, Matrix]
 Labels = Mapping[Split, np.ndarray]
 Metric = Callable[[np.ndarray, np.ndarray], float]
-Predict = Callable[[Matrix], np.ndarray]
+Methods = dict[str, tuple[Sequence[Any], Features]]
+"""Name of a method -> the grid of its models, and the features of every split."""
 
 
 def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
@@ -80,7 +82,7 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
         else:
             scores = _scores_of_classes(task, splits)
             scores |= _quick_scores(task, {s: labelled_examples(task, s, max(limit, QUICK)) for s in SPLITS})
-        return scores | copying(task.load("train"), splits["test"])
+        return scores | copy_score(task.load("train"), splits["test"])
 
 
 def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
@@ -99,14 +101,10 @@ def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
 
 
 def fit_grid(models: Sequence[Any], x: Features, y: Labels, metric: Metric) -> float:
-    """Fit a grid of models on train, select one on val, and return its score on test."""
-    return choose([model.fit(x["train"], y["train"]).predict for model in models], x, y, metric)
-
-
-def choose(fitted: Sequence[Predict], x: Features, y: Labels, metric: Metric) -> float:
-    """Return the test score of the fitted model with the best val score; ties go to the first."""
-    best = max(fitted, key=lambda predict: metric(y["val"], predict(x["val"])))
-    return metric(y["test"], best(x["test"]))
+    """Fit a grid of models on train, select the best on val, and return its score on test."""
+    fitted = [model.fit(x["train"], y["train"]) for model in models]
+    best = max(fitted, key=lambda model: metric(y["val"], model.predict(x["val"])))  # the first of equal ones
+    return metric(y["test"], best.predict(x["test"]))
 
 
 def logistic_regressions(strengths: Sequence[float]) -> list[Any]:
@@ -116,18 +114,11 @@ def logistic_regressions(strengths: Sequence[float]) -> list[Any]:
     return [LogisticRegression(C=strength, max_iter=100) for strength in strengths]
 
 
-def boosted_trees(x: Features, y: Labels) -> float:
-    """Return the score of gradient boosting; one fit serves the whole grid over numbers of trees."""
+def boosted_trees(numbers: Sequence[int]) -> list[Any]:
+    """Return one gradient boosting classifier per number of trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    model = HistGradientBoostingClassifier(max_iter=max(BOOSTED), random_state=0).fit(x["train"], y["train"])
-    return choose([partial(_first_trees, model, trees) for trees in BOOSTED], x, y, accuracy)
-
-
-def _first_trees(model: Any, trees: int, x: Matrix) -> np.ndarray:
-    """Predict with the first ``trees`` trees, or with all if boosting stopped earlier."""
-    stages: list[np.ndarray] = list(islice(model.staged_predict(x), trees))
-    return stages[-1]
+    return [HistGradientBoostingClassifier(max_iter=number, random_state=0) for number in numbers]
 
 
 def accuracy(y_true: np.ndarray, y_pred: np.ndarray) -> float:
@@ -155,13 +146,11 @@ def _scores_of_reals(task: Task, splits: Splits) -> dict[str, float]:
     from sklearn.linear_model import Ridge
 
     y = _labels(splits)
-    kind, x = features.of_sequences(task.form, splits)
-    mean = np.full(len(y["test"]), y["train"].mean(dtype=np.float64))
     grid = [Ridge(alpha=alpha) for alpha in RIDGE]
-    scores = {MEAN: r2(y["test"], mean), f"ridge regression on {kind}": fit_grid(grid, x, y, r2)}
-    if (answers := _kernel_answers(task, splits)) is not None:
-        scores[KERNELS] = fit_grid(grid, answers, y, r2)
-    return scores
+    kind, x = features.sequence_features(task.form, splits)
+    methods: Methods = {f"ridge regression on {kind}": (grid, x)} | _on_kernels(task, splits, grid)
+    mean = np.full(len(y["test"]), y["train"].mean(dtype=np.float64))
+    return {MEAN: r2(y["test"], mean)} | _scores(methods, y, r2)
 
 
 def _scores_of_classes(task: Task, splits: Splits) -> dict[str, float]:
@@ -169,41 +158,39 @@ def _scores_of_classes(task: Task, splits: Splits) -> dict[str, float]:
     from sklearn.neighbors import KNeighborsClassifier
 
     y = _labels(splits)
-    kind, x = features.of_sequences(task.form, splits)
-    answers = _kernel_answers(task, splits)
-    scores = {COMMONEST: accuracy(y["test"], _commonest(y["train"], len(y["test"])))}
+    kind, x = features.sequence_features(task.form, splits)
+    methods: Methods = {}
     if len(np.unique(y["train"])) > 1:
-        strengths = LOGISTIC_RUNS if isinstance(task.form.signal, Tokens) else LOGISTIC
-        scores[f"logistic regression on {kind}"] = fit_grid(logistic_regressions(strengths), x, y, accuracy)
-        if answers is not None:
-            grid = [RidgeClassifier(alpha=alpha) for alpha in RIDGE]
-            scores[KERNELS] = fit_grid(grid, answers, y, accuracy)
+        strengths = LOGISTIC_NGRAMS if isinstance(task.form.signal, Tokens) else LOGISTIC
+        methods[f"logistic regression on {kind}"] = logistic_regressions(strengths), x
+        methods |= _on_kernels(task, splits, [RidgeClassifier(alpha=alpha) for alpha in RIDGE])
     if kind == "values":
-        scores["nearest neighbour"] = fit_grid([KNeighborsClassifier(1, algorithm="brute")], x, y, accuracy)
+        methods["nearest neighbour"] = [KNeighborsClassifier(1, algorithm="brute")], x
+    scores = {COMMONEST: accuracy(y["test"], _commonest(y["train"], len(y["test"])))}
+    scores |= _scores(methods, y, accuracy)
     return scores | {name: _shortcut(cue, splits, y) for name, cue in task.shortcuts().items()}
 
 
 def _quick_scores(task: Task, splits: Splits) -> dict[str, float]:
     """Return the scores of methods that are fast enough for many examples."""
     y = _labels(splits)
-    number = len(np.unique(y["train"]))
-    if number < 2:
+    n_classes = len(np.unique(y["train"]))
+    if n_classes < 2:
         return {}
-    scores: dict[str, float] = {}
+    methods: Methods = {}
     signal = task.form.signal
     lengths = torch.cat([examples.lengths.flatten() for examples in splits.values()])
     longest = int(lengths.max())
     if isinstance(signal, Tokens) and int(lengths.min()) == longest and longest * signal.vocab <= PLACES:
-        x = {split: features.symbols_at_places(e, signal.vocab) for split, e in splits.items()}
-        grid = logistic_regressions(LOGISTIC)
-        scores["logistic regression on symbols at their places"] = fit_grid(grid, x, y, accuracy)
-    statistics = {split: task.statistics(examples) for split, examples in splits.items()}
-    few = len(y["train"]) * number <= TREES
-    if statistics["train"] is None and not isinstance(signal, Tokens) and few:
-        statistics = {split: features.summary(examples) for split, examples in splits.items()}
-    if statistics["train"] is not None:
-        scores["gradient boosting on statistics"] = boosted_trees(statistics, y)
-    return scores
+        x = {split: features.one_hot(examples, signal.vocab) for split, examples in splits.items()}
+        methods["logistic regression on symbols at their places"] = logistic_regressions(LOGISTIC), x
+    x = {split: task.statistics(examples) for split, examples in splits.items()}
+    few = len(y["train"]) * n_classes <= TREES
+    if x["train"] is None and not isinstance(signal, Tokens) and few:
+        x = {split: features.summary(examples) for split, examples in splits.items()}
+    if x["train"] is not None:
+        methods["gradient boosting on statistics"] = boosted_trees(BOOSTED), x
+    return _scores(methods, y, accuracy)
 
 
 def _scores_of_several(task: Task, splits: Splits) -> dict[str, float]:
@@ -213,13 +200,13 @@ def _scores_of_several(task: Task, splits: Splits) -> dict[str, float]:
     grid = logistic_regressions(LOGISTIC_SEVERAL)
     if isinstance(task.form.target, PositionClasses):
         kind = f"the {features.AROUND} positions on either side"
-        pairs = {split: features.of_positions(task.form, examples) for split, examples in splits.items()}
+        pairs = {split: features.position_features(task.form, e) for split, e in splits.items()}
         x = {split: pair[0] for split, pair in pairs.items()}
         y = {split: pair[1] for split, pair in pairs.items()}
         metric = accuracy
         common = _commonest(y["train"], len(y["test"]))
     else:
-        kind, x = features.of_sequences(task.form, splits)
+        kind, x = features.sequence_features(task.form, splits)
         y = {split: targets.astype(np.int64) for split, targets in _labels(splits).items()}
         metric = micro_f1
         common = _commonest_set(y["train"], len(y["test"]))
@@ -233,10 +220,14 @@ def _labels(splits: Splits) -> dict[Split, np.ndarray]:
     return {split: examples.targets.numpy() for split, examples in splits.items()}
 
 
-def _kernel_answers(task: Task, splits: Splits) -> dict[Split, np.ndarray] | None:
-    """Return standardised MiniRocket features; None for tokens, and if they would take too long."""
-    answers = None if isinstance(task.form.signal, Tokens) else kernels.answers_above(splits)
-    return None if answers is None else features.standardised(answers)
+def _scores(methods: Methods, y: Labels, metric: Metric) -> dict[str, float]:
+    return {name: fit_grid(grid, x, y, metric) for name, (grid, x) in methods.items()}
+
+
+def _on_kernels(task: Task, splits: Splits, grid: Sequence[Any]) -> Methods:
+    """Return a grid on MiniRocket features; empty for tokens, and if they would take too long."""
+    x = None if isinstance(task.form.signal, Tokens) else features.minirocket(splits)
+    return {} if x is None else {KERNELS: (grid, features.standardise(x))}
 
 
 def _commonest(train: np.ndarray, number: int) -> np.ndarray:
@@ -253,23 +244,23 @@ def _shortcut(cue: Callable[[SequenceDataset], Tensor], splits: Splits, y: Label
     """Return the accuracy of predicting the most frequent training class of each value of the cue."""
     train = cue(splits["train"]).numpy()
     test = cue(splits["test"]).numpy()
-    answers = _commonest(y["train"], len(test))
+    y_pred = _commonest(y["train"], len(test))
     for value in np.unique(train):
-        answers[test == value] = np.bincount(y["train"][train == value]).argmax()
-    return accuracy(y["test"], answers)
+        y_pred[test == value] = np.bincount(y["train"][train == value]).argmax()
+    return accuracy(y["test"], y_pred)
 
 
-def copying(train: SequenceDataset, test: SequenceDataset) -> dict[str, float]:
+def copy_score(train: SequenceDataset, test: SequenceDataset) -> dict[str, float]:
     """Return the score of copying the label of the nearest overlapping training example; empty if none."""
     train = train.take(train.labelled.nonzero()[:, 0])
     nearest = nearest_overlapping(train, test)
     if not (nearest >= 0).any():
         return {}
-    known, y_true = train.targets.numpy(), test.targets.numpy()
+    labels = train.targets.numpy()
     real = train.targets.is_floating_point()
-    otherwise = known.mean(dtype=np.float64) if real else np.bincount(known).argmax()
-    y_pred = np.where(nearest >= 0, known[nearest], otherwise)
-    return {COPY: (r2 if real else accuracy)(y_true, y_pred)}
+    usual = labels.mean(dtype=np.float64) if real else np.bincount(labels).argmax()
+    y_pred = np.where(nearest >= 0, labels[nearest], usual)
+    return {COPY: (r2 if real else accuracy)(test.targets.numpy(), y_pred)}
 
 
 def nearest_overlapping(train: SequenceDataset, test: SequenceDataset) -> np.ndarray:
@@ -279,11 +270,13 @@ def nearest_overlapping(train: SequenceDataset, test: SequenceDataset) -> np.nda
     if train.packed or train.views > 1 or train.flat.data_ptr() != test.flat.data_ptr():
         return none
     order = train.starts[0].argsort(stable=True).numpy()
-    starts, lengths = train.starts[0].numpy()[order], train.lengths[0].numpy()[order]
+    starts = train.starts[0].numpy()[order]
+    lengths = train.lengths[0].numpy()[order]
     begin = test.starts[0].numpy()
     after = np.searchsorted(starts, begin)
-    left, right = (after - 1).clip(min=0), after.clip(max=len(starts) - 1)
+    left = (after - 1).clip(min=0)
+    right = after.clip(max=len(starts) - 1)
     near = np.where(np.abs(begin - starts[left]) <= np.abs(begin - starts[right]), left, right)
     gap = begin - starts[near]
-    shared = np.where(gap >= 0, gap < lengths[near], -gap < test.lengths[0].numpy())
-    return np.where(shared, order[near], none)
+    overlaps = np.where(gap >= 0, gap < lengths[near], -gap < test.lengths[0].numpy())
+    return np.where(overlaps, order[near], none)

@@ -34,8 +34,10 @@ Level = Literal["fine", "note", "wrong"]
 Splits = dict[Split, SequenceDataset]
 Profiles = dict[Split, Profile]
 
-COPIES, LIKENESS = 0.01, 0.02
-"""Tolerated shares of val and test equal, or similar, to training examples: official splits have some."""
+COPIES = 0.01
+"""Tolerated share of val and test equal to training examples: official splits have some."""
+LIKENESS = 0.02
+"""Tolerated share of val and test that are slightly changed copies of training examples."""
 ALIKE = 0.10
 """The same for sequences that share half of their runs: with few symbols, this happens by chance."""
 ENOUGH = 0.95
@@ -65,7 +67,8 @@ def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[
         limit: maximum examples to fit simple methods on.
     """
     try:
-        form, splits = task.form, {split: task.load(split) for split in SPLITS}
+        form = task.form
+        splits = {split: task.load(split) for split in SPLITS}
     except DamagedData as error:
         yield Finding("files", "wrong", str(error))
         return
@@ -133,12 +136,12 @@ def _classes(form: SequenceSpec, splits: Splits) -> Iterator[Finding]:
     train, val, test = (np.bincount(y, minlength=len(names)) for y in known)
     share = 100 * train.max() / max(train.sum(), 1)
     yield Finding("classes", "fine", f"{len(names)}; the commonest has {share:.1f} % of training")
-    troubles: list[tuple[str, Level, np.ndarray]] = [
+    problems: list[tuple[str, Level, np.ndarray]] = [
         ("classes that training lacks", "wrong", (train == 0) & (val + test > 0)),
         ("classes that val or test lacks", "note", (val == 0) | (test == 0)),
         (f"classes with less than {FEW} in training", "note", train < FEW),
     ]
-    for what, level, rows in troubles:
+    for what, level, rows in problems:
         if rows.any():
             yield Finding(what, level, join_names([names[k] for k in np.flatnonzero(rows)]))
 
@@ -147,11 +150,11 @@ def _groups(splits: Splits) -> Finding:
     known = [np.unique(e.groups.numpy()) for e in splits.values() if e.groups is not None]
     if len(known) < len(SPLITS):
         return Finding("groups", "fine", "nothing is known of patients, speakers, files or the like")
-    torn = {int(group) for a, b in combinations(known, 2) for group in np.intersect1d(a, b)}
+    divided = {int(group) for a, b in combinations(known, 2) for group in np.intersect1d(a, b)}
     number = len(np.unique(np.concatenate(known)))
-    if torn:
-        level: Level = "wrong" if len(torn) > COPIES * number else "note"
-        return Finding("groups", level, f"{len(torn):,} of {number:,} are in several splits")
+    if divided:
+        level: Level = "wrong" if len(divided) > COPIES * number else "note"
+        return Finding("groups", level, f"{len(divided):,} of {number:,} are in several splits")
     text = f"{number:,}, none of them in two splits"
     fewest = min(map(len, known))
     if fewest < ENOUGH_GROUPS:
@@ -165,12 +168,14 @@ def _windows(splits: Splits) -> Finding:
     start = train.starts.numpy().ravel()
     order = np.argsort(start, kind="stable")
     # end[i]: the last end of all training sequences that start no later than sequence i.
-    start, end = start[order], np.maximum.accumulate((start + train.lengths.numpy().ravel())[order])
+    end = np.maximum.accumulate((start + train.lengths.numpy().ravel())[order])
+    start = start[order]
     found = 0
     for examples in (splits["val"], splits["test"]):
         if examples.packed or examples.flat.data_ptr() != train.flat.data_ptr():
             continue
-        first, last = examples.starts.numpy(), (examples.starts + examples.lengths).numpy()
+        first = examples.starts.numpy()
+        last = (examples.starts + examples.lengths).numpy()
         before = np.searchsorted(start, last) - 1
         found += int(((before >= 0) & (end[before] > first)).any(0).sum())
     return _share(
@@ -195,9 +200,9 @@ def _values(form: SequenceSpec, profiles: Profiles) -> Iterator[Finding]:
         fits = form.signal.levels is None or (low.min() >= form.signal.low and high.max() <= form.signal.high)
         yield Finding("values", "fine" if fits else "wrong", text)
         number, total, squares = profiles["train"].moments
-        centre, spread = np.array(form.signal.centre), np.array(form.signal.spread)
+        spread = np.array(form.signal.spread)
         mean = total / number
-        shift = np.abs(mean - centre) / spread
+        shift = np.abs(mean - np.array(form.signal.centre)) / spread
         stretch = np.sqrt(np.maximum(squares / number - mean**2, 0)) / spread
         fits = bool((shift < 0.05).all() and (np.abs(stretch - 1) < 0.1).all())
         text = f"training has mean {shift.max():.3f} and spread {stretch.min():.3f} to {stretch.max():.3f}"
@@ -217,18 +222,22 @@ def _copies(form: SequenceSpec, splits: Splits, profiles: Profiles) -> Iterator[
     if isinstance(form.target, Classes):
         known = np.concatenate([examples.labelled.numpy() for examples in splits.values()])
         targets = np.concatenate([examples.targets.numpy() for examples in splits.values()])[known]
-        every = np.concatenate(list(whole.values()))[known]
-        answered = len(np.unique(every * STEP + targets.astype(np.uint64)))
-        if odd := answered - len(np.unique(every)):
+        hashes = np.concatenate(list(whole.values()))[known]
+        labelled = len(np.unique(hashes * STEP + targets.astype(np.uint64)))
+        if odd := labelled - len(np.unique(hashes)):
             yield Finding("contradictions", "note", f"{odd:,} examples have another label than an equal one")
 
 
 def _alike(splits: Splits, profiles: Profiles) -> Finding:
     """Report val and test sequences that share half of their runs with a training sequence."""
-    found, train = 0, partial(_at, splits["train"])
+    found = 0
     for split in ("val", "test"):
-        sketches = profiles[split].sketch, profiles["train"].sketch
-        places = find_similar(*sketches, partial(_at, splits[split]), train)
+        places = find_similar(
+            profiles[split].sketch,
+            profiles["train"].sketch,
+            partial(_sequence, splits[split]),
+            partial(_sequence, splits["train"]),
+        )
         # The views of an example count once.
         found += len(np.unique(places % max(len(splits[split]), 1)))
     return _share(
@@ -236,7 +245,7 @@ def _alike(splits: Splits, profiles: Profiles) -> Finding:
     )
 
 
-def _at(examples: SequenceDataset, place: int) -> np.ndarray:
+def _sequence(examples: SequenceDataset, place: int) -> np.ndarray:
     """Return a sequence by its index in a profile: all first views, then all second ones."""
     view, row = divmod(place, len(examples))
     return examples.sequence(row, view)
@@ -270,8 +279,7 @@ def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
         best = max(learned, key=lambda method: learned[method])
         train = task.load("train")
         labelled = int(train.labelled.sum())
-        said = advice(labelled, len(train) - labelled, best, learned[best])
-        yield Finding("what to try", "fine", said)
+        yield Finding("what to try", "fine", advice(labelled, len(train) - labelled, best, learned[best]))
 
 
 def advice(labelled: int, unlabelled: int, method: str, score: float) -> str:
@@ -295,8 +303,8 @@ def advice(labelled: int, unlabelled: int, method: str, score: float) -> str:
 
 def _share(what: str, count: int, splits: Splits, text: str, most: float) -> Finding:
     """Report the number of val and test examples with a fault: "wrong" if their share exceeds ``most``."""
-    held = len(splits["val"]) + len(splits["test"])
+    total = len(splits["val"]) + len(splits["test"])
     if not count:
-        return Finding(what, "fine", f"none of {held:,} in val and test {text}")
-    level: Level = "wrong" if count > most * held else "note"
-    return Finding(what, level, f"{count:,} of {held:,} in val and test {text}")
+        return Finding(what, "fine", f"none of {total:,} in val and test {text}")
+    level: Level = "wrong" if count > most * total else "note"
+    return Finding(what, level, f"{count:,} of {total:,} in val and test {text}")

@@ -49,10 +49,10 @@ def _summary(name: str, task: Task) -> TaskSummary:
     if now not in ("embedded", "imported", "prepared"):
         return TaskSummary(name, now, UNKNOWN, UNKNOWN, UNKNOWN, _counts(task) or UNKNOWN)
     form = task.form
-    asks = "number" if isinstance(form.target, Reals) else form.target.description
-    told = _counts(task) if now == "embedded" else ""  # loading could start a slow generator
-    counts = told or "/".join(f"{len(task.load(split)):,}" for split in SPLITS)
-    return TaskSummary(name, now, signal(form), f"{form.length:,}", asks, counts)
+    target = "number" if isinstance(form.target, Reals) else form.target.description
+    counts = _counts(task) if now == "embedded" else ""  # loading could start a slow generator
+    counts = counts or "/".join(f"{len(task.load(split)):,}" for split in SPLITS)
+    return TaskSummary(name, now, signal(form), f"{form.length:,}", target, counts)
 
 
 def _counts(task: Task) -> str:
@@ -82,11 +82,12 @@ def preview(task: Task, split: Split, number: int) -> Preview:
     Raises:
         DataError: if the split has no example.
     """
-    form, splits = task.form, {split: task.load(split) for split in SPLITS}
+    form = task.form
+    splits = {split: task.load(split) for split in SPLITS}
     if not len(splits[split]):
         raise DataError(f"the {split} split of {name_of(task)} has no example")
     chosen = torch.randperm(len(splits[split]), generator=generator("look", split))[:number]
-    target, values = form.target, None if isinstance(form.signal, Tokens) else form.signal
+    values = None if isinstance(form.signal, Tokens) else form.signal
     shown = [shown for row in chosen.tolist() for shown in _shown(splits[split], row, form)]
     drawn = [pixels for one in shown if (pixels := task.pixels(one.sequence)) is not None]
     if drawn:
@@ -94,9 +95,9 @@ def preview(task: Task, split: Split, number: int) -> Preview:
     return Preview(
         title=f"{name_of(task)}, {split}: {signal(form)}, {form.length:,} positions at most",
         shown=tuple(shown),
-        targets={split: _shares_of(e, form) for split, e in splits.items()},
+        targets={split: _labels(e, form) for split, e in splits.items()},
         lengths={split: e.longest.numpy() for split, e in splits.items()},
-        names=() if isinstance(target, Reals) else tuple(map(printable, target.names)),
+        names=() if isinstance(form.target, Reals) else tuple(map(printable, form.target.names)),
         symbols=task.symbols() if values is None else None,
         levels=LEVELS if drawn else values.levels if values else None,
         low=values.low if values else 0.0,
@@ -112,12 +113,12 @@ def signal(form: SequenceSpec) -> str:
 
 
 def _shown(examples: SequenceDataset, row: int, form: SequenceSpec) -> list[PreviewItem]:
-    label = _answer(examples.targets[row].numpy(), form)
+    label = _label_text(examples.targets[row].numpy(), form)
     views = [""] if form.views == 1 else [f", sequence {v + 1} of {form.views}" for v in range(form.views)]
     return [PreviewItem(label + view, examples.sequence(row, v)) for v, view in enumerate(views)]
 
 
-def _shares_of(examples: SequenceDataset, form: SequenceSpec) -> np.ndarray:
+def _labels(examples: SequenceDataset, form: SequenceSpec) -> np.ndarray:
     """Return all labels of a split as a flat array; an example can have several."""
     targets = examples.targets[examples.labelled].numpy()
     if isinstance(form.target, ClassSets):
@@ -125,7 +126,7 @@ def _shares_of(examples: SequenceDataset, form: SequenceSpec) -> np.ndarray:
     return targets[targets >= 0] if isinstance(form.target, PositionClasses) else targets
 
 
-def _answer(target: np.ndarray, form: SequenceSpec) -> str:
+def _label_text(target: np.ndarray, form: SequenceSpec) -> str:
     """Return the label as text; for classes of positions, the count of each class."""
     if isinstance(form.target, Reals):
         return "unlabelled" if np.isnan(target) else f"{form.target.name} {float(target):.4g}"

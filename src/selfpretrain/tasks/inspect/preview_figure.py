@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-WIDTH, HISTOGRAMS = 7.2, 2.4
-"""Width of the figure and height of the histograms, in inches."""
-LETTERS, LINES = 100, 5
-"""Characters per line, and lines per text."""
+WIDTH = 7.2
+"""Width of the figure, in inches."""
+HISTOGRAMS = 2.4
+"""Height of the histograms, in inches."""
+LETTERS = 100
+"""Characters per line of text."""
+LINES = 5
+"""Maximum lines per text."""
 LEVELS = 256
 """Maximum levels of a pixel; finer values are not drawn as an image, even if their number is a square."""
 CHANNELS = 6
@@ -34,6 +38,7 @@ POINTS = 1000
 CLASSES = 40
 """Maximum classes with a bar; the most frequent ones are shown."""
 BINS = 30
+"""Maximum bins of a histogram."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,16 @@ class Preview:
         """Whether all sequences are equally long."""
         return len({length for n in self.lengths.values() for length in (n.min(), n.max())}) == 1
 
+    def class_shares(self, most: int) -> tuple[list[str], dict[str, np.ndarray]]:
+        """Return the names of the ``most`` frequent classes, and the share of each by split, in %."""
+        n_classes = len(self.names)
+        shares = {
+            split: 100 * np.bincount(y, minlength=n_classes) / max(len(y), 1)
+            for split, y in self.targets.items()
+        }
+        chosen = np.sort(np.argsort(-shares["train"], kind="stable")[:most])
+        return [self.names[k] for k in chosen], {split: part[chosen] for split, part in shares.items()}
+
     def image(self, values: np.ndarray) -> np.ndarray:
         """Return the (S, S) or (S, S, 3) brightness in [0, 1] of a square sequence."""
         side = math.isqrt(len(values))
@@ -100,14 +115,14 @@ def save_figure(view: Preview, path: Path) -> None:
 
     if path.suffix not in (".png", ".svg"):
         raise SpecError(f"{path} ends in neither .png nor .svg; give the picture such a name")
-    draw, height = DRAWN[view.kind], HEIGHTS[view.kind](view) + 0.4
+    height = HEIGHTS[view.kind](view) + 0.4
     settings = {**SETTINGS, "svg.hashsalt": view.title, "text.parse_math": False}  # names may contain "$"
     with rc_context(settings), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # letters that the font lacks are drawn as boxes
         figure = Figure(figsize=(WIDTH, height + HISTOGRAMS), layout="constrained")
         upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, HISTOGRAMS)).ravel()
         upper.suptitle(view.title, x=0.01, ha="left", fontsize=10, fontweight="bold")
-        draw(upper, view)
+        DRAWN[view.kind](upper, view)
         if view.one_length:
             _labels(lower.subplots(), view)
         else:
@@ -154,10 +169,11 @@ def _waves(figure: "SubFigure", view: Preview) -> None:
     panels = figure.subplots(len(view.shown), 1, squeeze=False, sharex=True).ravel()
     for axes, shown in zip(panels, view.shown, strict=True):
         for channel, values in enumerate(shown.sequence.T):
-            at, thin = envelope(values.astype(np.float64), POINTS)
-            low, high = thin.min(), thin.max()
-            level = (thin - low) / (high - low if high > low else 1.0) - 1.1 * channel
-            axes.plot(at, level, color=COLOURS[channel], linewidth=0.7)
+            x, y = envelope(values.astype(np.float64), POINTS)
+            low = y.min()
+            span = y.max() - low
+            level = (y - low) / (span if span > 0 else 1.0) - 1.1 * channel
+            axes.plot(x, level, color=COLOURS[channel], linewidth=0.7)
         axes.set_title(shown.caption, loc="left", fontsize=8)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
@@ -176,19 +192,19 @@ def _texts(figure: "SubFigure", view: Preview) -> None:
     axes = figure.subplots()
     axes.set_axis_off()
     axes.set_ylim(_lines(view), 0)
-    at = 0.0
+    line = 0.0
     for shown in view.shown:
-        axes.text(0, at, shown.caption, fontsize=8, fontweight="bold", va="top")
-        lines = wrapped(view.text(shown.sequence))
-        axes.text(0, at + 1, "\n".join(lines), fontsize=7.5, family="monospace", va="top", linespacing=1.25)
-        at += len(lines) + 1.8
+        axes.text(0, line, shown.caption, fontsize=8, fontweight="bold", va="top")
+        text = wrap(view.text(shown.sequence))
+        axes.text(0, line + 1, "\n".join(text), fontsize=7.5, family="monospace", va="top", linespacing=1.25)
+        line += len(text) + 1.8
 
 
 def _lines(view: Preview) -> float:
-    return sum(len(wrapped(view.text(shown.sequence))) + 1.8 for shown in view.shown)
+    return sum(len(wrap(view.text(shown.sequence))) + 1.8 for shown in view.shown)
 
 
-def wrapped(text: str, letters: int = LETTERS, lines: int = LINES) -> list[str]:
+def wrap(text: str, letters: int = LETTERS, lines: int = LINES) -> list[str]:
     """Return the first lines of a text."""
     return textwrap.wrap(text, letters, max_lines=lines, placeholder=" …", drop_whitespace=False) or [""]
 
@@ -198,22 +214,19 @@ def envelope(values: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
     if len(values) <= 2 * points:
         return np.arange(len(values)), values
     edges = np.linspace(0, len(values), points + 1).astype(int)
-    low, high = np.minimum.reduceat(values, edges[:-1]), np.maximum.reduceat(values, edges[:-1])
+    low = np.minimum.reduceat(values, edges[:-1])
+    high = np.maximum.reduceat(values, edges[:-1])
     return np.repeat(edges[:-1], 2), np.stack([low, high], axis=1).ravel()
 
 
 def bins(values: np.ndarray) -> np.ndarray:
     """Return the edges of at most 30 bins; for integers, bins hold equally many values."""
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     if values.dtype.kind == "f":
         return np.linspace(low, high if high > low else low + 1, BINS + 1)
     step = -(-(high - low + 1) // BINS)
     return np.arange(low - 0.5, high + step, step)
-
-
-def shares(classes: np.ndarray, number: int) -> np.ndarray:
-    """Return the (number,) share of each class, in %."""
-    return 100 * np.bincount(classes, minlength=number) / max(len(classes), 1)
 
 
 def _labels(axes: "Axes", view: Preview) -> None:
@@ -222,15 +235,12 @@ def _labels(axes: "Axes", view: Preview) -> None:
         axes.set_xlabel("target")
         axes.legend()
         return
-    found = {split: shares(y, len(view.names)) for split, y in view.targets.items()}
-    chosen = np.sort(np.argsort(-found["train"], kind="stable")[:CLASSES])
-    for place, (split, share) in enumerate(found.items()):
-        at = np.arange(len(chosen)) + 0.27 * (place - 1)
-        axes.bar(at, share[chosen], 0.25, color=COLOURS[place], label=split)
-    names = [view.names[k] for k in chosen]
+    names, shares = view.class_shares(CLASSES)
+    for place, (split, share) in enumerate(shares.items()):
+        axes.bar(np.arange(len(names)) + 0.27 * (place - 1), share, 0.25, color=COLOURS[place], label=split)
     slanted = sum(map(len, names)) > 40
     axes.set_xticks(
-        range(len(chosen)),
+        range(len(names)),
         names,
         rotation=60 if slanted else 0,
         fontsize=8,

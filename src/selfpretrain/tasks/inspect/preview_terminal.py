@@ -5,15 +5,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .preview_figure import CHANNELS, Preview, bins, shares, wrapped
+from .preview_figure import CHANNELS, Preview, bins, wrap
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 GREYS = " .:-=+*#%@"
 BARS = "▁▂▃▄▅▆▇█"
-WIDTH, SIDE, LINES = 76, 32, 3
-"""Characters per line; pixels per side of an image; lines per text."""
+WIDTH = 76
+"""Characters per line."""
+SIDE = 32
+"""Maximum pixels per side of an image."""
+LINES = 3
+"""Maximum lines per text."""
 CLASSES = 12
 """Maximum classes to list; the most frequent ones are shown."""
 
@@ -48,7 +52,7 @@ def _wave(view: Preview, values: np.ndarray) -> list[str]:
 
 
 def _text(view: Preview, tokens: np.ndarray) -> list[str]:
-    return wrapped(view.text(tokens[: WIDTH * LINES]), WIDTH, LINES)
+    return wrap(view.text(tokens[: WIDTH * LINES]), WIDTH, LINES)
 
 
 def _sparkline(values: np.ndarray) -> str:
@@ -71,13 +75,13 @@ def _levels(shares: np.ndarray, number: int) -> np.ndarray:
 def _labels(view: Preview) -> list[str]:
     if not view.names:
         return _histograms("targets", view.targets)
-    found = {split: shares(y, len(view.names)) for split, y in view.targets.items()}
+    names, shares = view.class_shares(CLASSES)
     head = "labels in %"
     width = max(map(len, [head, *view.names]))
-    lines = [head.ljust(width) + "".join(f"{split:>8}" for split in found)]
-    chosen = np.sort(np.argsort(-found["train"], kind="stable")[:CLASSES])
-    lines += [view.names[k].ljust(width) + "".join(f"{s[k]:8.1f}" for s in found.values()) for k in chosen]
-    rest = len(view.names) - len(chosen)
+    lines = [head.ljust(width) + "".join(f"{split:>8}" for split in shares)]
+    for name, row in zip(names, zip(*shares.values(), strict=True), strict=True):
+        lines.append(name.ljust(width) + "".join(f"{share:8.1f}" for share in row))
+    rest = len(view.names) - len(names)
     return lines + ([f"and {rest} rarer classes"] if rest else [])
 
 
@@ -86,9 +90,9 @@ def _lengths(view: Preview) -> list[str]:
 
 
 def _histograms(what: str, values: Mapping[str, np.ndarray]) -> list[str]:
-    every = np.concatenate(list(values.values()))
-    edges = bins(every)
-    lines = [f"{what}: {every.min():,.6g} to {every.max():,.6g}, median {np.median(every):,.6g}"]
+    pooled = np.concatenate(list(values.values()))
+    edges = bins(pooled)
+    lines = [f"{what}: {pooled.min():,.6g} to {pooled.max():,.6g}, median {np.median(pooled):,.6g}"]
     for split, of_split in values.items():
         counts = np.histogram(of_split, edges)[0]
         bars = zip(_bars(counts / max(counts.max(), 1)), counts, strict=True)

@@ -13,8 +13,10 @@ from ...system.events import report_progress
 
 CHUNK = 4_000_000
 """Values per chunk."""
-SAMPLE, STRETCHES = 20_000, 32
-"""Maximum sequences of a split to summarise; means per summary."""
+SAMPLE = 20_000
+"""Maximum sequences of a split to summarise."""
+STRETCHES = 32
+"""Means per summary."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ def profile_splits(name: str, splits: dict[Split, SequenceDataset]) -> dict[Spli
 
 def _profile(what: str, examples: SequenceDataset) -> Profile:
     columns: defaultdict[str, list[np.ndarray]] = defaultdict(list)
-    moments, summaries, done = list[np.ndarray](), list[np.ndarray](), 0
+    moments: list[np.ndarray] = []
+    summaries: list[np.ndarray] = []
+    done = 0
     for sequences in _chunks(examples):
         lengths = np.array([len(s) for s in sequences])
         flat = np.concatenate(sequences)
@@ -76,7 +80,8 @@ def _chunks(examples: SequenceDataset) -> Iterator[list[np.ndarray]]:
             size += some[-1].size
             if size >= CHUNK:
                 yield some
-                some, size = [], 0
+                some = []
+                size = 0
     if some:
         yield some
 
