@@ -122,7 +122,8 @@ def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, teste
 def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
     if distributed.is_main():
         folder.write("recipe.json", {"format": FORMAT} | to_dict(recipe))
-        folder.write("environment.json", environment(workspace.device))
+        libraries = recipe.model.mixer.libraries(workspace.device)
+        folder.write("environment.json", environment(workspace.device) | libraries)
         if modules := foreign_modules(recipe):
             kept = {module: code_hash.text(module) for module in modules}
             folder.write(SOURCES, {"format": FORMAT, "modules": kept})
