@@ -58,7 +58,7 @@ class Mixer(abc.ABC):
         return self.slow_parameters
 
     def libraries(self, device: str) -> dict[str, str]:
-        """Return other libraries that the layer runs on a device, and their versions, for ``environment.json``."""
+        """Return the versions of other libraries that the layer runs on a device."""
         return {}
 
     def rows(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:

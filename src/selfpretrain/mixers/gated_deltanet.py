@@ -1,8 +1,8 @@
 """Gated DeltaNet: linear attention whose state decays, and overwrites the value of a key it knows.
 
-R[t] = exp(g[t]) S[t-1],  S[t] = R[t] + beta[t] k[t] (v[t] - R[t]^T k[t])^T,  o[t] = S[t]^T q[t] / sqrt(E) per head,
-q, k, v = SiLU(conv(W_* x)), q and k of length one,  beta = sigmoid(W_b x),
-g = -exp(A_log) softplus(W_a x + dt_bias),  y[t] = W (RMSNorm(o[t]) SiLU(W_z x[t]))
+R[t] = exp(g[t]) S[t-1],  S[t] = R[t] + beta[t] k[t] (v[t] - R[t]^T k[t])^T,
+o[t] = S[t]^T q[t] / sqrt(E) per head,  q, k, v = SiLU(conv(W_* x)), q and k of length one,
+beta = sigmoid(W_b x),  g = -exp(A_log) softplus(W_a x + dt_bias),  y[t] = W (RMSNorm(o[t]) SiLU(W_z x[t]))
 
 Source: Yang et al. (2025), Gated Delta Networks, arXiv:2412.06464; the layer Qwen3NextGatedDeltaNet of
 transformers. What differs from it: bidirectional layers add the outputs of a second, backward recurrence.

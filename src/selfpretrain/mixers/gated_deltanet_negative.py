@@ -1,12 +1,12 @@
-"""Gated DeltaNet with negative eigenvalues: a state that can turn a stored value around, and so count modulo two.
+"""Gated DeltaNet with negative eigenvalues: a state that can turn stored values around.
 
-R[t] = exp(g[t]) S[t-1],  S[t] = R[t] + 2 beta[t] k[t] (v[t] - R[t]^T k[t])^T,  o[t] = S[t]^T q[t] / sqrt(E) per head,
-q, k, v = SiLU(conv(W_* x)), q and k of length one,  beta = sigmoid(W_b x),
-g = -exp(A_log) softplus(W_a x + dt_bias),  y[t] = W (RMSNorm(o[t]) SiLU(W_z x[t]))
+R[t] = exp(g[t]) S[t-1],  S[t] = R[t] + 2 beta[t] k[t] (v[t] - R[t]^T k[t])^T,
+o[t] = S[t]^T q[t] / sqrt(E) per head,  q, k, v = SiLU(conv(W_* x)), q and k of length one,
+beta = sigmoid(W_b x),  g = -exp(A_log) softplus(W_a x + dt_bias),  y[t] = W (RMSNorm(o[t]) SiLU(W_z x[t]))
 
 Source: Grazzi et al. (2025), Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues,
-arXiv:2411.12537; the layer OlmoHybridGatedDeltaNet of transformers. What differs from it: bidirectional layers
-add the outputs of a second, backward recurrence.
+arXiv:2411.12537; the layer OlmoHybridGatedDeltaNet of transformers. What differs from it: bidirectional
+layers add the outputs of a second, backward recurrence.
 """
 
 from typing import Any, ClassVar

@@ -1,7 +1,7 @@
 """Kimi delta attention (KDA): the gated delta rule with a decay rate of its own for every feature of a key.
 
-R[t] = diag(exp g[t]) S[t-1],  S[t] = R[t] + beta[t] k[t] (v[t] - R[t]^T k[t])^T,  o[t] = S[t]^T q[t] / sqrt(E),
-q, k, v = SiLU(conv(W_* x)), q and k of length one,  beta = sigmoid(W_b x),
+R[t] = diag(exp g[t]) S[t-1],  S[t] = R[t] + beta[t] k[t] (v[t] - R[t]^T k[t])^T,
+o[t] = S[t]^T q[t] / sqrt(E),  q, k, v = SiLU(conv(W_* x)), q and k of length one,  beta = sigmoid(W_b x),
 g = -exp(A_log) softplus(W_2 W_1 x + dt_bias),  y[t] = W (RMSNorm(o[t]) sigmoid(W_4 W_3 x[t])) per head
 
 Source: Kimi Team (2025), Kimi Linear, arXiv:2510.26692; the layer KimiLinearDeltaAttention of transformers.

@@ -3,9 +3,10 @@
 h[t] = a[t] h[t-1] + sqrt(1 - a[t]^2) (i[t] u[t]),  log a[t] = -8 r[t] softplus(recurrent_param),
 r, i = sigmoid(W_* u + b_*) per head,  u = conv(W_u x),  y[t] = W (h[t] GELU(W_z x[t]))
 
-Source: De et al. (2024), Griffin, arXiv:2402.19427; the layer RecurrentGemmaRecurrentBlock of transformers. What
-differs from it: the first position is not multiplied by sqrt(1 - a^2), as in the library; the recurrence runs
-in chunks; bidirectional layers add the outputs of a second, backward recurrence.
+Source: De et al. (2024), Griffin, arXiv:2402.19427; the layer RecurrentGemmaRecurrentBlock of transformers.
+What differs from it: the first position is not multiplied by sqrt(1 - a^2), as in the library; kernels of the
+convolution start six times as large, so that outputs do not start near zero; the recurrence runs in chunks;
+bidirectional layers add the outputs of a second, backward recurrence.
 """
 
 from typing import Any, ClassVar
@@ -42,7 +43,8 @@ class RGLRU(TransformersMixer):
         }
 
     def prepare(self, layer: Any) -> None:
-        """Keep the start, which does not depend on the width; let the layer keep no state with its graph."""
+        """Adjust its start; let it keep no state, whose graph would stay in memory."""
+        super().prepare(layer)
         layer.rg_lru._rnn_scan = rnn_scan
 
     def arguments(self, x: Vectors) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 y[t] = W (c[t] conv(b u)[t]),  b, c, u = W_* x
 
-Source: Liquid AI (2025), LFM2 Technical Report, arXiv:2511.23404; the layer Lfm2ShortConv of transformers. What
-differs from it: bidirectional layers add the outputs of a second layer that looks forward.
+Source: Liquid AI (2025), LFM2 Technical Report, arXiv:2511.23404; the layer Lfm2ShortConv of transformers.
+What differs from it: bidirectional layers add the outputs of a second layer that looks forward.
 """
 
 from typing import Any

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ...errors import SpecError
 from ...registry import name_of
@@ -26,7 +26,7 @@ from .cells import Directions, RecurrentCell
 LIBRARY = "transformers"
 Function = Callable[..., Any]
 DISPATCH = "is_new_implementation", "implementation"
-"""Variables of the library's decorator for functions that a kernel may replace: whether one does, and what runs."""
+"""Variables of the library's decorator of functions with kernels: whether one is installed, and what runs."""
 
 
 class TransformersMixer(Mixer):
@@ -140,7 +140,7 @@ def usual(width: int) -> dict[str, Any]:
 
 @torch.no_grad()
 def scale_convolutions(layer: nn.Module) -> None:
-    """Draw the kernels of depthwise convolutions as PyTorch does, by the number of their taps, not by the width."""
+    """Draw kernels of depthwise convolutions as PyTorch does: by their number of taps, not by the width."""
     for part in layer.modules():
         if isinstance(part, nn.Conv1d):
             nn.init.kaiming_uniform_(part.weight, a=5**0.5)
@@ -149,8 +149,8 @@ def scale_convolutions(layer: nn.Module) -> None:
 def runs_on(device: str, kind: type[nn.Module], operations: Mapping[str, Function]) -> Function:
     """Return the forward pass of a layer of the library as it runs on a kind of device.
 
-    On a GPU, functions for which a kernel is installed stay; all others, and all on other devices, are replaced
-    by ``operations``, or else by the PyTorch code that the library has for them.
+    On a GPU, functions with an installed kernel stay; all others, and all functions on other devices, are
+    replaced by ``operations``, or else by the PyTorch code that the library has for them.
     """
     forward = inspect.unwrap(kind.forward)  # without hooks of other libraries
     named = forward.__globals__
@@ -166,14 +166,14 @@ def runs_on(device: str, kind: type[nn.Module], operations: Mapping[str, Functio
 
 
 def _kernels(kind: type[nn.Module]) -> dict[str, Function]:
-    """Return the kernels of other packages that a layer of the library would run, by the names of functions."""
+    """Return the kernels of other packages that a layer of the library would run, by the library's names."""
     found = _dispatched(inspect.unwrap(kind.forward))
     installed, runs = DISPATCH
     return {name: variables[runs] for name, variables in found.items() if variables[installed]}
 
 
 def _dispatched(forward: types.FunctionType) -> dict[str, Mapping[str, Any]]:
-    """Return the variables of the library's decorator for every function it decorates that a forward pass calls."""
+    """Return the variables of the library's decorator for every function of it that a forward pass calls."""
     called = {
         name: forward.__globals__[name] for name in forward.__code__.co_names if name in forward.__globals__
     }
@@ -202,7 +202,7 @@ def _package(function: Function) -> str:
 
 @contextlib.contextmanager
 def offline() -> Iterator[None]:
-    """Keep the library from downloading: with the package ``kernels``, RWKV's constructor asks for a kernel."""
+    """Keep the library from downloading: where ``kernels`` is installed, RWKV's constructor asks for one."""
     constants: Any = importlib.import_module("huggingface_hub.constants")
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = True

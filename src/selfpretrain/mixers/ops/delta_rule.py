@@ -24,8 +24,8 @@ def delta_rule(
 ) -> tuple[Float[Tensor, "B H L E"], Sums]:
     """Return y of the formula above, and S after the last position.
 
-    Source: Yang et al. (2025), Gated Delta Networks, arXiv:2412.06464, section 3.3; with a factor per feature,
-    Kimi Team (2025), Kimi Linear, arXiv:2510.26692, section 3.
+    Source: Yang et al. (2025), Gated Delta Networks, arXiv:2412.06464, section 3.3; with a factor per
+    feature, Kimi Team (2025), Kimi Linear, arXiv:2510.26692, section 3.
 
     Args:
         k: keys of length one.
