@@ -54,7 +54,7 @@ def environment(analysis: Analysis) -> Facts:
     """Return versions, devices and commits of all scored runs."""
     kept = [cell.scored.environment for cell in analysis.results.cells if cell.finished]
     names = dict.fromkeys(name for found in kept for name in found if name not in ("git", "format"))
-    facts = [(name, _distinct(str(found.get(name)) for found in kept)) for name in names]
+    facts = [(name, _distinct(str(found[name]) for found in kept if name in found)) for name in names]
     commits = _distinct(_commit(found["git"]) for found in kept if found.get("git"))
     return facts + ([("git", commits)] if commits else [])
 

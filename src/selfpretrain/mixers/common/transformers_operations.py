@@ -17,7 +17,6 @@ from ..ops.gated_scan import gated_scan
 
 Channels = Float[Tensor, "B D L"]
 Heads = Float[Tensor, "B L H E"]
-HeadsFirst = Float[Tensor, "B H L E"]
 Places = Float[Tensor, "B L D"]
 UNIT = 1e-6
 """What is added to the squared length of a query or key before it is divided by its length."""
@@ -120,15 +119,15 @@ def delta_rule(
 
 
 def mlstm(
-    query: HeadsFirst,
-    key: HeadsFirst,
-    value: HeadsFirst,
+    query: Float[Tensor, "B H L M"],
+    key: Float[Tensor, "B H L M"],
+    value: Float[Tensor, "B H L E"],
     igate: Float[Tensor, "B H L"],
     fgate: Float[Tensor, "B H L"],
     c_initial: None = None,
     n_initial: None = None,
     m_initial: None = None,
-) -> tuple[HeadsFirst, None]:
+) -> tuple[Float[Tensor, "B H L E"], None]:
     """Return the recurrence of mLSTM, whose input gate exp(i) the layer keeps below exp(15).
 
     C[t] = sigmoid(f[t]) C[t-1] + exp(i[t]) k[t] v[t]^T,  n the same with a one for v,
