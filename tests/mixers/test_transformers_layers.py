@@ -1,9 +1,11 @@
 """Layers taken out of transformers: they are the library's, with a start and a cost of ours."""
 
 import copy
+import importlib.machinery
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ from selfpretrain.mixers.common.transformers_layer import TransformersMixer, off
 from selfpretrain.mixers.gated_deltanet import GatedDeltaNet
 from selfpretrain.mixers.lightning import Lightning
 from selfpretrain.mixers.mamba import Mamba
+from selfpretrain.mixers.mlstm import MLSTM
 from selfpretrain.mixers.rg_lru import RGLRU
 from selfpretrain.mixers.rwkv4 import RWKV4
 from selfpretrain.objectives.masked import Masked
@@ -237,6 +240,14 @@ def test_nothing_is_downloaded_while_a_layer_is_built(monkeypatch):
         assert constants.HF_HUB_OFFLINE
         raise KeyError
     assert not constants.HF_HUB_OFFLINE
+
+
+def test_another_package_in_place_of_the_librarys_layer_is_named(monkeypatch):
+    package = types.ModuleType("xlstm")
+    package.__spec__ = importlib.machinery.ModuleSpec("xlstm", None)
+    monkeypatch.setitem(sys.modules, "xlstm", package)
+    with pytest.raises(SpecError, match="pip uninstall xlstm"):
+        MLSTM().build(LayerContext(16, 9))
 
 
 class Elsewhere(TransformersMixer):

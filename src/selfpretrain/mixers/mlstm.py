@@ -9,6 +9,7 @@ arXiv:2503.13427; the layer xLSTMLayer of transformers. What differs from it: bi
 outputs of a second, backward recurrence.
 """
 
+import importlib.util
 from typing import Any
 
 from ..config import Count, spec
@@ -33,6 +34,18 @@ class MLSTM(TransformersMixer):
         if head_size(context, self.heads) % 2:
             raise SpecError(f"mlstm halves its heads of {context.width // self.heads}, which must be even")
         return {"num_heads": self.heads, "qk_dim_factor": 0.5, "autocast_kernel_dtype": "float32"}
+
+    def classes(self) -> tuple[Any, Any, Any]:
+        """Return the classes of the config, the model and the layer.
+
+        Raises:
+            SpecError: if the library is not installed, or leaves xLSTM to another package.
+        """
+        if importlib.util.find_spec("xlstm"):
+            raise SpecError(
+                "mlstm is the xLSTM of transformers, which the package xlstm replaces: pip uninstall xlstm"
+            )
+        return super().classes()
 
     def prepare(self, layer: Any) -> None:
         """Compute the recurrence in chunks of any length, in the precision of the layer."""

@@ -70,10 +70,10 @@ def rwkv_attention(
     state: None = None,
     return_state: bool = False,
 ) -> tuple[Places, None]:
-    """Return the weighted mean of values of RWKV-4, where the weight of position s at t > s is
-    exp(k[s] - (t - 1 - s) exp(time_decay)), and that of t itself exp(k[t] + time_first).
+    """Return the weighted mean of the values so far, as in RWKV-4.
 
-    Sums are divided by exp(m[t]), m being the largest exponent so far, so that nothing overflows.
+    At t, s < t has weight exp(k[s] - (t - 1 - s) exp(time_decay)), and t has weight exp(k[t] + time_first).
+    Sums are divided by exp(m[t]), where m is the largest exponent so far, so that nothing overflows.
     """
     kind = state_dtype(key)
     k, v = key.to(kind), value.to(kind)
