@@ -26,6 +26,7 @@ class NegativeDeltaNet(TransformersMixer):
     layer = "olmo_hybrid.OlmoHybridGatedDeltaNet"
     model = "OlmoHybrid"
     operations: ClassVar = {"torch_chunk_gated_delta_rule": delta_rule}
+    single = True
 
     heads: Count = 4
     taps: Count = 4  # kernel size of the convolution
@@ -41,6 +42,7 @@ class NegativeDeltaNet(TransformersMixer):
             "linear_conv_kernel_dim": self.taps,
             "linear_allow_neg_eigval": True,
             "layer_types": ["linear_attention", "full_attention"],
+            "intermediate_size": context.width,
             "num_attention_heads": self.heads,
             "num_key_value_heads": self.heads,
         }

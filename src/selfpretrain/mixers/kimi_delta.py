@@ -26,6 +26,7 @@ class KimiDelta(TransformersMixer):
     layer = "kimi_linear.KimiLinearDeltaAttention"
     model = "KimiLinear"
     operations: ClassVar = {"chunk_kimi_delta_attention": delta_rule}
+    single = True
 
     heads: Count = 4
     taps: Count = 4  # kernel size of the convolution
@@ -38,6 +39,7 @@ class KimiDelta(TransformersMixer):
             "linear_conv_kernel_dim": self.taps,
             "layer_types": ["linear_attention"] * 2,
             "mlp_layer_types": ["dense"] * 2,
+            "intermediate_size": context.width,
             "num_attention_heads": self.heads,
             "num_key_value_heads": self.heads,
         }

@@ -31,6 +31,7 @@ class Lightning(TransformersMixer):
         """Return the sizes of the layer, in a model as deep as the network."""
         depth = max(context.depth, 2)
         return {
+            "intermediate_size": context.width,
             "num_attention_heads": self.heads,
             "num_key_value_heads": self.heads,
             "head_dim": head_size(context, self.heads),

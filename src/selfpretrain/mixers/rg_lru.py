@@ -37,6 +37,7 @@ class RGLRU(TransformersMixer):
         head_size(context, self.heads)
         return {
             "lru_width": context.width,
+            "intermediate_size": context.width,
             "num_attention_heads": self.heads,
             "conv1d_width": self.taps,
             "block_types": ["recurrent"],

@@ -27,6 +27,7 @@ class ShortConv(TransformersMixer):
         return {
             "conv_L_cache": self.taps,
             "layer_types": ["conv", "full_attention"],
+            "intermediate_size": context.width,
             "num_attention_heads": 1,
             "num_key_value_heads": 1,
         }

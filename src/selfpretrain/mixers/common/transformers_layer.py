@@ -2,7 +2,7 @@
 
 A tiny model of the library is built, so that the library's own rules initialise the layer, and the layer is
 taken out of it. The library's modules are not changed: a layer runs a copy of its forward pass in which some
-functions are replaced. Kernels of other packages run on a GPU only, PyTorch code everywhere else.
+functions are replaced. Kernels of other packages run on a GPU in bfloat16 only, PyTorch code everywhere else.
 """
 
 import abc
@@ -10,18 +10,21 @@ import contextlib
 import importlib
 import inspect
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from ...errors import SpecError
 from ...registry import name_of
 from ...shapes import Vectors
 from ..base import LayerContext, Mixer, State
+from ..ops._exact import exact
 from .cells import Directions, RecurrentCell
+from .transformers_operations import state_dtype
 
 LIBRARY = "transformers"
 Function = Callable[..., Any]
@@ -38,6 +41,7 @@ class TransformersMixer(Mixer):
     layer: ClassVar[str]  # folder of the model in transformers.models, and class of the layer
     model: ClassVar[str]  # class of the model, without "Model"
     operations: ClassVar[Mapping[str, Function]] = {}  # functions in place of the library's, by its names
+    single: ClassVar[bool] = False  # whether the whole layer computes in single precision under autocast
 
     @abc.abstractmethod
     def config(self, context: LayerContext) -> dict[str, Any]:
@@ -62,9 +66,10 @@ class TransformersMixer(Mixer):
     def libraries(self, device: str) -> dict[str, str]:
         """Return the version of transformers, and the kernels that run on a device, if any."""
         kind = self.classes()[2]
-        kernels = [function for function in _kernels(kind).values() if device.startswith("cuda")]
-        said = sorted({f"{function.__name__} of {_package(function)}" for function in kernels})
-        return {LIBRARY: f"{version(LIBRARY)}, {', '.join(said) or 'no kernels'}"}
+        fast = kernels(kind).values() if device.startswith("cuda") else ()
+        packages = ", ".join(sorted({_package(function) for function in fast}))
+        said = f"kernels of {packages} in bf16" if packages else "no kernels"
+        return {LIBRARY: f"{version(LIBRARY)}, {said}"}
 
     def classes(self) -> tuple[Any, Any, Any]:
         """Return the classes of the config, the model and the layer.
@@ -106,7 +111,9 @@ class TransformersCell(RecurrentCell):
         self.layer = layers[min(context.block, len(layers) - 1)]
         mixer.prepare(self.layer)
         self.arguments = mixer.arguments
-        self.runs = {device: runs_on(device, kind, mixer.operations) for device in ("cpu", "cuda")}
+        self.single = mixer.single
+        self.plain = forward_of(kind, mixer.operations)
+        self.fast = forward_of(kind, mixer.operations, kernels(kind)) if kernels(kind) else None
 
     def start(self, batch: int) -> State:
         """Return no state."""
@@ -114,9 +121,28 @@ class TransformersCell(RecurrentCell):
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Return the outputs of the layer."""
-        run = self.runs["cuda" if x.is_cuda else "cpu"]
-        y = run(self.layer, x, **self.arguments(x))
+        if self.fast and x.is_cuda and torch.is_autocast_enabled("cuda"):
+            y = self.fast(self.layer, x, **self.arguments(x))
+        else:
+            x = x.to(state_dtype(x)) if self.single else x
+            with self._precision(x):
+                y = self.plain(self.layer, x, **self.arguments(x))
         return (y[0] if isinstance(y, tuple) else y), state
+
+    def _precision(self, x: Vectors) -> contextlib.AbstractContextManager[object]:
+        if x.dtype == torch.float64:
+            return KeepDouble()
+        return exact(x.device) if self.single else contextlib.nullcontext()
+
+
+class KeepDouble(TorchFunctionMode):
+    """Leaves double precision as it is where norms and decays of the library round to single precision."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        single = function is torch.Tensor.float or (function is torch.Tensor.to and torch.float32 in args)
+        if single and args[0].dtype == torch.float64:
+            return args[0]
+        return function(*args, **(kwargs or {}))
 
 
 def usual(width: int) -> dict[str, Any]:
@@ -128,7 +154,6 @@ def usual(width: int) -> dict[str, Any]:
     return {
         "vocab_size": 8,
         "hidden_size": width,
-        "intermediate_size": width,
         "num_hidden_layers": 2,
         "initializer_range": width**-0.5,
         "use_cache": False,
@@ -146,27 +171,31 @@ def scale_convolutions(layer: nn.Module) -> None:
             nn.init.kaiming_uniform_(part.weight, a=5**0.5)
 
 
-def runs_on(device: str, kind: type[nn.Module], operations: Mapping[str, Function]) -> Function:
-    """Return the forward pass of a layer of the library as it runs on a kind of device.
+def forward_of(
+    kind: type[nn.Module], operations: Mapping[str, Function], kept: Collection[str] = ()
+) -> Function:
+    """Return the forward pass of a layer of the library with some functions replaced.
 
-    On a GPU, functions with an installed kernel stay; all others, and all functions on other devices, are
-    replaced by ``operations``, or else by the PyTorch code that the library has for them.
+    Functions for which a kernel may be installed are replaced by ``operations``, or else by the PyTorch code
+    that the library has for them.
+
+    Args:
+        kept: names of functions to keep as they are in the library.
     """
     forward = inspect.unwrap(kind.forward)  # without hooks of other libraries
     named = forward.__globals__
-    kernels = _kernels(kind) if device == "cuda" else {}
-    plain = {name: inspect.unwrap(named[name]) for name in _dispatched(forward)}
-    replaced = {
-        name: function for name, function in (plain | dict(operations)).items() if name not in kernels
-    }
-    parts = forward.__code__, named | replaced, forward.__name__, forward.__defaults__, forward.__closure__
+    plain = {name: inspect.unwrap(named[name]) for name in _dispatched(forward)} | dict(operations)
+    replaced = {name: function for name, function in plain.items() if name not in kept}
+    # Without a name: the compiler would look functions up in the module of that name.
+    mine = named | replaced | {"__name__": ""}
+    parts = forward.__code__, mine, forward.__name__, forward.__defaults__, forward.__closure__
     copy = types.FunctionType(*parts)
     copy.__kwdefaults__ = forward.__kwdefaults__
     return copy
 
 
-def _kernels(kind: type[nn.Module]) -> dict[str, Function]:
-    """Return the kernels of other packages that a layer of the library would run, by the library's names."""
+def kernels(kind: type[nn.Module]) -> dict[str, Function]:
+    """Return the installed kernels that a layer of the library would run, by the library's names."""
     found = _dispatched(inspect.unwrap(kind.forward))
     installed, runs = DISPATCH
     return {name: variables[runs] for name, variables in found.items() if variables[installed]}
