@@ -10,7 +10,8 @@ for _variable, _value in {
     os.environ.setdefault(_variable, _value)
 
 import functools
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         missing = [name for name in marker.args or ("",) if not (data_folder() / name).exists()]
         if missing:
             pytest.skip(f"needs {', '.join(missing) or 'data'} in {data_folder()}; set SPT_TEST_DATA")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skip what builds layers of a library that is not here."""
+    from selfpretrain.errors import SpecError
+
+    try:
+        return (yield)
+    except SpecError as error:
+        if "selfpretrain[hf]" in str(error) and importlib.util.find_spec("transformers") is None:
+            pytest.skip(str(error))
+        raise
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -11,6 +11,7 @@ from selfpretrain import registry
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.cells import Directions
+from selfpretrain.mixers.common.transformers_layer import TransformersMixer
 from selfpretrain.mixers.exprnn import ExpRNN
 from selfpretrain.mixers.gla import GLA
 from selfpretrain.mixers.gru import GRU
@@ -21,6 +22,8 @@ from selfpretrain.mixers.mamba2 import Mamba2
 
 D, L = 8, 30
 CELLED = [ExpRNN(), GLA(), GRU(), Lipschitz(), LRU(), LSTM(), Mamba2()]
+KINDS = [registry.find("mixers", name) for name in registry.names("mixers")]
+CELLED += [kind() for kind in KINDS if issubclass(kind, TransformersMixer)]
 every_cell = pytest.mark.parametrize("mixer", CELLED, ids=registry.name_of)
 
 
@@ -38,8 +41,7 @@ def heads(x, count=4):
 
 
 def test_every_mixer_made_of_cells_is_tested_here():
-    kinds = [registry.find("mixers", name) for name in registry.names("mixers")]
-    assert {kind for kind in kinds if isinstance(build(kind()), Directions)} == {type(m) for m in CELLED}
+    assert {kind for kind in KINDS if isinstance(build(kind()), Directions)} == {type(m) for m in CELLED}
 
 
 @every_cell

@@ -23,6 +23,8 @@ class LayerContext:
     length: int  # of the longest sequence in training
     causal: bool = False
     rotary: bool = False  # rotary position encoding
+    block: int = 0  # number of the block in the network
+    depth: int = 1  # blocks of the network
 
 
 class Mixer(abc.ABC):
@@ -54,6 +56,10 @@ class Mixer(abc.ABC):
     def slow(self) -> dict[str, float]:
         """Return parameter name patterns with maximum learning rates; these parameters are not decayed."""
         return self.slow_parameters
+
+    def libraries(self, device: str) -> dict[str, str]:
+        """Return the versions of other libraries that the layer runs on a device."""
+        return {}
 
     def symbol_embeddings(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """Return initial token embeddings, given the text of the symbols, or None for random ones."""

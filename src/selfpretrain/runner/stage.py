@@ -126,7 +126,8 @@ def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, teste
 def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
     if distributed.is_main():
         folder.write("recipe.json", {"format": FORMAT} | to_dict(recipe))
-        folder.write("environment.json", environment(workspace.device))
+        libraries = recipe.model.mixer.libraries(workspace.device)
+        folder.write("environment.json", environment(workspace.device) | libraries)
         if modules := foreign_modules(recipe):
             sources = {module: code_hash.source_of(module) for module in modules}
             folder.write(SOURCES, {"format": FORMAT, "modules": sources})

@@ -134,9 +134,10 @@ class Embed(nn.Module):
 class Block(nn.Module):
     """A residual block: a mixer across positions, then an MLP at every position."""
 
-    def __init__(self, spec: Model, length: int) -> None:
+    def __init__(self, spec: Model, length: int, number: int) -> None:
         super().__init__()
-        place = LayerContext(spec.width, length, spec.causal, spec.encoding == "rotary")
+        rotary = spec.encoding == "rotary"
+        place = LayerContext(spec.width, length, spec.causal, rotary, number, spec.depth)
         self.pre = spec.placement == "pre"
         self.owns_residual = spec.mixer.owns_residual
         self.norm1 = None if spec.mixer.whole else make_norm(spec)
@@ -187,9 +188,9 @@ class Network(nn.Module):
     def __init__(self, spec: Model, form: SequenceSpec, head: nn.Module) -> None:
         super().__init__()
         self.embed = Embed(spec, form)
-        first = Block(spec, form.length)
+        first = Block(spec, form.length, 0)
         check_memory(first, spec.depth)
-        self.blocks = nn.ModuleList([first, *(Block(spec, form.length) for _ in range(spec.depth - 1))])
+        self.blocks = nn.ModuleList([first, *(Block(spec, form.length, i) for i in range(1, spec.depth))])
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
         self.activation_checkpointing = False  # recompute the activations of blocks in the backward pass

@@ -1,0 +1,241 @@
+"""Mixers whose layer comes out of a model of Hugging Face transformers (extra ``hf``).
+
+A tiny model of the library is built, so that the library's own rules initialise the layer, and the layer is
+taken out of it. The library's modules are not changed: a layer runs a copy of its forward pass in which some
+functions are replaced. Kernels of other packages run on a GPU in bfloat16 only, PyTorch code everywhere else.
+"""
+
+import abc
+import contextlib
+import importlib
+import inspect
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from ...errors import SpecError
+from ...registry import name_of
+from ...shapes import Vectors
+from ..base import LayerContext, Mixer, State
+from ..ops._exact import full_precision
+from .cells import Directions, RecurrentCell
+from .transformers_operations import state_dtype
+
+LIBRARY = "transformers"
+Function = Callable[..., Any]
+DISPATCH = "is_new_implementation", "implementation"
+"""Variables of the library's decorator of functions with kernels: whether one is installed, and what runs."""
+
+
+class TransformersMixer(Mixer):
+    """Base class of mixers that take their layer out of a model of transformers.
+
+    Subclasses name the layer and the settings of the model. Two layers, one per direction, unless causal.
+    """
+
+    layer: ClassVar[str]  # folder of the model in transformers.models, and class of the layer
+    model: ClassVar[str]  # class of the model, without "Model"
+    operations: ClassVar[Mapping[str, Function]] = {}  # functions in place of the library's, by its names
+    single: ClassVar[bool] = False  # whether the whole layer computes in single precision under autocast
+
+    @abc.abstractmethod
+    def config(self, context: LayerContext) -> dict[str, Any]:
+        """Return the settings of the model that differ from ``usual``.
+
+        Raises:
+            SpecError: if the width does not suit.
+        """
+
+    def arguments(self, x: Vectors) -> dict[str, Any]:
+        """Return the arguments of the layer's forward pass after the first."""
+        return {}
+
+    def prepare(self, layer: Any) -> None:
+        """Adjust a layer that the library has just initialised."""
+        scale_convolutions(layer)
+
+    def build(self, context: LayerContext) -> nn.Module:
+        """Return the layer, one per direction unless causal."""
+        return Directions(context, lambda: TransformersCell(self, context))
+
+    def libraries(self, device: str) -> dict[str, str]:
+        """Return the version of transformers, and the kernels that run on a device, if any."""
+        kind = self.classes()[2]
+        fast = kernels(kind).values() if device.startswith("cuda") else ()
+        packages = ", ".join(sorted({_package(function) for function in fast}))
+        said = f"kernels of {packages} in bf16" if packages else "no kernels"
+        return {LIBRARY: f"{version(LIBRARY)}, {said}"}
+
+    def classes(self) -> tuple[Any, Any, Any]:
+        """Return the classes of the config, the model and the layer.
+
+        Raises:
+            SpecError: if the library is not installed, or does not have them.
+        """
+        folder, _, layer = self.layer.partition(".")
+        try:
+            library = importlib.import_module(LIBRARY)
+            code = importlib.import_module(f"{LIBRARY}.models.{folder}.modeling_{folder}")
+            return (
+                getattr(library, f"{self.model}Config"),
+                getattr(code, f"{self.model}Model"),
+                getattr(code, layer),
+            )
+        except ModuleNotFoundError as error:
+            if error.name == LIBRARY:
+                how = "needs the library transformers: pip install 'selfpretrain[hf]'"
+                raise SpecError(f"{name_of(self)} {how}") from error
+            raise SpecError(self._lacks(layer)) from error
+        except (ImportError, AttributeError) as error:
+            raise SpecError(self._lacks(layer)) from error
+
+    def _lacks(self, layer: str) -> str:
+        had = f"transformers {version(LIBRARY)} has no {layer}"
+        return f"{name_of(self)}: {had}; pip install --upgrade 'selfpretrain[hf]'"
+
+
+class TransformersCell(RecurrentCell):
+    """A causal layer of transformers; its state is not handed on."""
+
+    def __init__(self, mixer: TransformersMixer, context: LayerContext) -> None:
+        super().__init__()
+        config, model, kind = mixer.classes()
+        with offline():
+            made = model(config(**usual(context.width) | mixer.config(context)))
+        layers = [module for module in made.modules() if isinstance(module, kind)]
+        self.layer = layers[min(context.block, len(layers) - 1)]
+        mixer.prepare(self.layer)
+        self.arguments = mixer.arguments
+        self.single = mixer.single
+        self.plain = forward_of(kind, mixer.operations)
+        self.fast = forward_of(kind, mixer.operations, kernels(kind)) if kernels(kind) else None
+
+    def initial_state(self, batch_size: int) -> State:
+        """Return no state."""
+        return ()
+
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """Return the outputs of the layer."""
+        if self.fast and x.is_cuda and torch.is_autocast_enabled("cuda"):
+            y = self.fast(self.layer, x, **self.arguments(x))
+        else:
+            x = x.to(state_dtype(x)) if self.single else x
+            with self._precision(x):
+                y = self.plain(self.layer, x, **self.arguments(x))
+        return (y[0] if isinstance(y, tuple) else y), state
+
+    def _precision(self, x: Vectors) -> contextlib.AbstractContextManager[object]:
+        if x.dtype == torch.float64:
+            return KeepDouble()
+        return full_precision(x.device) if self.single else contextlib.nullcontext()
+
+
+class KeepDouble(TorchFunctionMode):
+    """Leaves double precision as it is where norms and decays of the library round to single precision."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        single = function is torch.Tensor.float or (function is torch.Tensor.to and torch.float32 in args)
+        if single and args[0].dtype == torch.float64:
+            return args[0]
+        return function(*args, **(kwargs or {}))
+
+
+def usual(width: int) -> dict[str, Any]:
+    """Return settings of a model of this width that is as small as it can be around its layers.
+
+    Weights start with variance 1 / width: the library's 0.02 is meant for widths of thousands, and layers of
+    width 64 would start with outputs near zero.
+    """
+    return {
+        "vocab_size": 8,
+        "hidden_size": width,
+        "num_hidden_layers": 2,
+        "initializer_range": width**-0.5,
+        "use_cache": False,
+        "pad_token_id": None,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+
+
+@torch.no_grad()
+def scale_convolutions(layer: nn.Module) -> None:
+    """Draw kernels of depthwise convolutions as PyTorch does: by their number of taps, not by the width."""
+    for part in layer.modules():
+        if isinstance(part, nn.Conv1d):
+            nn.init.kaiming_uniform_(part.weight, a=5**0.5)
+
+
+def forward_of(
+    kind: type[nn.Module], operations: Mapping[str, Function], kept: Collection[str] = ()
+) -> Function:
+    """Return the forward pass of a layer of the library with some functions replaced.
+
+    Functions for which a kernel may be installed are replaced by ``operations``, or else by the PyTorch code
+    that the library has for them.
+
+    Args:
+        kept: names of functions to keep as they are in the library.
+    """
+    forward = inspect.unwrap(kind.forward)  # without hooks of other libraries
+    named = forward.__globals__
+    plain = {name: inspect.unwrap(named[name]) for name in _dispatched(forward)} | dict(operations)
+    replaced = {name: function for name, function in plain.items() if name not in kept}
+    # Without a name: the compiler would look functions up in the module of that name.
+    mine = named | replaced | {"__name__": ""}
+    parts = forward.__code__, mine, forward.__name__, forward.__defaults__, forward.__closure__
+    copy = types.FunctionType(*parts)
+    copy.__kwdefaults__ = forward.__kwdefaults__
+    return copy
+
+
+def kernels(kind: type[nn.Module]) -> dict[str, Function]:
+    """Return the installed kernels that a layer of the library would run, by the library's names."""
+    found = _dispatched(inspect.unwrap(kind.forward))
+    installed, runs = DISPATCH
+    return {name: variables[runs] for name, variables in found.items() if variables[installed]}
+
+
+def _dispatched(forward: types.FunctionType) -> dict[str, Mapping[str, Any]]:
+    """Return the variables of the library's decorator for every function of it that a forward pass calls."""
+    called = {
+        name: forward.__globals__[name] for name in forward.__code__.co_names if name in forward.__globals__
+    }
+    found = {name: _variables(function) for name, function in called.items()}
+    return {name: variables for name, variables in found.items() if DISPATCH[0] in variables}
+
+
+def _variables(function: Any) -> Mapping[str, Any]:
+    """Return the variables of the decorators around a function."""
+    found: dict[str, Any] = {}
+    while isinstance(function, types.FunctionType):
+        found |= inspect.getclosurevars(function).nonlocals
+        function = getattr(function, "__wrapped__", None)
+    return found
+
+
+def _package(function: Function) -> str:
+    """Return the name and version of the package that a function comes from."""
+    module = function.__module__.partition(".")[0]
+    try:
+        distribution = packages_distributions().get(module, [module])[0]
+        return f"{distribution} {version(distribution)}"
+    except PackageNotFoundError:
+        return module
+
+
+@contextlib.contextmanager
+def offline() -> Iterator[None]:
+    """Keep the library from downloading: where ``kernels`` is installed, RWKV's constructor asks for one."""
+    constants: Any = importlib.import_module("huggingface_hub.constants")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before

@@ -1,0 +1,287 @@
+"""Layers taken out of transformers: they are the library's, with a start and a cost of ours."""
+
+import copy
+import importlib.machinery
+import subprocess
+import sys
+import textwrap
+import types
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import toys
+from selfpretrain import registry
+from selfpretrain.cli import app
+from selfpretrain.data.spec import Classes, SequenceSpec, Tokens
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common.transformers_layer import TransformersMixer, offline
+from selfpretrain.mixers.gated_deltanet import GatedDeltaNet
+from selfpretrain.mixers.lightning import Lightning
+from selfpretrain.mixers.mamba import Mamba
+from selfpretrain.mixers.mlstm import MLSTM
+from selfpretrain.mixers.rg_lru import RGLRU
+from selfpretrain.mixers.rwkv4 import RWKV4
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.training import flops
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.run_dir import RunDir
+
+transformers = pytest.importorskip("transformers")
+
+KINDS = [registry.find("mixers", name) for name in registry.names("mixers")]
+TAKEN = [kind() for kind in KINDS if issubclass(kind, TransformersMixer)]
+every_layer = pytest.mark.parametrize("mixer", TAKEN, ids=registry.name_of)
+
+
+def cell(mixer, width=16, length=70):
+    toys.settle()
+    return mixer.build(LayerContext(width, length, causal=True)).past
+
+
+def as_in_the_library(mixer, layer):
+    """The same layer without anything of ours."""
+    layer = copy.deepcopy(layer)
+    for part in layer.modules():
+        part.__dict__.pop("_rnn_scan", None)
+        if "_inference_fn" in vars(part):
+            part._inference_fn = type(part)(part.config)._inference_fn
+
+    def forward(x):
+        y = type(layer).forward(layer, x, **mixer.arguments(x))
+        return y[0] if isinstance(y, tuple) else y
+
+    return layer, forward
+
+
+def with_gradients(forward, parameters, x):
+    x = x.clone().requires_grad_()
+    y = forward(x)
+    loss = (y * torch.linspace(-1, 1, y.shape[-1])).square().sum()
+    return [y.detach(), *torch.autograd.grad(loss, [x, *parameters])]
+
+
+@every_layer
+def test_numbers_and_gradients_are_those_of_the_library(mixer):
+    ours = cell(mixer)
+    theirs, forward = as_in_the_library(mixer, ours.layer)
+    x = torch.randn(2, 70, 16)
+    found = with_gradients(lambda u: ours(u, ())[0], ours.parameters(), x)
+    expected = with_gradients(forward, theirs.parameters(), x)
+    for a, b in zip(found, expected, strict=True):
+        assert (a - b).abs().max() <= 2e-5 * b.abs().max()
+
+
+class Written(TorchDispatchMode):
+    """Counts the numbers that operations write."""
+
+    count = 0
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        out = op(*args, **(kwargs or {}))
+        tensors = out if isinstance(out, tuple | list) else [out]
+        if not op.is_view:
+            self.count += sum(x.numel() for x in tensors if isinstance(x, torch.Tensor))
+        return out
+
+
+def growth(forward, parameters):
+    """How many times as much four times the length costs."""
+    written = []
+    for length in (64, 256):
+        x = torch.randn(1, length, 16)
+        with Written() as counter:
+            with_gradients(forward, parameters, x)
+        written.append(counter.count)
+    return written[1] / written[0]
+
+
+@every_layer
+def test_cost_is_linear_in_the_length(mixer):
+    ours = cell(mixer, length=256)
+    assert growth(lambda u: ours(u, ())[0], list(ours.parameters())) < 5
+
+
+def test_cost_of_the_librarys_own_loop_is_not():
+    layer, forward = as_in_the_library(Mamba(), cell(Mamba(), length=256).layer)
+    assert growth(forward, list(layer.parameters())) > 8
+
+
+@every_layer
+@pytest.mark.parametrize("width", [32, 128])
+def test_layers_do_not_start_near_zero(mixer, width):
+    x = torch.randn(2, 128, width)
+    assert 0.08 < cell(mixer, width)(x, ())[0].std() < 1.2
+
+
+@every_layer
+def test_the_library_is_left_alone(mixer):
+    kind = mixer.classes()[2]
+    before = dict(vars(sys.modules[kind.__module__]))
+    cell(mixer)(torch.randn(1, 5, 16), ())
+    assert vars(sys.modules[kind.__module__]) == before
+    assert {f.__module__ for f in vars(kind).values() if callable(f)} <= {kind.__module__, None}
+
+
+def test_rg_lru_keeps_no_graph():
+    ours = cell(RGLRU())
+    ours(torch.randn(1, 9, 16, requires_grad=True), ())
+    assert ours.layer.rg_lru.recurrent_states is None
+    assert ours.layer.conv1d_state is None
+
+
+@pytest.mark.parametrize(("mixer", "what"), [(Lightning(), "slope_rate"), (RWKV4(), "time_decay")])
+def test_blocks_decay_by_their_depth(mixer, what):
+    form = SequenceSpec(Tokens(3), 12, Classes(("a", "b")))
+    network = Model(mixer, width=16, depth=3, causal=True).build(form, torch.nn.Identity())
+    first, second, third = (getattr(block.mixer.past.layer, what) for block in network.blocks)
+    assert (first - second).abs().max() > 0.01 and (second - third).abs().max() > 0.01
+    if what == "slope_rate":
+        torch.testing.assert_close(second / first, torch.full_like(first, 0.5), atol=1e-4, rtol=0)
+
+
+def test_rwkv_starts_as_in_the_paper():
+    first = cell(RWKV4()).layer.time_first.detach()
+    assert [round(float(x), 3) for x in first[:4]] == [-1.204, -0.704, -1.704, -1.204]
+
+
+def test_states_of_gated_deltanet_last():
+    steps = torch.nn.functional.softplus(cell(GatedDeltaNet()).layer.dt_bias)
+    assert 1e-3 <= steps.min() < steps.max() <= 0.1
+
+
+def test_flops_of_mamba_are_those_of_its_products():
+    B, L, D, E, N, R, taps = 2, 60, 32, 64, 16, 2, 4
+    ours, x = cell(Mamba(), D), torch.randn(B, L, D, requires_grad=True)
+
+    def loss():
+        return ours(x, ())[0].sum()
+
+    dense = D * 2 * E + E * (R + 2 * N) + R * E + E * D + E * N
+    assert flops.counted(ours, loss) == (
+        pytest.approx(3 * 2 * B * (L * dense + (L + taps - 1) * taps * E), rel=0.01),
+        0,
+    )
+
+
+def test_flops_of_gated_deltanet_are_those_of_its_products_and_solutions():
+    B, L, D, H, T = 2, 128, 32, 4, 64
+    ours, E = cell(GatedDeltaNet(), D), D // H
+    x = torch.randn(B, L, D, requires_grad=True)
+
+    def loss():
+        return ours(x, ())[0].sum()
+
+    dense = 3 * 2 * B * L * (4 * D * D + 2 * D * H + D * D)
+    convolution = 3 * 2 * B * (L + 3) * 4 * 3 * D
+    chunks = B * H * L // T
+    solved = chunks * (T * T * 2 * E) * (1 + 1 + 2)  # there, back, and the gradient of the matrix
+    pairs = 3 * 2 * chunks * (2 * T * T * E + T * T * E)  # system, weights, values
+    states = 3 * 2 * chunks * 3 * T * E * E  # read, written, asked
+    states -= 2 * B * H * T * E * E * (1 + 2)  # no gradient of the first state, nor of the last one
+    assert flops.counted(ours, loss) == (
+        pytest.approx(dense + convolution + solved + pairs + states, rel=0.01),
+        0,
+    )
+
+
+def test_a_run_says_which_code_it_ran(tmp_path):
+    recipe = Recipe(toys.Majority(), Model(Mamba(), 16, 1), (Stage(Masked(), Budget(steps=1)),))
+    environment = RunDir(run(recipe, Workspace(tmp_path))).read("environment.json")
+    assert environment["transformers"] == f"{transformers.__version__}, no kernels"
+
+
+KERNELS = """
+import importlib.machinery, sys, types
+for name in ("fla", "mamba_ssm", "causal_conv1d"):
+    module = types.ModuleType(name)
+    module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+    sys.modules[name] = module
+    for function in ("chunk_gated_delta_rule", "fused_recurrent_gated_delta_rule", "selective_scan_fn",
+                     "mamba_inner_fn", "selective_state_update", "causal_conv1d_fn", "causal_conv1d_update"):
+        def kernel(*args, **kwargs):
+            raise RuntimeError("a kernel ran")
+        kernel.__name__, kernel.__module__ = function, name
+        setattr(module, function, kernel)
+import torch
+from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.gated_deltanet import GatedDeltaNet
+from selfpretrain.mixers.mamba import Mamba
+for mixer in (Mamba(), GatedDeltaNet()):
+    layer, x = mixer.build(LayerContext(16, 20, causal=True)).train(), torch.randn(1, 20, 16)
+    layer(x)
+    try:
+        layer.past.fast(layer.past.layer, x)
+    except RuntimeError as error:
+        print(error)
+    print(mixer.libraries("cpu")["transformers"].partition(", ")[2])
+    print(mixer.libraries("cuda:0")["transformers"].partition(", ")[2])
+"""
+
+
+def test_kernels_run_on_a_gpu_only_and_are_named():
+    command = [sys.executable, "-c", textwrap.dedent(KERNELS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "a kernel ran",
+        "no kernels",
+        "kernels of causal_conv1d, mamba_ssm in bf16",
+        "a kernel ran",
+        "no kernels",
+        "kernels of causal_conv1d, fla in bf16",
+    ]
+
+
+def test_nothing_is_downloaded_while_a_layer_is_built(monkeypatch):
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with pytest.raises(KeyError), offline():
+        assert constants.HF_HUB_OFFLINE
+        raise KeyError
+    assert not constants.HF_HUB_OFFLINE
+
+
+def test_another_package_in_place_of_the_librarys_layer_is_named(monkeypatch):
+    package = types.ModuleType("xlstm")
+    package.__spec__ = importlib.machinery.ModuleSpec("xlstm", None)
+    monkeypatch.setitem(sys.modules, "xlstm", package)
+    with pytest.raises(SpecError, match="pip uninstall xlstm"):
+        MLSTM().build(LayerContext(16, 9))
+
+
+class Elsewhere(TransformersMixer):
+    """A layer that no version has."""
+
+    layer = "mamba.MambaMixerOfTomorrow"
+    model = "Mamba"
+
+    def config(self, context):
+        return {}
+
+
+def test_a_library_without_the_layer_is_to_be_upgraded():
+    with pytest.raises(SpecError, match=r"has no MambaMixerOfTomorrow; pip install --upgrade"):
+        Elsewhere().build(LayerContext(16, 9))
+
+
+@every_layer
+def test_a_missing_library_is_named_with_its_extra(mixer, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(SpecError, match=r"needs the library transformers: pip install 'selfpretrain\[hf\]'"):
+        mixer.build(LayerContext(16, 9))
+
+
+def test_a_missing_library_ends_a_comparison_at_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    asked = ["compare", "--task", "digits", "--mixers", "mamba", "--scale", "smoke", "--jobs", "1"]
+    assert app.run([*asked, "--runs", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "mamba needs the library transformers: pip install 'selfpretrain[hf]'" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "stages").exists()
