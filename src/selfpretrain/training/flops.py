@@ -78,6 +78,7 @@ def _formulas() -> dict[Any, Callable[..., int]]:
         aten._fft_c2r: _fft(2.5, back=True),
         aten._fft_c2c: _fft(5.0),
         aten.convolution_backward: _convolution_backward,
+        aten.linalg_solve_triangular: _triangular,
         aten.mkldnn_rnn_layer: _recurrent(2),
         aten.mkldnn_rnn_layer_backward: _recurrent(4),
         aten._cudnn_rnn: _stacked(2),
@@ -99,6 +100,19 @@ def _convolution_backward(grad: Any, x: Any, weight: Any, *rest: Any, out_shape:
     _, _, _, _, transposed, _, _, wanted = rest
     places = math.prod((x if transposed else grad)[2:])
     return 2 * sum(wanted[:2]) * x[0] * places * math.prod(weight)
+
+
+def _triangular(
+    matrix: Any,
+    right: Any,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+    out_shape: Any = None,
+) -> int:
+    """Count half a product with the matrix; one with its adjoint is solved for the gradient."""
+    return matrix[-1] * math.prod(right)
 
 
 def _recurrent(factor: int) -> Callable[..., int]:
