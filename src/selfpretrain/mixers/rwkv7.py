@@ -1,9 +1,9 @@
-"""RWKV-7: a generalised delta rule, with decays, keys to replace and shares of their own per feature.
+"""RWKV-7: a generalised delta rule, with decays, replaced keys and shares of their own per feature.
 
-S[t] = diag(w) S[t-1] + (a k')(-S[t-1]^T k')^T + k v^T,  o[t] = S[t]^T r + (r.(u k)) v per head (all at t),
-k' = p k / |p k|,  k = (1 + (a - 1) m) W_k x,  w = exp(-e^(-1/2) sigmoid(w_0 + W_2 tanh(W_1 x))),
-a = sigmoid(a_0 + A_2 A_1 x),  y[t] = W (G_2 sigmoid(G_1 x) GroupNorm(o[t] without u) + u-term),
-and every map has an x of its own, x[t] + mix (x[t-1] - x[t])
+S[t] = diag(w) S[t-1] - (a k') (S[t-1]^T k')^T + k v^T per head,  k' = p W_k x / |p W_k x|,
+k = (1 + (a - 1) m) W_k x,  w = exp(-e^(-1/2) sigmoid(w_0 + W_2 tanh(W_1 x))),  a = sigmoid(a_0 + A_2 A_1 x),
+y[t] = W (g (GroupNorm(S[t]^T r) + (r.(u k)) v)),  g = G_2 sigmoid(G_1 x),
+where every map has an x of its own, x[t] + mix (x[t-1] - x[t])
 
 Source: Peng et al. (2025), RWKV-7 Goose, section 4, and its code, with the initialisation of a first layer.
 What differs from it: no layer takes the values of the first one, as layers are independent here; W starts as

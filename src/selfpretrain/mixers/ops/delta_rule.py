@@ -16,10 +16,8 @@ from torch import Tensor
 
 from ._exact import exact
 
-CHUNK = 64
-"""Chunk size in positions."""
-CHUNK_OF_DECAYED = 32
-"""Chunk size with decay: exp(32) and its inverse are far from the limits of fp32."""
+CHUNK = 32
+"""Chunk size in positions. With decay, exp(32) and its inverse must be far from the limits of fp32."""
 
 Features = Float[Tensor, "B H L M"]
 Values = Float[Tensor, "B H L E"]
@@ -55,14 +53,14 @@ def decayed_delta_rule(
 
     Within a chunk, exp(-g[1] - ... - g[t]) S[t] follows the same recurrence without decay.
 
-    Source: Peng et al. (2025), RWKV-7, appendix on parallelisation.
+    Source: Peng et al. (2025), RWKV-7 Goose, section 4; in chunks as the rule above.
 
     Args:
         g: logarithms of the factors, from -1 to 0.
         state: S before the first position.
     """
     L = v.shape[2]
-    size = min(L, CHUNK_OF_DECAYED)
+    size = min(L, CHUNK)
     with exact(v.device):
         q, k, v, a, b, g = (_chunks(x.to(state.dtype), size) for x in (q, k, v, a, b, g))
         total = g.cumsum(3)
