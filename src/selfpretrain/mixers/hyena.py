@@ -52,7 +52,7 @@ class HyenaLayer(nn.Module):
         self.enter = nn.Linear(D, (long + 2) * D)
         self.out = nn.Linear(D, D)
         self.near = ShortConvolution((long + 2) * D, settings.taps, bias=True)
-        self.kernels = Kernels(self.shape, context.length, settings)
+        self.kernels = KernelNetwork(self.shape, context.length, settings)
         self.D = nn.Parameter(torch.randn(long, D))
 
     def kernel(self, length: int) -> Float[Tensor, "c n H L"]:
@@ -78,7 +78,7 @@ class HyenaLayer(nn.Module):
         return causal_conv(u, past) if len(kernels) == 1 else two_sided_conv(u, past, kernels[1])
 
 
-class Kernels(nn.Module):
+class KernelNetwork(nn.Module):
     """The network that computes K from the lag."""
 
     def __init__(self, shape: tuple[int, int, int], longest: int, settings: Hyena) -> None:

@@ -58,7 +58,7 @@ class RWKV7Cell(RecurrentCell):
         self.r, self.k, self.v = (_projection(D, scale) for scale in (0.5, 0.05, 0.5))
         self.decay = LowRank(D, rank, nn.Tanh())
         self.share = LowRank(D, rank, nn.Identity())
-        self.gate = LowRank(D, settings.gate_rank or _rank(5, D), nn.Sigmoid())
+        self.gate = LowRank(D, settings.gate_rank or _rank(5.0, D), nn.Sigmoid())
         line = torch.linspace(-0.5, 0.5, D)
         zigzag = torch.linspace(-1, 1, D // self.heads).repeat(self.heads)
         zigzag = zigzag * zigzag.abs()

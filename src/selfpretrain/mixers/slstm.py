@@ -78,7 +78,7 @@ class SLSTMCell(RecurrentCell):
         last = [part.transpose(0, 1).flatten(1) for part in packed.unflatten(-1, (4, len(x), -1)).unbind(1)]
         return self.norm(y.flatten(0, 1)).view_as(y) * self.gain, (recent, *last)
 
-    def _gates(self, near: Vectors, x: Vectors) -> Float[Tensor, "H L D"]:
+    def _gates(self, near: Vectors, x: Vectors) -> Float[Tensor, "H L _"]:
         """Return what every gate gets from the input."""
         H = self.R.shape[1]
         inputs = torch.stack(
