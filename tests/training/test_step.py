@@ -32,7 +32,7 @@ from steps import MIXERS, TOKENS, apart, asked, data, gradients
 SAMPLE = ("s4d",)
 IN_PARTS = {
     *("bigbird", "local", "longformer", "spade", "sparse", "window"),  # which blocks see which is worked out
-    *("exprnn", "lipschitz", "gru", "lstm"),  # position by position
+    *("exprnn", "lipschitz", "gru", "lstm", "slstm"),  # position by position
     *("dlr", "linear", "performer"),
 }
 """Mixers that compiled blocks of are several graphs on a CPU."""

@@ -106,13 +106,14 @@ def _convolution_backward(grad: Any, x: Any, weight: Any, *rest: Any, out_shape:
 def _triangular(
     matrix: Any,
     right: Any,
+    *,
     upper: bool,
     left: bool = True,
     unitriangular: bool = False,
     out_shape: Any = None,
 ) -> int:
-    """Count half the FLOPs of a product of the matrix with the solution, since the other half is zero."""
-    return math.prod(out_shape) * matrix[-1]
+    """Count half a product with the matrix; one with its adjoint is solved for the gradient."""
+    return matrix[-1] * math.prod(right)
 
 
 def _recurrent(factor: int) -> Callable[..., int]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import toys
-from selfpretrain.mixers.ops.delta_rule import delta_rule
+from selfpretrain.mixers.ops.gated_delta_rule import gated_delta_rule
 from selfpretrain.mixers.ops.gated_scan import gated_scan
 
 
@@ -47,7 +47,7 @@ def ruled(length, own):
 @pytest.mark.parametrize("length", [1, 16, 40, 70])
 def test_the_delta_rule_is_its_formula(length, own):
     q, k, v, g, beta, S = ruled(length, own)
-    y, last = delta_rule(q, k, v, g, beta, S)
+    y, last = gated_delta_rule(q, k, v, g, beta, S)
     for t in range(length):
         S = g[:, :, t, :, None].exp() * S
         known = torch.einsum("bhmv,bhm->bhv", S, k[:, :, t])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..ops._exact import full_precision
 from ..ops.decayed_attention import decayed_attention
-from ..ops.delta_rule import delta_rule as chunked_delta_rule
+from ..ops.gated_delta_rule import gated_delta_rule
 from ..ops.gated_scan import gated_scan
 
 Channels = Float[Tensor, "B D L"]
@@ -114,7 +114,7 @@ def delta_rule(
     g = (g if g.ndim == query.ndim else g[..., None]).transpose(1, 2).to(kind)
     beta = beta.transpose(1, 2)[..., None].to(kind)
     state = v.new_zeros(*v.shape[:2], k.shape[-1], v.shape[-1])
-    y, _ = chunked_delta_rule(q * k.shape[-1] ** -0.5, k, v, g, beta, state)
+    y, _ = gated_delta_rule(q * k.shape[-1] ** -0.5, k, v, g, beta, state)
     return y.transpose(1, 2).to(query.dtype), None
 
 

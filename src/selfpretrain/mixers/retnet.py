@@ -1,0 +1,85 @@
+"""Retentive network (RetNet): linear attention with rotary positions and a fixed decay per head.
+
+S[t] = decay_h S[t-1] + k[t] v[t]^T,  o[t] = S[t]^T q[t],  y[t] = W (SiLU(W_g x[t]) RMSNorm(o[t])),
+q and k are rotated by an angle proportional to the position,  decay_h = 1 - 2^(-5-h) for head h = 0, 1, ...
+
+Source: Sun et al. (2023), Retentive Network, section 2, with the initialisation of its code: Xavier's with a
+gain of 2^-2.5, 2^-1 for W. What differs from it: factors that make numbers small before the norm are left
+out, as the norm removes them; bidirectional layers add the outputs of a second, backward recurrence.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..config import Count, spec
+from ..errors import SpecError
+from ..shapes import Vectors
+from .base import LayerContext, Mixer, State
+from .common.attention_heads import head_size, merge_heads, split_heads
+from .common.cells import Directions, RecurrentCell
+from .ops.retention import retention
+from .ops.rotary import rotate
+
+
+@spec
+class RetNet(Mixer):
+    """Multi-scale retention, one per direction unless causal."""
+
+    heads: Count = 4
+    expand: Count = 2  # size of values as a multiple of the width
+
+    def build(self, context: LayerContext) -> nn.Module:
+        """Return the recurrent layer."""
+        size = head_size(context, self.heads)
+        if size % 2:
+            raise SpecError(f"retnet rotates pairs of features, so a head size of {size} must be even")
+        return Directions(context, lambda: RetNetCell(context.width, self))
+
+
+class RetNetCell(RecurrentCell):
+    """One direction of ``RetNet``."""
+
+    def __init__(self, width: int, settings: RetNet) -> None:
+        super().__init__()
+        D = width
+        E = settings.expand * width
+        self.heads = settings.heads
+        self.q, self.k = (nn.Linear(D, D, bias=False) for _ in range(2))
+        self.v, self.gate = (nn.Linear(D, E, bias=False) for _ in range(2))
+        self.norm = nn.RMSNorm(E // self.heads, eps=1e-6, elementwise_affine=False)
+        self.out = nn.Linear(E, D, bias=False)
+        for linear in (self.q, self.k, self.v, self.gate):
+            nn.init.xavier_uniform_(linear.weight, gain=2**-2.5)
+        nn.init.xavier_uniform_(self.out.weight, gain=2**-1)
+
+    def initial_state(self, batch_size: int) -> State:
+        """Return a zero state; its keys are rotated by their distance to the next position."""
+        E, D = self.v.weight.shape
+        return (self.v.weight.new_zeros(batch_size, self.heads, D // self.heads, E // self.heads),)
+
+    def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
+        """Run the recurrence in chunks; return the outputs and the last state."""
+        (S,) = state
+        q, k, v = (split_heads(linear(x).to(S.dtype), self.heads) for linear in (self.q, self.k, self.v))
+        angles = self._angles(x.shape[1] + 1, x.device)
+        cos = angles.cos().to(S.dtype)
+        sin = angles.sin().to(S.dtype)
+        q, k = (rotate(y, cos[:-1], sin[:-1]) for y in (q, k))
+        o, S = retention(q, k * k.shape[-1] ** -0.5, v, self._log_decay(x.device), S)
+        rows = S.shape[-1], -1
+        S = rotate(S.mT, cos[-1:].expand(rows), -sin[-1:].expand(rows)).mT
+        return self.out(F.silu(self.gate(x)) * merge_heads(self.norm(o))), (S,)
+
+    def _log_decay(self, device: torch.device) -> Float[Tensor, "H"]:
+        return torch.log1p(-torch.exp2(-5.0 - torch.arange(self.heads, dtype=torch.float64, device=device)))
+
+    def _angles(self, length: int, device: torch.device) -> Float[Tensor, "L half"]:
+        """Return angles in radians; frequencies per position are from 1 to 1e-4, both included."""
+        pairs = self.q.out_features // self.heads // 2
+        frequency = torch.logspace(0, -4, pairs, dtype=torch.float64, device=device)
+        return torch.outer(torch.arange(length, dtype=torch.float64, device=device), frequency)
+
+
+mixer = RetNet

@@ -1,0 +1,207 @@
+"""RetNet, RWKV-7, Hyena, sLSTM, LinOSS and S5 beyond the laws of their shelf and golden values."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import toys
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common.short_convolution import ShortConvolution
+from selfpretrain.mixers.deltanet import DeltaNet
+from selfpretrain.mixers.hyena import Hyena
+from selfpretrain.mixers.linoss import LinOSS
+from selfpretrain.mixers.retnet import RetNet
+from selfpretrain.mixers.rwkv7 import RWKV7
+from selfpretrain.mixers.s5 import S5
+from selfpretrain.mixers.slstm import SLSTM
+
+
+def build(mixer, causal=True, width=8, length=30):
+    toys.settle()
+    return mixer.build(LayerContext(width, length, causal)).double()
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_short_convolution_is_that_of_torch_and_goes_on(bias):
+    toys.settle()
+    layer, x = ShortConvolution(6, 4, bias).double(), torch.randn(2, 30, 6, dtype=torch.double)
+    padded = F.pad(x.mT, (3, 0))
+    expected = F.conv1d(padded, layer.taps.T[:, None], layer.bias, groups=6).mT
+    whole, _ = layer(x, layer.start(2))
+    torch.testing.assert_close(whole, expected)
+    first, before = layer(x[:, :2], layer.start(2))
+    second, _ = layer(x[:, 2:], before)
+    torch.testing.assert_close(torch.cat([first, second], dim=1), expected)
+
+
+@pytest.mark.parametrize(
+    ("mixer", "said"),
+    [
+        (RetNet(heads=8), "a head size of 1 must be even"),
+        (RWKV7(heads=8), "rwkv7 needs heads of 2 features"),
+        (DeltaNet(heads=3), "width 8 does not split into 3 heads"),
+        (S5(states=12, blocks=4), "states=12 must be divisible by 8"),
+    ],
+)
+def test_sizes_must_fit(mixer, said):
+    with pytest.raises(SpecError, match=said):
+        build(mixer)
+
+
+def test_retention_of_an_impulse_fades_at_the_rate_of_its_head():
+    """Whatever passes between query and key, values of head h lose 2^(-5-h) of their size per position."""
+    cell = build(RetNet(heads=2), length=80).past
+    decays = cell._log_decay(torch.device("cpu")).exp()
+    torch.testing.assert_close(decays, torch.tensor([1 - 1 / 32, 1 - 1 / 64], dtype=torch.double))
+    _, (before,) = cell(torch.randn(1, 1, 8, dtype=torch.double), cell.start(1))
+    _, (after,) = cell(torch.zeros(1, 70, 8, dtype=torch.double), (before,))
+    torch.testing.assert_close(
+        after.square().sum((2, 3)).sqrt() / before.square().sum((2, 3)).sqrt(), decays[None] ** 70
+    )
+
+
+def test_rwkv7_forgets_no_faster_than_it_states_and_starts_between_its_bounds():
+    cell = build(RWKV7(), width=64).past
+    factors = torch.exp(-math.exp(-0.5) * torch.sigmoid(cell.decay_bias))
+    assert 0.545 < factors.min() < 0.66
+    assert 0.999 < factors.max() < 1
+    assert not cell.decay.down.weight.any()
+    assert cell.decay.up.weight.any()
+
+
+@pytest.mark.parametrize(("width", "ranks"), [(64, (32, 32)), (1024, (64, 160))])
+def test_ranks_of_rwkv7_grow_with_the_width_unless_they_are_given(width, ranks):
+    for settings, expected in (({}, ranks), ({"rank": 3, "gate_rank": 5}, (3, 5))):
+        cell = build(RWKV7(heads=16, **settings), width=width).past
+        assert (cell.decay.down.out_features, cell.gate.down.out_features) == expected
+
+
+def test_deltanet_replaces_what_a_key_had():
+    """With a query equal to the key and beta = 1, a head returns the last value, whatever came before."""
+    cell = build(DeltaNet(heads=1, taps=1)).past
+    with torch.no_grad():
+        cell.near.taps.fill_(1)
+        q, k, _ = cell.enter.weight.view(3, 8, 8)
+        q.copy_(k)
+        cell.beta.weight.fill_(1e4)
+    x = 20 * torch.rand(1, 30, 8, dtype=torch.double)
+    v = F.silu(x @ cell.enter.weight[16:].T)
+    torch.testing.assert_close(cell(x, cell.start(1))[0], cell.out(cell.norm(v)), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_bidirectional_hyena_is_the_double_sum(order):
+    layer, x = build(Hyena(order=order), causal=False, length=9), torch.randn(2, 9, 8, dtype=torch.double)
+    K = layer.kernel(9)
+    mixed, _ = layer.near(layer.enter(x), layer.near.start(2))
+    last, *gates, v = mixed.chunk(order + 1, dim=-1)
+    for i, gate in enumerate(reversed(gates)):
+        u, past, future = v * gate, *K[:, i]
+        v = layer.D[i] * u
+        for t in range(9):
+            for s in range(9):
+                v[:, t] = v[:, t] + (past[:, t - s] if s <= t else future[:, s - t - 1]) * u[:, s]
+    torch.testing.assert_close(layer(x), layer.out(last * v), atol=1e-12, rtol=1e-10)
+
+
+def test_kernels_of_hyena_of_a_shorter_sequence_are_a_prefix_and_both_directions_fade_alike():
+    layer = build(Hyena(), causal=False, length=64)
+    torch.testing.assert_close(layer.kernel(100)[..., :17], layer.kernel(17), atol=1e-12, rtol=1e-10)
+    with torch.no_grad():
+        layer.kernels.out.weight.fill_(1)
+    past, future = layer.kernel(64)[:, 0]
+    torch.testing.assert_close(past, future)
+    fading = past[:, 63] / past[:, 63].max()
+    torch.testing.assert_close(fading[-1] / fading[0], torch.tensor(0.01).double() ** (1 / 0.3 - 1 / 1.5))
+
+
+def by_the_formula(cell, x):
+    """sLSTM without the factor by which its state is divided."""
+    H, size = cell.R.shape[1:3]
+    near = F.silu(cell.near(x, cell.near.start(len(x)))[0])
+    h, c, n = (torch.zeros(len(x), H, size, dtype=torch.double) for _ in range(3))
+    out = []
+    for t in range(x.shape[1]):
+        inputs = (near[:, t], near[:, t], x[:, t], x[:, t])
+        i, f, z, o = (
+            torch.einsum("bhe,hde->bhd", u.unflatten(-1, (H, -1)), cell.W[gate])
+            + torch.einsum("bhe,hde->bhd", h, cell.R[gate])
+            + cell.bias[gate]
+            for gate, u in enumerate(inputs)
+        )
+        c, n = f.sigmoid() * c + i.exp() * z.tanh(), f.sigmoid() * n + i.exp()
+        h = o.sigmoid() * c / n
+        out.append(h.flatten(1))
+    y = torch.stack(out, dim=1)
+    return cell.norm(y.flatten(0, 1)).view_as(y) * cell.gain
+
+
+def test_slstm_and_its_gradients_are_the_formula():
+    layer, x = build(SLSTM(heads=2)), torch.randn(2, 30, 8, dtype=torch.double)
+    with torch.no_grad():
+        layer.past.R.normal_(std=0.5)
+    grads = []
+    for y in (layer(x), by_the_formula(layer.past, x)):
+        grads.append(torch.autograd.grad((y * torch.arange(8)).sum(), list(layer.parameters())))
+    torch.testing.assert_close(layer(x), by_the_formula(layer.past, x))
+    for found, expected in zip(*grads, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+
+
+def test_slstm_survives_gates_whose_exponential_overflows():
+    layer = build(SLSTM()).float()
+    with torch.no_grad():
+        layer.past.bias[0] = 200.0
+    y = layer(torch.randn(2, 30, 8))
+    y.square().sum().backward()
+    assert y.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("rule", ["im", "imex"])
+def test_linoss_is_its_equations(rule):
+    cell = build(LinOSS(states=5, rule=rule)).past
+    x = torch.randn(2, 30, 8, dtype=torch.double)
+    B, C = (torch.view_as_complex(w.contiguous()) for w in (cell.B.mT, cell.C))
+    dt, A = torch.sigmoid(cell.step), cell.stiffness
+    z = at = torch.zeros(2, 5, dtype=torch.complex128)
+    for t in range(30):
+        force = x[:, t].to(B) @ B.T
+        # Implicit in the position or not: z[t] = z[t-1] + dt (B u[t] - A x[t or t-1]).
+        if rule == "im":
+            z = (z + dt * force - dt * A * at) / (1 + dt**2 * A)
+        else:
+            z = z + dt * force - dt * A * at
+        at = at + dt * z
+        y = (at @ C.T).real + cell.D * x[:, t]
+        torch.testing.assert_close(cell(x, cell.start(2))[0][:, t], F.glu(cell.out(F.gelu(y)), dim=-1))
+
+
+@pytest.mark.parametrize("rule", ["im", "imex"])
+def test_linoss_survives_any_stiffness(rule):
+    layer = build(LinOSS(states=4, rule=rule), length=2000).float()
+    with torch.no_grad():
+        layer.past.stiffness.copy_(torch.tensor([-1.0, 0.0, 1e-6, 1e3]))
+    y = layer(torch.randn(1, 2000, 8))
+    y.square().mean().backward()
+    assert y.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+def test_s5_starts_with_the_normal_part_of_hippo_in_blocks():
+    cell = build(S5(states=16, blocks=2, shortest=0.01, longest=0.02), width=500).past
+    torch.testing.assert_close(cell.log_decay.exp(), torch.full((8,), 0.5).double(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(cell.frequency[:4], cell.frequency[4:])
+    matrix = (
+        torch.tril(-torch.ones(8, 8), -1) * torch.outer(root := (torch.arange(8) * 2 + 1.0).sqrt(), root) / 2
+    )
+    frequency = torch.linalg.eigvals(matrix - matrix.T).imag.sort().values[:4]
+    torch.testing.assert_close(cell.frequency[:4].float().sort().values, frequency, rtol=1e-4, atol=1e-4)
+    dt = cell.log_dt.exp()
+    assert dt.min() > 0.0099
+    assert dt.max() < 0.0201
+    assert cell.B.square().sum(-1).mean().item() == pytest.approx(1 / 16, rel=0.1)
+    assert cell.C.square().sum(-1).mean().item() == pytest.approx(2 / 16, rel=0.1)
