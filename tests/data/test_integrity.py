@@ -16,7 +16,8 @@ from selfpretrain.cli import app
 from selfpretrain.config import spec
 from selfpretrain.data import integrity, rows, store
 from selfpretrain.data.dataset import SequenceDataset
-from selfpretrain.data.importing.importer import import_arrays, known
+from selfpretrain.data.importing.importer import import_arrays
+from selfpretrain.data.paths import imported_datasets
 from selfpretrain.data.spec import SPLITS, Classes, SequenceSpec, Tokens
 from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer, stored_datasets
 from selfpretrain.errors import DamagedData, DataError
@@ -206,7 +207,7 @@ def test_damaged_imports_say_how_to_get_them_back(tmp_path, home, capsys):
     assert "flat.bin not as written" in out
     command = shlex.split(out.partition("spt ")[2])
     assert app.run(command) == 0
-    assert open_dataset(known()["mine"]).digest == before
+    assert open_dataset(imported_datasets()["mine"]).digest == before
     assert app.run(["data", "verify", "nobody"]) == 2
 
 
@@ -266,12 +267,12 @@ def test_an_old_set_outlives_every_way_in_which_its_successor_may_fail(tiny, mon
             import_arrays("tiny", np.arange(300).reshape(60, 5) % 7, np.arange(60) % 2)
         except Killed:
             monkeypatch.setattr(store.os, "replace", real)
-            assert open_dataset(known()["tiny"]).digest == before or moves[-1] == tiny
+            assert open_dataset(imported_datasets()["tiny"]).digest == before or moves[-1] == tiny
         else:
             break
     monkeypatch.setattr(store.os, "replace", real)
     assert last >= 2
-    assert open_dataset(known()["tiny"]).digest != before
+    assert open_dataset(imported_datasets()["tiny"]).digest != before
     assert sorted(p.name for p in tiny.parent.iterdir() if not p.name.startswith(".")) == ["tiny"]
 
 

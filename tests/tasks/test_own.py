@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from selfpretrain import registry
-from selfpretrain.data.importing.importer import import_arrays, known
+from selfpretrain.data.importing.importer import import_arrays
+from selfpretrain.data.paths import imported_datasets
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.tasks.imported import Imported
@@ -68,7 +69,7 @@ def test_data_that_are_not_there(random, home):
         Imported("wave").load("train")
     (home / "own" / "half.part").mkdir()
     (home / "own" / "half.part" / "meta.json").write_text("{}")
-    assert list(known()) == ["waves"]
+    assert list(imported_datasets()) == ["waves"]
 
 
 def test_data_are_found_in_every_folder(random, home, tmp_path, monkeypatch):

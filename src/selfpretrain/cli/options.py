@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from ..data.importing.kinds import Kind, MissingPolicy, TargetKind
+from ..data.importing import Kind, MissingPolicy, TargetKind
 from ..errors import SpecError, nearest
 
 if TYPE_CHECKING:

@@ -12,18 +12,14 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Complex
-from torch import Tensor, nn
+from torch import nn
 
 from ..config import Count, Positive, Rate, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
-from .ops._exact import full_precision
-from .ops._modes import as_real, powers
-from .ops.longconv import fast_length
-
-Modes = Complex[Tensor, "B N"]
+from .ops._modes import as_real
+from .ops.modal_scan import modal_scan
 
 
 @spec
@@ -79,24 +75,6 @@ class LRUCell(RecurrentCell):
         C = torch.stack([self.C[..., 0], -self.C[..., 1]], dim=-1)
         y = F.linear(as_real(z), C.flatten(1)) + self.D * x
         return F.glu(self.out(F.gelu(y)), dim=-1), (as_real(last),)
-
-
-def modal_scan(
-    u: Complex[Tensor, "B L N"], rate: Complex[Tensor, "N"], state: Modes
-) -> tuple[Complex[Tensor, "B L N"], Modes]:
-    """Return z[t] = exp(rate) z[t-1] + u[t], and the state after the last position.
-
-    Args:
-        rate: log of each mode's factor, in double precision.
-        state: z before the first position.
-    """
-    L = u.shape[1]
-    n = fast_length(2 * L - 1)
-    with full_precision(u.device):
-        table = powers(rate, 1, L + 1, u.dtype)
-        spectrum = torch.fft.fft(u.mT, n=n) * torch.fft.fft(table[:L].mT, n=n)
-        z = torch.fft.ifft(spectrum, n=n)[..., :L].mT + table[1:] * state[:, None]
-    return z, z[:, -1]
 
 
 mixer = LRU

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 import toys
-from selfpretrain.mixers.lru import modal_scan
 from selfpretrain.mixers.ops import decayed_attention as decayed_attention_module
 from selfpretrain.mixers.ops.decayed_attention import decayed_attention
+from selfpretrain.mixers.ops.modal_scan import modal_scan
 
 H, M, E = 2, 3, 4
 one_or_many = pytest.mark.parametrize("factors", [1, M], ids=["one factor", "one per feature"])
