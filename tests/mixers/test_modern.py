@@ -89,7 +89,9 @@ def test_deltanet_replaces_what_a_key_had():
         cell.beta.weight.fill_(1e4)
     x = 20 * torch.rand(1, 30, 8, dtype=torch.double)
     v = F.silu(x @ cell.enter.weight[16:].T)
-    torch.testing.assert_close(cell(x, cell.initial_state(1))[0], cell.out(cell.norm(v)), atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(
+        cell(x, cell.initial_state(1))[0], cell.out(cell.norm(v)), atol=1e-3, rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("order", [2, 3])
@@ -177,7 +179,9 @@ def test_linoss_is_its_equations(rule):
             z = z + dt * force - dt * A * at
         at = at + dt * z
         y = (at @ C.T).real + cell.D * x[:, t]
-        torch.testing.assert_close(cell(x, cell.initial_state(2))[0][:, t], F.glu(cell.out(F.gelu(y)), dim=-1))
+        torch.testing.assert_close(
+            cell(x, cell.initial_state(2))[0][:, t], F.glu(cell.out(F.gelu(y)), dim=-1)
+        )
 
 
 @pytest.mark.parametrize("rule", ["im", "imex"])

@@ -31,7 +31,7 @@ def one_thread():
 
 @functools.cache
 def cells(name):
-    """Those of a study at smoke scale, with two seeds; how long their matched arms are does not matter here."""
+    """Those of a study at smoke scale, with two seeds; the length of matched arms does not matter here."""
     return list(STUDIES[name].at_scale("smoke", seeds=2).cells(Planner("rough")))
 
 
