@@ -42,9 +42,9 @@ class Attention(Mixer):
         ``start="identical"`` is the initialisation of the code published with Amos et al. (2024), where the
         projections are copies: attention then starts by matching equal content.
 
-        ``start="mimetic"`` is the closed form of Trockman & Kolter (2023), section 4. In every head, W_q^T W_k
-        is the best approximation of rank D/H of 0.7 Z / sqrt(D) + 0.7 I; in the whole layer, W_o W_v is
-        0.4 Z / sqrt(D) - 0.4 I, with Z a matrix of independent N(0, 1). Biases start at zero.
+        ``start="mimetic"`` is the closed form of Trockman & Kolter (2023), section 4. In every head,
+        W_q^T W_k is the best approximation of rank D/H of 0.7 Z / sqrt(D) + 0.7 I; in the whole layer,
+        W_o W_v is 0.4 Z / sqrt(D) - 0.4 I, with Z a matrix of independent N(0, 1). Biases start at zero.
         """
         layer = AttentionLayer(context, self.heads)
         if self.start == "identical":

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal
 
+from ...data.augmentation import Augmentation
 from ...errors import SpecError
 from ...registry import first_line, name_of, resolve
 from ...tasks.base import Task
@@ -46,6 +47,18 @@ class Arm(abc.ABC):
 def pretraining_refusal(arms: ArmRecipes) -> str:
     """Return why an architecture cannot be pretrained; "" if it can."""
     return "" if arms.model.mixer.denoises else NO_SPT
+
+
+def augmentation_of(task: Task) -> Augmentation:
+    """Return the augmentation that a task declares; the arm is refused otherwise."""
+    augmentation = task.augmentation()
+    assert augmentation is not None, "refused otherwise"
+    return augmentation
+
+
+def augmentation_refusal(task: Task) -> str:
+    """Return that a task declares no augmentation; "" if it does."""
+    return "" if task.augmentation() else f"{name_of(task)} declares no changes that keep its labels"
 
 
 def resolve_arms(chosen: Sequence[str | Arm]) -> tuple[Arm, ...]:
