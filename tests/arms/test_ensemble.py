@@ -6,12 +6,15 @@ from torch import nn
 
 import several
 import toys
+from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.data.dataset import generator
+from selfpretrain.estimators.models import load_arm
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import objective_for
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.averaged import Averaged, mean_prediction
+from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.ensemble import EnsembleModel
 from selfpretrain.training.evaluate import evaluate
@@ -96,3 +99,18 @@ def test_scores_are_those_of_the_one_answer():
 def test_model_and_objective_survive_json():
     for each in (MODEL, STAGE.objective):
         assert from_dict(to_dict(each)) == each
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_a_comparison_predicts_as_it_was_scored(tmp_path):
+    workspace = Workspace(tmp_path, quiet=True)
+    study = comparison(TASK, (Attention(2),), None, 1, "smoke", {}, arms=("matched", "ensemble"))
+    results = run_request(Request(study, "smoke"), workspace)
+    column = "scratch (matched), ensemble"
+    (cell,) = (cell for cell in results.tasks[0].cells if cell.column == column)
+    model = load_arm(results.folder, ("", "attention", column, 0), trust=("toys",))
+    assert len(model.predictor_.networks) == model.n_members > 1
+    data = TASK.load("test")
+    found = model.predictor_.probabilities(data)
+    assert float((found.argmax(1) == data.targets.numpy()).mean()) == pytest.approx(cell.score)
+    assert (found.argmax(1) == cell.scored.predictions.prediction).all()

@@ -14,7 +14,8 @@ POOLINGS = ("mean", "max", "last", "attention")
 @pytest.fixture(scope="module")
 def models():
     return {
-        each: SequenceClassifier(mixer="attention", scale="smoke", pooling=each).fit(X, y) for each in POOLINGS
+        each: SequenceClassifier(mixer="attention", scale="smoke", pooling=each).fit(X, y)
+        for each in POOLINGS
     }
 
 

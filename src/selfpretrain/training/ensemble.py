@@ -1,13 +1,18 @@
 """An ensemble as one model: several networks that differ in their initial weights, trained side by side."""
 
+from dataclasses import fields, replace
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..config import Count, spec
 from ..data.spec import SequenceSpec
+from ..objectives.common.averaged import Averaged
 from ..shapes import Inputs, LossMask, PaddingMask, PositionMask
 from .model import Model, Network
+from .recipe import Recipe
 
 
 @spec
@@ -29,6 +34,18 @@ class EnsembleModel(Model):
         assert len(heads) == self.members, "the objective has as many members"
         build = super().build
         return EnsembleNetwork([build(form, each, symbols) for each in heads])
+
+
+def single_network(recipe: Recipe) -> tuple[Recipe, list[str]]:
+    """Return the recipe of one network, and the prefixes of the weights of all networks of a recipe."""
+    model = recipe.model
+    objective = recipe.last.objective
+    if not isinstance(model, EnsembleModel) or not isinstance(objective, Averaged):
+        return recipe, [""]
+    settings: dict[str, Any] = {field.name: getattr(model, field.name) for field in fields(Model)}
+    last = replace(recipe.last, objective=objective.objective)
+    alone = replace(recipe, model=Model(**settings), stages=(*recipe.stages[:-1], last))
+    return alone, [f"members.{i}." for i in range(model.members)]
 
 
 class EnsembleNetwork(Network):
