@@ -10,7 +10,7 @@ from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.data.dataset import generator
 from selfpretrain.data.spec import Tokens, Values
-from selfpretrain.tasks.common.augmentations import DroppedSymbols, Pictures, ShuffledOperands, Signals
+from selfpretrain.tasks.common.augmentations import DroppedSymbols, NoisySignals, Pictures, ShuffledOperands
 from selfpretrain.tasks.listops import SYMBOLS, ListOps
 from selfpretrain.tasks.paths import Paths
 
@@ -111,16 +111,16 @@ def test_shifted_pictures_enter_with_zeros():
 
 def test_signals_change_by_as_much_as_they_say():
     form = replace(TASKS["bidmc"].form, signal=Values(2, centre=(1.0, 10.0), spread=(1.0, 5.0)))
-    still = Signals(jitter=0.1, scale=0.0, shift=0.0)
+    still = NoisySignals(jitter=0.1, scale=0.0, shift=0.0)
     before, after = TASKS["bidmc"].load("train").batch(torch.arange(40)), None
     after = still.apply(before, form, generator("noise"))
     noise = (after.inputs - before.inputs).flatten(0, 1)
     assert noise.std(0).tolist() == pytest.approx([0.1, 0.5], rel=0.1)
-    louder = Signals(jitter=0.0, scale=0.5, shift=0.0).apply(before, form, generator("scale"))
+    louder = NoisySignals(jitter=0.0, scale=0.5, shift=0.0).apply(before, form, generator("scale"))
     factors = (louder.inputs - torch.tensor([1.0, 10.0])) / (before.inputs - torch.tensor([1.0, 10.0]))
     each = factors.flatten(1).median(1).values
     assert 0.5 <= float(each.min()) < 0.7 and 1.3 < float(each.max()) <= 1.5
-    later = Signals(jitter=0.0, scale=0.0, shift=0.25).apply(before, form, generator("shift"))
+    later = NoisySignals(jitter=0.0, scale=0.0, shift=0.25).apply(before, form, generator("shift"))
     L = before.inputs.shape[1]
     for a, b in zip(before.inputs, later.inputs, strict=True):
         lags = [k for k in range(-L // 4, L // 4 + 1) if torch.allclose(moved(a, k), b, atol=1e-4)]

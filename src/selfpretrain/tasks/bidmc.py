@@ -25,7 +25,7 @@ from ..errors import DataError
 from ..system.events import report_progress
 from .base import Card
 from .common import recordings
-from .common.augmentations import Signals
+from .common.augmentations import NoisySignals
 from .common.moments import Moments
 from .common.raw import require_files
 from .common.recordings import Cut, Recording
@@ -64,7 +64,7 @@ class Bidmc(Prepared):
 
     def augmentation(self) -> Augmentation:
         """Return noise and shifts in time; the loudness of a pulse may be part of the answer."""
-        return Signals(scale=0.0)
+        return NoisySignals(scale=0.0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write two channels; the windows of a recording share its stored samples."""

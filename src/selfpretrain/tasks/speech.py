@@ -21,7 +21,7 @@ from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
 from .common import recording_sets
-from .common.augmentations import Signals
+from .common.augmentations import NoisySignals
 from .common.raw import require_files
 from .common.stored import Prepared
 
@@ -66,7 +66,7 @@ class Speech(Prepared):
 
     def augmentation(self) -> Augmentation:
         """Return noise, other loudness and shifts in time."""
-        return Signals()
+        return NoisySignals()
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write 16-bit samples, or 20 coefficients (MFCC) for every 100 samples."""

@@ -20,7 +20,7 @@ from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
 from .common import recording_sets
-from .common.augmentations import Signals
+from .common.augmentations import NoisySignals
 from .common.raw import require_files
 from .common.stored import Prepared
 
@@ -77,7 +77,7 @@ class SpokenDigits(Prepared):
 
     def augmentation(self) -> Augmentation:
         """Return noise, other loudness and shifts in time."""
-        return Signals()
+        return NoisySignals()
 
     def _clips(self) -> recording_sets.Clips:
         path = require_files(self, *self.places)

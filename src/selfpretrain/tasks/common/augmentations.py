@@ -88,7 +88,7 @@ def _inside(place: Tensor, size: int) -> Bool[Tensor, "B S"]:
 
 
 @spec
-class Signals(Augmentation):
+class NoisySignals(Augmentation):
     """Noise, another loudness and a shift in time of signals, drawn for every sequence.
 
     Values become centre + a (x - centre) + noise, with a from U(1 - scale, 1 + scale) and normal noise with
