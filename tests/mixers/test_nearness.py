@@ -53,6 +53,7 @@ def test_a_mimetic_start_has_the_products_of_the_paper():
         assert not projection.bias.any()
 
 
+@torch.no_grad()
 def test_positions_attend_to_similar_ones_from_a_mimetic_start():
     content = torch.randn(4, 64, generator=generator("content"))
     x = content[torch.arange(16) % 4][None]
