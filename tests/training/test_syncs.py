@@ -200,7 +200,7 @@ def test_batches_that_are_prepared_ahead_are_those_of_their_steps():
     data = examples(TOKENS, even=False)
     order = BatchSampler(data.longest, 2, 0)
     plain, ahead = (PrefetchLoader(data, order, torch.device("cpu")) for _ in range(2))
-    ahead.ahead = ThreadPoolExecutor(1)
+    ahead.executor = ThreadPoolExecutor(1)
     for step_number in (0, 1, 2, 7, 8):  # goes on from a checkpoint, too
         a, b = plain.batch(step_number), ahead.batch(step_number)
         assert torch.equal(a.inputs, b.inputs)
