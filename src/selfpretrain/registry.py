@@ -30,6 +30,9 @@ INSIDE = {"executors": "runner.executors", "trackers": "runner.trackers"}
 OWN = {"tasks": "imported"}
 """The module of a shelf that resolves names of the user, such as imported data sets."""
 
+ADAPTERS = {"mixers": ("common.own_network", "mixer_of")}
+"""The function of a shelf that makes objects for what a user names ``module:attribute``."""
+
 SAME_FILE = {"trackers": {"trackio": "wandb"}}
 """Objects that share the file of another one, which exports them under their own name."""
 
@@ -67,7 +70,7 @@ def find(shelf: str, name: str) -> Any:
         UnknownName: if there is no such object; the message suggests the nearest name.
     """
     if ":" in name:
-        return _import_attribute(name)
+        return _find_outside(shelf, name)
     known = names(shelf)
     if name in known:
         shared = SAME_FILE.get(shelf, {}).get(name)
@@ -113,7 +116,20 @@ def name_of(obj: object) -> str:
     return file.replace("_", "-") if on_shelf else kind.__name__.lower()
 
 
-def _import_attribute(name: str) -> Any:
+def _find_outside(shelf: str, name: str) -> Any:
+    if shelf not in ADAPTERS:
+        return import_attribute(name)
+    module, function = ADAPTERS[shelf]
+    return getattr(importlib.import_module(f"{module_of(shelf)}.{module}"), function)(name)
+
+
+def import_attribute(name: str) -> Any:
+    """Return the object at ``module:attribute``.
+
+    Raises:
+        UnknownName: if the module cannot be found, or has no such attribute.
+        SpecError: if the module fails while being imported.
+    """
     module, _, attribute = name.partition(":")
     loaded = _import_module(module)
     if attribute not in vars(loaded):
