@@ -35,7 +35,9 @@ def take(
     from ..estimators.models import load_arm
 
     if output is None and backbone is None:
-        raise SpecError("name what to write: -o FOLDER for a model, or --backbone FILE.safetensors for weights")
+        raise SpecError(
+            "name what to write: -o FOLDER for a model, or --backbone FILE.safetensors for weights"
+        )
     estimator = load_arm(experiment, (task, row, column, seed), tuple(trust or ()))
     if backbone is not None:
         typer.echo(f"{estimator.save_backbone(backbone)}: {backbone}")

@@ -104,7 +104,9 @@ class OwnModule(ForeignModule):
         y = y[0] if isinstance(y, tuple) else y
         shape = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
         if shape != tuple(u.shape):
-            raise SpecError(f"{self.origin} gives {shape} for inputs of shape {tuple(u.shape)}; return that shape")
+            raise SpecError(
+                f"{self.origin} gives {shape} for inputs of shape {tuple(u.shape)}; return that shape"
+            )
         return y[:, :L]
 
     def _at_length(self, x: Vectors, padding_mask: PaddingMask) -> tuple[Vectors, PaddingMask]:
@@ -132,7 +134,9 @@ def mixer_of(name: str) -> Callable[[], Mixer]:
     if isinstance(thing, type) and issubclass(thing, Mixer):
         return thing
     if not callable(thing):
-        raise SpecError(f"{name} is no mixer: it is a {type(thing).__name__}, not a callable that makes a module")
+        raise SpecError(
+            f"{name} is no mixer: it is a {type(thing).__name__}, not a callable that makes a module"
+        )
     return functools.partial(own_mixer, name, thing)
 
 
