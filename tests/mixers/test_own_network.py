@@ -266,6 +266,7 @@ def test_without_a_config_nothing_is_asked_of_a_network():
         resolve("mixers", "hf-model:nobody/nothing")
 
 
+@pytest.mark.slow
 def test_a_worker_in_another_process_finds_it(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from torch import nn\n\ndef make(width):\n    return nn.Linear(width, width)\n"

@@ -41,8 +41,8 @@ def check(
 ) -> None:
     """Check a mixer for leaks and limits, and benchmark it; exit code 1 if a check fails.
 
-    A callable of your own returns a torch module, see docs/add/network.md. If it does not name ``causal``, its
-    causal form is checked with --causal alone.
+    A callable of your own returns a torch module, see docs/add/network.md. If it does not name ``causal``,
+    its causal form is checked with --causal alone.
     """
     from ..mixers.base import LayerContext
     from ..mixers.common.own_network import OwnLayer

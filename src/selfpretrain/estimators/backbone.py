@@ -14,9 +14,9 @@ from .predictor import Predictor
 def save_backbone(predictor: Predictor, path: str | Path) -> str:
     """Write the weights of the first network's backbone as ``.safetensors``, and return what they are.
 
-    Those of a whole backbone have the names of its own ``state_dict``; those of layers that are stacked have the
-    number of their block before them, like those of an ``nn.ModuleList``. Embedding, head and, around layers, our
-    norms and MLPs are not written.
+    Those of a whole backbone have the names of its own ``state_dict``; those of layers that are stacked have
+    the number of their block before them, like those of an ``nn.ModuleList``. Embedding, head and, around
+    layers, our norms and MLPs are not written.
 
     Raises:
         SpecError: if the mixer is one of this package, or the file is not called ``.safetensors``.

@@ -3,8 +3,8 @@
 y = W_2 model(W_1 x);  W_1 and W_2 only where the network is not as wide as the model
 
 The model is any ``AutoModel`` that accepts input embeddings, and runs as the library runs it: a decoder stays
-causal in a bidirectional network, an encoder becomes a decoder in a causal one. Its config is part of the mixer,
-so that recipes do not depend on the file. Nothing is downloaded.
+causal in a bidirectional network, an encoder becomes a decoder in a causal one. Its config is part of the
+mixer, so that recipes do not depend on the file. Nothing is downloaded.
 """
 
 import inspect
@@ -85,7 +85,7 @@ class HfModule(ForeignModule):
 
 
 def read_model(source: str) -> HfModel:
-    """Return the mixer of a folder with a ``config.json``, of such a file, or of a checkpoint on this machine.
+    """Return the mixer of a folder with a ``config.json``, of such a file, or of a local checkpoint.
 
     Raises:
         SpecError: if there is no such config, or the library is not installed.

@@ -1,7 +1,7 @@
 """Networks of the user as mixers: a callable that returns an ``nn.Module``, or a model of transformers.
 
-A callable is called with those of the keywords ``KEYWORDS`` that it names. It returns a layer, or, if it names
-``depth``, a whole backbone. Its module is called as ``module(x, padding_mask)`` or ``module(x)``. It is named
+A callable is called with those of the keywords ``KEYWORDS`` that it names. It returns a layer, or, if it
+names ``depth``, a whole backbone. Its module is called as ``module(x, padding_mask)`` or ``module(x)``. It is named
 ``package.module:attribute``; a model of transformers is named ``hf-model:FOLDER``, see ``hf_model``.
 """
 
@@ -22,7 +22,7 @@ from . import hf_model
 from .foreign_module import ForeignModule
 
 KEYWORDS = ("width", "depth", "length", "causal", "heads")
-"""Keywords that a callable may name. The only parameter without a default may have another name: the width."""
+"""Keywords that a callable may name; a single required parameter of another name is the width."""
 
 
 @spec
@@ -109,7 +109,7 @@ class OwnModule(ForeignModule):
             )
         return y[:, :L]
 
-    def _at_length(self, x: Vectors, padding_mask: PaddingMask) -> tuple[Vectors, PaddingMask]:
+    def _at_length(self, x: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return inputs and mask, padded to the length that the module is built for."""
         if self.length is None:
             return x, padding_mask
