@@ -3,9 +3,9 @@
 python examples/own_backbone.py [--scale auto] [--runs FOLDER]
 
 The network is a residual network for pictures, with the layout of torchvision's: a stem, then ``layer1`` and
-so on, each a sequence of blocks. Only ``Rows`` knows that pictures come as sequences of pixels. From the command
-line, in the folder of this file: ``spt compare --task digits --mixers own_backbone:make``, then ``spt model take
-... --backbone weights.safetensors``.
+so on, each a sequence of blocks. Only ``Rows`` knows that pictures come as sequences of pixels. From the
+command line, in the folder of this file: ``spt compare --task digits --mixers own_backbone:make``, then
+``spt model take ... --backbone weights.safetensors``.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Networks of the user as mixers: a callable that returns an ``nn.Module``, or a model of transformers.
 
 A callable is called with those of the keywords ``KEYWORDS`` that it names. It returns a layer, or, if it
-names ``depth``, a whole backbone. Its module is called as ``module(x, padding_mask)`` or ``module(x)``. It is named
-``package.module:attribute``; a model of transformers is named ``hf-model:FOLDER``, see ``hf_model``.
+names ``depth``, a whole backbone. Its module is called as ``module(x, padding_mask)`` or ``module(x)``. It is
+named ``package.module:attribute``; a model of transformers is named ``hf-model:FOLDER``, see ``hf_model``.
 """
 
 import functools
