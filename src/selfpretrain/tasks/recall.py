@@ -4,8 +4,8 @@ k1 v1 k2 v2 ... k2 v2 k1 v1 ...  k2 k1 ...: the pairs of a sequence are drawn af
 random order, and asked for at the end; the class of a position there is the value of its key.
 
 Source: Arora et al. (2023), Zoology, multi-query associative recall. What differs from it: there pairs are
-shown once and the questions are scattered among other tokens; with ``shown=1`` denoising cannot learn to recall,
-as no value can be foretold.
+shown once and the questions are scattered among other tokens; with ``shown=1`` denoising cannot learn to
+recall, as no value can be foretold.
 """
 
 from typing import Annotated
@@ -55,7 +55,7 @@ class Recall(AbilityTask):
         turns = [_shuffled(random, np.tile(np.arange(self.pairs), (n, 1))) for _ in range(self.shown + 1)]
         shown = np.concatenate(turns[:-1], axis=1)
         pairs = np.stack([_take(keys, shown), self.keys + _take(values, shown)], axis=2)
-        inputs = np.concatenate([pairs.reshape(n, -1), _take(keys, turns[-1])], axis=1)
+        inputs = np.concatenate([pairs.reshape(n, 2 * shown.shape[1]), _take(keys, turns[-1])], axis=1)
         targets = np.full(inputs.shape, UNKNOWN)
         targets[:, -self.pairs :] = _take(values, turns[-1])
         return inputs, targets

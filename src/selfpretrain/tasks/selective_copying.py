@@ -1,10 +1,11 @@
 """Which symbols stood among the blanks: they are to be named in their order, wherever they stood.
 
-. a . . b . c  a b c  . . b a . . c  ? ? ?: in every round a few symbols stand at random places; all rounds but
-the last are followed by a copy of theirs, the last one by as many questions, whose classes are its symbols.
+. a . . b . c  a b c  . . b a . . c  ? ? ?: in every round a few symbols stand at random places; all rounds
+but the last are followed by a copy of theirs, the last one by as many questions, which its symbols answer.
 
-Source: Gu & Dao (2023), Mamba, section 4.1.1, after Arjovsky et al. (2016) and Jing et al. (2019). What differs
-from it: there is one round there; with ``rounds=1`` denoising cannot learn to copy, as no symbol can be foretold.
+Source: Gu & Dao (2023), Mamba, section 4.1.1, after Arjovsky et al. (2016) and Jing et al. (2019). What
+differs from it: there is one round there; with ``rounds=1`` denoising cannot learn to copy, as no symbol can
+be foretold.
 """
 
 from typing import Annotated

@@ -2,8 +2,8 @@
 
 x1 s1 x2 s2 ...  x5 x6 x7 ...: every element x moves a state s, which starts as the identity; the first states
 are shown after their elements, the later ones are the classes of theirs. Permutations of five (s5) cannot be
-composed in parallel by a fixed number of layers of attention or of a linear recurrence with diagonal steps, if a
-conjecture of complexity theory holds (TC0 and NC1 differ).
+composed by a fixed number of layers of attention or of a linear recurrence with diagonal steps, whatever the
+weights, if a conjecture of complexity theory holds (TC0 and NC1 differ).
 
 Source: Merrill et al. (2024), The Illusion of State. What differs from it: the states shown; with ``shown=0``
 denoising has nothing to learn, as no element can be foretold.
@@ -58,14 +58,14 @@ class StateTracking(AbilityTask):
             state = table[state, elements[:, t]]
             states[:, t] = state
         pairs = np.stack([elements, len(table) + states], axis=2)[:, : self.shown]
-        inputs = np.concatenate([pairs.reshape(n, -1), elements[:, self.shown :]], axis=1)
+        inputs = np.concatenate([pairs.reshape(n, 2 * self.shown), elements[:, self.shown :]], axis=1)
         targets = np.full(inputs.shape, UNKNOWN)
         targets[:, 2 * self.shown :] = states[:, self.shown :]
         return inputs, targets
 
     def tiny(self) -> "StateTracking":
         """Return the task with 160 training sequences of 24 positions, and 40 in each of val and test."""
-        return StateTracking(self.group, 8, 8, train=160, val=40, test=40, seed=self.seed)
+        return StateTracking(group=self.group, shown=8, asked=8, train=160, val=40, test=40, seed=self.seed)
 
     def symbols(self) -> tuple[str, ...]:
         """Return elements as in the names of the states, and states in brackets."""
