@@ -29,6 +29,11 @@ MIN_FOUND = 100
 class AbilityTask(Task):
     """Sequences of equal length, no two of them alike, and the classes of their positions."""
 
+    small = (
+        *("pretrain.batch=64", "finetune.batch=64", "scratch.batch=64"),
+        *("pretrain.budget.steps=1500", "finetune.budget.steps=1000", "scratch.budget.steps=1000"),
+    )
+
     train: Count = 20_000  # training sequences; a smaller number gives a subset
     val: Count = 1_000  # validation sequences
     test: Count = 2_000  # test sequences
