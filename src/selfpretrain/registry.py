@@ -33,9 +33,6 @@ OWN = {"tasks": "imported"}
 ADAPTERS = {"mixers": ("common.own_network", "mixer_of")}
 """The function of a shelf that makes objects for what a user names ``module:attribute``."""
 
-SAME_FILE = {"trackers": {"trackio": "wandb"}}
-"""Objects that share the file of another one, which exports them under their own name."""
-
 
 def names(shelf: str) -> list[str]:
     """Return the sorted names on a shelf, e.g. ``names("mixers")``.
@@ -44,8 +41,7 @@ def names(shelf: str) -> list[str]:
     """
     package = importlib.import_module(module_of(shelf))
     modules = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg)
-    found = [name.replace("_", "-") for name in modules if name != "base" and not name.startswith("_")]
-    return sorted([*found, *SAME_FILE.get(shelf, {})])
+    return sorted(name.replace("_", "-") for name in modules if name != "base" and not name.startswith("_"))
 
 
 def module_of(shelf: str) -> str:
@@ -56,8 +52,7 @@ def module_of(shelf: str) -> str:
 def summary(shelf: str, name: str) -> str:
     """Return the first line of the docstring of a shelf's file, without importing it."""
     package = importlib.import_module(module_of(shelf))
-    stem = SAME_FILE.get(shelf, {}).get(name, name).replace("-", "_")
-    with Path(package.__path__[0], f"{stem}.py").open(encoding="utf-8") as file:
+    with Path(package.__path__[0], f"{name.replace('-', '_')}.py").open(encoding="utf-8") as file:
         return file.readline().strip().removeprefix("r").strip('"')
 
 
@@ -73,10 +68,8 @@ def find(shelf: str, name: str) -> Any:
         return _find_outside(shelf, name)
     known = names(shelf)
     if name in known:
-        shared = SAME_FILE.get(shelf, {}).get(name)
-        stem = (shared or name).replace("-", "_")
-        module = importlib.import_module(f"{module_of(shelf)}.{stem}")
-        return getattr(module, name if shared else SHELVES[shelf])
+        module = importlib.import_module(f"{module_of(shelf)}.{name.replace('-', '_')}")
+        return getattr(module, SHELVES[shelf])
     if shelf in OWN:
         own = importlib.import_module(f"{__package__}.{shelf}.{OWN[shelf]}")
         if name in own.imported_datasets():

@@ -59,8 +59,8 @@ def test_help_cuts_no_word(columns, capsys, monkeypatch):
 
 def test_verbs_are_shown_in_panels(capsys):
     text = said(capsys, "--help")
-    assert text.index("compare") < text.index("Groups of further commands") < text.index("Look after folders")
-    assert text.index("Look after folders") < text.index("Single runs") < text.index("Trace a printed number")
+    assert text.index("compare") < text.index("Single runs") < text.index("Trace a printed number")
+    assert text.index("Trace") < text.index("Groups of further commands") < text.index("Look after folders")
 
 
 def test_settings_can_be_listed(capsys):

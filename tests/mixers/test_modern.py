@@ -30,9 +30,9 @@ def test_short_convolution_is_that_of_torch_and_goes_on(bias):
     layer, x = ShortConvolution(6, 4, bias).double(), torch.randn(2, 30, 6, dtype=torch.double)
     padded = F.pad(x.mT, (3, 0))
     expected = F.conv1d(padded, layer.taps.T[:, None], layer.bias, groups=6).mT
-    whole, _ = layer(x, layer.start(2))
+    whole, _ = layer(x, layer.initial_state(2))
     torch.testing.assert_close(whole, expected)
-    first, before = layer(x[:, :2], layer.start(2))
+    first, before = layer(x[:, :2], layer.initial_state(2))
     second, _ = layer(x[:, 2:], before)
     torch.testing.assert_close(torch.cat([first, second], dim=1), expected)
 
@@ -56,7 +56,7 @@ def test_retention_of_an_impulse_fades_at_the_rate_of_its_head():
     cell = build(RetNet(heads=2), length=80).past
     decays = cell._log_decay(torch.device("cpu")).exp()
     torch.testing.assert_close(decays, torch.tensor([1 - 1 / 32, 1 - 1 / 64], dtype=torch.double))
-    _, (before,) = cell(torch.randn(1, 1, 8, dtype=torch.double), cell.start(1))
+    _, (before,) = cell(torch.randn(1, 1, 8, dtype=torch.double), cell.initial_state(1))
     _, (after,) = cell(torch.zeros(1, 70, 8, dtype=torch.double), (before,))
     torch.testing.assert_close(
         after.square().sum((2, 3)).sqrt() / before.square().sum((2, 3)).sqrt(), decays[None] ** 70
@@ -89,14 +89,16 @@ def test_deltanet_replaces_what_a_key_had():
         cell.beta.weight.fill_(1e4)
     x = 20 * torch.rand(1, 30, 8, dtype=torch.double)
     v = F.silu(x @ cell.enter.weight[16:].T)
-    torch.testing.assert_close(cell(x, cell.start(1))[0], cell.out(cell.norm(v)), atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(
+        cell(x, cell.initial_state(1))[0], cell.out(cell.norm(v)), atol=1e-3, rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("order", [2, 3])
 def test_bidirectional_hyena_is_the_double_sum(order):
     layer, x = build(Hyena(order=order), causal=False, length=9), torch.randn(2, 9, 8, dtype=torch.double)
     K = layer.kernel(9)
-    mixed, _ = layer.near(layer.enter(x), layer.near.start(2))
+    mixed, _ = layer.near(layer.enter(x), layer.near.initial_state(2))
     last, *gates, v = mixed.chunk(order + 1, dim=-1)
     for i, gate in enumerate(reversed(gates)):
         u, past, future = v * gate, *K[:, i]
@@ -121,7 +123,7 @@ def test_kernels_of_hyena_of_a_shorter_sequence_are_a_prefix_and_both_directions
 def by_the_formula(cell, x):
     """sLSTM without the factor by which its state is divided."""
     H, size = cell.R.shape[1:3]
-    near = F.silu(cell.near(x, cell.near.start(len(x)))[0])
+    near = F.silu(cell.near(x, cell.near.initial_state(len(x)))[0])
     h, c, n = (torch.zeros(len(x), H, size, dtype=torch.double) for _ in range(3))
     out = []
     for t in range(x.shape[1]):
@@ -177,7 +179,9 @@ def test_linoss_is_its_equations(rule):
             z = z + dt * force - dt * A * at
         at = at + dt * z
         y = (at @ C.T).real + cell.D * x[:, t]
-        torch.testing.assert_close(cell(x, cell.start(2))[0][:, t], F.glu(cell.out(F.gelu(y)), dim=-1))
+        torch.testing.assert_close(
+            cell(x, cell.initial_state(2))[0][:, t], F.glu(cell.out(F.gelu(y)), dim=-1)
+        )
 
 
 @pytest.mark.parametrize("rule", ["im", "imex"])

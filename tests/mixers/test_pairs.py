@@ -47,7 +47,7 @@ def build(name, causal, length=LONGEST):
     toys.settle()
     mixer = BigBird(heads=HEADS, size=BLOCK, random=2) if name == "bigbird" else PATTERNS[name][0]
     layer = mixer.build(LayerContext(D, length, causal, rotary=True)).double()
-    if not layer.from_array:
+    if not layer.blockwise:
         layer.block = BLOCK
     return layer
 

@@ -163,7 +163,7 @@ def test_flops_of_mamba_are_those_of_its_products():
         return ours(x, ())[0].sum()
 
     dense = D * 2 * E + E * (R + 2 * N) + R * E + E * D + E * N
-    assert flops.counted(ours, loss) == (
+    assert flops.count_flops(ours, loss) == (
         pytest.approx(3 * 2 * B * (L * dense + (L + taps - 1) * taps * E), rel=0.01),
         0,
     )
@@ -184,7 +184,7 @@ def test_flops_of_gated_deltanet_are_those_of_its_products_and_solutions():
     pairs = 3 * 2 * chunks * (2 * T * T * E + T * T * E)  # system, weights, values
     states = 3 * 2 * chunks * 3 * T * E * E  # read, written, asked
     states -= 2 * B * H * T * E * E * (1 + 2)  # no gradient of the first state, nor of the last one
-    assert flops.counted(ours, loss) == (
+    assert flops.count_flops(ours, loss) == (
         pytest.approx(dense + convolution + solved + pairs + states, rel=0.01),
         0,
     )

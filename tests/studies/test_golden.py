@@ -25,6 +25,8 @@ LONG = {
     "amos-table-3",
     "amos-table-7",
     "coser-table-5",
+    "growth",
+    "gu-table-5",
     "lra-zoo",
     "ranking",
 }

@@ -9,8 +9,11 @@ from selfpretrain import registry
 from selfpretrain.mixers.gru import GRU
 from selfpretrain.mixers.linear import Linear
 from selfpretrain.mixers.wavegan import WaveGAN
+from selfpretrain.training.cost import Planner
 
 SMALL_GRU = GRU(states=8)
+ROUGH = Planner("rough")
+"""How long matched arms are does not matter here."""
 
 
 @pytest.fixture(autouse=True)
@@ -18,9 +21,9 @@ def one_thread():
     toys.settle()
 
 
-def table(name, mixers=(), scale="smoke"):
+def table(name, mixers=(), scale="smoke", planner=ROUGH):
     study = registry.find("studies", name).at_scale(scale, seeds=1)
-    cells = list(study.with_mixers(mixers).cells())
+    cells = list(study.with_mixers(mixers).cells(planner))
     return {(cell.label, registry.name_of(cell.recipe.task), cell.row, cell.column): cell for cell in cells}
 
 
@@ -58,8 +61,8 @@ def test_several_are_told_apart():
 
 
 def test_at_the_papers_scale_it_has_the_first_row_s_network(tmp_path):
-    with paper_data.stubbed(tmp_path):
-        cells = table("amos-table-2", (SMALL_GRU,), "paper")
+    with paper_data.stubbed(tmp_path) as planner:
+        cells = table("amos-table-2", (SMALL_GRU,), "paper", planner)
     ours = cells["Image", "image", "gru", "SPT"].recipe
     theirs = cells["Image", "image", "Transformer", "SPT"].recipe
     assert (ours.model.width, ours.model.depth) == (theirs.model.width, theirs.model.depth) == (256, 6)

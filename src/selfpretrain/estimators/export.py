@@ -87,7 +87,7 @@ def export(predictor: Predictor, path: str | Path, length: int | None = None) ->
     _check_format(path)
     form = predictor.form
     longest = max(length or form.length, SHORTEST + 1)
-    if longest > form.length and predictor.networks[0].embed.placed:
+    if longest > form.length and predictor.networks[0].embed.adds_positions:
         raise SpecError(f"the network knows {form.length} positions, and cannot be exported for {longest}")
     try:
         program = _program(Exported(predictor, longest), form, longest)

@@ -302,8 +302,8 @@ def _training_hashes(data: _Data, digest: str) -> tuple[set[str], str]:
     if not hashes:
         return set(), data.why
     if examples_digest(hashes) != digest:
-        return set(), "the data at hand are not those it was trained on"
-    return set(hashes), "hashed anew from the data"
+        return set(), "the data found here are not those it was trained on"
+    return set(hashes), "hashed again from the data"
 
 
 def _manifest(digest: str, runs: Path) -> tuple[str, Json]:

@@ -3,20 +3,18 @@
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from torch import Tensor
 
 from ..config import amended
 from ..data.dataset import SequenceDataset
+from ..data.download import Download
 from ..data.spec import SequenceSpec, Split
 from ..errors import SpecError
 from ..registry import name_of, resolve
-
-if TYPE_CHECKING:
-    from ..data.download import Download
-    from .common.dataset_stub import DatasetStub
+from .common.dataset_stub import DatasetStub
 
 
 @dataclass(frozen=True)
@@ -39,12 +37,12 @@ class Task(abc.ABC):
     """
 
     card: ClassVar[Card]
-    downloads: ClassVar[tuple["Download", ...]] = ()  # files that `spt data get` downloads
+    downloads: ClassVar[tuple[Download, ...]] = ()  # files that `spt data get` downloads
     places: ClassVar[tuple[str, ...]] = ()  # raw files or folders; any one of them is enough
     small: ClassVar[tuple[str, ...]] = ()  # hyperparameters at the small scale, in the syntax of `-s`
     denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # default pretraining objective
     masking: ClassVar[float | None] = None  # mask ratio; None: the default of its signal
-    stub: ClassVar["DatasetStub | None"] = None  # stands for the data of a ``stubbed`` task
+    stub: ClassVar[DatasetStub | None] = None  # stands for the data of a ``stubbed`` task
 
     @property
     @abc.abstractmethod

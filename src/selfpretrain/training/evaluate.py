@@ -1,4 +1,4 @@
-"""Evaluation on a split. The test split is used only here, once, after the last stage."""
+"""Evaluation: metrics of a network on a split. Only this reads the test split, once, after the last stage."""
 
 from dataclasses import dataclass
 

@@ -56,17 +56,22 @@ class _Counter(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         formula = self.formulas.get(getattr(func, "overloadpacket", None))
-        if formula is None and isinstance(func, torch._ops.OpOverload):
+        if formula is None and isinstance(func, torch._ops.OpOverload) and func not in _PRIMITIVES:
             with self:
                 decomposed = func.decompose(*args, **kwargs)
             if decomposed is not NotImplemented:
                 return decomposed
+            _PRIMITIVES.add(func)
         out = func(*args, **kwargs)
         if formula is not None and func.overloadpacket in FFTS:
             self.ffts += formula(*args, **kwargs, out_val=out)
         elif formula is not None:
             self.rest += formula(*args, **kwargs, out_val=out)
         return out
+
+
+_PRIMITIVES: set[Any] = set()
+"""Operations that torch does not decompose: asking again takes longer than most of them run."""
 
 
 @functools.cache

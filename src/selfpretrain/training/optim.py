@@ -1,4 +1,4 @@
-"""AdamW: parameter groups, weight decay and the learning-rate schedule."""
+"""Optimizer (AdamW), with its parameter groups and weight decay, and learning-rate scheduler."""
 
 import fnmatch
 import math

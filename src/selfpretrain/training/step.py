@@ -1,4 +1,4 @@
-"""Forward and backward pass of one optimizer step: precision, compilation, gradient accumulation."""
+"""Forward and backward pass of one step: mixed precision, compilation, gradient accumulation."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The training loop, shared by all stages: pretraining, finetuning and training from scratch.
+"""The trainer: one loop with early stopping for pretraining, finetuning and training from scratch.
 
 The batch, the masked positions and the learning rate of a step are pure functions of seed and step. All
 other state (weights, optimizer, dropout's random state, best weights so far) is in the checkpoint, so that a

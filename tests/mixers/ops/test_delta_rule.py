@@ -132,7 +132,7 @@ def test_flops_of_the_delta_rule_are_its_products_and_its_triangular_system():
     length, T = 256, delta_rule_module.CHUNK
     inputs = [x.requires_grad_() for x in plain(length, torch.float32)]
     layer = torch.nn.ParameterList(torch.nn.Parameter(x) for x in inputs)
-    counted = flops.counted(layer, lambda: delta_rule(*layer)[0].square().sum())
+    counted = flops.count_flops(layer, lambda: delta_rule(*layer)[0].square().sum())
     pairs = 2 * T * T * (2 * M + E + M)  # of keys, of queries; weights times values and reads
     states = 2 * T * M * (M + E + E)  # matrix and addition of every chunk; queries times states
     carried = 2 * M * M * E

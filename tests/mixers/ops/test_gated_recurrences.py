@@ -59,4 +59,4 @@ def test_the_delta_rule_is_its_formula(length, own):
 @pytest.mark.parametrize("own", [False, True], ids=["a decay per head", "a decay per feature"])
 def test_the_delta_rule_has_the_gradient_of_its_formula(own):
     inputs = [x[:1, :1].clone().requires_grad_() for x in ruled(5, own)]
-    assert torch.autograd.gradcheck(delta_rule, inputs)
+    assert torch.autograd.gradcheck(gated_delta_rule, inputs)

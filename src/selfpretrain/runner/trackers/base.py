@@ -1,4 +1,4 @@
-"""Base classes of experiment trackers, which forward the events of training to another program."""
+"""Base classes of experiment trackers (loggers), which forward the events of training to another program."""
 
 import abc
 import warnings

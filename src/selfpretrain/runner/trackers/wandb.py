@@ -1,15 +1,8 @@
-"""Learning curves and final scores for Weights & Biases, or for Trackio, which has the same interface.
+"""Learning curves and final scores for Weights & Biases; offline unless WANDB_MODE is set."""
 
-Weights & Biases is offline unless WANDB_MODE is set; its runs are in ``wandb`` of the runs folder. Those of
-Trackio are in TRACKIO_DIR, or in ``trackio`` of the runs folder.
-"""
-
-import contextlib
-import io
 import os
 from typing import Any
 
-from ..workspace import Workspace
 from .base import RunTracker
 
 
@@ -45,33 +38,4 @@ class WandB(RunTracker):
         run.finish(exit_code=0 if finished else 1)
 
 
-class Trackio(RunTracker):
-    """One run per stage, in a project named after the runs folder."""
-
-    library = "trackio"
-
-    def __init__(self, workspace: Workspace) -> None:
-        runs = workspace.runs.absolute()
-        os.environ.setdefault("TRACKIO_DIR", str(runs / "trackio"))  # read when Trackio is imported
-        super().__init__(workspace)
-        self._project = runs.name
-
-    def begin(self, stage: str) -> Any:
-        """Open the run of a stage, or resume it."""
-        with contextlib.redirect_stdout(io.StringIO()):  # init prints instructions every time
-            return self._library.init(
-                self._project, name=stage, resume="allow", embed=False, auto_log_gpu=False, auto_log_cpu=False
-            )
-
-    def log(self, run: Any, numbers: dict[str, float], step: int) -> None:
-        """Log every number."""
-        run.log(numbers, step=step)
-
-    def end(self, run: Any, finished: bool) -> None:
-        """Finish the run, and wait until everything is written."""
-        with contextlib.redirect_stdout(io.StringIO()):
-            run.finish()
-
-
-trackio = Trackio
 tracker = WandB
