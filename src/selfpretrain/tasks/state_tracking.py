@@ -34,7 +34,7 @@ class StateTracking(AbilityTask):
         source="generated here, after Merrill et al. (2024), The Illusion of State",
         licence="none needed",
         counts="20,000 / 1,000 / 2,000 sequences of 48 positions, sixteen questions in each",
-        baselines="",
+        baselines="commonest class 50 %, with group=s5 1 %",
         leaks="none: elements are drawn independently, and no sequence occurs twice",
     )
 
