@@ -14,6 +14,8 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from .. import registry
 from ..config import id_of
 from ..mixers.base import Mixer
+from ..mixers.common.hf_model import HfModel
+from ..mixers.common.own_network import OwnBackbone, OwnLayer
 from ..objectives.base import Objective
 from ..objectives.common.joint import Joint
 from ..tasks.base import Task
@@ -23,7 +25,11 @@ from .recipe import Recipe
 
 SHELVES: dict[type, str] = {Mixer: "mixers", Objective: "objectives", Task: "tasks"}
 """Base classes that a registry holds, with the name of that registry."""
-UNREGISTERED: dict[type, list[type]] = {Objective: [Joint], Task: [Imported, Shuffled]}
+UNREGISTERED: dict[type, list[type]] = {
+    Mixer: [OwnLayer, OwnBackbone, HfModel],
+    Objective: [Joint],
+    Task: [Imported, Shuffled],
+}
 """Specs of those kinds that have no name in the registry."""
 OUTSIDE: dict[str, Any] = {
     "type": "object",
