@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 from ..api import Request, run_request
 from ..data.dataset import SequenceDataset
 from ..data.moments import fit_target, fit_values, nan_spans
-from ..data.spec import Reals, SequenceSpec, Target, Tokens
+from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
 from ..data.store import StoredDataset
 from ..errors import SpecError, StageFailed
 from ..registry import name_of
@@ -42,7 +42,7 @@ from .alphabet import Alphabet, embed_unseen
 from .annotations import Annotations
 from .checks import check_settings
 from .in_memory import InMemoryTask, facts, in_memory_task, with_test_split
-from .inputs import BYTES, Sequences
+from .inputs import Sequences
 from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
 from .scores import Score, bootstrap
 from .search import Search, fold_data
@@ -56,7 +56,23 @@ E = TypeVar("E", bound="SequenceEstimator")
 
 
 class SequenceEstimator(EstimatorSettings):
-    """Self-pretraining on all sequences, then finetuning on the labelled ones."""
+    """Self-pretraining on all sequences, then finetuning on the labelled ones.
+
+    Attributes:
+        leaderboard_: candidates from the best to the worst: name, metric, score on validation with a 95 %
+            interval, seconds, parameters.
+        kept_: what predicts, as text: the best of them, or a simple method within a standard error of it.
+        trials_: settings of networks that were tried: score, seconds and round.
+        simple_: the simple method that predicts; None: the network does.
+    """
+
+    predictor_: Predictor
+    recipes_: list[Recipe]
+    simple_: SimplePredictor | None
+    alphabet_: Alphabet | None
+    leaderboard_: list[Json]
+    trials_: list[Json]
+    kept_: str
 
     def fit(
         self: E,
@@ -346,8 +362,11 @@ class SequenceEstimator(EstimatorSettings):
         """Return sequences with their annotations, split into train and val, with the statistics of train."""
         split = annotations.divided(self.validation_fraction, self._seed())
         train = split == 0
-        signal = fit_values(iter([found.flat]), found.lengths, train) if found.kind == "values" else None
-        signal = signal or Tokens(self.alphabet_.vocab if self.alphabet_ else BYTES)
+        signal: Signal
+        if self.alphabet_ is None:
+            signal = fit_values(iter([found.flat]), found.lengths, train)
+        else:
+            signal = Tokens(self.alphabet_.vocab)
         if isinstance(target, Reals):
             target = fit_target(target, annotations.targets[train])
         examples = replace(
@@ -367,7 +386,7 @@ class SequenceEstimator(EstimatorSettings):
         seconds = 60 * (self.time_limit or MINUTES)
         workspace = self._workspace()
         held = self._folds(task)  # referenced until the end, because tasks refer to them by their digests
-        folds = [in_memory_task(data) for data in held] or [task]
+        folds: list[Task] = [*map(in_memory_task, held)] or [task]
         simple = self._simple_candidates(task, folds, start + SIMPLE * seconds)
         trials: list[Json] = []
         if self._searches(task):
@@ -376,7 +395,8 @@ class SequenceEstimator(EstimatorSettings):
             trials = found.trials
             self.set_networks(task, found.recipes, found.networks)
             self.validation_scores_ = found.scores
-            answers, took = found.answers, found.seconds
+            answers: Answers | None = found.answers
+            took = found.seconds
         else:
             answers, took = self._train_once(task)
         self.trials_ = trials
@@ -452,10 +472,10 @@ class SequenceEstimator(EstimatorSettings):
             for c in simple
         ]
         ranked = leaderboard.ranked([network, *others])
-        best = ranked[0].model
-        self.simple_ = best if isinstance(best, SimplePredictor) else None
+        kept = leaderboard.chosen(ranked)
+        self.simple_ = kept.model if isinstance(kept.model, SimplePredictor) else None
         self.leaderboard_ = leaderboard.rows(ranked)
-        self.kept_ = leaderboard.kept_line(self.leaderboard_, ranked[0].name, name)
+        self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
         if self.verbose:
             write_line(self.kept_)
 
@@ -474,15 +494,15 @@ class SequenceEstimator(EstimatorSettings):
         """Become the estimator of networks that were trained on a task, one by each recipe."""
         first = recipes[0]
         self.predictor_ = Predictor(first.model, first.last.objective, task.form, networks)
-        self.simple_: SimplePredictor | None = None
-        self.alphabet_: Alphabet | None = vars(self).get("alphabet_")
+        self.simple_ = None
+        self.alphabet_ = vars(self).get("alphabet_")
         self.recipes_ = recipes
         self.task_ = task
         self.data_facts_ = facts(task)
         self.reading_: Json | None = None
         self.scores_: dict[str, Json] = {}
-        self.leaderboard_: list[Json] = []
-        self.trials_: list[Json] = []
+        self.leaderboard_ = []
+        self.trials_ = []
         self.kept_ = ""
 
 

@@ -39,13 +39,15 @@ Its inputs are sequences of {{ signal }}, of at most {{ form.length }} positions
 {% if leaderboard -%}
 ## Candidates
 
-What predicts is the first of these, scored on validation examples, with 95 % bootstrap intervals:
+{{ kept }}.
+
+Scores are of validation examples, with 95 % bootstrap intervals:
 
 | candidate | {{ leaderboard[0].metric }} | interval | seconds | parameters |
 | --- | --- | --- | --- | --- |
 {% for row in leaderboard -%}
-| {{ row.name }} | {{ "%.3f"|format(row.score) }} | {{ "%.3f"|format(row.low) }} to {{ "%.3f"|format(row.high) -}}
-{{ " " }}| {{ row.seconds }} | {{ row.parameters }} |
+| {{ row.name }} | {{ "%.3f"|format(row.score) }} {{ "" -}}
+| {{ "%.3f"|format(row.low) }} to {{ "%.3f"|format(row.high) }} | {{ row.seconds }} | {{ row.parameters }} |
 {% endfor %}
 {% endif -%}
 ## Scores
@@ -76,7 +78,7 @@ are in model.json.
 {% endif %}
 ## Recipe
 
-{% if leaderboard|length > 1 %}The network: {% endif %}{{ mixer }}, width {{ model.width }}, {{ model.depth }} blocks; {{ members }} network{{ "s" if members > 1 }}.
+{{ mixer }}, width {{ model.width }}, {{ model.depth }} blocks; {{ members }} network{{ "s" if members > 1 }}.
 Stages of every network: {{ stages }}. `model.json` holds the whole recipe and the versions it ran with.
 
 ## Limits
@@ -101,6 +103,7 @@ def card(content: Json) -> str:
         data={key: printable(str(value)) for key, value in content["data"].items()},
         test=content["scores"].get("test"),
         classes={printable(name): each for name, each in content["scores"].get("classes", {}).items()},
+        kept=content.get("kept", ""),
         leaderboard=content.get("leaderboard", []),
         reliable="reliability" in content["scores"],
         mixer=_mixer(content["model"]["mixer"]["is"]),

@@ -61,8 +61,30 @@ def ranked(candidates: list[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda each: (-score(each.model.output, each.answers), each.parameters))
 
 
+def chosen(order: list[Candidate], draws: int = 200) -> Candidate:
+    """Return the candidate to keep: the best, or a simple method that is less than a standard error below it.
+
+    The standard error is that of the difference on the same validation examples, from bootstrap resamples.
+
+    Source: the rule of one standard error of Breiman et al. (1984), Classification and Regression Trees.
+    """
+    best = order[0]
+    simple = next((each for each in order if isinstance(each.model, SimplePredictor)), best)
+    random = np.random.RandomState(0)
+    n = len(best.answers[0])
+    differences = []
+    for _ in range(draws):
+        drawn = random.randint(n, size=n)
+        above, below = (
+            score(each.model.output, tuple(part[drawn] for part in each.answers)) for each in (best, simple)
+        )
+        differences.append(above - below)
+    gap = score(best.model.output, best.answers) - score(simple.model.output, simple.answers)
+    return best if gap > np.std(differences) else simple
+
+
 def rows(candidates: list[Candidate], draws: int = 200) -> list[Json]:
-    """Return one row per candidate: name, metric, score with a 95 % bootstrap interval, seconds, parameters."""
+    """Return the name, score with a 95 % bootstrap interval, seconds and parameters of every candidate."""
     return [_row(each, draws) for each in candidates]
 
 
@@ -85,12 +107,12 @@ def _row(candidate: Candidate, draws: int) -> Json:
 
 
 def kept_line(table: list[Json], kept: str, network: str) -> str:
-    """Return what was kept in one line, e.g. "kept: logistic regression on ..., accuracy 0.698 (...); ..."."""
+    """Return what was kept in one line, e.g. "kept: logistic regression on ..., accuracy 0.698 (...)"."""
     by_name = {row["name"]: row for row in table}
     line = f"kept: {_described(by_name[kept])}"
-    others = [row for row in table if row["name"] != kept]
+    others = [row for row in table if row["name"] != network]
     if kept != network:
-        return f"{line}; the best network: {_described(by_name[network])}"
+        return f"{line}; the network: {_described(by_name[network])}"
     return f"{line}; the best simple method: {_described(others[0])}" if others else line
 
 

@@ -6,10 +6,9 @@ validation split decides, and the first round has a third of the steps. Pretrain
 with the same network and objective.
 """
 
-import copy
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,7 +80,7 @@ class Search:
     run: Run
     seconds: float  # time limit of the whole fit
     deadline: float  # when it ends, of time.monotonic
-    folds: list[Task]
+    folds: Sequence[Task]
     trials: list[Json] = field(default_factory=list)
 
     def best(self) -> Outcome:
@@ -106,10 +105,7 @@ class Search:
         """Return the trials with their recipes, within the time limit; pretraining is shortened first."""
         found = []
         for settings in self.estimator.variants(self.task):
-            changed = copy.copy(self.estimator)
-            changed.objective = settings["objective"]
-            changed.rate = settings["rate"]
-            found.append(_Trial(settings, changed.recipe(self.task)))
+            found.append(_Trial(settings, self.estimator.with_variant(settings).recipe(self.task)))
         left = USED * self._seconds_left()
         groups = list(dict.fromkeys(trial.settings["objective"] for trial in found))
         one = {

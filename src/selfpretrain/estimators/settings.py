@@ -1,6 +1,8 @@
 """Hyperparameters of the estimators, and the training recipes that follow from them."""
 
+import copy
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -55,14 +57,15 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     """Hyperparameters of all estimators: how sequences are read, and how networks are trained on them.
 
     Args:
-        model: best: keep the candidate with the best validation score, a network or a simple method; network:
-            keep the network.
+        model: best: keep the candidate with the best validation score, a network or a simple method; of a
+            network, only if it is more than a standard error above the best simple method; network: train and
+            keep the network alone.
         mixer: a name from `spt list mixers`; auto: attention up to a length of 512, s4d above.
         objective: pretraining objective from `spt list objectives`; None: train from scratch; auto: causal
             and masked are tried for symbols, masked for values and for labels of positions.
         pooling: of positions, mean, max or last; auto: last for symbols, which end with a sign, else mean.
         position_encoding: auto: learned for symbols in sequences of equal length, else that of the mixer.
-        mask_rate: share of positions that masked pretraining hides; None: 0.15 for symbols, 0.25 for values.
+        mask_rate: share of positions hidden in masked pretraining; None: 0.15 of symbols, 0.25 of values.
         signs: symbols that mark begin and end of every sequence; auto: yes, except for labels of positions.
         scale: auto, or smoke for a run of a few steps with the first setting alone.
         width, depth: of the network; None: 64 and 2, a width of 128 from 200,000 training positions; with a
@@ -206,6 +209,13 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         rates = RATES if free and self.rate is None else (self.rate,)
         found = [{"objective": name, "rate": rate} for name in objectives for rate in rates]
         return found[: self.n_trials] if isinstance(self.n_trials, int) else found
+
+    def with_variant(self, variant: Mapping[str, Any]) -> "EstimatorSettings":
+        """Return a copy with one of the ``variants`` as its only setting to try."""
+        changed = copy.copy(self)
+        changed.objective = variant["objective"]
+        changed.__dict__["rate"] = variant["rate"]
+        return changed
 
     def _objectives(self, task: Task) -> list[str | None]:
         """Return the objectives of pretraining to try; masked is the last of several."""

@@ -153,9 +153,9 @@ class Fitting:
     ) -> SimpleCandidate:
         start = time.monotonic()
         answers: dict[float, list[Answers]] = {strength: [] for strength in strengths}
-        for train, val in self.folds:
+        for whole, val in self.folds:
             features = make()
-            train = _at_most(train)
+            train = _at_most(whole)
             features.fit(train)
             x = features.transform(train)
             for strength in strengths:
