@@ -31,12 +31,13 @@ from ..report.results import ExperimentResults
 from ..runner.experiment_dir import InFolders
 from ..runner.run import run_recipes
 from ..studies.compare import Compare
+from ..studies.recipes.defaults import small_arms
 from ..system.files import Json
 from ..system.progress import write_line
 from ..tasks.base import Task, load_task
 from ..training import evaluate
 from ..training.model import Network
-from ..training.recipe import Recipe, Stage
+from ..training.recipe import Recipe
 from . import export, hub, inputs, leaderboard, occlusion, persistence
 from .alphabet import Alphabet, embed_unseen
 from .annotations import Annotations
@@ -102,7 +103,8 @@ class SequenceEstimator(EstimatorSettings):
     ) -> ExperimentResults:
         """Compare scratch, compute-matched scratch and self-pretraining on these data.
 
-        A task keeps its own splits; of arrays, 15 % of the labelled examples are the test split.
+        A task keeps its own splits; of arrays, 15 % of the labelled examples are the test split. Network and
+        budgets are those of ``spt compare``, fixed in advance; the other settings are those of ``fit``.
 
         Args:
             X: as for ``fit``; None: the data of the last ``fit``.
@@ -112,18 +114,14 @@ class SequenceEstimator(EstimatorSettings):
         reader = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
         task = self.task_ if X is None else reader._as_task(X, y, groups)
         task = with_test_split(task, self._seed())
-        arms = self._arms(task)
+        arms = self._arms(task, small_arms)
         arms = replace(
             arms,
-            pretrain=self._fixed(self._fit_to_data(arms.pretrain, task)),
-            finetune=self._fixed(self._fit_to_data(arms.finetune, task)),
-            scratch=self._fixed(self._fit_to_data(arms.scratch, task)),
+            pretrain=self._fit_to_data(arms.pretrain, task),
+            finetune=self._fit_to_data(arms.finetune, task),
+            scratch=self._fit_to_data(arms.scratch, task),
         )
         return run_request(Request(Compare(task, (arms,), seeds)), self._workspace())
-
-    def _fixed(self, stage: Stage) -> Stage:
-        """Return a stage of a comparison, whose budget is fixed unless the user sets ``patience``."""
-        return replace(stage, early_stopping_patience=0) if self.patience == "auto" else stage
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Return the usual metrics on held-out examples, each with a 95 % bootstrap interval.

@@ -2,7 +2,7 @@
 
 import copy
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from ..data.spec import PositionClasses, Tokens
 from ..errors import DataError, SelfPretrainError
 from ..mixers.base import Mixer, Positions
-from ..objectives.base import Objective
+from ..objectives.base import Denoise, Objective
 from ..objectives.masked import Masked
 from ..registry import resolve
 from ..runner.workspace import Workspace
@@ -50,6 +50,7 @@ RATES = (1.0, 1 / 3)
 
 Pooled = Literal["auto", "mean", "max", "last"]
 Auto = Literal["auto"]
+Build = Callable[[Task, Mixer, Denoise], ArmRecipes]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -174,13 +175,13 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         free = self.width is None and self.depth is None
         return shortened(_grow(recipe, seconds) if free else recipe, seconds)
 
-    def _arms(self, task: Task) -> ArmRecipes:
+    def _arms(self, task: Task, build: Build = data_arms) -> ArmRecipes:
         """Return network and stages of all arms, from the scale and the hyperparameters that are set."""
         mixer = resolve("mixers", self._mixer_name(task))
         denoise = denoising_objective(task, self.variants(task)[0]["objective"] or "masked")
         if self.mask_rate is not None and isinstance(denoise, Masked):
             denoise = replace(denoise, rate=self.mask_rate)
-        arms = data_arms(task, mixer, denoise) if self.scale == "auto" else small_arms(task, mixer, denoise)
+        arms = (build if self.scale == "auto" else small_arms)(task, mixer, denoise)
         arms = smoke_arms(arms) if self.scale == "smoke" else arms
         model = replace(
             arms.model,

@@ -22,6 +22,8 @@ PRETRAIN_POSITIONS = 5_000_000
 """Most positions seen in pretraining."""
 PRETRAIN_EPOCHS = 60
 """Most epochs of pretraining."""
+PRETRAIN_MOST_STEPS = 3_500
+"""Most steps of pretraining."""
 PRETRAIN_BATCHES = 256
 """Steps of an epoch at which the batch of pretraining is doubled, from 16 up to 128."""
 PRETRAIN_LR = 3e-3
@@ -81,7 +83,7 @@ def _pretraining(stage: Stage, sequences: int, positions: int, width: int) -> St
     while batch < 128 and sequences // (2 * batch) >= PRETRAIN_BATCHES:
         batch *= 2
     epochs = min(PRETRAIN_EPOCHS, PRETRAIN_POSITIONS / positions)
-    steps = max(PRETRAIN_STEPS, round(epochs * sequences / batch))
+    steps = min(PRETRAIN_MOST_STEPS, max(PRETRAIN_STEPS, round(epochs * sequences / batch)))
     optim = replace(stage.optim, lr=PRETRAIN_LR * (64 / width) ** 0.5)
     return replace(
         stage,
