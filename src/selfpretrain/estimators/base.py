@@ -449,7 +449,8 @@ class SequenceEstimator(EstimatorSettings):
         output = OUTPUTS[form.target.kind]
         objective = self._objective(task)
         weights = getattr(objective, "weights", ())
-        fitting = Fitting(form, pairs, leaderboard.answers, partial(leaderboard.score, output), weights)
+        score = partial(leaderboard.score, output)
+        fitting = Fitting(form, pairs, task.load("train"), leaderboard.answers, score, weights)
         whole = _labelled(task.load("train"))
         if isinstance(task, InMemoryTask):
             data = task.data()

@@ -26,6 +26,7 @@ from ..tasks.inspect.features import PIXELS, ROCKET_WORK, Matrix
 from .predictor import OUTPUTS, Output
 from .simple_features import (
     KINDS,
+    Cohesion,
     Ends,
     Features,
     FlatValues,
@@ -123,6 +124,7 @@ class Fitting:
     """What all simple methods of a fit share.
 
     Args:
+        everything: all training sequences, labelled or not.
         answer: returns the ``Answers`` of a model on labelled examples.
         score: returns the score of answers, larger is better.
         class_weights: (K,) weights of classes in the loss; empty: equal weights.
@@ -130,6 +132,7 @@ class Fitting:
 
     form: SequenceSpec
     folds: Folds
+    everything: SequenceDataset
     answer: Callable[[Any, SequenceDataset], Answers]
     score: Callable[[Answers], float]
     class_weights: tuple[float, ...] = ()
@@ -156,6 +159,7 @@ class Fitting:
         for whole, val in self.folds:
             features = make()
             train = _at_most(whole)
+            features.measure(self.everything)
             features.fit(train)
             x = features.transform(train)
             for strength in strengths:
@@ -168,6 +172,7 @@ class Fitting:
         best = max(joined, key=lambda strength: self.score(joined[strength]))  # the first of equal ones
         features = make()
         labelled = _at_most(labelled)
+        features.measure(self.everything)
         features.fit(labelled)
         model = self._fit(features, features.transform(labelled), labelled, best)
         return SimpleCandidate(model, joined[best], time.monotonic() - start)
@@ -240,7 +245,9 @@ def suitable(
     reals = isinstance(form.target, Reals)
     strengths = [1 / alpha for alpha in reversed(RIDGE)] if reals else list(LOGISTIC)
     if several:
-        return [(Windows if tokens else ValueWindows, LOGISTIC_SEVERAL)]
+        pairs = int(lengths.max()) > 1
+        around: list[type[Features]] = [Windows, Cohesion][: 1 + pairs] if tokens else [ValueWindows]
+        return [(kind, LOGISTIC_SEVERAL) for kind in around]
     if isinstance(form.signal, Tokens):
         kinds: list[tuple[Callable[[], Features], Sequence[float]]] = [
             (NGrams, strengths if reals else LOGISTIC_NGRAMS),

@@ -27,6 +27,10 @@ AROUND = 4
 """Neighbours on either side of a position."""
 MOST_FEATURES = 200_000
 """Most features of symbols; the most frequent ones are kept."""
+COHESION = ("information", "following 1", "following 2", "preceding 1", "preceding 2")
+"""Numbers that describe the boundary between two symbols."""
+BINS = 10
+"""Bins of each of these numbers."""
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 """Odd multiplier that spreads codes over 64 bits: 2^64 divided by the golden ratio."""
 HALF = np.uint64(32)
@@ -39,6 +43,9 @@ class Features(abc.ABC):
     """A (rows, features) matrix of sequences, whose parameters are measured on training data."""
 
     name: str
+
+    def measure(self, everything: SequenceDataset) -> None:  # noqa: B027  # most features need nothing
+        """Measure what needs no labels on all training sequences, before ``fit``."""
 
     @abc.abstractmethod
     def fit(self, examples: SequenceDataset) -> None:
@@ -141,7 +148,7 @@ class Ends(SymbolFeatures):
         ends = lengths.cumsum()
         parts = []
         for first, step, longest in ((ends - 1, -1, ENDING), (ends - lengths, 1, BEGINNING)):
-            code = np.full(len(lengths), step, dtype=np.int64).astype(np.uint64)
+            code = _hashed(step, len(lengths))
             for k in range(longest):
                 long = np.flatnonzero(lengths > k)
                 code[long] = _mix(code[long], flat[first[long] + step * k])
@@ -184,6 +191,101 @@ class Windows(SymbolFeatures):
                 marked = _mix(code[start[kept]], np.full(int(kept.sum()), offset + 100 * n))
                 parts.append((marked, row[kept]))
         return _joined(parts)
+
+
+class Cohesion(Windows):
+    """The symbols around a position, and how strongly neighbours belong together in all training sequences.
+
+    Five numbers describe the boundary between two symbols: their pointwise mutual information, the entropy of
+    the symbol that follows the one or two symbols on the left, and of the symbol that precedes the one or two
+    on the right. They are high and low at the boundaries of words. Each is divided into bins, at quantiles.
+
+    Source: Jin and Tanaka-Ishii (2006), Unsupervised segmentation of Chinese text by branching entropy.
+    """
+
+    name = f"the {AROUND} symbols on either side, and statistics of all sequences"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self.edges = np.empty((len(COHESION), 0))
+
+    def measure(self, everything: SequenceDataset) -> None:
+        """Count n-grams, and choose the edges of the bins."""
+        flat = _flat(everything)
+        lengths = everything.lengths[0].numpy()
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        grams = list(_grams(flat, 3))
+        inside = [owner[: len(code)] == owner[n:] for n, code in enumerate(grams)]
+        self.tables = {}
+        for n in (1, 2):
+            codes, counts = np.unique(grams[n - 1][inside[n - 1]], return_counts=True)
+            self.tables[f"log count {n}"] = codes, np.log(counts)
+            whole = grams[n]
+            self.tables[f"following {n}"] = _entropies(
+                whole[inside[n]], grams[n - 1][: len(whole)][inside[n]]
+            )
+            self.tables[f"preceding {n}"] = _entropies(whole[inside[n]], grams[n - 1][1:][inside[n]])
+        values = self._boundaries(flat)[:, inside[1]]
+        self.edges = np.quantile(values, np.arange(1, BINS) / BINS, axis=1).T.copy()
+
+    def encode(self, flat: np.ndarray, lengths: np.ndarray) -> Codes:
+        """Return the symbols around every position, and the bins of the boundaries around it."""
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        parts = [super().encode(flat, lengths)]
+        inside = np.flatnonzero(owner[:-1] == owner[1:])
+        values = self._boundaries(flat)[:, inside]
+        for number, (edges, of_boundary) in enumerate(zip(self.edges, values, strict=True)):
+            bins = np.searchsorted(edges, of_boundary)
+            # From the boundary before the previous symbol to that after the next.
+            for offset in range(-1, 3):
+                row = inside + 1 - offset
+                kept = (row >= 0) & (row < len(flat))
+                kept[kept] = owner[row[kept]] == owner[inside[kept]]
+                mark = _hashed(1000 + 10 * number + offset, int(kept.sum()))
+                parts.append((_mix(mark, bins[kept]), row[kept]))
+        return _joined(parts)
+
+    def _boundaries(self, flat: np.ndarray) -> np.ndarray:
+        """Return (numbers, T - 1) of the boundary after every position but the last."""
+        one, two = list(_grams(flat, 2))
+        ones = self._lookup("log count 1", one)
+        right = self._lookup("following 2", two)
+        left = self._lookup("preceding 2", two)
+        found = {
+            "information": self._lookup("log count 2", two) - ones[:-1] - ones[1:],
+            "following 1": self._lookup("following 1", one)[:-1],
+            "following 2": np.concatenate([right[:1], right[:-1]]),
+            "preceding 1": self._lookup("preceding 1", one)[1:],
+            "preceding 2": np.concatenate([left[1:], left[-1:]]),
+        }
+        return np.stack([found[name] for name in COHESION])
+
+    def _lookup(self, table: str, codes: np.ndarray) -> np.ndarray:
+        """Return the values of codes in a table; 0 where it has none."""
+        known, values = self.tables[table]
+        if not len(known):
+            return np.zeros(len(codes))
+        place = np.searchsorted(known, codes).clip(max=len(known) - 1)
+        return np.where(known[place] == codes, values[place], 0.0)
+
+    def state(self) -> State:
+        """Return codes, tables and edges."""
+        state = super().state() | {"edges": torch.from_numpy(self.edges)}
+        for name, (codes, values) in self.tables.items():
+            state[f"codes of {name}"] = torch.from_numpy(codes.view(np.int64))
+            state[f"values of {name}"] = torch.from_numpy(values)
+        return state
+
+    def load(self, state: State) -> None:
+        """Set codes, tables and edges."""
+        super().load(state)
+        self.edges = state["edges"].numpy()
+        names = [name.removeprefix("values of ") for name in state if name.startswith("values of ")]
+        self.tables = {
+            name: (state[f"codes of {name}"].numpy().view(np.uint64), state[f"values of {name}"].numpy())
+            for name in names
+        }
 
 
 class Numbers(Features):
@@ -288,7 +390,8 @@ class Kernels(Numbers):
 
 
 KINDS: dict[str, type[Features]] = {
-    kind.name: kind for kind in (NGrams, Ends, Places, Windows, FlatValues, Summary, ValueWindows, Kernels)
+    kind.name: kind
+    for kind in (NGrams, Ends, Places, Windows, Cohesion, FlatValues, Summary, ValueWindows, Kernels)
 }
 """Name of the features -> class."""
 
@@ -305,6 +408,11 @@ def _mix(code: np.ndarray, symbol: Any) -> np.ndarray:
     return np.asarray(mixed ^ (mixed >> HALF))
 
 
+def _hashed(number: int, times: int) -> np.ndarray:
+    """Return the hash of a number, repeated: small numbers themselves would collide with sums of symbols."""
+    return _mix(np.zeros(times, dtype=np.uint64), np.full(times, number))
+
+
 def _grams(flat: np.ndarray, longest: int) -> Iterator[np.ndarray]:
     """Yield the hashes of the n-grams that start at each position, for n = 1, 2, ..."""
     code = _mix(np.zeros(len(flat), dtype=np.uint64), flat)
@@ -312,6 +420,19 @@ def _grams(flat: np.ndarray, longest: int) -> Iterator[np.ndarray]:
     for n in range(2, longest + 1):
         code = _mix(code[:-1], flat[n - 1 :])
         yield code
+
+
+def _entropies(whole: np.ndarray, context: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct contexts, sorted, and the entropy in nats of what stands next to each.
+
+    Args:
+        whole: (T,) codes of n-grams.
+        context: (T,) codes of the part of each that is the context.
+    """
+    _, first, count = np.unique(whole, return_index=True, return_counts=True)
+    contexts, owner = np.unique(context[first], return_inverse=True)
+    total = np.bincount(owner, count)
+    return contexts, np.log(total) - np.bincount(owner, count * np.log(count)) / total
 
 
 def _joined(parts: list[Codes]) -> Codes:
