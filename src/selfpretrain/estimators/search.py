@@ -19,13 +19,13 @@ from ..data.spec import Classes
 from ..data.store import StoredDataset
 from ..runner.experiment_dir import InFolders
 from ..runner.workspace import Workspace
-from ..studies.recipes.arms import scale_budget
 from ..studies.recipes.budgets import MANY
 from ..system.files import Json
 from ..system.progress import write_line
 from ..tasks.base import Task
+from ..training import cost
 from ..training.model import Network
-from ..training.recipe import Recipe, Stage
+from ..training.recipe import Recipe
 from .annotations import FEW
 from .leaderboard import answers, score
 from .predictor import Predictor
@@ -40,7 +40,9 @@ FIRST_SHARE = 1 / 3
 KEPT = 0.5
 """Share of the settings that reach the second round."""
 PRETRAINING = 0.6
-"""Share of a time limit for pretraining; the rest is for finetuning and simple methods."""
+"""Share of a time limit after which pretraining ends."""
+FINETUNING = 0.1
+"""Share of a time limit after which each finetuning ends."""
 USED = 0.8
 """Share of a time limit that is planned."""
 
@@ -124,15 +126,7 @@ class Search:
         )
         hours = self.seconds / 3600  # not what is left of them: equal recipes share their finished stages
         for trial in found:
-            *pretraining, last = trial.recipe.stages
-            limited = [
-                _limited(
-                    scale_budget(stage, share) if share < 1 else stage, PRETRAINING * hours / len(groups)
-                )
-                for stage in pretraining
-            ]
-            last = _limited(scale_budget(last, share) if share < 1 else last, (1 - PRETRAINING) * hours / 4)
-            trial.recipe = replace(trial.recipe, stages=(*limited, last))
+            trial.recipe = _limited(trial.recipe, share, hours / len(groups))
         return found
 
     @staticmethod
@@ -161,7 +155,9 @@ class Search:
         )
 
     def _on_fold(self, recipe: Recipe, fold: int, share: float = 1.0) -> Recipe:
-        last = recipe.last if share == 1 else scale_budget(recipe.last, share)
+        last = recipe.last
+        if share < 1:
+            last = replace(last, budget=replace(last.budget, **_steps(recipe, share)))
         task = self.folds[fold]
         if task is not self.task:
             batch = min(last.batch, int(task.load("train").labelled.sum()))
@@ -227,8 +223,23 @@ def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
     return found
 
 
-def _limited(stage: Stage, hours: float) -> Stage:
-    return replace(stage, budget=replace(stage.budget, hours=hours))
+def _limited(recipe: Recipe, share: float, hours: float) -> Recipe:
+    """Return the recipe with a share of its steps, and with a part of the time limit for each stage."""
+    stages = []
+    for prefix in recipe.prefixes():
+        stage = prefix.last
+        part = FINETUNING if stage.objective.labelled else PRETRAINING
+        budget = replace(stage.budget, hours=part * hours)
+        if share < 1:
+            budget = replace(budget, **_steps(prefix, share))
+        stages.append(replace(stage, budget=budget))
+    return replace(recipe, stages=tuple(stages))
+
+
+def _steps(recipe: Recipe, share: float) -> dict[str, Any]:
+    """Return a share of the steps of a recipe's last stage, as fields of a budget."""
+    steps = cost.plan(recipe).steps or 1
+    return {"steps": max(1, round(share * steps)), "epochs": None, "flops": None}
 
 
 def _seconds_of(trial: _Trial) -> list[float]:
