@@ -3,7 +3,7 @@
     python benchmarks/few_labels.py --minutes 60
 
 Data are fetched by pip, since they may not be shipped. Finished fits are kept in few_labels.json next to this
-file, so that the same command goes on where it was stopped; it prints a table of means over seeds, in Markdown.
+file, so that the same command goes on where it was stopped; it prints a table of means over seeds.
 Test examples are never used for a choice.
 """
 

@@ -246,11 +246,8 @@ def test_a_network_is_kept_only_if_it_is_clearly_better():
         hits = np.where(np.arange(200) < right, y, 1 - y)
         return leaderboard.Candidate("", model, (y, np.eye(2)[hits]), 1.0, 1)
 
-    form = SequenceClassifier()._as_task(WORDS, GENUS).form
-    simple = SimplePredictor(form, Ends(), np.zeros((1, 2)), np.zeros(2))
-    network = Predictor(
-        None, SequenceClassifier(scale="smoke").fit(WORDS, GENUS).predictor_.objective, form, ()
-    )
+    network = SequenceClassifier(scale="smoke").fit(WORDS, GENUS).predictor_
+    simple = SimplePredictor(network.form, Ends(), np.zeros((1, 2)), np.zeros(2))
     for right, expected in ((150, simple), (151, simple), (175, network)):
         order = leaderboard.ranked([candidate(network, right), candidate(simple, 150)])
         assert leaderboard.chosen(order).model is expected
