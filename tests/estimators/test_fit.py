@@ -1,5 +1,7 @@
 """What ``fit`` does with people's own data: budgets, settings that are tried, simple methods."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from selfpretrain import (
     SequencePretrainer,
     SequenceRegressor,
 )
-from selfpretrain.errors import SpecError
+from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.alphabet import ETX, STX
 from selfpretrain.estimators.search import FOLDS, fold_data
@@ -156,6 +158,20 @@ def test_saved_and_loaded_a_simple_method_answers_the_same_to_the_bit(kept, tmp_
     assert "endings and beginnings" in (tmp_path / "model" / "README.md").read_text()
 
 
+def test_a_damaged_simple_method_is_one_clear_error(kept, tmp_path):
+    folder = kept.save(tmp_path / "model")
+    content = json.loads((folder / "model.json").read_text())
+    for change in ({"alphabet": {"known": 7}}, {"simple": content["simple"] | {"features": "magic"}}):
+        (folder / "model.json").write_text(json.dumps(content | change))
+        with pytest.raises(StoreError, match=r"model\.json"):
+            SequenceClassifier.load(folder)
+    (folder / "model.json").write_text(json.dumps(content))
+    weights = folder / "simple.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8] + b"tampered")
+    with pytest.raises(StoreError, match=r"simple\.safetensors"):
+        SequenceClassifier.load(folder)
+
+
 def test_a_simple_method_is_explained_and_not_exported(kept, tmp_path):
     (found,) = kept.explain(["nnnnnna"])
     assert bytes(found.sequence.tolist()) == b"nnnnnna"
@@ -237,6 +253,27 @@ def test_features_of_symbols_are_what_their_names_say():
     assert len(first & second) == 2  # the beginnings 1 and 12
     inner = rows_of(Windows())
     assert [len(row) for row in inner] == [5, 5, 5, 3, 3]
+
+
+def test_where_words_end_is_known_from_unlabelled_sequences():
+    random = np.random.RandomState(0)
+    lexicon = [list(random.randint(0, 40, random.randint(1, 4))) for _ in range(60)]
+    rows, marks = [], []
+    for _ in range(400):
+        chosen = [lexicon[i] for i in random.randint(0, 60, 8)]
+        rows.append([symbol for word in chosen for symbol in word])
+        marks.append(["inside" if place else "begin" for word in chosen for place in range(len(word))])
+    y = [mark if i < 25 else None for i, mark in enumerate(marks)]
+    model = PositionClassifier(**QUICK, n_trials=1, signal="tokens").fit(rows, y)
+    scores = {row["name"]: row["score"] for row in model.leaderboard_}
+    assert max(scores, key=scores.get).endswith("and statistics of all sequences")
+    assert model.score(rows[200:], marks[200:]) > 0.75
+
+
+def test_some_of_many_unlabelled_sequences_show_when_pretraining_may_end():
+    model = SequenceClassifier()
+    val = model._as_task(WORDS * 10, [*GENUS[:40], *[None] * 2360]).load("val")
+    assert int(val.labelled.sum()) == 6 and len(val) == 6 + 59
 
 
 def test_a_network_is_kept_only_if_it_is_clearly_better():

@@ -6,11 +6,13 @@ not contain.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from ..data.dataset import SequenceDataset
+from ..data.spec import Signal, Tokens
 from ..training.model import Network
 from .inputs import BYTES, Sequences
 
@@ -40,6 +42,20 @@ class Alphabet:
             return cls(BYTES, None, STX, ETX) if signs else cls(BYTES)
         known = int(found.flat.max()) + 1
         return cls(known, known, known + 1, known + 2) if signs else cls(known, known)
+
+    @classmethod
+    def load(cls, plain: dict[str, Any] | None, signal: Signal) -> "Alphabet | None":
+        """Return a saved alphabet.
+
+        Raises:
+            ValueError: if it is not that of a network that takes the signal.
+        """
+        if plain is None:
+            return None
+        found = cls(**{name: None if value is None else int(value) for name, value in plain.items()})
+        if not isinstance(signal, Tokens) or found.vocab != signal.vocab:
+            raise ValueError(f"an alphabet of {found.vocab} symbols for {signal}")
+        return found
 
     @property
     def vocab(self) -> int:

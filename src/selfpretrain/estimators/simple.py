@@ -35,12 +35,15 @@ from .simple_features import (
     Places,
     State,
     Summary,
+    SymbolFeatures,
     ValueWindows,
     Windows,
 )
 
 MOST_EXAMPLES = 20_000
-"""Most labelled examples that a simple method is fitted on."""
+"""Most labelled examples that a simple method is fitted on, if its features are symbols."""
+MOST_DENSE = 5_000
+"""The same for numbers, of which every example has all."""
 NEVER = -30.0
 """Logit of a class that no training example has."""
 ITERATIONS = 200
@@ -103,11 +106,19 @@ class SimplePredictor:
 
     @classmethod
     def load(cls, form: SequenceSpec, about: Json, tensors: State) -> "SimplePredictor":
-        """Return the model of ``tensors()``; ``about`` holds the name of its features."""
+        """Return the model of ``tensors()``; ``about`` holds the name of its features.
+
+        Raises:
+            ValueError: if the weights are not those of such a model.
+        """
         features = KINDS[about["features"]]()
         prefix = "features."
         features.load({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
-        return cls(form, features, tensors["coef"].numpy(), tensors["bias"].numpy())
+        coef = tensors["coef"].numpy()
+        bias = tensors["bias"].numpy()
+        if coef.shape[1:] != (form.target.outputs,) or bias.shape != coef.shape[1:]:
+            raise ValueError(f"weights {coef.shape} and {bias.shape} for {form.target.outputs} outputs")
+        return cls(form, features, coef, bias)
 
 
 @dataclass(frozen=True)
@@ -158,7 +169,7 @@ class Fitting:
         answers: dict[float, list[Answers]] = {strength: [] for strength in strengths}
         for whole, val in self.folds:
             features = make()
-            train = _at_most(whole)
+            train = _at_most(features, whole)
             features.measure(self.everything)
             features.fit(train)
             x = features.transform(train)
@@ -171,7 +182,7 @@ class Fitting:
         }
         best = max(joined, key=lambda strength: self.score(joined[strength]))  # the first of equal ones
         features = make()
-        labelled = _at_most(labelled)
+        labelled = _at_most(features, labelled)
         features.measure(self.everything)
         features.fit(labelled)
         model = self._fit(features, features.transform(labelled), labelled, best)
@@ -245,8 +256,9 @@ def suitable(
     reals = isinstance(form.target, Reals)
     strengths = [1 / alpha for alpha in reversed(RIDGE)] if reals else list(LOGISTIC)
     if several:
-        pairs = int(lengths.max()) > 1
-        around: list[type[Features]] = [Windows, Cohesion][: 1 + pairs] if tokens else [ValueWindows]
+        around: list[type[Features]] = [Windows] if tokens else [ValueWindows]
+        if tokens and int(lengths.max()) > 1:
+            around.append(Cohesion)
         return [(kind, LOGISTIC_SEVERAL) for kind in around]
     if isinstance(form.signal, Tokens):
         kinds: list[tuple[Callable[[], Features], Sequence[float]]] = [
@@ -263,11 +275,12 @@ def suitable(
     return kinds
 
 
-def _at_most(examples: SequenceDataset) -> SequenceDataset:
-    """Return the examples, or a fixed random subset of ``MOST_EXAMPLES``."""
-    if len(examples) <= MOST_EXAMPLES:
+def _at_most(features: Features, examples: SequenceDataset) -> SequenceDataset:
+    """Return the examples, or a fixed random subset of as many as the features are fitted on."""
+    most = MOST_EXAMPLES if isinstance(features, SymbolFeatures) else MOST_DENSE
+    if len(examples) <= most:
         return examples
-    rows = np.random.RandomState(0).permutation(len(examples))[:MOST_EXAMPLES]
+    rows = np.random.RandomState(0).permutation(len(examples))[:most]
     return examples.take(torch.from_numpy(np.sort(rows)))
 
 
