@@ -161,7 +161,7 @@ def test_a_time_limit_takes_steps_away():
     [
         pytest.param(1e-6, "s4d", 1000, (192, 6), marks=pytest.mark.slow),
         (1e-6, "s4d", 30, (64, 2)),  # fewer positions than the next network has parameters
-        (1e-6, "attention", 100, (128, 2)),
+        (1e-6, "attention", 100, (96, 3)),
         (10.0, "s4d", 1000, (128, 2)),
     ],
 )

@@ -279,14 +279,16 @@ def test_some_of_many_unlabelled_sequences_show_when_pretraining_may_end():
 def test_a_network_is_kept_only_if_it_is_clearly_better():
     y = np.arange(200) % 2
 
-    def candidate(model, right):
-        hits = np.where(np.arange(200) < right, y, 1 - y)
+    def candidate(model, right, places):
+        hits = np.where(places < right, y, 1 - y)
         return leaderboard.Candidate("", model, (y, np.eye(2)[hits]), 1.0, 1)
 
     network = SequenceClassifier(scale="smoke").fit(WORDS, GENUS).predictor_
     simple = SimplePredictor(network.form, Ends(), np.zeros((1, 2)), np.zeros(2))
-    for right, expected in ((150, simple), (151, simple), (175, network)):
-        order = leaderboard.ranked([candidate(network, right), candidate(simple, 150)])
+    for right, expected in ((150, simple), (155, simple), (175, network)):
+        # They are wrong about different examples, the first ones and the last ones.
+        pair = candidate(network, right, np.arange(200)[::-1]), candidate(simple, 150, np.arange(200))
+        order = leaderboard.ranked(list(pair))
         assert leaderboard.chosen(order).model is expected
 
 

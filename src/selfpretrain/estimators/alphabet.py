@@ -52,7 +52,8 @@ class Alphabet:
         """
         if plain is None:
             return None
-        found = cls(**{name: None if value is None else int(value) for name, value in plain.items()})
+        extra = (plain[name] for name in ("unknown", "begin", "end"))
+        found = cls(int(plain["known"]), *(None if number is None else int(number) for number in extra))
         if not isinstance(signal, Tokens) or found.vocab != signal.vocab:
             raise ValueError(f"an alphabet of {found.vocab} symbols for {signal}")
         return found
