@@ -11,7 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from selfpretrain.estimators.classifiers import MultilabelClassifier, PositionClassifier, SequenceClassifier
 from selfpretrain.estimators.regressor import SequencePretrainer, SequenceRegressor
 
-SMALL = {"width": 16, "depth": 1, "pretrain_epochs": 0.2, "lr": 1e-2, "mixer": "attention"}
+ALONE = {"model": "network", "n_trials": 1}
+SMALL = {"width": 16, "depth": 1, "pretrain_epochs": 0.2, "lr": 1e-2, "mixer": "attention"} | ALONE
 
 EXCEPTIONS = {
     "check_do_not_raise_errors_in_init_or_set_params": "the tests of this package check every argument's "
@@ -28,6 +29,7 @@ EXCEPTIONS = {
         SequenceClassifier(epochs=12, **SMALL),
         SequenceRegressor(epochs=40, **SMALL),
         SequencePretrainer(**SMALL),
+        SequenceClassifier(epochs=1, **SMALL | {"model": "best"}),
     ],
     expected_failed_checks=lambda estimator: EXCEPTIONS,
 )

@@ -10,7 +10,8 @@ from selfpretrain.data import labels
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.estimators.scores import position_counts, position_measures, set_measures
 
-SHORT = {"width": 16, "depth": 1, "epochs": 10, "pretrain_epochs": 1, "batch_size": 8, "mixer": "s4d"}
+ALONE = {"model": "network", "n_trials": 1}
+SHORT = {"width": 16, "depth": 1, "epochs": 10, "pretrain_epochs": 1, "batch_size": 8, "mixer": "s4d"} | ALONE
 TOY = {"scale": "smoke"}
 random = np.random.RandomState(0)
 

@@ -19,13 +19,22 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the trained model.")],
     columns: ColumnFlags,
     mixer: Annotated[str, typer.Option(help="Mixer (`spt list mixers`), or auto.")] = "auto",
+    model: Annotated[
+        str, typer.Option(help="What to keep: best (a simple method if it is), or network.")
+    ] = "best",
     objective: Annotated[
-        str, typer.Option(help="Pretraining objective (`spt list objectives`); none: train from scratch.")
-    ] = "masked",
+        str,
+        typer.Option(help="Pretraining objective (`spt list objectives`) or auto; none: from scratch."),
+    ] = "auto",
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Most settings of the network to try; 1: the default alone.")
+    ] = None,
     scale: Annotated[str, typer.Option(help="Scale: auto, or smoke (seconds, a test run only).")] = "auto",
     epochs: Annotated[float | None, typer.Option(help="Epochs of finetuning.")] = None,
     pretrain_epochs: Annotated[float | None, typer.Option(help="Epochs of pretraining.")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Maximum training time in minutes.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Maximum training time in minutes; default 10.")
+    ] = None,
     members: Annotated[
         int, typer.Option(min=1, help="Size of the ensemble: networks whose predictions are averaged.")
     ] = 1,
@@ -36,9 +45,9 @@ def fit(
         bool, typer.Option("--calibrate", help="Calibrate probabilities on validation.")
     ] = False,
     patience: Annotated[
-        int,
+        int | None,
         typer.Option(min=0, help="Early stopping: validations (of 20) without improvement; 0 disables it."),
-    ] = 0,
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     runs: Runs = Path("runs"),
     device: Device = "auto",
@@ -52,6 +61,7 @@ def fit(
 
     options = ImportOptions(**dataclasses.asdict(columns))
     settings = {
+        "model": model,
         "mixer": mixer,
         "objective": None if objective == "none" else objective,
         "scale": scale,
@@ -61,7 +71,8 @@ def fit(
         "n_members": members,
         "class_weight": "balanced" if balanced else None,
         "calibrate": calibrate,
-        "patience": patience,
+        "patience": "auto" if patience is None else patience,
+        "n_trials": "auto" if trials is None else trials,
         "random_state": seed,
         "runs": runs,
         "device": device,
@@ -70,6 +81,8 @@ def fit(
     with show_progress(quiet):
         estimator = files.fit(data, options, settings)
     folder = estimator.save(output)
+    if estimator.kept_:
+        typer.echo(estimator.kept_)
     for name, score in estimator.scores_["test"].items():
         typer.echo(f"{name}: {score['value']:.3f} ({score['low']:.3f} to {score['high']:.3f})")
     typer.echo(f"on the test split, with 95 % intervals; the model: {folder}")

@@ -9,6 +9,11 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedS
 
 from ..errors import DataError
 
+MANY_UNLABELLED = 2_000
+"""Unlabelled examples from which some are held back, to see where the loss of pretraining stops falling."""
+UNLABELLED_SHARE = 0.025
+UNLABELLED_MOST = 1_000
+"""Share and greatest number of unlabelled examples in val."""
 FEW = 20
 """Fewest labelled examples for which a validation split is made."""
 
@@ -74,11 +79,19 @@ class Annotations:
         """Return the split (n,) of each example: 0 for train, 1 for val.
 
         Val is a share of the labelled examples, stratified by class or made of whole groups; it is empty if
-        fewer than 20 examples are labelled.
+        fewer than 20 examples are labelled. Without groups, some of many unlabelled examples are in val, too.
 
         Raises:
             DataError: if there is only one group.
         """
+        split = self._divide_labelled(share, seed)
+        unlabelled = np.flatnonzero(~self.labelled)
+        if self.groups is None and split.any() and len(unlabelled) >= MANY_UNLABELLED:
+            number = min(UNLABELLED_MOST, round(UNLABELLED_SHARE * len(unlabelled)))
+            split[np.random.RandomState(seed).permutation(unlabelled)[:number]] = 1
+        return split
+
+    def _divide_labelled(self, share: float, seed: int) -> np.ndarray:
         split = np.zeros(len(self.targets), dtype=np.int64)
         rows = np.flatnonzero(self.labelled) if self.labelled.any() else np.arange(len(split))
         if not share or len(rows) < FEW:

@@ -1,12 +1,17 @@
 """Base class of the scikit-learn estimators: from X and y to recipes, training and trained networks."""
 
+import copy
 import tempfile
+import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 from sklearn.utils import check_array
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -21,28 +26,54 @@ from ..data.moments import fit_target, fit_values, nan_spans
 from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
 from ..data.store import StoredDataset
 from ..errors import SpecError, StageFailed
+from ..registry import name_of
 from ..report.results import ExperimentResults
 from ..runner.experiment_dir import InFolders
 from ..runner.run import run_recipes
 from ..studies.compare import Compare
+from ..studies.recipes.defaults import small_arms
 from ..system.files import Json
+from ..system.progress import write_line
 from ..tasks.base import Task, load_task
 from ..training import evaluate
 from ..training.model import Network
 from ..training.recipe import Recipe
-from . import backbone, export, hub, inputs, occlusion, persistence
+from . import backbone, export, hub, inputs, leaderboard, occlusion, persistence
+from .alphabet import Alphabet, embed_unseen
 from .annotations import Annotations
-from .in_memory import facts, in_memory_task, with_test_split
+from .checks import check_settings
+from .in_memory import InMemoryTask, facts, in_memory_task, with_test_split
 from .inputs import Sequences
-from .predictor import ESTIMATORS, MEMORY_ERRORS, Predictor
+from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
 from .scores import Score, bootstrap
-from .settings import EstimatorSettings, with_half_batch
+from .search import Search, fold_data
+from .settings import MINUTES, EstimatorSettings, has_val, with_half_batch
+from .simple import Answers, Fitting, SimpleCandidate, SimplePredictor
+
+SIMPLE = 0.2
+"""Share of a time limit after which no simple method is begun."""
 
 E = TypeVar("E", bound="SequenceEstimator")
 
 
 class SequenceEstimator(EstimatorSettings):
-    """Self-pretraining on all sequences, then finetuning on the labelled ones."""
+    """Self-pretraining on all sequences, then finetuning on the labelled ones.
+
+    Attributes:
+        leaderboard_: candidates from the best to the worst: name, metric, score on validation with a 95 %
+            interval, seconds, parameters.
+        kept_: what predicts, as text: the best of them, or a simple method within a standard error of it.
+        trials_: settings of networks that were tried: score, seconds and round.
+        simple_: the simple method that predicts; None: the network does.
+    """
+
+    predictor_: Predictor
+    recipes_: list[Recipe]
+    simple_: SimplePredictor | None
+    alphabet_: Alphabet | None
+    leaderboard_: list[Json]
+    trials_: list[Json]
+    kept_: str
 
     def fit(
         self: E,
@@ -72,15 +103,18 @@ class SequenceEstimator(EstimatorSettings):
     ) -> ExperimentResults:
         """Compare scratch, compute-matched scratch and self-pretraining on these data.
 
-        A task keeps its own splits; of arrays, 15 % of the labelled examples are the test split.
+        A task keeps its own splits; of arrays, 15 % of the labelled examples are the test split. Network and
+        budgets are those of ``spt compare``, fixed in advance; the other settings are those of ``fit``.
 
         Args:
             X: as for ``fit``; None: the data of the last ``fit``.
             seeds: number of seeds of each arm.
         """
-        task = self.task_ if X is None else self._as_task(X, y, groups)
+        check_settings(self.get_params(deep=False))
+        reader = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
+        task = self.task_ if X is None else reader._as_task(X, y, groups)
         task = with_test_split(task, self._seed())
-        arms = self._arms(task)
+        arms = self._arms(task, small_arms)
         arms = replace(
             arms,
             pretrain=self._fit_to_data(arms.pretrain, task),
@@ -138,11 +172,18 @@ class SequenceEstimator(EstimatorSettings):
         """Return the contribution of every position to the predictions; see ``occlusion.explain``."""
         data = self._to_dataset(X)
         masked = any(stage.objective.masks_inputs for recipe in self.recipes_[:1] for stage in recipe.stages)
-        return occlusion.explain(self.predictor_, data, vars(self).get("classes_"), masked, shape)
+        masked = masked and self.simple_ is None
+        found = occlusion.explain(self.answering, data, vars(self).get("classes_"), masked, shape)
+        inner = self._inner()
+        return [
+            replace(each, sequence=each.sequence[inner], importance=each.importance[inner]) for each in found
+        ]
 
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Export the model as ``.onnx`` or as ``.pt2`` (torch.export); see ``export.export``."""
         check_is_fitted(self)
+        if self.simple_ is not None:
+            raise SpecError(f"{self.simple_.name} cannot be exported; fit with model='network', or save it")
         return export.export(self.predictor_, path, length)
 
     def push_to_hub(self, name: str, private: bool = False) -> str:
@@ -163,7 +204,18 @@ class SequenceEstimator(EstimatorSettings):
     def positions(self, X: Any) -> list[np.ndarray]:
         """Return the embeddings (L, width) of the positions of every sequence."""
         data = self._to_dataset(X)
-        return self.predictor_.position_embeddings(data)
+        inner = self._inner()
+        return [vectors[inner] for vectors in self.predictor_.position_embeddings(data)]
+
+    @property
+    def answering(self) -> Predictor | SimplePredictor:
+        """What predicts: the simple method that was kept, or else the network."""
+        return self.simple_ or self.predictor_
+
+    def _inner(self) -> slice:
+        """Return the positions of a sequence without its signs."""
+        signed = self.alphabet_ is not None and self.alphabet_.signs
+        return slice(1, -1) if signed else slice(None)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names (width,) of the columns that ``transform`` returns."""
@@ -266,15 +318,18 @@ class SequenceEstimator(EstimatorSettings):
         check_is_fitted(self)
         form = self.predictor_.form
         found = X if isinstance(X, Sequences) else self._read(X, reset=False)
-        found = found.fitting(form.signal, form.length, self.longer)
+        alphabet = self.alphabet_
+        length = form.length - (alphabet.signs if alphabet else 0)
+        found = alphabet.with_unknown(found) if alphabet else found
+        found = found.fitting(form.signal, length, self.longer)
         if found.cut:
             # Level 3 is the caller of predict, by way of _to_dataset.
             warnings.warn(
-                f"{found.cut:,} of {found.given:,} sequences are cut to the {form.length:,} positions of the "
+                f"{found.cut:,} of {found.given:,} sequences are cut to the {length:,} positions of the "
                 "longest one in training; longer='refuse' makes that an error",
                 stacklevel=3,
             )
-        return found
+        return alphabet.with_signs(found) if alphabet else found
 
     def examples(self, found: Sequences) -> SequenceDataset:
         """Return the sequences that ``readable`` found as a dataset, which every method accepts as X."""
@@ -289,6 +344,7 @@ class SequenceEstimator(EstimatorSettings):
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
             self.set_classes(task.form)
+            self.alphabet_ = None
             return task
         found = self._read(X, reset=True).sound()
         targets, target = self._targets(y, found)
@@ -299,14 +355,21 @@ class SequenceEstimator(EstimatorSettings):
             found = inputs.joined(found, self._read(X_unlabelled, reset=False).sound())
             annotations = annotations.extended(len(found.rows))
         kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
-        self._data = self._training_data(found.take(kept), target, annotations.take(kept))
+        found = found.take(kept)
+        self.alphabet_ = Alphabet.of(found, self._uses_signs())
+        found = self.alphabet_.with_signs(found) if self.alphabet_ else found
+        self._data = self._training_data(found, target, annotations.take(kept))
         return in_memory_task(self._data)
 
     def _training_data(self, found: Sequences, target: Target, annotations: Annotations) -> StoredDataset:
         """Return sequences with their annotations, split into train and val, with the statistics of train."""
         split = annotations.divided(self.validation_fraction, self._seed())
         train = split == 0
-        signal = _signal(found, train)
+        signal: Signal
+        if self.alphabet_ is None:
+            signal = fit_values(iter([found.flat]), found.lengths, train)
+        else:
+            signal = Tokens(self.alphabet_.vocab)
         if isinstance(target, Reals):
             target = fit_target(target, annotations.targets[train])
         examples = replace(
@@ -321,37 +384,134 @@ class SequenceEstimator(EstimatorSettings):
     # From a task to networks.
 
     def _train(self, task: Task) -> None:
+        check_settings(self.get_params(deep=False))
+        start = time.monotonic()
+        seconds = 60 * (self.time_limit or MINUTES)
         workspace = self._workspace()
-        recipes = self._recipes(task)
-        try:
-            run_recipes(recipes, workspace, tested=False)
-        except StageFailed as error:
-            # Out of memory: halve the batch once, but only if its size was our choice.
-            if not isinstance(error.__cause__, MEMORY_ERRORS) or self.batch_size != "auto":
-                raise
-            recipes = [with_half_batch(recipe) for recipe in recipes]
-            run_recipes(recipes, workspace, tested=False)
+        held = self._folds(task)  # referenced until the end, because tasks refer to them by their digests
+        folds: list[Task] = [*map(in_memory_task, held)] or [task]
+        simple = self._simple_candidates(task, folds, start + SIMPLE * seconds)
+        trials: list[Json] = []
+        if self._searches(task):
+            search = Search(self, task, workspace, self._run, seconds, start + seconds, folds)
+            found = search.best()
+            trials = found.trials
+            self.set_networks(task, found.recipes, found.networks)
+            self.validation_scores_ = found.scores
+            answers: Answers | None = found.answers
+            took = found.seconds
+        else:
+            answers, took = self._train_once(task)
+        self.trials_ = trials
+        self._embed_unseen(task)
+        self._adjust(task)
+        if answers is not None:
+            self._keep_best(answers, took, simple)
+
+    def _train_once(self, task: Task) -> tuple[Answers | None, float]:
+        """Train the first setting, and return its answers on validation, if any, and the seconds it took."""
+        start = time.monotonic()
+        workspace = self._workspace()
+        recipes = self._run(self._recipes(task))
         finished = InFolders(workspace)
         networks = tuple(finished.network(recipe).to(workspace.device) for recipe in recipes)
         self.set_networks(task, recipes, networks)
         self.validation_scores_ = [finished.result(recipe)["scores"]["val"] for recipe in recipes]
-        self._adjust(task)
+        took = time.monotonic() - start
+        if not recipes[0].last.objective.labelled or not has_val(task):
+            return None, took
+        return leaderboard.answers(self.predictor_, _labelled(task.load("val"))), took
+
+    def _run(self, recipes: list[Recipe]) -> list[Recipe]:
+        """Train recipes; if memory runs out, halve the batch once, but only if its size was our choice."""
+        workspace = self._workspace()
+        try:
+            run_recipes(recipes, workspace, tested=False)
+        except StageFailed as error:
+            if not isinstance(error.__cause__, MEMORY_ERRORS) or self.batch_size != "auto":
+                raise
+            recipes = [with_half_batch(recipe) for recipe in recipes]
+            run_recipes(recipes, workspace, tested=False)
+        return recipes
+
+    def _searches(self, task: Task) -> bool:
+        """Return whether several settings, or one on several folds, are tried."""
+        free = self.scale == "auto" and self.n_trials != 1
+        return free and isinstance(task, InMemoryTask) and self._predicts and has_val(task)
+
+    def _folds(self, task: Task) -> list[StoredDataset]:
+        """Return the folds of a task in memory; empty where one validation split decides."""
+        one = not self._searches(task) or self.patience != "auto" or vars(self).get("calibrate")
+        return [] if one or not isinstance(task, InMemoryTask) else fold_data(task.data(), self._seed())
+
+    def _simple_candidates(self, task: Task, folds: Sequence[Task], until: float) -> list[SimpleCandidate]:
+        """Fit the simple methods that suit the task, unless the network is kept in any case."""
+        skipped = self.model == "network" or self.scale == "smoke" or not self._predicts
+        if skipped or not has_val(task):
+            return []
+        form = task.form
+        pairs = [(_labelled(fold.load("train")), _labelled(fold.load("val"))) for fold in folds]
+        output = OUTPUTS[form.target.kind]
+        objective = self._objective(task)
+        weights = getattr(objective, "weights", ())
+        score = partial(leaderboard.score, output)
+        fitting = Fitting(form, pairs, task.load("train"), leaderboard.answers, score, weights)
+        whole = _labelled(task.load("train"))
+        if isinstance(task, InMemoryTask):
+            data = task.data()
+            rows = np.flatnonzero(data.whole.labelled.numpy() & np.isin(data.split, (0, 1)))
+            whole = data.whole.take(torch.from_numpy(rows))
+        return fitting.candidates(whole, until)
+
+    def _keep_best(self, answers: Answers, seconds: float, simple: list[SimpleCandidate]) -> None:
+        """Set ``leaderboard_``, ``kept_`` and, if a simple method is the best, ``simple_``."""
+        parameters = sum(p.numel() for p in self.predictor_.networks[0].parameters())
+        objective = self.recipes_[0].stages[0].objective
+        name = "scratch" if objective.labelled else f"SPT ({name_of(objective)})"
+        name = f"{name}, {name_of(self.recipes_[0].model.mixer)}"
+        parameters *= len(self.predictor_.networks)
+        network = leaderboard.Candidate(name, self.predictor_, answers, seconds, parameters)
+        others = [
+            leaderboard.Candidate(c.model.name, c.model, c.answers, c.seconds, c.model.parameters)
+            for c in simple
+        ]
+        ranked = leaderboard.ranked([network, *others])
+        kept = leaderboard.chosen(ranked)
+        self.simple_ = kept.model if isinstance(kept.model, SimplePredictor) else None
+        self.leaderboard_ = leaderboard.rows(ranked)
+        self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
+        if self.verbose:
+            write_line(self.kept_)
+
+    def _embed_unseen(self, task: Task) -> None:
+        if self.alphabet_ is not None:
+            seen = task.load("train")
+            for network in self.predictor_.networks:
+                embed_unseen(network, seen)
+
+    @property
+    def _predicts(self) -> bool:
+        """Whether the estimator predicts labels."""
+        return type(self).__name__ in ESTIMATORS.values()
 
     def set_networks(self, task: Task, recipes: list[Recipe], networks: tuple[Network, ...]) -> None:
         """Become the estimator of networks that were trained on a task, one by each recipe."""
         first = recipes[0]
         self.predictor_ = Predictor(first.model, first.last.objective, task.form, networks)
+        self.simple_ = None
+        self.alphabet_ = vars(self).get("alphabet_")
         self.recipes_ = recipes
         self.task_ = task
         self.data_facts_ = facts(task)
         self.reading_: Json | None = None
         self.scores_: dict[str, Json] = {}
+        self.leaderboard_ = []
+        self.trials_ = []
+        self.kept_ = ""
 
 
-def _signal(found: Sequences, train: np.ndarray) -> Signal:
-    if found.kind == "values":
-        return fit_values(iter([found.flat]), found.lengths, train)
-    return Tokens(inputs.BYTES if found.kind == "text" else int(found.flat.max()) + 1)
+def _labelled(examples: SequenceDataset) -> SequenceDataset:
+    return examples.take(examples.labelled.nonzero()[:, 0])
 
 
 def refuse_missing(y: Any, estimator: str) -> None:

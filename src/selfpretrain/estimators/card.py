@@ -36,6 +36,20 @@ Its inputs are sequences of {{ signal }}, of at most {{ form.length }} positions
 {% for name, value in data.items() if value != "" -%}
 | {{ name }} | {{ value }} |
 {% endfor %}
+{% if leaderboard -%}
+## Candidates
+
+{{ kept }}.
+
+Scores are of validation examples, with 95 % bootstrap intervals:
+
+| candidate | {{ leaderboard[0].metric }} | interval | seconds | parameters |
+| --- | --- | --- | --- | --- |
+{% for row in leaderboard -%}
+| {{ row.name }} | {{ "%.3f"|format(row.score) }} {{ "" -}}
+| {{ "%.3f"|format(row.low) }} to {{ "%.3f"|format(row.high) }} | {{ row.seconds }} | {{ row.parameters }} |
+{% endfor %}
+{% endif -%}
 ## Scores
 {% if test %}
 On held-out test examples, with 95 % bootstrap intervals over examples:
@@ -89,6 +103,8 @@ def card(content: Json) -> str:
         data={key: printable(str(value)) for key, value in content["data"].items()},
         test=content["scores"].get("test"),
         classes={printable(name): each for name, each in content["scores"].get("classes", {}).items()},
+        kept=content.get("kept", ""),
+        leaderboard=content.get("leaderboard", []),
         reliable="reliability" in content["scores"],
         mixer=_mixer(content["model"]["mixer"]),
         model=content["model"],

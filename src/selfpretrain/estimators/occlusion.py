@@ -20,6 +20,7 @@ from ..errors import SpecError
 from ..report.figures import style
 from .inputs import BYTES
 from .predictor import ESTIMATORS, PRETRAINER, Predictor
+from .simple import SimplePredictor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +126,7 @@ class Explanation:
 
 
 def explain(
-    predictor: Predictor,
+    predictor: Predictor | SimplePredictor,
     data: SequenceDataset,
     classes: np.ndarray | None,
     masked: bool,
@@ -185,14 +186,14 @@ def _stretches(length: int, image: tuple[int, int] | None) -> Iterator[Tensor]:
 
 
 def _importance(
-    predictor: Predictor, inputs: Tensor, stretches: list[Tensor], masked: bool
+    predictor: Predictor | SimplePredictor, inputs: Tensor, stretches: list[Tensor], masked: bool
 ) -> tuple[Tensor, np.ndarray]:
     """Return the output (K,) for one sequence, and its mean decrease (L,) over the stretches of a position.
 
     Args:
         inputs: (1, L) or (1, L, C).
     """
-    whole = _outputs(predictor, inputs)[0]
+    whole = predictor.outputs(inputs)[0]
     best = int(whole.argmax())
     length = inputs.shape[1]
     decrease = torch.zeros(length, dtype=torch.float64)
@@ -205,26 +206,17 @@ def _importance(
     return whole, (decrease / times.clamp(min=1)).numpy()
 
 
-def _outputs_with_mask(predictor: Predictor, inputs: Tensor, stretch: Tensor) -> Tensor:
+def _outputs_with_mask(predictor: Predictor | SimplePredictor, inputs: Tensor, stretch: Tensor) -> Tensor:
     """Return the output (1, K) with a stretch masked, as in pretraining."""
     mask = torch.zeros(inputs.shape[:2], dtype=torch.bool)
     mask[:, stretch] = True
-    return _outputs(predictor, inputs, mask)
+    return predictor.outputs(inputs, mask)
 
 
-def _outputs_with_noise(predictor: Predictor, inputs: Tensor, stretch: Tensor) -> Tensor:
+def _outputs_with_noise(predictor: Predictor | SimplePredictor, inputs: Tensor, stretch: Tensor) -> Tensor:
     """Return the outputs (draws, K) with a stretch overwritten by positions drawn from the sequence."""
     random = generator("explain", int(stretch[0]))
     drawn = torch.randint(inputs.shape[1], (DRAWS, len(stretch)), generator=random)
     overwritten = inputs.repeat(DRAWS, *[1] * (inputs.ndim - 1))
     overwritten[:, stretch] = inputs[0][drawn]
-    return _outputs(predictor, overwritten)
-
-
-@torch.no_grad()
-def _outputs(predictor: Predictor, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Return probabilities or numbers (rows, K), averaged over the members."""
-    inputs = inputs.to(predictor.device)
-    mask = None if mask is None else mask.to(predictor.device)
-    logits = [network.eval()(inputs, None, mask).double().cpu() for network in predictor.networks]
-    return torch.from_numpy(predictor.average(torch.stack(logits).numpy()))
+    return predictor.outputs(overwritten)

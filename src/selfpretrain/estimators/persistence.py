@@ -2,6 +2,7 @@
 
 model.json           settings, network, input format, labels, scores, data, versions
 weights.safetensors  the networks, prefixed with the number of the member; independent of the device
+simple.safetensors   the simple method that was kept, if one was
 README.md            the model card, see ``card``
 reliability.svg      reliability curve, for classifiers with test scores
 """
@@ -9,6 +10,7 @@ reliability.svg      reliability curve, for classifiers with test scores
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -18,6 +20,7 @@ import torch
 from .. import __version__
 from ..config import demand_trust, from_dict, to_dict
 from ..data.labels import labels_from
+from ..data.spec import SequenceSpec
 from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError
 from ..objectives.base import Objective
@@ -26,11 +29,14 @@ from ..system.files import FORMAT, Json, damaged_message, read_json, write_text
 from ..training.model import Model, Network
 from ..training.recipe import Recipe
 from ..training.run_dir import WEIGHTS, RunDir
+from .alphabet import Alphabet
 from .card import card
 from .predictor import ESTIMATORS, PRETRAINER, Predictor
 from .scores import Reliability
+from .simple import SimplePredictor
 
 FILE = "model.json"
+SIMPLE = "simple.safetensors"
 AGAIN = "take the model again from its run (spt model take), or from a copy"
 ELSEWHERE = ("runs", "device", "random_state", "verbose")
 """Settings that are not saved, because they depend on the machine or the run."""
@@ -46,6 +52,11 @@ class FittedEstimator(Protocol):
     validation_scores_: list[Any]
     data_facts_: Json
     reading_: Json | None
+    simple_: SimplePredictor | None
+    alphabet_: Alphabet | None
+    leaderboard_: list[Json]
+    trials_: list[Json]
+    kept_: str
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings."""
@@ -68,6 +79,9 @@ def save(estimator: FittedEstimator, folder: str | Path) -> Path:
         for name, tensor in network.state_dict().items()
     }
     content = _content(estimator) | {"weights": place.save(WEIGHTS, tensors)}
+    if simple := estimator.simple_:
+        digest = place.save(SIMPLE, simple.tensors())
+        content["simple"] = {"features": simple.features.name, "weights": digest}
     place.write(FILE, content)
     write_text(place.path / "README.md", card(content))
     if curve := estimator.scores_.get("reliability"):
@@ -98,6 +112,10 @@ def _content(estimator: FittedEstimator) -> Json:
         "scores": {"val": estimator.validation_scores_} | estimator.scores_,
         "data": estimator.data_facts_,
         "reading": estimator.reading_,
+        "alphabet": None if estimator.alphabet_ is None else asdict(estimator.alphabet_),
+        "kept": estimator.kept_,
+        "leaderboard": estimator.leaderboard_,
+        "trials": estimator.trials_,
         "versions": {"selfpretrain": __version__, "torch": torch.__version__, "numpy": np.__version__},
     }
 
@@ -148,6 +166,11 @@ def load(
             raise SpecError(f"{folder} holds a {kind}, not a {' or '.join(kinds)}")
         estimator = kinds[kind](**_settings(content, trust), device=device)
         estimator.predictor_ = _predictor(content, folder, trust)
+        estimator.simple_ = _simple(content, folder, estimator.predictor_.form)
+        estimator.alphabet_ = Alphabet.load(content.get("alphabet"), estimator.predictor_.form.signal)
+        estimator.kept_ = str(content.get("kept", ""))
+        estimator.leaderboard_ = list(content.get("leaderboard", []))
+        estimator.trials_ = list(content.get("trials", []))
         if content["classes"]:
             classes = _classes(content["classes"], estimator.predictor_.form.target)
             vars(estimator)["classes_"] = classes
@@ -189,6 +212,15 @@ def _settings(content: Json, trust: tuple[str, ...]) -> dict[str, Any]:
         if isinstance(value, str) and ":" in value:
             demand_trust(value, trust)
     return settings
+
+
+def _simple(content: Json, folder: str | Path, form: SequenceSpec) -> SimplePredictor | None:
+    """Return the simple method that was kept, or None."""
+    about = content.get("simple")
+    if not about:
+        return None
+    tensors = RunDir(Path(folder)).load(SIMPLE, about["weights"], AGAIN)[0]
+    return SimplePredictor.load(form, about, tensors)
 
 
 def _predictor(content: Json, folder: str | Path, trust: tuple[str, ...]) -> Predictor:

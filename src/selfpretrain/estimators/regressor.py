@@ -27,7 +27,7 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted numbers (n,), in the units of y."""
         data = self._to_dataset(X)
-        return self.predictor_.probabilities(data)[:, 0]
+        return self.answering.probabilities(data)[:, 0]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R2; if X is a task or its name, on the test split."""

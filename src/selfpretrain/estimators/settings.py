@@ -1,27 +1,34 @@
 """Hyperparameters of the estimators, and the training recipes that follow from them."""
 
+import copy
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from ..data.spec import PositionClasses, Tokens
 from ..errors import DataError, SelfPretrainError
-from ..mixers.base import Mixer
-from ..objectives.base import Objective
+from ..mixers.base import Mixer, Positions
+from ..objectives.base import Denoise, Objective
 from ..objectives.common.heads import Pooling
+from ..objectives.masked import Masked
 from ..registry import resolve
 from ..runner.workspace import Workspace
 from ..studies.recipes.arms import ArmRecipes
+from ..studies.recipes.budgets import data_arms
 from ..studies.recipes.defaults import denoising_objective, small_arms, smoke_arms
 from ..tasks.base import Task
 from ..training import cost
+from ..training.model import Model
 from ..training.recipe import Budget, Precision, Recipe, Stage
 from ..training.step import default_precision
+from .in_memory import InMemoryTask
 from .inputs import Kind
 
 LONG = 512
@@ -36,6 +43,14 @@ LADDER = ((96, 3), (128, 4), (192, 6), (256, 8))
 """Widths and depths of networks larger than the default, for training with a time limit."""
 CHECKS = 20
 """Number of validations in a stage with early stopping."""
+MINUTES = 10.0
+"""Time limit of a fit on two cores if none is given."""
+
+RATES = (1.0, 1 / 3)
+"""Learning rates of finetuning after pretraining to try, as shares of that from scratch."""
+
+Auto = Literal["auto"]
+Build = Callable[[Task, Mixer, Denoise], ArmRecipes]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -43,19 +58,36 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     """Hyperparameters of all estimators: how sequences are read, and how networks are trained on them.
 
     Args:
+        model: best: keep the candidate with the best validation score, a network or a simple method; of a
+            network, only if it is more than a standard error above the best simple method; network: train and
+            keep the network alone.
         mixer: a name from `spt list mixers`; auto: attention up to a length of 512, s4d above.
-        objective: pretraining objective from `spt list objectives`; None: train from scratch.
-        scale: auto, or smoke for a run of a few steps. Auto is a width of 64 and a depth of 2; with a time
-            limit, the largest network, up to 256 and 8, whose training fits into the limit and which has no
-            more parameters than there are training positions.
-        width, depth, lr, epochs, pretrain_epochs: of network and stages; None: the default of the scale.
-        pooling: how features become one vector per sequence: mean, max, last, or attention (learned weights).
-        batch_size: examples per step; auto: chosen by their length, and halved once if memory runs out.
+        objective: pretraining objective from `spt list objectives`; None: train from scratch; auto: causal
+            and masked are tried for symbols, masked for values and for labels of positions.
+        pooling: of positions: mean, max, last or attention (learned weights); auto: last for symbols, which end
+            with a sign, else mean.
+        position_encoding: auto: learned for symbols in sequences of equal length, else that of the mixer.
+        mask_rate: share of positions hidden in masked pretraining; None: 0.15 of symbols, 0.25 of values.
+        signs: symbols that mark begin and end of every sequence; auto: yes, except for labels of positions.
+        scale: auto, or smoke for a run of a few steps with the first setting alone.
+        width, depth: of the network; None: 64 and 2, a width of 128 from 200,000 training positions; with a
+            time limit, the largest network, up to 256 and 8, whose training fits into the limit and which has
+            no more parameters than there are training positions.
+        lr: learning rate of finetuning, and of training from scratch.
+        finetune_lr: learning rate of finetuning after pretraining; auto: the rate from scratch and a third of
+            it are tried.
+        pretrain_lr: learning rate of pretraining.
+        epochs: of finetuning, over labelled examples; None: budgets that follow the data.
+        pretrain_epochs: of pretraining; None: by positions seen, until its validation loss stops falling.
+        batch_size: examples per step; auto: chosen by their number and length, and halved once if memory runs
+            out.
+        n_trials: most settings that are tried; 1: the first alone, with one validation split.
         validation_fraction: share of the labelled examples (whole groups) used to select the checkpoint; with
             0, or fewer than 20 labelled examples, the last weights are kept.
-        patience: early stopping: validations, of 20 in a stage, without improvement; 0: never stop early.
+        patience: early stopping: validations, of 20 in a stage, without improvement; 0: never stop early;
+            auto: by the number of labels.
         n_members: size of the ensemble: networks with different seeds, whose predictions are averaged.
-        time_limit: in minutes; training is planned to take less, and is stopped at the limit.
+        time_limit: in minutes; training is planned to take less, and is stopped at the limit; None: 10.
         signal: how numbers are read; auto: as real values. Strings and bytes are always text.
         longer: how to treat sequences longer than those of training: cut them, or raise an error.
         random_state: a number makes training reproducible; None draws a seed.
@@ -64,28 +96,38 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         runs: folder where finished stages are stored and reused; None: a temporary folder of this process.
     """
 
+    model: Literal["best", "network"] = "best"
     mixer: str | Mixer = "auto"
-    objective: str | None = "masked"
+    objective: str | None = "auto"
+    pooling: Auto | Pooling = "auto"
+    position_encoding: Auto | Positions = "auto"
+    mask_rate: float | None = None
+    signs: bool | Auto = "auto"
     scale: Literal["auto", "smoke"] = "auto"
     width: int | None = None
     depth: int | None = None
     dropout: int | float = 0.0
-    pooling: Pooling = "mean"
     lr: float | None = None
+    finetune_lr: float | Auto = "auto"
+    pretrain_lr: float | None = None
     epochs: int | float | None = None
     pretrain_epochs: int | float | None = None
-    batch_size: int | Literal["auto"] = "auto"
+    batch_size: int | Auto = "auto"
+    n_trials: int | Auto = "auto"
     validation_fraction: int | float = 0.15
-    patience: int = 0
+    patience: int | Auto = "auto"
     n_members: int = 1
     time_limit: int | float | None = None
     signal: Kind = "auto"
     longer: Literal["cut", "refuse"] = "cut"
     device: str = "auto"
-    precision: Literal["auto"] | Precision = "auto"
+    precision: Auto | Precision = "auto"
     random_state: Any = 0
     verbose: bool = False
     runs: str | Path | None = None
+
+    rate: ClassVar[float | None] = None
+    """Factor of the learning rate of finetuning, set on copies that try a setting."""
 
     # Hooks that subclasses override.
 
@@ -101,39 +143,113 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             last = replace(last, objective=objective)
         return (arms.pretrain, last) if self.objective else (last,)
 
+    def _uses_signs(self) -> bool:
+        """Return whether symbols get a sign at begin and end."""
+        return self.signs is not False
+
     # From a task to recipes.
 
     def _recipes(self, task: Task) -> list[Recipe]:
         """Return one recipe per member of the ensemble, which differ by their seeds."""
-        arms = self._arms(task)
-        stages = tuple(self._fit_to_data(stage, task) for stage in self._stages(arms, task))
-        model = arms.model if self.objective else arms.scratch_model
-        first = Recipe(task, model, stages, self._seed())
-        if self.time_limit:
-            seconds = 60 * self.time_limit / self.n_members
-            free = self.scale == "auto" and self.width is None and self.depth is None
-            first = _shorten(_grow(first, seconds) if free else first, seconds)
+        first = self.recipe(task)
+        if self.scale == "auto":
+            seconds = 60 * (self.time_limit or MINUTES) / self.n_members
+            first = self.within(first, seconds)
         return [replace(first, seed=first.seed + member) for member in range(self.n_members)]
 
-    def _arms(self, task: Task) -> ArmRecipes:
+    def recipe(self, task: Task) -> Recipe:
+        """Return the recipe of the settings, without a time limit."""
+        arms = self._arms(task)
+        stages = tuple(self._fit_to_data(stage, task) for stage in self._stages(arms, task))
+        if rate := self.variants(task)[0].get("rate"):
+            optim = stages[-1].optim
+            stages = (*stages[:-1], replace(stages[-1], optim=replace(optim, lr=optim.lr * rate)))
+        return Recipe(task, arms.model if self.objective else arms.scratch_model, stages, self._seed())
+
+    def within(self, recipe: Recipe, seconds: float) -> Recipe:
+        """Return the recipe with a network and budgets that a time limit allows.
+
+        Without a limit of the user's own, what the data ask for is changed only if it takes too long.
+        """
+        if self.time_limit is None:
+            return recipe if sum(stage_seconds(recipe)) <= USED * seconds else shortened(recipe, seconds)
+        free = self.width is None and self.depth is None
+        return shortened(_grow(recipe, seconds) if free else recipe, seconds)
+
+    def _arms(self, task: Task, build: Build = data_arms) -> ArmRecipes:
         """Return network and stages of all arms, from the scale and the hyperparameters that are set."""
-        name = self.mixer
-        if name == "auto":
-            name = "attention" if task.form.length <= LONG else "s4d"
-        mixer = resolve("mixers", name)
-        arms = small_arms(task, mixer, denoising_objective(task, self.objective or "masked"))
+        mixer = resolve("mixers", self._mixer_name(task))
+        denoise = denoising_objective(task, self.variants(task)[0]["objective"] or "masked")
+        if self.mask_rate is not None and isinstance(denoise, Masked):
+            denoise = replace(denoise, rate=self.mask_rate)
+        arms = (build if self.scale == "auto" else small_arms)(task, mixer, denoise)
         arms = smoke_arms(arms) if self.scale == "smoke" else arms
         model = replace(
             arms.model,
             width=self.width or arms.model.width,
             depth=self.depth or arms.model.depth,
             dropout=self.dropout,
-            pooling=self.pooling,
+            pooling=self._pooling(task) or arms.model.pooling,
+            positions=self._positions(task) or arms.model.positions,
         )
-        pretrain = _change(arms.pretrain, self.pretrain_epochs, None)
-        finetune = _change(arms.finetune, self.epochs, self.lr)
+        lr = self.finetune_lr if isinstance(self.finetune_lr, int | float) else self.lr
+        pretrain = _change(arms.pretrain, self.pretrain_epochs, self.pretrain_lr)
+        finetune = _change(arms.finetune, self.epochs, lr)
         scratch = _change(arms.scratch, self.epochs, self.lr)
         return ArmRecipes(model, pretrain, finetune, model, scratch)
+
+    def variants(self, task: Task) -> list[dict[str, Any]]:
+        """Return the settings to try; the first is the default.
+
+        ``objective`` is that of pretraining, and ``rate`` a factor of the learning rate of finetuning. A task
+        with a name keeps the setting that was chosen for it.
+        """
+        objectives = self._objectives(task)
+        if not isinstance(task, InMemoryTask):
+            return [{"objective": objectives[-1]}]
+        free = self.objective is not None and self.lr is None and self.finetune_lr == "auto"
+        rates = RATES if free and self.rate is None else (self.rate,)
+        found = [{"objective": name, "rate": rate} for name in objectives for rate in rates]
+        return found[: self.n_trials] if isinstance(self.n_trials, int) else found
+
+    def with_variant(self, variant: Mapping[str, Any]) -> "EstimatorSettings":
+        """Return a copy with one of the ``variants`` as its only setting to try."""
+        changed = copy.copy(self)
+        changed.objective = variant["objective"]
+        changed.__dict__["rate"] = variant["rate"]
+        return changed
+
+    def _objectives(self, task: Task) -> list[str | None]:
+        """Return the objectives of pretraining to try; masked is the last of several."""
+        if self.objective != "auto":
+            return [self.objective]
+        tokens = isinstance(task.form.signal, Tokens) and not isinstance(task.form.target, PositionClasses)
+        causal = tokens and _may_be_causal(resolve("mixers", self._mixer_name(task)))
+        return ["causal", "masked"] if causal else ["masked"]
+
+    def _mixer_name(self, task: Task) -> str | Mixer:
+        if self.mixer != "auto":
+            return self.mixer
+        return "attention" if task.form.length <= LONG else "s4d"
+
+    def _pooling(self, task: Task) -> Pooling | None:
+        """Return the pooling; None: that of the arms."""
+        if self.pooling != "auto":
+            return self.pooling
+        signed = (
+            isinstance(task, InMemoryTask) and isinstance(task.form.signal, Tokens) and self._uses_signs()
+        )
+        return "last" if signed else None
+
+    def _positions(self, task: Task) -> Positions | None:
+        """Return the position encoding; None: that of the arms."""
+        if self.position_encoding != "auto":
+            return self.position_encoding
+        if not isinstance(task, InMemoryTask) or not isinstance(task.form.signal, Tokens):
+            return None
+        equal = bool((task.load("train").lengths == task.form.length).all())
+        mixer = resolve("mixers", self._mixer_name(task))
+        return "learned" if equal and mixer.rotates and task.form.length <= LONG else None
 
     def _fit_to_data(self, stage: Stage, task: Task) -> Stage:
         """Return a stage with its precision, checkpoint selection and a batch size that the data can fill."""
@@ -150,11 +266,14 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         if epochs and round(epochs * (usable // stage.batch)) < 1:
             stage = replace(stage, budget=Budget(steps=1))
         # Without a val split there is nothing to select by: keep the last weights.
-        if not _has_val(task):
-            return replace(stage, select="last", evals=1)
+        if not has_val(task):
+            return replace(stage, select="last", evals=1, early_stopping_patience=0)
+        if self.patience == "auto":
+            given = self.epochs if stage.objective.labelled else self.pretrain_epochs
+            return stage if given is None else replace(stage, early_stopping_patience=0)
         if self.patience and stage.objective.labelled:
             return replace(stage, early_stopping_patience=self.patience, evals=CHECKS)
-        return stage
+        return replace(stage, early_stopping_patience=0)
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):
@@ -175,7 +294,16 @@ def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage
     return stage
 
 
-def _has_val(task: Task) -> bool:
+def _may_be_causal(mixer: Mixer) -> bool:
+    """Return whether a mixer can be pretrained on the next symbol."""
+    try:
+        Model(mixer, causal=True)
+    except SelfPretrainError:
+        return False
+    return mixer.denoises
+
+
+def has_val(task: Task) -> bool:
     """Return whether the val split differs from train, which takes its place if too few are labelled."""
     return not task.load("val").starts.equal(task.load("train").starts)
 
@@ -199,9 +327,11 @@ def _grow(recipe: Recipe, seconds: float) -> Recipe:
         return recipe
     positions = int(recipe.task.load("train").lengths.sum())
     flops = sum(cost.plan(prefix).flops for prefix in recipe.prefixes())
-    seconds_per_flop = sum(_seconds(recipe)) / flops
+    seconds_per_flop = sum(stage_seconds(recipe)) / flops
     largest = recipe
     for width, depth in LADDER:
+        if width * depth <= model.width * model.depth:
+            continue
         factor = model.width / width
         # A lower bound of its time, linear in the width: saves building a network that cannot fit.
         if seconds_per_flop * flops * depth / (model.depth * factor) > USED * seconds:
@@ -223,15 +353,15 @@ def _steps(recipe: Recipe) -> list[int]:
     return [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()]
 
 
-def _seconds(recipe: Recipe) -> list[float]:
+def stage_seconds(recipe: Recipe) -> list[float]:
     """Measure one step of each stage on this machine, and return the seconds that each stage would take."""
     per_step = [cost.seconds_per_step(prefix) for prefix in recipe.prefixes()]
     return [OVERHEAD * n * each for n, each in zip(_steps(recipe), per_step, strict=True)]
 
 
-def _shorten(recipe: Recipe, seconds: float) -> Recipe:
+def shortened(recipe: Recipe, seconds: float) -> Recipe:
     """Return the recipe with its steps reduced to fit a time limit, and with a time limit for each stage."""
-    expected = _seconds(recipe)
+    expected = stage_seconds(recipe)
     share = min(1.0, USED * seconds / sum(expected))
     stages = []
     for stage, steps, of_stage in zip(recipe.stages, _steps(recipe), expected, strict=True):

@@ -117,7 +117,7 @@ class _Stages:
 
 def _print_event(event: Event) -> None:
     if event.kind in ("start", "end", "lost"):
-        _write_line(json.dumps({"kind": event.kind, "stage": event.name} | dict(event.numbers)))
+        write_line(json.dumps({"kind": event.kind, "stage": event.name} | dict(event.numbers)))
 
 
 class _Bar:
@@ -144,9 +144,10 @@ class _Lines:
     def __call__(self, event: Event) -> None:
         if time.monotonic() - self.last > EVERY:
             self.last = time.monotonic()
-            _write_line(f"{event.name}: {event.done:,}" + (f" of {event.total:,}" if event.total else ""))
+            write_line(f"{event.name}: {event.done:,}" + (f" of {event.total:,}" if event.total else ""))
 
 
-def _write_line(line: str) -> None:
+def write_line(line: str) -> None:
+    """Write a line to stderr at once."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

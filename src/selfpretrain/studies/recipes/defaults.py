@@ -72,9 +72,10 @@ def small_arms(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
     depth, expand = (1, 0) if mixer.whole else (2, 2)
     causal = denoise.needs_causal and mixer.denoises
     model = Model(mixer, width=64, depth=depth, expand=expand, causal=causal)
-    epoch = len(task.load("train")) / BATCH
-    long = _clip_steps(PRETRAIN_EPOCHS * epoch, PRETRAIN_STEPS)
-    short = _clip_steps(FINETUNE_EPOCHS * epoch, FINETUNE_STEPS)
+    train = task.load("train")
+    long = _clip_steps(PRETRAIN_EPOCHS * len(train) / BATCH, PRETRAIN_STEPS)
+    # Epochs of finetuning are counted over labelled examples, however many others there are.
+    short = _clip_steps(FINETUNE_EPOCHS * int(train.labelled.sum()) / BATCH, FINETUNE_STEPS)
     pretrain = Stage(denoise, Budget(steps=long), Optim(lr=6e-3), BATCH, evals=2)
     optim = Optim(lr=LR_OF.get(name_of(mixer), LR), weight_decay=0.1)
     finetune = Stage(supervised_objective(task), Budget(steps=short), optim, BATCH, evals=6)

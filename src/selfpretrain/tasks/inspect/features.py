@@ -41,6 +41,8 @@ ROCKET_BATCH = 16
 Matrix = Any
 """(n, features) matrix, dense or sparse."""
 Splits = Mapping[Split, SequenceDataset]
+Thresholds = list[tuple[int, Tensor]]
+"""Dilation, and the (kernels, quantiles) thresholds at it."""
 NGrams = list[tuple[np.ndarray, np.ndarray]]
 """For n = 1, 2, ...: the codes of all n-grams, and the index of the sequence that contains each."""
 
@@ -204,24 +206,44 @@ def minirocket(splits: Splits) -> dict[Split, np.ndarray] | None:
     """Return MiniRocket features (n, features); None if too slow, or if sequences are too short."""
     longest = max(int(examples.longest.max()) for examples in splits.values())
     total = sum(int(examples.lengths.sum()) for examples in splits.values())
+    thresholds = minirocket_thresholds(splits["train"], longest, total)
+    if thresholds is None:
+        return None
+    return {split: minirocket_shares(examples, thresholds) for split, examples in splits.items()}
+
+
+def minirocket_thresholds(train: SequenceDataset, longest: int, total: int) -> Thresholds | None:
+    """Return the thresholds of MiniRocket features, or None where ``minirocket`` does.
+
+    Args:
+        longest: length of the longest sequence to compute features of.
+        total: number of positions to compute features of.
+    """
     places = list(combinations(range(KERNEL_SIZE), TWOS))
     dilations = [2**power for power in range(12) if (KERNEL_SIZE - 1) * 2**power < longest]
     # If not all dilations fit into the limit, keep the largest: they cover the longest range.
     dilations = dilations[-max(1, int(ROCKET_WORK / max(1, total * len(places)))) :]
     if not dilations or total * len(places) > ROCKET_WORK:
         return None
-    train = splits["train"]
-    kernels = torch.full((len(places), KERNEL_SIZE), -1.0)
-    kernels[torch.arange(len(places))[:, None], torch.tensor(places)] = 2.0
-    weights = _over_channels(kernels, train.batch(torch.tensor([0])).inputs.shape[-1])
+    weights = _kernels(train)
     quantiles = max(1, ROCKET_FEATURES // (len(places) * len(dilations)))
     sample = train.take(torch.randperm(len(train), generator=generator("kernels"))[:ROCKET_SAMPLE])
-    thresholds = [(dilation, _thresholds(sample, weights, dilation, quantiles)) for dilation in dilations]
-    found = {}
-    for split, examples in splits.items():
-        x = torch.cat([_rocket_shares(batch, weights, thresholds) for batch in _batches(examples)]).numpy()
-        found[split] = np.concatenate(np.split(x, examples.views), axis=1)
-    return found
+    return [(dilation, _thresholds(sample, weights, dilation, quantiles)) for dilation in dilations]
+
+
+def minirocket_shares(examples: SequenceDataset, thresholds: Thresholds) -> np.ndarray:
+    """Return the MiniRocket features (n, features) of examples, view after view."""
+    weights = _kernels(examples)
+    x = torch.cat([_rocket_shares(batch, weights, thresholds) for batch in _batches(examples)]).numpy()
+    return np.concatenate(np.split(x, examples.views), axis=1)
+
+
+def _kernels(examples: SequenceDataset) -> Tensor:
+    """Return the weights (kernels, channels, width) of the MiniRocket kernels."""
+    places = list(combinations(range(KERNEL_SIZE), TWOS))
+    kernels = torch.full((len(places), KERNEL_SIZE), -1.0)
+    kernels[torch.arange(len(places))[:, None], torch.tensor(places)] = 2.0
+    return _over_channels(kernels, examples.batch(torch.tensor([0])).inputs.shape[-1])
 
 
 def _over_channels(kernels: Tensor, channels: int) -> Tensor:
@@ -241,7 +263,7 @@ def _batches(examples: SequenceDataset) -> list[Batch]:
         examples,
         starts=examples.starts.reshape(1, n),
         lengths=examples.lengths.reshape(1, n),
-        targets=examples.targets.repeat(examples.views),
+        targets=torch.zeros(n),  # not looked at
         groups=None,
         weights=None,
     )
@@ -270,7 +292,7 @@ def _thresholds(sample: SequenceDataset, weights: Tensor, dilation: int, quantil
     return outputs.quantile((torch.arange(quantiles) + 0.5) / quantiles, dim=1).T
 
 
-def _rocket_shares(batch: Batch, weights: Tensor, thresholds: list[tuple[int, Tensor]]) -> Tensor:
+def _rocket_shares(batch: Batch, weights: Tensor, thresholds: Thresholds) -> Tensor:
     """Return (B, features): the shares of real positions at which a kernel's output exceeds a threshold."""
     mask = batch.real()[:, None]
     parts = []

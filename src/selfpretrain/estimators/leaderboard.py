@@ -1,0 +1,120 @@
+"""Candidates of a fit, networks and simple methods alike: their scores on the same validation examples."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..data.dataset import SequenceDataset
+from ..system.files import Json
+from .predictor import Output, Predictor
+from .scores import bootstrap, position_counts
+from .simple import Answers, SimplePredictor
+
+METRICS: dict[Output, str] = {
+    "softmax": "accuracy",
+    "number": "R2",
+    "sigmoid": "micro F1",
+    "softmax per position": "accuracy",
+}
+"""Kind of output -> metric of the leaderboard."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained model and its answers on validation examples that it was not trained on."""
+
+    name: str
+    model: Predictor | SimplePredictor
+    answers: Answers
+    seconds: float
+    parameters: int
+
+
+def answers(model: Predictor | SimplePredictor, examples: SequenceDataset) -> Answers:
+    """Return true values and outputs on labelled examples, as the metrics of the estimators take them."""
+    targets = examples.targets.numpy()
+    if model.output == "softmax per position":
+        return position_counts(targets, model.position_probabilities(examples))
+    outputs = model.probabilities(examples)
+    return (targets.astype(np.float64), outputs[:, 0]) if model.output == "number" else (targets, outputs)
+
+
+def score(output: Output, found: Answers) -> float:
+    """Return the metric of the leaderboard; -inf where it is not defined."""
+    y_true, outputs = found
+    if output == "softmax":
+        return float((y_true == outputs.argmax(1)).mean())
+    if output == "softmax per position":
+        actual, _, hits = y_true.sum(0)
+        return float(hits.sum() / max(1, actual.sum()))
+    if output == "sigmoid":
+        predicted = outputs > 0.5
+        total = predicted.sum() + (y_true > 0).sum()
+        return float(2 * (predicted & (y_true > 0)).sum() / total) if total else 1.0
+    spread = float(((y_true - y_true.mean()) ** 2).sum())
+    return 1 - float(((y_true - outputs) ** 2).sum()) / spread if spread else -np.inf
+
+
+def ranked(candidates: list[Candidate]) -> list[Candidate]:
+    """Return the candidates, the best first; of equal ones, that with fewer parameters."""
+    return sorted(candidates, key=lambda each: (-score(each.model.output, each.answers), each.parameters))
+
+
+def chosen(order: list[Candidate], draws: int = 200) -> Candidate:
+    """Return the candidate to keep: the best, or a simple method that is less than a standard error below it.
+
+    The standard error is that of the difference on the same validation examples, from bootstrap resamples.
+
+    Source: the rule of one standard error of Breiman et al. (1984), Classification and Regression Trees.
+    """
+    best = order[0]
+    simple = next((each for each in order if isinstance(each.model, SimplePredictor)), best)
+    random = np.random.RandomState(0)
+    n = len(best.answers[0])
+    differences = []
+    for _ in range(draws):
+        drawn = random.randint(n, size=n)
+        above, below = (
+            score(each.model.output, tuple(part[drawn] for part in each.answers)) for each in (best, simple)
+        )
+        differences.append(above - below)
+    gap = score(best.model.output, best.answers) - score(simple.model.output, simple.answers)
+    return best if gap > np.std(differences) else simple
+
+
+def rows(candidates: list[Candidate], draws: int = 200) -> list[Json]:
+    """Return the name, score with a 95 % bootstrap interval, seconds and parameters of every candidate."""
+    return [_row(each, draws) for each in candidates]
+
+
+def _row(candidate: Candidate, draws: int) -> Json:
+    output = candidate.model.output
+
+    def measures(*drawn: Any) -> dict[str, float]:
+        return {"score": score(output, drawn)}
+
+    found = bootstrap(measures, candidate.answers, None, draws)["score"]
+    return {
+        "name": candidate.name,
+        "metric": METRICS[output],
+        "score": found.value,
+        "low": found.low,
+        "high": found.high,
+        "seconds": round(candidate.seconds, 1),
+        "parameters": candidate.parameters,
+    }
+
+
+def kept_line(table: list[Json], kept: str, network: str) -> str:
+    """Return what was kept in one line, e.g. "kept: logistic regression on ..., accuracy 0.698 (...)"."""
+    by_name = {row["name"]: row for row in table}
+    line = f"kept: {_described(by_name[kept])}"
+    others = [row for row in table if row["name"] != network]
+    if kept != network:
+        return f"{line}; the network: {_described(by_name[network])}"
+    return f"{line}; the best simple method: {_described(others[0])}" if others else line
+
+
+def _described(row: Json) -> str:
+    return f"{row['name']}, {row['metric']} {row['score']:.3f} ({row['low']:.3f} to {row['high']:.3f})"

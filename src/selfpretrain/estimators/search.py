@@ -1,0 +1,251 @@
+"""The search of ``fit``: a few settings, tried by successive halving within a time limit.
+
+With fewer than ``MANY`` labels, every setting is finetuned on folds of the labelled examples, so that each of
+them is used for training and for validation; the networks of all folds together are the model. With more, one
+validation split decides, and the first round has a third of the steps. Pretraining is shared by all trials
+with the same network and objective.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+
+from ..data.spec import Classes
+from ..data.store import StoredDataset
+from ..runner.experiment_dir import InFolders
+from ..runner.workspace import Workspace
+from ..studies.recipes.budgets import MANY
+from ..system.files import Json
+from ..system.progress import write_line
+from ..tasks.base import Task
+from ..training import cost
+from ..training.model import Network
+from ..training.recipe import Recipe
+from .annotations import FEW
+from .leaderboard import answers, score
+from .predictor import Predictor
+from .settings import EstimatorSettings, stage_seconds
+from .simple import Answers
+
+FOLDS = 5
+FIRST_FOLDS = 2
+"""Folds of the first round."""
+FIRST_SHARE = 1 / 3
+"""Share of the steps of finetuning in the first round, if there are no folds."""
+KEPT = 0.5
+"""Share of the settings that reach the second round."""
+PRETRAINING = 0.6
+"""Share of a time limit after which pretraining ends."""
+FINETUNING = 0.1
+"""Share of a time limit after which each finetuning ends."""
+USED = 0.8
+"""Share of a time limit that is planned."""
+
+Run = Callable[[list[Recipe]], list[Recipe]]
+"""Trains recipes, and returns those trained, whose batch may be smaller if memory ran out."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The best setting: one recipe and network per fold (and seed), and its answers on validation."""
+
+    recipes: list[Recipe]
+    networks: tuple[Network, ...]
+    answers: Answers
+    scores: list[Json]
+    seconds: float
+    trials: list[Json]
+
+
+@dataclass
+class _Trial:
+    settings: dict[str, Any]
+    recipe: Recipe
+    done: dict[int, Recipe] = field(default_factory=dict)  # by fold
+    answers: dict[int, Answers] = field(default_factory=dict)
+    score: float = -math.inf
+    seconds: float = 0.0
+
+
+@dataclass
+class Search:
+    """A search over the variants of an estimator's settings on one task."""
+
+    estimator: EstimatorSettings
+    task: Task
+    workspace: Workspace
+    run: Run
+    seconds: float  # time limit of the whole fit
+    deadline: float  # when it ends, of time.monotonic
+    folds: Sequence[Task]
+    trials: list[Json] = field(default_factory=list)
+
+    def best(self) -> Outcome:
+        """Try the settings, and return the best one, trained on all folds."""
+        start = time.monotonic()
+        trials = self._planned()
+        first = range(min(FIRST_FOLDS, len(self.folds))) if len(trials) > 1 else range(0)
+        share = FIRST_SHARE if len(self.folds) == 1 else 1.0
+        for trial in trials if first else ():
+            self._finetune(trial, first, share, "first")
+        if len(self.folds) == 1:
+            for trial in trials:
+                trial.done.clear()
+        kept = sorted(trials, key=lambda trial: -trial.score)[: max(1, math.ceil(KEPT * len(trials)))]
+        for number, trial in enumerate(kept):
+            if number == 0 or self._seconds_left() > trial.seconds:
+                self._finetune(trial, range(len(self.folds)), 1.0, "second")
+        finished = [trial for trial in kept if len(trial.done) == len(self.folds)]
+        return self._outcome(max(finished, key=lambda trial: trial.score), start)
+
+    def _planned(self) -> list[_Trial]:
+        """Return the trials with their recipes, within the time limit; pretraining is shortened first."""
+        found = []
+        for settings in self.estimator.variants(self.task):
+            found.append(_Trial(settings, self.estimator.with_variant(settings).recipe(self.task)))
+        left = USED * self._seconds_left()
+        groups = list(dict.fromkeys(trial.settings["objective"] for trial in found))
+        one = {
+            name: _seconds_of(next(t for t in found if t.settings["objective"] == name)) for name in groups
+        }
+        tuning = {name: len(self.folds) * seconds[-1] for name, seconds in one.items()}
+        # Objectives that the time does not allow are left out from the last, then pretraining is shortened.
+        while len(groups) > 1 and self._total(groups, one, tuning) > 2 * left:
+            groups.pop()
+        found = [trial for trial in found if trial.settings["objective"] in groups]
+        share = min(1.0, left / self._total(groups, one, tuning))
+        planned = sum(sum(one[name]) for name in groups)
+        self._say(
+            f"fit: {len(found)} settings, {len(self.folds)} validation split(s), at most "
+            f"{self._seconds_left() / 60:.1f} minutes; pretraining takes about {share * planned:.0f} s"
+        )
+        hours = self.seconds / 3600  # not what is left of them: equal recipes share their finished stages
+        for trial in found:
+            trial.recipe = _limited(trial.recipe, share, hours / len(groups))
+        return found
+
+    @staticmethod
+    def _total(groups: list[Any], one: dict[Any, list[float]], tuning: dict[Any, float]) -> float:
+        return sum(sum(one[name][:-1]) + 2 * tuning[name] for name in groups)
+
+    def _finetune(self, trial: _Trial, folds: Iterable[int], share: float, round_name: str) -> None:
+        """Train a trial on folds that it has not been trained on, and score it."""
+        start = time.monotonic()
+        for fold in folds:
+            if fold in trial.done:
+                continue
+            recipe = self._on_fold(trial.recipe, fold, share)
+            (trial.done[fold],) = self.run([recipe])
+            trial.answers[fold] = self._answers(trial.done[fold])
+        trial.seconds += time.monotonic() - start
+        joined = _joined(trial.answers)
+        trial.score = score(self._predictor([trial.recipe]).output, joined)
+        row = {key: value for key, value in trial.settings.items() if value is not None}
+        row |= {"round": round_name, "folds": len(trial.answers), "score": trial.score}
+        row |= {"lr": trial.recipe.last.optim.lr, "seconds": round(trial.seconds, 1)}
+        self.trials.append(row)
+        self._say(
+            "trial: "
+            + ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
+        )
+
+    def _on_fold(self, recipe: Recipe, fold: int, share: float = 1.0) -> Recipe:
+        last = recipe.last
+        if share < 1:
+            last = replace(last, budget=replace(last.budget, **_steps(recipe, share)))
+        task = self.folds[fold]
+        if task is not self.task:
+            batch = min(last.batch, int(task.load("train").labelled.sum()))
+            last = replace(last, source=task, batch=batch, select="last", evals=1, early_stopping_patience=0)
+        return replace(recipe, stages=(*recipe.stages[:-1], last))
+
+    def _answers(self, recipe: Recipe) -> Answers:
+        val = recipe.task_of(recipe.last).load("val")
+        return answers(self._predictor([recipe]), val.take(val.labelled.nonzero()[:, 0]))
+
+    def _predictor(self, recipes: list[Recipe]) -> Predictor:
+        finished = InFolders(self.workspace)
+        trained = [recipe for recipe in recipes if self.workspace.stage(recipe).finished]
+        networks = tuple(finished.network(recipe).to(self.workspace.device) for recipe in trained)
+        first = recipes[0]
+        return Predictor(first.model, first.last.objective, self.task.form, networks)
+
+    def _outcome(self, trial: _Trial, start: float) -> Outcome:
+        recipes = list(trial.done.values())
+        for member in range(1, self.estimator.n_members):
+            recipes += self.run(
+                [replace(recipe, seed=recipe.seed + member) for recipe in trial.done.values()]
+            )
+        networks = self._predictor(recipes).networks
+        scores = [InFolders(self.workspace).result(recipe)["scores"]["val"] for recipe in recipes]
+        seconds = time.monotonic() - start
+        return Outcome(recipes, networks, _joined(trial.answers), scores, seconds, self.trials)
+
+    def _seconds_left(self) -> float:
+        return max(1.0, self.deadline - time.monotonic())
+
+    def _say(self, line: str) -> None:
+        if not self.workspace.quiet:
+            write_line(line)
+
+
+def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
+    """Return the labelled examples of train and val in folds; all other examples are left out.
+
+    Form and statistics are those of the whole, so that one network can be finetuned on all of them. The list
+    is empty if there are too few or enough labels, or too few groups.
+    """
+    whole = data.whole
+    rows = np.flatnonzero(whole.labelled.numpy() & np.isin(data.split, (0, 1)))
+    if not FEW <= len(rows) < MANY:
+        return []
+    groups = None if whole.groups is None else whole.groups.numpy()[rows]
+    one = isinstance(data.form.target, Classes)
+    classes = whole.targets.numpy()[rows] if one else np.zeros(len(rows), dtype=np.int64)
+    splitter: Any = KFold(FOLDS, shuffle=True, random_state=seed)
+    if groups is not None:
+        if len(np.unique(groups)) < FOLDS:
+            return []
+        splitter = GroupKFold(FOLDS)
+    elif one and np.unique(classes, return_counts=True)[1].min() >= FOLDS:
+        splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    found = []
+    for train, val in splitter.split(rows, classes, groups):
+        split = np.full(len(data.split), -1, dtype=np.int64)
+        split[rows[train]] = 0
+        split[rows[val]] = 1
+        found.append(replace(data, split=split))
+    return found
+
+
+def _limited(recipe: Recipe, share: float, hours: float) -> Recipe:
+    """Return the recipe with a share of its steps, and with a part of the time limit for each stage."""
+    stages = []
+    for prefix in recipe.prefixes():
+        stage = prefix.last
+        part = FINETUNING if stage.objective.labelled else PRETRAINING
+        budget = replace(stage.budget, hours=part * hours)
+        if share < 1:
+            budget = replace(budget, **_steps(prefix, share))
+        stages.append(replace(stage, budget=budget))
+    return replace(recipe, stages=tuple(stages))
+
+
+def _steps(recipe: Recipe, share: float) -> dict[str, Any]:
+    """Return a share of the steps of a recipe's last stage, as fields of a budget."""
+    steps = cost.plan(recipe).steps or 1
+    return {"steps": max(1, round(share * steps)), "epochs": None, "flops": None}
+
+
+def _seconds_of(trial: _Trial) -> list[float]:
+    return stage_seconds(trial.recipe)
+
+
+def _joined(parts: dict[int, Answers]) -> Answers:
+    ordered = [parts[fold] for fold in sorted(parts)]
+    return tuple(np.concatenate(each) for each in zip(*ordered, strict=True))

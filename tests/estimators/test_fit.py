@@ -1,0 +1,304 @@
+"""What ``fit`` does with people's own data: budgets, settings that are tried, simple methods."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from selfpretrain import (
+    MultilabelClassifier,
+    PositionClassifier,
+    SequenceClassifier,
+    SequencePretrainer,
+    SequenceRegressor,
+)
+from selfpretrain.errors import SpecError, StoreError
+from selfpretrain.estimators import leaderboard
+from selfpretrain.estimators.alphabet import ETX, STX
+from selfpretrain.estimators.search import FOLDS, fold_data
+from selfpretrain.estimators.simple import SimplePredictor
+from selfpretrain.estimators.simple_features import Ends, NGrams, Windows
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.studies.recipes.budgets import data_arms
+from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
+
+LETTERS = np.array(list("aeiounrst"))
+QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1}
+
+
+def words(number, seed=0):
+    random = np.random.RandomState(seed)
+    return ["".join(random.choice(LETTERS, random.randint(2, 9))) for _ in range(number)]
+
+
+WORDS = words(240)
+GENUS = ["f" if word[-1] in "aeiou" else "m" for word in WORDS]
+
+
+@pytest.fixture(scope="module")
+def kept():
+    y = [label if i < 60 else None for i, label in enumerate(GENUS)]
+    return SequenceClassifier(**QUICK).fit(WORDS, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("scale", "big", "'auto', 'smoke'"),
+        ("model", "simple", "'best', 'network'"),
+        ("pooling", "first", "'auto', 'mean', 'max', 'last'"),
+        ("signs", "yes", "True, False, 'auto'"),
+        ("finetune_lr", "low", "a number from 1e-09 to 1000 or 'auto'"),
+        ("mask_rate", 1.5, "a number from 1e-06 to 1 or None"),
+        ("n_members", 0, "a number from 1 to 1000"),
+        ("objective", "maskd", "did you mean 'masked'"),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_lists_what_is_allowed(name, value, said):
+    model = SequenceClassifier()
+    setattr(model, name, value)
+    with pytest.raises(SpecError) as error:
+        model.fit(WORDS, GENUS)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_settings_by_hand_reach_the_network():
+    model = SequenceClassifier(
+        scale="smoke",
+        objective="masked",
+        pooling="max",
+        position_encoding="sinusoidal",
+        mask_rate=0.4,
+        finetune_lr=0.01,
+        pretrain_lr=0.02,
+        signs=False,
+    ).fit(WORDS, GENUS)
+    (recipe,) = model.recipes_
+    pretrain, finetune = recipe.stages
+    assert (recipe.model.pooling, recipe.model.encoding) == ("max", "sinusoidal")
+    assert pretrain.objective == Masked(0.4)
+    assert (pretrain.optim.lr, finetune.optim.lr) == (0.02, 0.01)
+    assert model.task_.form.length == 8  # without signs
+
+
+def test_finetuning_is_counted_over_labelled_examples():
+    few = [label if i < 40 else None for i, label in enumerate(GENUS * 20)]
+    model = SequenceClassifier()
+    task = model._as_task(WORDS * 20, few)
+    train = task.load("train")
+    assert int(train.labelled.sum()) == 34 and len(train) > 4_000
+    finetune = data_arms(task, Attention(), Masked()).finetune
+    assert finetune.budget.steps * finetune.batch / 34 <= 200
+    assert small_arms(task, Attention(), Masked()).finetune.budget.steps == FINETUNE_STEPS
+
+
+def test_many_labels_are_learned_until_validation_stops_improving():
+    x = [[i % 5, i % 3] for i in range(3000)]
+    model = SequenceClassifier(signal="tokens")
+    task = model._as_task(x, np.arange(3000) % 2)
+    finetune = data_arms(task, Attention(), Masked()).finetune
+    assert finetune.early_stopping_patience and finetune.select == "best"
+
+
+def test_the_best_is_kept_and_the_line_names_it(kept):
+    assert isinstance(kept.simple_, SimplePredictor)
+    assert kept.kept_.startswith("kept: logistic regression on endings and beginnings, accuracy")
+    assert "the network: SPT (" in kept.kept_
+    names = [row["name"] for row in kept.leaderboard_]
+    assert len(names) == 3 and names[0] == "logistic regression on endings and beginnings"
+    scores = [row["score"] for row in kept.leaderboard_]
+    assert scores == sorted(scores, reverse=True)
+    assert all(row["low"] <= row["score"] <= row["high"] and row["parameters"] for row in kept.leaderboard_)
+    assert kept.score(words(100, 1), ["f" if w[-1] in "aeiou" else "m" for w in words(100, 1)]) > 0.95
+
+
+def test_the_network_is_kept_if_that_is_asked_for():
+    model = SequenceClassifier(**QUICK, model="network", n_trials=1).fit(WORDS, GENUS)
+    assert model.simple_ is None
+    (row,) = model.leaderboard_
+    assert row["name"].startswith("SPT (causal)")
+
+
+def test_settings_are_tried_by_halving_and_share_their_pretraining(tmp_path):
+    model = SequenceClassifier(**QUICK, runs=str(tmp_path)).fit(WORDS[:60], GENUS[:60])
+    first = [row for row in model.trials_ if row["round"] == "first"]
+    second = [row for row in model.trials_ if row["round"] == "second"]
+    assert {(row["objective"], row["rate"]) for row in first} == {
+        (objective, rate) for objective in ("causal", "masked") for rate in (1.0, 1 / 3)
+    }
+    assert [row["folds"] for row in second] == [FOLDS, FOLDS]
+    stages = [path.name.split("-")[1:3] for path in (tmp_path / "stages").iterdir()]
+    assert [name[-1] for name in stages].count("causal") == 1
+    assert [name[-1] for name in stages].count("masked") == 1
+    assert len(model.predictor_.networks) == FOLDS
+    winner = max(second, key=lambda row: row["score"])
+    assert model.recipes_[0].last.optim.lr == pytest.approx(winner["lr"])
+
+
+def test_folds_hold_every_label_out_once_and_no_test_example():
+    model = SequenceClassifier()
+    task = model._as_task(WORDS, [*GENUS[:100], *[None] * 140])
+    data = task.data()
+    data.split[:10] = 2
+    found = fold_data(data, 0)
+    assert len(found) == FOLDS
+    held = np.concatenate([np.flatnonzero(each.split == 1) for each in found])
+    assert sorted(held) == list(range(10, 100))
+    assert all(not (each.split[:10] >= 0).any() for each in found)
+
+
+def test_saved_and_loaded_a_simple_method_answers_the_same_to_the_bit(kept, tmp_path):
+    again = SequenceClassifier.load(kept.save(tmp_path / "model"))
+    new = words(50, 2)
+    assert (again.predict_proba(new) == kept.predict_proba(new)).all()
+    assert (again.transform(new) == kept.transform(new)).all()
+    assert (again.kept_, again.leaderboard_, again.trials_) == (kept.kept_, kept.leaderboard_, kept.trials_)
+    assert "endings and beginnings" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_a_damaged_simple_method_is_one_clear_error(kept, tmp_path):
+    folder = kept.save(tmp_path / "model")
+    content = json.loads((folder / "model.json").read_text())
+    for change in ({"alphabet": {"known": 7}}, {"simple": content["simple"] | {"features": "magic"}}):
+        (folder / "model.json").write_text(json.dumps(content | change))
+        with pytest.raises(StoreError, match=r"model\.json"):
+            SequenceClassifier.load(folder)
+    (folder / "model.json").write_text(json.dumps(content))
+    weights = folder / "simple.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8] + b"tampered")
+    with pytest.raises(StoreError, match=r"simple\.safetensors"):
+        SequenceClassifier.load(folder)
+
+
+def test_a_simple_method_is_explained_and_not_exported(kept, tmp_path):
+    (found,) = kept.explain(["nnnnnna"])
+    assert bytes(found.sequence.tolist()) == b"nnnnnna"
+    assert found.importance.argmax() == 6
+    with pytest.raises(SpecError, match="cannot be exported; fit with model='network'"):
+        kept.export(tmp_path / "model.onnx")
+
+
+NUMBERS = [list(np.random.RandomState(i).randn(12) + i % 2) for i in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "y"),
+    [
+        (SequenceClassifier, NUMBERS, [i % 2 for i in range(60)]),
+        (SequenceRegressor, NUMBERS, [float(np.mean(row)) for row in NUMBERS]),
+        (MultilabelClassifier, NUMBERS, [["odd"] * (i % 2) for i in range(60)]),
+        (PositionClassifier, NUMBERS, [["high" if v > 0 else "low" for v in row] for row in NUMBERS]),
+        (
+            PositionClassifier,
+            WORDS[:60],
+            [["v" if c in "aeiou" else "c" for c in word] for word in WORDS[:60]],
+        ),
+        (SequenceRegressor, WORDS[:60], [float(word.count("a")) for word in WORDS[:60]]),
+    ],
+    ids=["classes", "numbers", "sets", "positions", "positions of text", "numbers of text"],
+)
+def test_simple_methods_answer_every_kind_of_question(kind, x, y, tmp_path):
+    model = kind(**QUICK, n_trials=1).fit(x, y)
+    assert model.simple_ is not None
+    assert model.score(x, y) > 0.8
+    again = kind.load(model.save(tmp_path / "model"))
+    for before, after in zip(model.predict(x), again.predict(x), strict=True):
+        assert np.array_equal(before, after)
+
+
+def test_words_begin_and_end_with_signs_and_vectors_do_not(kept):
+    assert kept.task_.load("train").sequence(0)[[0, -1]].tolist() == [STX, ETX]
+    (vectors,) = kept.positions(["abc"])
+    assert vectors.shape == (3, 8)
+    with pytest.warns(UserWarning, match="cut to the 8 positions"):
+        assert len(kept.predict(["a" * 20])) == 1
+
+
+def test_symbols_that_training_lacks_are_unknown_and_all_alike():
+    rows = [[0, 3, 2], [1, 1]] * 30
+    model = SequenceClassifier(**QUICK, model="network", n_trials=1, signal="tokens").fit(rows, [0, 1] * 30)
+    assert (model.predict_proba([[0, 77]]) == model.predict_proba([[0, 4]])).all()
+    weight = model.predictor_.networks[0].embed.symbol.weight
+    seen = [0, 1, 2, 3, 5, 6]  # 4 is the unknown symbol, 5 and 6 are the signs
+    torch.testing.assert_close(weight[4], weight[seen].mean(0))
+    positions = PositionClassifier(**QUICK, signal="tokens").fit(rows, rows)
+    assert len(positions.predict([[0, 99, 2]])[0]) == 3
+    with pytest.raises(SpecError, match="labels belong to positions"):
+        PositionClassifier(**QUICK, signs=True).fit(WORDS, WORDS)
+
+
+def test_letters_in_equally_long_sequences_have_learned_positions():
+    random = np.random.RandomState(0)
+    rows = ["".join(random.choice(list("acgt"), 20)) for _ in range(60)]
+    model = SequenceClassifier(scale="smoke").fit(rows, [row[7] for row in rows])
+    assert model.recipes_[0].model.encoding == "learned"
+    uneven = SequenceClassifier(scale="smoke").fit(WORDS, GENUS)
+    assert uneven.recipes_[0].model.encoding == "rotary"
+
+
+def test_features_of_symbols_are_what_their_names_say():
+    flat = np.array([1, 2, 3, 1, 2])
+    lengths = np.array([3, 2])
+
+    def rows_of(features):
+        codes, owner = features.encode(flat, lengths)
+        return [set(codes[owner == row].tolist()) for row in range(features.rows(lengths))]
+
+    first, second = rows_of(NGrams())
+    assert len(first) == 6 and len(second) == 3 and second < first  # 12 is in both, 31 in none
+    first, second = rows_of(Ends())
+    assert len(first) == 6 and len(second) == 4
+    assert len(first & second) == 2  # the beginnings 1 and 12
+    inner = rows_of(Windows())
+    assert [len(row) for row in inner] == [5, 5, 5, 3, 3]
+
+
+def test_where_words_end_is_known_from_unlabelled_sequences():
+    random = np.random.RandomState(0)
+    lexicon = [list(random.randint(0, 40, random.randint(1, 4))) for _ in range(60)]
+    rows, marks = [], []
+    for _ in range(400):
+        chosen = [lexicon[i] for i in random.randint(0, 60, 8)]
+        rows.append([symbol for word in chosen for symbol in word])
+        marks.append(["inside" if place else "begin" for word in chosen for place in range(len(word))])
+    y = [mark if i < 25 else None for i, mark in enumerate(marks)]
+    model = PositionClassifier(**QUICK, n_trials=1, signal="tokens").fit(rows, y)
+    scores = {row["name"]: row["score"] for row in model.leaderboard_}
+    assert max(scores, key=scores.get).endswith("and statistics of all sequences")
+    assert model.score(rows[200:], marks[200:]) > 0.75
+
+
+def test_some_of_many_unlabelled_sequences_show_when_pretraining_may_end():
+    model = SequenceClassifier()
+    val = model._as_task(WORDS * 10, [*GENUS[:40], *[None] * 2360]).load("val")
+    assert int(val.labelled.sum()) == 6 and len(val) == 6 + 59
+
+
+def test_a_network_is_kept_only_if_it_is_clearly_better():
+    y = np.arange(200) % 2
+
+    def candidate(model, right, places):
+        hits = np.where(places < right, y, 1 - y)
+        return leaderboard.Candidate("", model, (y, np.eye(2)[hits]), 1.0, 1)
+
+    network = SequenceClassifier(scale="smoke").fit(WORDS, GENUS).predictor_
+    simple = SimplePredictor(network.form, Ends(), np.zeros((1, 2)), np.zeros(2))
+    for right, expected in ((150, simple), (155, simple), (175, network)):
+        # They are wrong about different examples, the first ones and the last ones.
+        pair = candidate(network, right, np.arange(200)[::-1]), candidate(simple, 150, np.arange(200))
+        order = leaderboard.ranked(list(pair))
+        assert leaderboard.chosen(order).model is expected
+
+
+def test_the_stages_of_a_fit_stay_within_its_time_limit():
+    model = SequenceClassifier(**QUICK | {"epochs": None}, time_limit=0.2, model="network").fit(WORDS, GENUS)
+    pretrain, finetune = model.recipes_[0].stages
+    assert pretrain.budget.hours + FOLDS * finetune.budget.hours < 2 * 0.2 / 60
+
+
+def test_pretraining_alone_has_no_leaderboard():
+    model = SequencePretrainer(scale="smoke").fit(WORDS)
+    assert model.leaderboard_ == [] and model.kept_ == ""
+    assert model.transform(WORDS[:3]).shape == (3, 16)
