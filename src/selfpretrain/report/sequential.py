@@ -115,43 +115,51 @@ class Simulated:
 
 
 def simulate(
-    gain: float, spread: float, tie: float, looks: Looks, example_error: float = 0.0,
-    paths: int = PATHS, seed: int = 0,
-) -> Simulated:  # fmt: skip
-    """Simulate comparisons that stop at the first look that decides them.
+    differences: NDArray[np.float64], gain: float, tie: float, looks: Looks, example_error: float = 0.0
+) -> Simulated:
+    """Return how comparisons with these differences end: at the first look that decides them, or the last.
 
     Args:
-        gain: true difference.
-        spread: standard deviation of the paired difference between seeds.
+        differences: (paths, last) difference of every seed, of comparisons whose true difference is ``gain``.
         tie: half the width of the tie band.
-        example_error: standard error of the difference from the choice of many test examples, the same for
-            all seeds of a comparison.
+        example_error: standard error of the difference from the choice of many test examples.
+    """
+    n = np.arange(1, looks.last + 1)
+    centred = differences - gain  # smaller numbers: less is lost by cancellation
+    mean = centred.cumsum(1) / n
+    squares = (centred**2).cumsum(1) - n * mean**2
+    at = np.array([*looks]) - 1
+    error = np.sqrt(np.maximum(squares[:, at], 0) / (at * (at + 1)))
+    points = np.array([t_point(int(degrees), looks.confidence) for degrees in at])
+    half = np.hypot(points * error, t_point(np.inf, looks.confidence) * example_error)
+    mean = mean[:, at]
+    better = mean + gain - half > tie
+    worse = mean + gain + half < -tie
+    equal = abs(mean + gain) + half <= tie
+    decided = better | worse | equal
+    row = np.arange(len(differences))
+    stop = np.where(decided.any(1), decided.argmax(1), len(at) - 1)
+    covered = (abs(mean) <= half).all(1)
+    return Simulated(at[stop] + 1, better[row, stop], worse[row, stop], equal[row, stop], covered)
+
+
+def draw_differences(
+    gain: float, spread: float, last: int, example_error: float = 0.0, paths: int = PATHS, seed: int = 0
+) -> NDArray[np.float64]:
+    """Return normal differences (paths, last) of seeds, around a true gain.
+
+    Args:
+        spread: standard deviation of the paired difference between seeds.
+        example_error: standard deviation of what the test examples add, the same for all seeds of a path.
     """
     rng = np.random.default_rng(seed)
-    draws = gain + spread * rng.standard_normal((paths, looks.last))
-    draws += example_error * rng.standard_normal((paths, 1))
-    n = np.arange(1, looks.last + 1)
-    mean = draws.cumsum(1) / n
-    deviations = draws - gain  # smaller numbers: less is lost by cancellation
-    squares = (deviations**2).cumsum(1) - n * (mean - gain) ** 2
-    at = np.array([*looks]) - 1
-    mean = mean[:, at]
-    error = np.sqrt(np.maximum(squares[:, at], 0) / (at * (at + 1)))
-    point = np.array([t_point(int(k), looks.confidence) for k in at])
-    half = np.hypot(point * error, t_point(np.inf, looks.confidence) * example_error)
-    better = mean - half > tie
-    worse = mean + half < -tie
-    equal = abs(mean) + half <= tie
-    decided = better | worse | equal
-    stop = np.where(decided.any(1), decided.argmax(1), len(at) - 1)
-    row = np.arange(paths)
-    covered = (abs(mean - gain) <= half).all(1)
-    return Simulated(at[stop] + 1, better[row, stop], worse[row, stop], equal[row, stop], covered)
+    between_seeds = spread * rng.standard_normal((paths, last))
+    return gain + between_seeds + example_error * rng.standard_normal((paths, 1))
 
 
 def seeds_for(gain: float, spread: float, tie: float, looks: Looks) -> int | None:
     """Return the number of seeds at which half of all comparisons are decided; None if fewer ever are."""
-    found = simulate(gain, spread, tie, looks)
+    found = simulate(draw_differences(gain, spread, looks.last), gain, tie, looks)
     ends = np.where(found.decided, found.seeds, looks.last + 1)
     middle = int(np.sort(ends)[(len(ends) - 1) // 2])
     return middle if middle <= looks.last else None

@@ -7,7 +7,7 @@ from itertools import chain
 
 from ..system.events import format_duration
 from . import format, summary
-from .analysis import Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
+from .analysis import DECIDED, Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
 from .layout import Entry, ReportTable
 from .manifest import Metric
 from .paper_numbers import PaperNumber
@@ -101,15 +101,18 @@ def repeated(looks: Looks | None) -> str:
 def looks(analysis: Analysis) -> ReportTable:
     """Build the table of the seeds after which every headline difference was decided, and what that saved."""
     design = analysis.results.record.looks
-    gains = [(task, gain) for task in analysis.tasks for gain in task.headline if gain.estimate and design]
+    gains = [(task, gain) for task in analysis.tasks for gain in task.headline if gain.estimate]
     rows = tuple(
         (
-            *map(Entry, (task.label, gain.a[0], gain.standing.value)),
-            Entry(summary.after(gain).removesuffix(" seeds"), key=float(len(gain.seeds))),
+            Entry(task.label),
+            Entry(gain.a[0]),
+            Entry(f"{'decided' if gain.standing in DECIDED else 'not decided'}: {gain.standing.value}"),
+            Entry(f"{len(gain.seeds)} of at most {gain.looks.last}", key=float(len(gain.seeds))),
             _gain(task.metric, gain),
             _probability(gain.p),
         )
         for task, gain in gains
+        if gain.looks
     )
     caption = ""
     if design:
@@ -121,7 +124,7 @@ def looks(analysis: Analysis) -> ReportTable:
             f"{_fixed_cost(analysis, FEWEST).text}."
         )
     title = "As many seeds as the verdict needs"
-    headings = ("task", "model", "verdict", "after, of seeds", "difference", REPEATED)
+    headings = ("task", "model", "verdict", "seeds", "difference", REPEATED)
     return by_task(analysis, ReportTable("looks", title, headings, rows, caption, words=3))
 
 

@@ -96,8 +96,8 @@ def expected_seeds(folder: ExperimentFolder, looks: Looks) -> list[str]:
                 f"{len(gains)} seeds, is {format.score(metric, spread)}{format.points(metric)}"
             )
     return sentences or [
-        "how many seeds a gain takes depends on the spread between seeds, which no result of these arms shows "
-        "yet; from two seeds on, the same command with --dry-run says it"
+        "how many seeds a gain takes depends on the spread between seeds, which no results of these arms show"
+        " yet; from two seeds on, the same command with --dry-run says it"
     ]
 
 
