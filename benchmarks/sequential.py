@@ -17,9 +17,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import stdtr
+from scipy.stats import norm, t
 
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.sequential import Looks, draw_differences, simulate
+from selfpretrain.report.sequential import AUTO, Looks, draw_differences, simulate
+from selfpretrain.report.statistics import t_point
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
@@ -116,8 +120,47 @@ def measure(paths: int) -> list[dict[str, Any]]:
     return lines
 
 
-def tables(lines: list[dict[str, Any]]) -> str:
-    """Return the two tables of the page: errors of 4..12, and seeds against always six."""
+def alternatives(paths: int) -> list[dict[str, float]]:
+    """Return half-widths in standard errors of the mean, after some seeds, of designs that cover at 95 %.
+
+    "spending" is O'Brien and Fleming's boundary, z = c * sqrt(12 / n) turned into a t quantile of the same p,
+    with c calibrated by simulation. "anytime" is the confidence sequence of the t mixture: it ends where the
+    Bayes factor of a normal prior of variance g on the effect, in standard deviations, reaches 1 / 0.05.
+    """
+    rng = np.random.default_rng(3)
+    n = np.arange(1, AUTO.last + 1)
+    drawn = rng.standard_normal((paths, AUTO.last))
+    mean = drawn.cumsum(1) / n
+    squares = (drawn**2).cumsum(1) - n * mean**2
+    at = np.array([*AUTO]) - 1
+    statistic = mean[:, at] * np.sqrt(n[at] * at / squares[:, at])
+    z = norm.isf(stdtr(at, -np.abs(statistic))) * np.sqrt(n[at] / AUTO.last)
+    c = float(np.quantile(z.max(1), 0.95))
+    return [
+        {
+            "seeds": number,
+            "fixed": t_point(number - 1),
+            "repeated": t_point(number - 1, AUTO.confidence),
+            "spending": float(t.isf(norm.sf(c * math.sqrt(AUTO.last / number)), number - 1)),
+            "anytime, g = 1": _anytime(number, 1.0),
+            "anytime, g = 10": _anytime(number, 10.0),
+        }
+        for number in (4, 5, 6, 8, 10, 12)
+    ]
+
+
+def _anytime(n: int, g: float) -> float:
+    """Return the t statistic at which the Bayes factor of the t mixture is 20; infinite if it never is."""
+
+    def log_excess(x: float) -> float:  # x = t**2 / (n - 1)
+        return n / 2 * math.log((1 + x) / (1 + x / (1 + n * g))) - math.log1p(n * g) / 2 - math.log(20)
+
+    return math.sqrt(brentq(log_excess, 0, 1e9) * (n - 1)) if log_excess(1e9) > 0 else math.inf
+
+
+def tables(kept: dict[str, Any]) -> str:
+    """Return the tables of the page: errors of 4..12, seeds against always six, and other designs."""
+    lines = kept["settings"]
     text = [
         "| data | model | spread | true gain | decided | wrong | all looks held | always 6 held | seeds |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -144,15 +187,20 @@ def tables(lines: list[dict[str, Any]]) -> str:
             text.append(
                 f"| {_place(line)} | {line['true']:+.1f} | {alone} | {' | '.join(entries)} | {fixed} |"
             )
+    names = list(kept["alternatives"][0])
+    text += ["", f"| {' | '.join(names)} |", f"|{' ---: |' * len(names)}"]
+    for line in kept["alternatives"]:
+        widths = (f"{line[name]:.2f}".replace("inf", "none") for name in names[1:])
+        text.append(f"| {line['seeds']} | {' | '.join(widths)} |")
     return "\n".join(text)
 
 
-def write(page: Path, lines: list[dict[str, Any]]) -> None:
+def write(page: Path, kept: dict[str, Any]) -> None:
     """Replace the tables between the marks of the page."""
     before, rest = page.read_text(encoding="utf-8").split("<!-- tables -->\n")
     after = rest.split("<!-- end of tables -->")[1]
     page.write_text(
-        f"{before}<!-- tables -->\n{tables(lines)}\n<!-- end of tables -->{after}", encoding="utf-8"
+        f"{before}<!-- tables -->\n{tables(kept)}\n<!-- end of tables -->{after}", encoding="utf-8"
     )
 
 
@@ -160,11 +208,11 @@ def main() -> None:
     """Simulate, keep the numbers, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--paths", type=int, default=10_000)
-    lines = json.loads(
-        json.dumps(measure(parser.parse_args().paths)), parse_float=lambda x: round(float(x), 2)
-    )
-    KEPT.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
-    write(PAGE, lines)
+    paths = parser.parse_args().paths
+    text = json.dumps({"paths": paths, "settings": measure(paths), "alternatives": alternatives(40 * paths)})
+    kept = json.loads(text, parse_float=lambda number: round(float(number), 2))
+    KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    write(PAGE, kept)
 
 
 def _as_good(differences: NDArray[np.float64], gain: float, examples: float, decided: float) -> int | None:

@@ -235,3 +235,25 @@ def test_reports_say_how_many_looks_there_were(make, scene):
 def test_a_fixed_number_of_seeds_says_nothing_of_looks(make, scene):
     for path in page.write(make(scene(seeds=6))).values():
         assert "repeated" not in path.read_text() and "of at most" not in path.read_text()
+
+
+def test_the_page_has_the_tables_of_what_was_simulated(tmp_path):
+    bench = script("sequential")
+    kept = json.loads(bench.KEPT.read_text())
+    page = tmp_path / "page.md"
+    page.write_text(bench.PAGE.read_text())
+    bench.write(page, kept)
+    assert page.read_text() == bench.PAGE.read_text(), "run python benchmarks/sequential.py"
+    assert {line["data"] for line in kept["settings"]} == {"paths", "text", "pictures", "digits", "demo"}
+    for line in kept["settings"]:
+        assert all(found["wrong"] <= 5 for found in line["designs"].values())
+
+
+def test_simulated_designs_are_found_again():
+    bench = script("sequential")
+    kept = {(line["data"], line["model"], line["true"]): line for line in json.loads(bench.KEPT.read_text())["settings"]}
+    for line in bench.measure(1000):
+        before = kept[line["data"], line["model"], line["true"]]["designs"]
+        for name, found in line["designs"].items():
+            assert found["decided"] == pytest.approx(before[name]["decided"], abs=6)
+            assert found["seeds"] == pytest.approx(before[name]["seeds"], abs=0.5)
