@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,7 +47,9 @@ def task(gains, looks=AUTO, first_seed=0, row="s4d"):
         for column, score in zip(ARMS, (0.5 if gain is None else 0.5 + gain, 0.5), strict=True):
             record = CellRecord(row, column, seed, (f"stages/{column}-{seed}",))
             scores = {"test": {"score": score}, "val": {"score": score}}
-            stage = StageResult("nowhere", "classify", scores, 9, 1.0, 9, "budget", StageCost(9, 1e9, 1.0))
+            stage = StageResult(
+                Path("nowhere"), "classify", scores, 9, 1.0, 9, "budget", StageCost(9, 1e9, 1.0)
+            )
             cells.append(CellResult(record, () if gain is None and column == ARMS[0] else (stage,)))
     records = tuple(cell.record for cell in cells)
     metric = Metric("accuracy", "%", 100.0, 1, 0.01)
@@ -251,7 +254,8 @@ def test_the_page_has_the_tables_of_what_was_simulated(tmp_path):
 
 def test_simulated_designs_are_found_again():
     bench = script("sequential")
-    kept = {(line["data"], line["model"], line["true"]): line for line in json.loads(bench.KEPT.read_text())["settings"]}
+    settings_before = json.loads(bench.KEPT.read_text())["settings"]
+    kept = {(line["data"], line["model"], line["true"]): line for line in settings_before}
     for line in bench.measure(1000):
         before = kept[line["data"], line["model"], line["true"]]["designs"]
         for name, found in line["designs"].items():
