@@ -66,8 +66,6 @@ class Request:
             raise SpecError("--only runs a part, and cannot be decided by it; give --seeds a number")
         if not experiment.contrasts:
             raise SpecError(f"{experiment.name} compares no two arms; give --seeds a number")
-        if type(self.study).measures is not Study.measures:
-            raise SpecError(f"{experiment.name} draws curves over all seeds; give --seeds a number")
         return replace(experiment, looks=self.looks)
 
     @property

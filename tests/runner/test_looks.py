@@ -11,11 +11,13 @@ from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.report import analysis
 from selfpretrain.report.sequential import Looks
-from selfpretrain.runner import run
+from selfpretrain.runner import looks, run
+from selfpretrain.runner.experiment_dir import ExperimentFolder, InFolders
 from selfpretrain.runner.job_queue import JobQueue
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.growth import study as growth
+from selfpretrain.studies.common.measures import due_runs, mean_score
 from selfpretrain.system.events import listen
+from selfpretrain.training.recipe import fingerprint
 
 LOOKS = Looks(2, 4)
 FAKE = {"linear": (0.3001, 0.3), "s4d": (0.3, -0.3)}
@@ -150,9 +152,21 @@ def test_a_dry_run_says_how_many_seeds_a_gain_takes(done, tmp_path):
 
 
 def test_what_cannot_be_decided_by_looks_is_refused(tmp_path):
-    curves = Request(growth.at_scale("smoke", 4), "smoke", looks=LOOKS)
-    for wrong, why in ((request(only="linear/SPT"), "--only"), (curves, "curves over all seeds")):
-        with pytest.raises(SpecError, match=why):
-            wrong.experiment()
+    with pytest.raises(SpecError, match="--only"):
+        request(only="linear/SPT").experiment()
     with pytest.raises(SpecError, match="without --detach"):
         api.submit_request(request(), workspace(tmp_path))
+
+
+def test_curves_are_means_over_the_seeds_that_were_due(done):
+    results, _ = done
+    here = workspace(results.folder.parent)
+    experiment = api.plan_request(request(), api.run_planner(here)).experiment
+    folder = looks.reached(ExperimentFolder(experiment, here))
+    recipes = frozenset(fingerprint(cell.recipe) for cell in folder.experiment.cells)
+    finished = InFolders(here, recipes)
+    for row, seeds in (("linear", 2), ("s4d", 4)):
+        recipe = next(cell.recipe for cell in experiment.cells if (cell.row, cell.column) == (row, "SPT"))
+        assert [run.seed for run in due_runs(finished, recipe, 4)] == list(range(seeds))
+        assert 0 <= mean_score(finished, recipe, 4) <= 100
+    assert len(due_runs(InFolders(here), recipe, 4)) == 4

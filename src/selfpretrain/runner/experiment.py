@@ -52,6 +52,10 @@ class Finished(abc.ABC):
     def log(self, recipe: Recipe) -> list[Json]:
         """Return the training log of the last stage, one dict per line."""
 
+    def is_due(self, recipe: Recipe) -> bool:
+        """Return whether a recipe was run at all; False for seeds that no look asked for."""
+        return True
+
 
 def no_measures(finished: Finished) -> list[Json]:
     """Return no measurements: the default of ``Experiment.measure``."""

@@ -25,7 +25,7 @@ from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove
 from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import LOG, RESULT, WEIGHTS, RunDir
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
@@ -173,7 +173,9 @@ class ExperimentFolder:
         if stored.get("of") == digest:
             return _measures(stored, path)
         try:
-            measured = self.experiment.measure(InFolders(self.workspace))
+            experiment = self.experiment
+            recipes = frozenset(fingerprint(cell.recipe) for cell in experiment.cells)
+            measured = experiment.measure(InFolders(self.workspace, recipes if experiment.looks else None))
         except StoreError:  # weights are missing: not trained here, or not yet
             return _measures(stored, path)
         if measured:
@@ -272,6 +274,11 @@ class InFolders(Finished):
     """The results of finished recipes, read from a workspace."""
 
     workspace: Workspace
+    due: frozenset[str] | None = None  # fingerprints of the recipes that looks asked for; None: all are due
+
+    def is_due(self, recipe: Recipe) -> bool:
+        """Return whether a recipe was run at all; False for seeds that no look asked for."""
+        return self.due is None or fingerprint(recipe) in self.due
 
     def network(self, recipe: Recipe) -> Network:
         """Return the trained network in eval mode."""
