@@ -84,7 +84,7 @@ def demo_differences() -> NDArray[np.float64]:
 
 def outcome(differences: NDArray[np.float64], gain: float, looks: Looks, examples: float) -> dict[str, float]:
     """Return the percentages decided, wrong, and held at all looks; and the seeds that this took."""
-    found = simulate(differences[:, : looks.last], gain, TIE, looks, examples)
+    found = simulate(differences, gain, TIE, looks, examples)
     wrong = (
         (found.better & (gain <= TIE)) | (found.worse & (gain >= -TIE)) | (found.equal & (abs(gain) > TIE))
     )

@@ -120,12 +120,12 @@ def simulate(
     """Return how comparisons with these differences end: at the first look that decides them, or the last.
 
     Args:
-        differences: (paths, last) difference of every seed, of comparisons whose true difference is ``gain``.
+        differences: (paths, last or more) difference of every seed, where the true one is ``gain``.
         tie: half the width of the tie band.
         example_error: standard error of the difference from the choice of many test examples.
     """
     n = np.arange(1, looks.last + 1)
-    centred = differences - gain  # smaller numbers: less is lost by cancellation
+    centred = differences[:, : looks.last] - gain  # smaller numbers: less is lost by cancellation
     mean = centred.cumsum(1) / n
     squares = (centred**2).cumsum(1) - n * mean**2
     at = np.array([*looks]) - 1
