@@ -16,12 +16,14 @@ from selfpretrain.report import page
 from selfpretrain.report.analysis import (
     DECIDED,
     Standing,
+    analyse,
     analyse_task,
     difference,
     judge,
     looks_of,
     seeds_due,
 )
+from selfpretrain.report.diagnostics import rankings
 from selfpretrain.report.manifest import CellRecord, Metric, TaskCard, TaskRecord
 from selfpretrain.report.results import TaskResults, read
 from selfpretrain.report.sequential import (
@@ -233,6 +235,15 @@ def test_reports_say_how_many_looks_there_were(make, scene):
     found = looks_of(read(folder))
     assert {one["seeds"] for one in found} == {6} and found[0]["decided"]
     json.dumps(found)
+
+
+def test_ranks_over_seeds_are_left_out_where_seeds_were_added(make, scene):
+    rows = {name: (0.6, 0.61, 0.7) for name in ("attention", "s4d", "gru")}
+    counts = []
+    for looks in (None, {"first": 4, "last": 12}):
+        folder = make(scene(seeds=6, rows=rows), looks=looks)
+        counts.append(len(rankings(analyse(read(folder)))))
+    assert counts == [2, 0]
 
 
 def test_a_fixed_number_of_seeds_says_nothing_of_looks(make, scene):

@@ -31,7 +31,8 @@ OUTCOMES = {
 def rankings(analysis: Analysis) -> dict[str, Ranks]:
     """Return average ranks in both headline columns, over tasks or over the seeds of each task, by title.
 
-    Empty if rows are one model at several settings: these do not compete.
+    Empty if rows are one model at several settings: these do not compete. Not over seeds that were added
+    until a verdict was decided: the test counts one look only.
     """
     found: dict[str, Ranks | None] = {}
     if not analysis.tasks or not analysis.rows_compete:
@@ -39,7 +40,7 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
     if len(analysis.tasks) >= FEWEST_TASKS:
         for column in analysis.tasks[0].task.headline:
             found[f"{column}, over tasks"] = _rank_over_tasks(analysis, column)
-    else:
+    elif analysis.results.record.looks is None:
         for task in analysis.tasks:
             for column in task.task.headline:
                 found[f"{task.label}: {column}, over seeds"] = _rank_over_seeds(task, column)
