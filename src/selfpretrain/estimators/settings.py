@@ -64,8 +64,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         mixer: a name from `spt list mixers`; auto: attention up to a length of 512, s4d above.
         objective: pretraining objective from `spt list objectives`; None: train from scratch; auto: causal
             and masked are tried for symbols, masked for values and for labels of positions.
-        pooling: of positions: mean, max, last or attention (learned weights); auto: last for symbols, which end
-            with a sign, else mean.
+        pooling: mean, max, last or attention (learned weights) over positions; auto: last for symbols, which
+            end with a sign, else mean.
         position_encoding: auto: learned for symbols in sequences of equal length, else that of the mixer.
         mask_rate: share of positions hidden in masked pretraining; None: 0.15 of symbols, 0.25 of values.
         signs: symbols that mark begin and end of every sequence; auto: yes, except for labels of positions.
