@@ -81,7 +81,7 @@ def test_recall_refuses_more_pairs_than_keys():
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_copied_symbols_are_those_of_the_round_in_order(rounds):
-    task = SelectiveCopying(places=6, copied=3, alphabet=4, rounds=rounds, **FEW)
+    task = SelectiveCopying(length=6, copied=3, alphabet=4, rounds=rounds, **FEW)
     for text, classes in rows(task):
         for number in range(rounds):
             part = text[9 * number : 9 * number + 9]
@@ -92,14 +92,14 @@ def test_copied_symbols_are_those_of_the_round_in_order(rounds):
 
 
 def test_places_of_symbols_are_all_equally_frequent():
-    task = SelectiveCopying(places=6, copied=3, train=4000, val=1, test=1)
+    task = SelectiveCopying(length=6, copied=3, train=4000, val=1, test=1)
     tokens = task.load("train").batch(torch.arange(4000)).inputs
     assert ((tokens[:, :6] < 8).float().mean(0) - 0.5).abs().max() < 0.04
 
 
 def test_copying_refuses_more_symbols_than_places():
     with pytest.raises(ValueError, match="do not fit"):
-        SelectiveCopying(places=3, copied=4)
+        SelectiveCopying(length=3, copied=4)
 
 
 def test_parity_is_that_of_all_ones_so_far():

@@ -32,19 +32,19 @@ class SelectiveCopying(AbilityTask):
         leaks="none: symbols and places are drawn for every round, and no sequence occurs twice",
     )
 
-    places: Annotated[int, Field(ge=2)] = 24  # positions of a round, symbols and blanks
+    length: Annotated[int, Field(ge=2)] = 24  # positions of a round, symbols and blanks
     copied: Count = 8  # symbols of a round
     alphabet: Annotated[int, Field(ge=2)] = 8  # different symbols
     rounds: Count = 2  # all but the last are followed by a copy of their symbols
 
     def __post_init__(self) -> None:
-        if self.copied > self.places:
-            raise SpecError(f"copied={self.copied} symbols do not fit into places={self.places}")
+        if self.copied > self.length:
+            raise SpecError(f"copied={self.copied} symbols do not fit into length={self.length}")
 
     @property
     def form(self) -> SequenceSpec:
         """One token per symbol, blank or question; one of the symbols at every question."""
-        length = self.rounds * (self.places + self.copied)
+        length = self.rounds * (self.length + self.copied)
         return SequenceSpec(Tokens(self.alphabet + 2), length, PositionClasses(self._letters()))
 
     def draw(self, random: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -54,8 +54,8 @@ class SelectiveCopying(AbilityTask):
         parts: list[np.ndarray] = []
         for _ in range(self.rounds):
             symbols = random.integers(self.alphabet, size=(n, self.copied))
-            order = random.permuted(np.tile(np.arange(self.places), (n, 1)), axis=1)
-            part = np.full((n, self.places), blank)
+            order = random.permuted(np.tile(np.arange(self.length), (n, 1)), axis=1)
+            part = np.full((n, self.length), blank)
             np.put_along_axis(part, np.sort(order[:, : self.copied], axis=1), symbols, axis=1)
             parts += [part, symbols]
         inputs = np.concatenate(parts, axis=1)
@@ -66,7 +66,7 @@ class SelectiveCopying(AbilityTask):
 
     def tiny(self) -> "SelectiveCopying":
         """Return the task with 160 training sequences of 24 positions, and 40 in each of val and test."""
-        return SelectiveCopying(places=8, copied=4, alphabet=4, train=160, val=40, test=40, seed=self.seed)
+        return SelectiveCopying(length=8, copied=4, alphabet=4, train=160, val=40, test=40, seed=self.seed)
 
     def symbols(self) -> tuple[str, ...]:
         """Return symbols as letters, blanks as ".", and questions as "?"."""
