@@ -3,6 +3,7 @@
 import functools
 import json
 
+import jsonschema
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
@@ -27,6 +28,7 @@ from selfpretrain.studies.recipes.defaults import small_arms
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.recipe import fingerprint
+from selfpretrain.training.schema import json_schema
 from selfpretrain.training.transfer import freeze
 
 ARMS = {name: find("arms", name) for name in names("arms")}
@@ -97,6 +99,17 @@ def test_recipe_survives_json_and_is_no_other_arms(name, task):
     assert from_dict(json.loads(json.dumps(to_dict(recipe))), ("toys",)) == recipe
     assert [other for other in ARMS if print_of(other, task) == print_of(name, task)] == [name]
     assert recipe.seed == 0
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return jsonschema.Draft202012Validator(json_schema())
+
+
+@every_arm
+def test_recipe_fits_the_schema_of_recipe_files(name, schema):
+    plain = json.loads(json.dumps(to_dict(recipe_of(name, "equal"))))
+    assert list(schema.iter_errors({"format": 1} | plain)) == []
 
 
 @every_arm
