@@ -49,7 +49,7 @@ from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
 from .scores import Score, bootstrap
 from .search import Search, fold_data
 from .settings import MINUTES, EstimatorSettings, has_val, with_half_batch
-from .simple import Answers, Fitting, SimpleCandidate, SimplePredictor
+from .simple import Answers, SimpleCandidate, SimpleMethods, SimplePredictor
 
 SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
@@ -458,7 +458,7 @@ class SequenceEstimator(EstimatorSettings):
         objective = self._objective(task)
         weights = getattr(objective, "weights", ())
         score = partial(leaderboard.score, output)
-        fitting = Fitting(form, pairs, task.load("train"), leaderboard.answers, score, weights)
+        fitting = SimpleMethods(form, pairs, task.load("train"), leaderboard.answers, score, weights)
         whole = _labelled(task.load("train"))
         if isinstance(task, InMemoryTask):
             data = task.data()

@@ -30,7 +30,7 @@ from .simple_features import (
     Ends,
     Features,
     FlatValues,
-    Kernels,
+    KernelShares,
     NGrams,
     Places,
     State,
@@ -131,7 +131,7 @@ class SimpleCandidate:
 
 
 @dataclass(frozen=True)
-class Fitting:
+class SimpleMethods:
     """What all simple methods of a fit share.
 
     Args:
@@ -271,7 +271,7 @@ def suitable(
         kinds.append((FlatValues, strengths))
     total = int(lengths.sum())
     if form.length >= SHORTEST_FOR_KERNELS and total * 84 < ROCKET_WORK:
-        kinds.append((lambda: Kernels(form.length, total), strengths[:3]))
+        kinds.append((lambda: KernelShares(form.length, total), strengths[:3]))
     return kinds
 
 

@@ -358,7 +358,7 @@ class ValueWindows(Numbers):
         return np.concatenate(parts, axis=1)
 
 
-class Kernels(Numbers):
+class KernelShares(Numbers):
     """MiniRocket: shares of positions at which the outputs of dilated kernels exceed thresholds."""
 
     name = "kernels (MiniRocket)"
@@ -391,7 +391,7 @@ class Kernels(Numbers):
 
 KINDS: dict[str, type[Features]] = {
     kind.name: kind
-    for kind in (NGrams, Ends, Places, Windows, Cohesion, FlatValues, Summary, ValueWindows, Kernels)
+    for kind in (NGrams, Ends, Places, Windows, Cohesion, FlatValues, Summary, ValueWindows, KernelShares)
 }
 """Name of the features -> class."""
 
