@@ -76,7 +76,7 @@ def brought(name, signal, x, y, **more):
 def rows_of(task):
     """(ROWS,) whether a row is trained on, told by what the rows before are made of."""
     train = np.zeros(ROWS, dtype=bool)
-    train[task.load("train").starts[0].numpy() // LENGTH] = True
+    train[task.load("train").starts[0].numpy() // task.form.length] = True
     return train
 
 
