@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import selfpretrain
-from selfpretrain.registry import SHELVES, find, name_of, names
+from selfpretrain.registry import SHELVES, find, module_of, name_of, names
 
 ROOT = Path(__file__).parent.parent
 LAWS = ROOT / "tests"
@@ -57,11 +57,13 @@ def laws(package, shelf, name):
         ("mixers", "mixer", "recent"),
         ("tasks", "task", "parity"),
         ("objectives", "objective", "span"),
+        ("arms", "arm", "decayed"),
         ("studies", "study", "depth"),
     ],
 )
 def test_the_examples_of_the_documentation_keep_the_laws(package, shelf, kind, name):
-    (package / "selfpretrain" / shelf / f"{name}.py").write_text(example(kind))
+    folder = package.joinpath(*module_of(shelf).split("."))
+    (folder / f"{name}.py").write_text(example(kind))
     code, out = laws(package, shelf, name)
     assert code == 0, out
     assert " passed" in out

@@ -1,6 +1,7 @@
 """Toys for tests: tasks with unlimited small data, and mixers that break the laws."""
 
 import os
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -8,11 +9,25 @@ import torch
 from torch import nn
 
 from selfpretrain.config import Count, spec
-from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.augmentation import Augmentation
+from selfpretrain.data.dataset import Batch, SequenceDataset
 from selfpretrain.data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens, Values
 from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.shapes import PaddingMask, Vectors
 from selfpretrain.tasks.base import Card, Task
+
+
+@spec
+class Reversal(Augmentation):
+    """Every sequence backwards, with probability 1/2."""
+
+    def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:
+        """The batch with some of its sequences turned around."""
+        sequences = batch.inputs.clone()
+        for row, length in enumerate(batch.real().sum(1).tolist()):
+            if torch.rand((), generator=random) < 0.5:
+                sequences[row, :length] = sequences[row, :length].flip(0)
+        return replace(batch, inputs=sequences)
 
 
 @spec
@@ -35,6 +50,10 @@ class Majority(Task):
         )
         target = Classes(("zeros", "ones")) if self.target == "classes" else Reals("share", 0.5, 0.2)
         return SequenceSpec(signal, self.length, target)
+
+    def augmentation(self) -> Augmentation:
+        """The same symbols from the last to the first."""
+        return Reversal()
 
     def load(self, split: Split) -> SequenceDataset:
         """Fresh sequences for every split."""

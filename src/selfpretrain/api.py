@@ -18,6 +18,7 @@ from .runner.plan import Forecast, forecast, read_costs, write_costs
 from .runner.run import detach, run_experiment
 from .runner.tuning import tune
 from .runner.workspace import Workspace, run_context
+from .studies.arms.base import USUAL, Arm
 from .studies.base import SHIPPED, Scale, Study
 from .studies.compare import Compare, CompareOverTasks, build_comparison
 from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
@@ -76,6 +77,7 @@ def compare(
     scale: Scale = "small",
     settings: Settings | None = None,
     workspace: Workspace | None = None,
+    arms: tuple[str | Arm, ...] = USUAL,
 ) -> ExperimentResults:
     """Compare training from scratch with self-pretraining for each architecture.
 
@@ -86,6 +88,7 @@ def compare(
         seeds: number of repetitions; seeds 0 to n - 1 are run.
         settings: settings to change, by path.
         workspace: where to run; None: the folder ``runs`` with one worker.
+        arms: names or arms; the difference of SPT and scratch (matched) is the headline.
 
     Raises:
         SpecError: if a name is unknown or a setting is invalid.
@@ -93,7 +96,8 @@ def compare(
     """
     workspace = workspace or _usual_workspace()
     settings = resolve_settings(settings or {}, workspace)
-    return run_request(Request(comparison(task, mixers, objective, seeds, scale, settings), scale), workspace)
+    study = comparison(task, mixers, objective, seeds, scale, settings, arms=arms)
+    return run_request(Request(study, scale), workspace)
 
 
 def study(
@@ -134,6 +138,7 @@ def comparison(
     scale: Scale,
     settings: Settings,
     planner: Planner = COUNTED,
+    arms: tuple[str | Arm, ...] = USUAL,
 ) -> Comparison:
     """Return the study that ``compare`` runs; for a dry run, the planner brings stubs of data."""
     usual: tuple[str, ...] = ()
@@ -147,9 +152,9 @@ def comparison(
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
     parts = tuple(
-        build_comparison(each, made, objective or each.denoising, scale, seeds, usual, planner).with_settings(
-            rest
-        )
+        build_comparison(
+            each, made, objective or each.denoising, scale, seeds, usual, planner, arms
+        ).with_settings(rest)
         for each in tasks
     )
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)

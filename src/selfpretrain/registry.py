@@ -1,4 +1,4 @@
-"""Registry of tasks, mixers, objectives, studies, executors and trackers, found by file name.
+"""Registry of tasks, mixers, objectives, arms, studies, executors and trackers, found by file name.
 
 A "shelf" is a folder whose every file provides one object. The directory is the registry: ``mixers/s4d.py``
 provides the mixer named ``s4d`` as ``s4d.mixer``.
@@ -18,13 +18,14 @@ SHELVES = {
     "tasks": "task",
     "mixers": "mixer",
     "objectives": "objective",
+    "arms": "arm",
     "studies": "study",
     "executors": "executor",
     "trackers": "tracker",
 }
 """Every shelf, and the variable under which each of its files exports its object."""
 
-INSIDE = {"executors": "runner.executors", "trackers": "runner.trackers"}
+INSIDE = {"arms": "studies.arms", "executors": "runner.executors", "trackers": "runner.trackers"}
 """Shelves that are subpackages of another package."""
 
 OWN = {"tasks": "imported"}

@@ -26,7 +26,8 @@ from selfpretrain.objectives.base import objective_for
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, names
-from selfpretrain.studies.recipes.arms import MATCHED, SPT, ArmRecipes, recipes_by_column
+from selfpretrain.studies.arms.base import recipes_by_column
+from selfpretrain.studies.recipes.arms import MATCHED, SPT, ArmRecipes
 from selfpretrain.training import cost, flops
 from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.model import Model

@@ -68,7 +68,7 @@ def mixers():
 
 def objectives():
     for signal in ("tokens", "values"):
-        for name in ("masked", "causal"):
+        for name in ("masked", "causal", "diffusion", "spans"):
             objective = registry.find("objectives", name)()
             network = model(Attention(heads=2), causal=objective.needs_causal)
             yield f"{name} {signal}", task(signal=signal), network, stages(objective)
@@ -76,7 +76,7 @@ def objectives():
 
 
 def heads():
-    for pooling in ("mean", "max", "last"):
+    for pooling in ("mean", "max", "last", "attention"):
         yield f"pooling {pooling}", task(), model(Attention(heads=2), pooling=pooling), stages(Classify())
     for style in ("linear", "norm", "mlp", "mlp-relu"):
         for target, labelled in {"classes": Classify, "reals": Regress}.items():

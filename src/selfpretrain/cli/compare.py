@@ -43,6 +43,10 @@ def compare(
         str, typer.Option(help="Mixers (`spt list mixers`), comma-separated, or package.module:Class.")
     ] = "attention,s4d",
     objective: Objective = None,
+    arms: Annotated[
+        str,
+        typer.Option(help="Arms (`spt list arms`), comma-separated, or package.module:Class."),
+    ] = "scratch,matched,spt",
     seeds: flags.Seeds = 4,
     first_seed: flags.FirstSeed = 0,
     scale: flags.ScaleName = "small",
@@ -66,7 +70,9 @@ def compare(
     planner = forecaster if run.dry_run else COUNTED
     with nullcontext() if run.dry_run else show_progress(run.quiet):  # building the study may prepare data
         tasks = _tasks(task, group_folds)
-        study = api.comparison(tasks, _names(mixers), objective, seeds, chosen_scale, changed, planner)
+        study = api.comparison(
+            tasks, _names(mixers), objective, seeds, chosen_scale, changed, planner, _names(arms)
+        )
         study = study.match_size(match, planner)
     if time_limit:
         seconds = flags.seconds_of(time_limit)

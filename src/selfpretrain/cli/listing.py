@@ -1,4 +1,4 @@
-"""``spt list``: list and describe tasks, mixers, objectives, studies, executors, trackers and settings."""
+"""``spt list``: list and describe what is on a shelf (tasks, mixers, arms and more), and settings."""
 
 import dataclasses
 import functools

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ..data.spec import SequenceSpec, Tokens
 from ..errors import SelfPretrainError, SpecError
 from ..mixers.common.convolution import Convolution
-from ..objectives.common.heads import pool
+from ..objectives.common.heads import pool_features
 from ..registry import name_of
 from ..system.files import explain_errors, replace_file
 from ..training.model import Network
@@ -61,7 +61,8 @@ class Exported(nn.Module):
         """Return the averaged predictions for a padded batch."""
         padding_mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
         if self.output == "embedding":
-            return pool(self.first.features(inputs, padding_mask), padding_mask, self.pooling)
+            features = self.first.features(inputs, padding_mask)
+            return pool_features(self.first.head, features, padding_mask, self.pooling)
         outputs = torch.stack([network(inputs, padding_mask) for network in self.networks])
         if self.output == "softmax per position":
             outputs = outputs.unflatten(1, (inputs.shape[0], inputs.shape[1]))

@@ -5,6 +5,7 @@ from pathlib import Path
 from ..config import from_dict
 from ..errors import SpecError, StoreError, nearest
 from ..report.results import read_record
+from ..training.ensemble import single_network
 from ..training.recipe import Recipe
 from ..training.run_dir import RESULT, WEIGHTS, RunDir
 from . import persistence
@@ -49,14 +50,17 @@ def load_arm(experiment: Path, cell: Cell, trust: tuple[str, ...] = ()) -> Seque
     if not isinstance(recipe, Recipe):
         raise StoreError(f"{folder.path}/recipe.json holds no recipe")
     result = folder.read(RESULT)
+    recipe, prefixes = single_network(recipe)
     objective = recipe.last.objective
     form = recipe.task.form
     tensors = folder.load(WEIGHTS, result.get("weights", ""))[0]
-    network = persistence.load_network(recipe.model, objective, form, tensors)
+    networks = [
+        persistence.load_network(recipe.model, objective, form, tensors, prefix) for prefix in prefixes
+    ]
     kind = KINDS[ESTIMATORS[form.target.kind] if objective.labelled else PRETRAINER]
-    estimator = kind(mixer=recipe.model.mixer)
+    estimator = kind(mixer=recipe.model.mixer, n_members=len(networks))
     estimator.set_classes(form)
-    estimator.set_networks(recipe.task, [recipe], (network,))
+    estimator.set_networks(recipe.task, [recipe] * len(networks), tuple(networks))
     estimator.validation_scores_ = [result["scores"]["val"]]
     estimator.note_scores(recipe.task)
     return estimator

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.dataset import Batch, SequenceDataset
 from ..data.spec import SequenceSpec
 from ..objectives.base import Objective
-from ..objectives.common.heads import pool
+from ..objectives.common.heads import pool_features
 from ..training.evaluate import POSITIONS
 from ..training.model import Model, Network
 
@@ -97,7 +97,9 @@ class Predictor:
         """Return the pooled embeddings (n, D) of the first member, as its head sees them."""
 
         def pooled(network: Network, batch: Batch) -> Tensor:
-            return pool(_features(network, batch), batch.padding_mask, self.model.pooling)
+            return pool_features(
+                network.head, _features(network, batch), batch.padding_mask, self.model.pooling
+            )
 
         return _forward_all(pooled, self.networks[0], self._pad(data))
 

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from ..errors import DataError, SelfPretrainError
 from ..mixers.base import Mixer
 from ..objectives.base import Objective
+from ..objectives.common.heads import Pooling
 from ..registry import resolve
 from ..runner.workspace import Workspace
 from ..studies.recipes.arms import ArmRecipes
@@ -48,6 +49,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             limit, the largest network, up to 256 and 8, whose training fits into the limit and which has no
             more parameters than there are training positions.
         width, depth, lr, epochs, pretrain_epochs: of network and stages; None: the default of the scale.
+        pooling: how features become one vector per sequence: mean, max, last, or attention (learned weights).
         batch_size: examples per step; auto: chosen by their length, and halved once if memory runs out.
         validation_fraction: share of the labelled examples (whole groups) used to select the checkpoint; with
             0, or fewer than 20 labelled examples, the last weights are kept.
@@ -68,6 +70,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     width: int | None = None
     depth: int | None = None
     dropout: int | float = 0.0
+    pooling: Pooling = "mean"
     lr: float | None = None
     epochs: int | float | None = None
     pretrain_epochs: int | float | None = None
@@ -125,6 +128,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             width=self.width or arms.model.width,
             depth=self.depth or arms.model.depth,
             dropout=self.dropout,
+            pooling=self.pooling,
         )
         pretrain = _change(arms.pretrain, self.pretrain_epochs, None)
         finetune = _change(arms.finetune, self.epochs, self.lr)

@@ -18,6 +18,11 @@ from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
 from .common.attention_heads import Heads, PerHead, key_mask
 
+MIMETIC_QK = 0.7
+"""Size of the identity and of the noise in W_q^T W_k of a mimetic start."""
+MIMETIC_VO = 0.4
+"""Size of the identity and of the noise in W_o W_v of a mimetic start."""
+
 
 @spec
 class Attention(Mixer):
@@ -27,8 +32,8 @@ class Attention(Mixer):
     rotates = True
 
     heads: Count = 4
-    start: Literal["independent", "identical"] = (
-        "independent"  # identical: all four projections start as the same matrix
+    start: Literal["independent", "identical", "mimetic"] = (
+        "independent"  # identical: all four projections start as the same matrix; mimetic: see ``build``
     )
 
     def build(self, context: LayerContext) -> nn.Module:
@@ -36,11 +41,17 @@ class Attention(Mixer):
 
         ``start="identical"`` is the initialisation of the code published with Amos et al. (2024), where the
         projections are copies: attention then starts by matching equal content.
+
+        ``start="mimetic"`` is the closed form of Trockman & Kolter (2023), section 4. In every head,
+        W_q^T W_k is the best approximation of rank D/H of 0.7 Z / sqrt(D) + 0.7 I; in the whole layer,
+        W_o W_v is 0.4 Z / sqrt(D) - 0.4 I, with Z a matrix of independent N(0, 1). Biases start at zero.
         """
         layer = AttentionLayer(context, self.heads)
         if self.start == "identical":
             for projection in (layer.k, layer.v, layer.out):
                 projection.load_state_dict(layer.q.state_dict())
+        if self.start == "mimetic":
+            start_mimetically(layer)
         return layer
 
 
@@ -66,6 +77,34 @@ class AttentionLayer(Heads):
         if mask is not None and self.causal:
             mask = mask & mask.new_ones(length, length).tril()
         return mask
+
+
+@torch.no_grad()
+def start_mimetically(layer: Heads) -> None:
+    """Set the projections so that positions attend to similar ones, and values are subtracted."""
+    D = layer.q.in_features
+    size = D // layer.heads
+    for head in range(layer.heads):
+        rows = slice(head * size, (head + 1) * size)
+        left, right = _factors(MIMETIC_QK * (_noise(D) + torch.eye(D)), size)
+        layer.q.weight[rows] = left.T
+        layer.k.weight[rows] = right
+    left, right = _factors(MIMETIC_VO * (_noise(D) - torch.eye(D)), D)
+    layer.out.weight.copy_(left)
+    layer.v.weight.copy_(right)
+    for projection in (layer.q, layer.k, layer.v, layer.out):
+        projection.bias.zero_()
+
+
+def _noise(width: int) -> Float[Tensor, "D D"]:
+    return torch.randn(width, width) / math.sqrt(width)
+
+
+def _factors(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """Return matrices (D, rank) and (rank, D) whose product is the best approximation of a matrix."""
+    left, values, right = torch.linalg.svd(matrix)
+    roots = values[:rank].sqrt()
+    return left[:, :rank] * roots, roots[:, None] * right[:rank]
 
 
 mixer = Attention

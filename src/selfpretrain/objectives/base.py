@@ -35,6 +35,7 @@ class ObjectiveBatch:
     positions: Tensor | None = (
         None  # () positions with a loss in the whole batch, if ``size`` counts examples
     )
+    position_weights: Tensor | None = None  # (B, L, C) weight of each reconstructed number; None: 1 / C
 
     def part(self, rank: int, world: int) -> "ObjectiveBatch":
         """Return the part of one process (``rank`` of ``world``); ``size`` still counts the whole batch."""
@@ -42,8 +43,13 @@ class ObjectiveBatch:
         if self.loss_mask is None:
             return replace(self, batch=batch, labels=self.labels[rank::world])
         labels, loss_mask = (shard(x, rank, world, self.batch.views) for x in (self.labels, self.loss_mask))
-        masked = None if self.masked is None else shard(self.masked, rank, world, self.batch.views)
-        return replace(self, batch=batch, labels=labels, masked=masked, loss_mask=loss_mask)
+        masked, weights = (
+            None if x is None else shard(x, rank, world, self.batch.views)
+            for x in (self.masked, self.position_weights)
+        )
+        return replace(
+            self, batch=batch, labels=labels, masked=masked, loss_mask=loss_mask, position_weights=weights
+        )
 
     def network_inputs(self) -> tuple[Inputs, PaddingMask, PositionMask, LossMask]:
         """Return the arguments of the network: inputs, padding mask, mask and rows, moved to its device."""
@@ -63,6 +69,12 @@ class ObjectiveBatch:
     def selected_labels(self) -> Tensor:
         """Return the labels (answers, ...) at the positions of ``loss_mask``, or of all examples."""
         return self.labels if self.rows is None else self.labels.flatten(0, 1).index_select(0, self.rows)
+
+    def selected_weights(self) -> Tensor | None:
+        """Return the weights (positions, C) at the positions of ``loss_mask``; None: equal weights."""
+        if self.position_weights is None or self.loss_mask is None:
+            return None
+        return to_device(self.position_weights[self.loss_mask], self.labels.device)
 
 
 def weighted_sum(losses: Tensor, targets: ObjectiveBatch) -> Tensor:
@@ -208,12 +220,12 @@ class Denoise(Objective):
         return reconstruction.reconstruction_target(batch.inputs, form, self.distance)
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
-        """Return the loss summed over the positions in the loss mask, averaged over channels."""
-        return reconstruction.loss(outputs, targets.selected_labels())
+        """Return the loss summed over the positions in the loss mask, averaged over channels, or weighted."""
+        return reconstruction.loss(outputs, targets.selected_labels(), targets.selected_weights())
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return sums over the positions in the loss mask."""
-        return reconstruction.metric_sums(outputs, targets.selected_labels())
+        return reconstruction.metric_sums(outputs, targets.selected_labels(), targets.selected_weights())
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Return the mean loss per position, the score (minus the loss), and accuracy or, for values, R2."""

@@ -13,6 +13,7 @@ from ..config import Share, spec
 from ..data.dataset import Batch
 from ..data.spec import SequenceSpec, Tokens
 from .base import Denoise, ObjectiveBatch
+from .common.masks import at_least_one
 from .common.reconstruction import Distance
 
 
@@ -35,12 +36,7 @@ class Masked(Denoise):
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """Return the batch with a mask, drawn on the CPU so that it is the same on all devices."""
         chance = torch.rand(batch.inputs.shape[:2], generator=random)
-        real = batch.real()
-        masked = (chance < self.rate) & real
-        if not masked.any():  # a few short sequences: mask the position with the smallest random number
-            chance = chance.masked_fill(~real, torch.inf)
-            masked = torch.zeros_like(real)
-            masked.view(-1)[chance.argmin()] = True
+        masked = at_least_one(chance, self.rate, batch.real())
         return ObjectiveBatch(
             batch, self.reconstruction_target(batch, form), masked.sum(), masked=masked, loss_mask=masked
         )

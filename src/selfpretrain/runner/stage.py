@@ -188,7 +188,7 @@ def _initial_network(recipe: Recipe, workspace: Workspace) -> tuple[Network, Tra
         moved = transfer_weights(weights, network, recipe.last.transfer)
     freeze(network, recipe.last.freeze)
     if not recipe.last.objective.masks_inputs:
-        freeze(network, ("embed.mask_token",))
+        freeze(network, ("*embed.mask_token",))
     return network.to(workspace.device), moved
 
 

@@ -24,13 +24,14 @@ from ..tasks.base import Task
 from ..tasks.image_patches import ImagePatches
 from ..training.cost import Planner
 from ..training.recipe import Recipe
+from .arms.base import USUAL, recipes_by_column
 from .common.table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, recipes_by_column, with_joint_objective
+from .recipes.arms import MATCHED, SCRATCH, SPT
 from .recipes.printed import Denoising
 
 MASKED = "SPT, masked"
 CAUSAL = "SPT, causal"
-JOINT = "scratch (matched), denoising at once"
+JOINT = "scratch (matched), denoising at once"  # column of the arm "joint"
 DIRECTIONS: tuple[Denoising, Denoising] = ("masked", "causal")
 PRINTED = {SCRATCH: "Transformer", MASKED: "Transformers + Masked SPT", CAUSAL: "Transformers + Causal SPT"}
 
@@ -63,15 +64,14 @@ class TransformerOnLra(TableStudy):
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes; scratch arms are bidirectional, like masked pretraining."""
         both = [self.arms(label, task, replace(architecture, objective=each)) for each in DIRECTIONS]
-        masked, causal = (recipes_by_column(task, arms, planner=planner) for arms in both)
-        recipes = {
+        masked = recipes_by_column(task, both[0], planner=planner, chosen=(*USUAL, "joint"))
+        causal = recipes_by_column(task, both[1], planner=planner)
+        return {
             SCRATCH: masked[SCRATCH],
             MATCHED: masked[MATCHED],
             MASKED: masked[SPT],
             CAUSAL: causal[SPT],
-        }
-        return recipes | {
-            JOINT: recipes_by_column(task, with_joint_objective(both[0]), planner=planner)[MATCHED]
+            JOINT: masked[JOINT],
         }
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:

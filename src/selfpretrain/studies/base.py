@@ -36,6 +36,10 @@ class Study(abc.ABC):
     space: ClassVar[SearchSpace] = SearchSpace()  # grid of ``--tune``, the same for every arm
     lasting: ClassVar[bool] = True  # one instance per scale, with its own folder and kept results
 
+    def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
+        """Return the (treatment, control) columns of the differences to report; the main one first."""
+        return self.contrasts
+
     @property
     def changed(self) -> bool:
         """Whether settings differ from those of the named study."""
@@ -108,7 +112,7 @@ class Study(abc.ABC):
             name=name_of(self),
             title=title(self),
             cells=tuple(cells),
-            contrasts=self.contrasts,
+            contrasts=self.chosen_contrasts(),
             scale=scale,
             first_seed=first_seed,
             about=about(self),

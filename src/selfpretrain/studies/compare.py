@@ -23,8 +23,9 @@ from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.cost import COUNTED, Planner, fitting
 from ..training.recipe import Recipe
+from .arms.base import USUAL, Arm, contrasts_of, describe, recipes_by_column, resolve_arms
 from .base import Scale, Study
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, number_duplicates, recipes_by_column, row_names
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, number_duplicates, row_names
 from .recipes.defaults import (
     DEMO,
     DEMO_OBJECTIVE,
@@ -42,7 +43,6 @@ MAX_SIZE_RATIO = 1.1
 """Ratio of parameter counts above which the report says that the models differ in size."""
 MIN_STEPS = 50
 """Fewest steps to which a stage may be shortened."""
-NO_SPT = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
 
 
 @spec
@@ -57,6 +57,7 @@ class Compare(Study):
     arms: tuple[ArmRecipes, ...]
     seeds: Count = 3
     remarks: tuple[str, ...] = ()
+    columns: tuple[Arm, ...] = resolve_arms(USUAL)  # what is compared, in the order of the table
 
     @classmethod
     def at_scale(cls, scale: Scale, seeds: int) -> "Compare":
@@ -68,7 +69,7 @@ class Compare(Study):
         """Yield the cells seed by seed, so that an unfinished study already has all arms."""
         for seed, (fold, task) in product(range(self.seeds), enumerate(self.task.parts())):
             for row, arms in zip(self.rows, self.arms, strict=True):
-                recipes = recipes_by_column(task, arms, seed, planner)
+                recipes = recipes_by_column(task, arms, seed, planner, self.columns)
                 yield from (Cell(row, column, recipe, fold=fold) for column, recipe in recipes.items())
 
     @property
@@ -82,8 +83,20 @@ class Compare(Study):
         """Return a description of each row's network and stages, and remarks on folds and model sizes."""
         rows = list(zip(self.rows, self.arms, strict=True))
         words = [f"{row}: {_describe(arms)}" for row, arms in rows]
-        scratch = [f"{row}: {NO_SPT}" for row, arms in rows if not arms.model.mixer.denoises]
-        return [*words, *scratch, *self._fold_notes(), *self._size_notes(), *self.remarks]
+        reasons = [f"{row}: {arm.refusal(self.task, arms)}" for row, arms in rows for arm in self.columns]
+        absent = dict.fromkeys(reason for reason in reasons if not reason.endswith(": "))
+        return [
+            *words,
+            *absent,
+            *describe(self.columns),
+            *self._fold_notes(),
+            *self._size_notes(),
+            *self.remarks,
+        ]
+
+    def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
+        """Return the contrasts of the chosen arms."""
+        return contrasts_of(self.columns)
 
     def _fold_notes(self) -> list[str]:
         if (number := len(self.task.parts())) == 1:
@@ -234,6 +247,10 @@ class CompareOverTasks(Study):
         for part in self.parts:
             yield from part.cells(planner)
 
+    def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
+        """Return the contrasts of the chosen arms, the same for every task."""
+        return self.parts[0].chosen_contrasts()
+
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return the notes of each task, preceded by its name."""
         return [f"{name_of(part.task)}: {note}" for part in self.parts for note in part.notes(planner)]
@@ -259,13 +276,19 @@ def build_comparison(
     seeds: int,
     settings: Sequence[str] = (),
     planner: Planner = COUNTED,
+    columns: Sequence[str | Arm] = USUAL,
 ) -> Compare:
-    """Return the comparison of some mixers on a task, with the recipes of a scale and changed settings."""
+    """Return the comparison of some mixers on a task, with the recipes of a scale and changed settings.
+
+    Args:
+        columns: the arms to compare, by name or as specs.
+    """
     build = match_recipe if scale == "paper" else small_arms
     task = planner.task(task.tiny() if scale == "smoke" else task)
     every = [build(task, mixer, denoising_objective(task, objective)) for mixer in mixers]
     arms = tuple(with_settings(each, settings) for each in every)
-    return Compare(task, tuple(map(smoke_arms, arms)) if scale == "smoke" else arms, seeds)
+    arms = tuple(map(smoke_arms, arms)) if scale == "smoke" else arms
+    return Compare(task, arms, seeds, columns=resolve_arms(columns))
 
 
 def _describe(arms: ArmRecipes) -> str:

@@ -26,9 +26,10 @@ from ..tasks.paths import Paths
 from ..training.cost import Planner
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
+from .arms.base import recipes_by_column
 from .common.measures import Points, append, mean_score, panel
 from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, recipes_by_column, with_size
+from .recipes.arms import MATCHED, SCRATCH, SPT, with_size
 
 OWN = "SPT, own data"
 OTHER = "SPT, other data"

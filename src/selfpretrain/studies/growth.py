@@ -26,9 +26,10 @@ from ..tasks.base import Task
 from ..tasks.paths import Paths
 from ..training.cost import Planner
 from ..training.recipe import Recipe
+from .arms.base import recipes_by_column
 from .common.measures import Points, append, mean_score, panel
 from .common.table_study import PATHFINDER, PATHX, TableRow, TableStudy
-from .recipes.arms import MATCHED, SPT, recipes_by_column, scale_budget
+from .recipes.arms import MATCHED, SPT, scale_budget
 
 LITTLE = "SPT, a third"
 MUCH = "SPT, three times"

@@ -26,9 +26,10 @@ from ..tasks.digits import Digits
 from ..tasks.paths import Paths
 from ..training.cost import COUNTED, Planner
 from ..training.recipe import Stage
+from .arms.base import recipes_by_column
 from .base import Scale, Study
 from .common.measures import Points, mean_score, panel
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, recipes_by_column
+from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
 from .recipes.defaults import denoising_objective, small_arms, smoke_arms
 
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from ..config import amended
+from ..data.augmentation import Augmentation
 from ..data.dataset import SequenceDataset
 from ..data.download import Download
 from ..data.spec import SequenceSpec, Split
@@ -85,6 +86,10 @@ class Task(abc.ABC):
     def origin(self) -> "Task":
         """The task whose files this one is derived from; by default itself."""
         return self
+
+    def augmentation(self) -> Augmentation | None:
+        """Return a random change of the inputs that keeps every label; None if none is known."""
+        return None
 
     def symbols(self) -> tuple[str, ...] | None:
         """Return the text of each token, e.g. ``("[MIN ", "3 ", ...)``; None: tokens are shown as numbers."""

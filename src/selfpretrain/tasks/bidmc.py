@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from ..config import Seed, spec
+from ..data.augmentation import Augmentation
 from ..data.download import Download
 from ..data.spec import Reals, SequenceSpec
 from ..data.splits import split_rows
@@ -24,6 +25,7 @@ from ..errors import DataError
 from ..system.events import report_progress
 from .base import Card
 from .common import recordings
+from .common.augmentations import NoisySignals
 from .common.moments import Moments
 from .common.raw import require_files
 from .common.recordings import Cut, Recording
@@ -59,6 +61,10 @@ class Bidmc(Prepared):
     target: Literal["HR", "RR", "SpO2"] = "HR"
     split: Literal["patient", "paper"] = "patient"  # paper: windows shuffled 70/15/15, which leaks
     split_seed: Seed = 0  # seed of the choice of patients (or windows)
+
+    def augmentation(self) -> Augmentation:
+        """Return noise and shifts in time; the loudness of a pulse may be part of the answer."""
+        return NoisySignals(scale=0.0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write two channels; the windows of a recording share its stored samples."""

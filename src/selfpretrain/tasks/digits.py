@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Count, Seed, spec
+from ..data.augmentation import Augmentation
 from ..data.dataset import SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Values
 from ..data.splits import check_labels, limit_labels, stratified_order
 from ..errors import DataError, SpecError
 from .base import Card, Task
+from .common.augmentations import Pictures
 
 POOL = 1000
 """Images in train."""
@@ -58,6 +60,10 @@ class Digits(Task):
     def tiny(self) -> "Digits":
         """Return the task with at most 200 training images, all labelled."""
         return Digits(train=min(self.train, 200), split_seed=self.split_seed)
+
+    def augmentation(self) -> Augmentation:
+        """Return shifts by one pixel; digits turned over would be others."""
+        return Pictures(shift=1)
 
     def _rows(self, split: Split) -> np.ndarray:
         pool, val, test = np.split(_shuffle_order(self.split_seed), [POOL, POOL + VAL])

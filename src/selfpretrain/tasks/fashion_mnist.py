@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Seed, spec
+from ..data.augmentation import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
 from .common import images
+from .common.augmentations import Pictures
 from .common.raw import require_files
 from .common.stored import Prepared
 
@@ -60,6 +62,10 @@ class FashionMnist(Prepared):
     places = ("fashion-mnist", DEBIAN)
 
     split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
+
+    def augmentation(self) -> Augmentation:
+        """Return pictures seen in a mirror and shifted by up to two pixels."""
+        return Pictures(("left-right",), shift=2)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the images as one grey channel of 256 levels."""

@@ -10,11 +10,13 @@ from typing import Literal, cast
 import numpy as np
 
 from ..config import Count, spec
+from ..data.augmentation import Augmentation
 from ..data.dataset import SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels, stratified_order
 from ..registry import find
 from .base import Card, Task
+from .common.augmentations import Pictures
 from .common.stored import Prepared
 
 SHADES = 4
@@ -84,6 +86,10 @@ class ImagePatches(Task):
     def tiny(self) -> "ImagePatches":
         """Return the task with a few synthetic images."""
         return ImagePatches(self.source, made_up=True)
+
+    def augmentation(self) -> Augmentation:
+        """Return pictures seen in a mirror."""
+        return Pictures(("left-right",), patch=2, kinds=SHADES)
 
     def pixels(self, sequence: np.ndarray) -> np.ndarray:
         """Return the (side^2, 1) brightness in [0, 1] of the image that patch tokens encode."""

@@ -13,11 +13,13 @@ from pydantic import Field
 
 from ..config import Count, Seed, spec
 from ..data import paths
+from ..data.augmentation import Augmentation
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
 from .common import text_imdb, tokenizer
+from .common.augmentations import DroppedSymbols
 from .common.stored import Prepared
 
 VAL_SHARE = 0.10
@@ -50,6 +52,10 @@ class ImdbPairs(Prepared):
     val: Count = 6_000  # validation pairs
     test: Count = 12_000  # test pairs
     seed: Seed = 0  # seed of the pairs and of the choice of validation movies
+
+    def augmentation(self) -> Augmentation:
+        """Return unknown characters in place of some."""
+        return DroppedSymbols(0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write every review once, and the pairs of all splits."""

@@ -20,10 +20,12 @@ from torch import Tensor
 
 from ..config import Count, spec
 from ..data import paths
+from ..data.augmentation import Augmentation
 from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..errors import DataError, SpecError
 from .base import Card, Task
+from .common.augmentations import ShuffledOperands
 from .common.dataset_stub import with_stub
 from .common.raw import LRA_RELEASE, lra_paths, require_files
 
@@ -112,6 +114,10 @@ class ListOps(Task):
         if self.source == "generated" or self.stub:
             return ""
         return " ".join(listops_release.digest(self._file(split)) for split in SPLITS)
+
+    def augmentation(self) -> Augmentation:
+        """Return operands in random order, on which no operator depends."""
+        return ShuffledOperands(SYMBOLS.index("[MIN"), SYMBOLS.index("]"))
 
     def symbols(self) -> tuple[str, ...]:
         """Return the symbols as in the expressions, each followed by a space."""

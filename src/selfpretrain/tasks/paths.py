@@ -16,11 +16,13 @@ from pydantic import Field
 from torch import Tensor
 
 from ..config import Count, Seed, spec
+from ..data.augmentation import Augmentation
 from ..data.dataset import SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels
 from ..errors import SpecError
 from .base import Card, Task
+from .common.augmentations import Pictures
 from .generators._curves import CurveRules
 
 CELLS = ".#O"
@@ -115,6 +117,10 @@ class Paths(Task):
     def tiny(self) -> "Paths":
         """Return the task with 160 training images of 8 by 8 cells, and 40 in each of val and test."""
         return Paths(size=8, train=160, val=40, test=40, seed=self.seed)
+
+    def augmentation(self) -> Augmentation:
+        """Return the eight symmetries of the square."""
+        return Pictures(("left-right", "up-down", "transpose"), patch=self.patch, kinds=len(CELLS))
 
     def symbols(self) -> tuple[str, ...]:
         """Return each token as its cell, or as the upper and lower row of its patch."""

@@ -12,12 +12,14 @@ import numpy as np
 from pydantic import Field
 
 from ..config import spec
+from ..data.augmentation import Augmentation
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError
 from ..system.events import report_progress
 from .base import Card
 from .common import tokenizer
+from .common.augmentations import DroppedSymbols
 from .common.raw import LRA_RELEASE, lra_paths, require_files
 from .common.stored import Prepared
 
@@ -47,6 +49,10 @@ class Retrieval(Prepared):
     places = lra_paths(FILES["train"])
 
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a text; longer ones are truncated
+
+    def augmentation(self) -> Augmentation:
+        """Return unknown characters in place of some."""
+        return DroppedSymbols(0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the pairs in the order of the files; the vocabulary is built from the training texts."""

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from ..config import Seed, spec
+from ..data.augmentation import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.splits import split_rows
@@ -20,6 +21,7 @@ from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
 from .common import recording_sets
+from .common.augmentations import NoisySignals
 from .common.raw import require_files
 from .common.stored import Prepared
 
@@ -61,6 +63,10 @@ class Speech(Prepared):
     rate: Literal[16_000, 8_000] = 16_000  # samples per second; 8,000: resampled to half the length
     split: Literal["official", "papers"] = "official"  # papers: 70/15/15 of recordings of exactly 1 s
     split_seed: Seed = 0  # seed of the random split with split=papers
+
+    def augmentation(self) -> Augmentation:
+        """Return noise, other loudness and shifts in time."""
+        return NoisySignals()
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write 16-bit samples, or 20 coefficients (MFCC) for every 100 samples."""

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from ..config import Count, Seed, spec
+from ..data.augmentation import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.splits import split_rows
@@ -19,6 +20,7 @@ from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
 from .common import recording_sets
+from .common.augmentations import NoisySignals
 from .common.raw import require_files
 from .common.stored import Prepared
 
@@ -72,6 +74,10 @@ class SpokenDigits(Prepared):
         if self.split == "takes":
             clips = replace(clips, speakers=None)
         return recording_sets.write(out, clips, self.features, RATE, NAMES)
+
+    def augmentation(self) -> Augmentation:
+        """Return noise, other loudness and shifts in time."""
+        return NoisySignals()
 
     def _clips(self) -> recording_sets.Clips:
         path = require_files(self, *self.places)

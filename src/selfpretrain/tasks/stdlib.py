@@ -16,10 +16,12 @@ import torch
 from pydantic import Field
 
 from ..config import Count, spec
+from ..data.augmentation import Augmentation
 from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels
 from .base import Card, Task
+from .common.augmentations import DroppedSymbols
 
 SNAPSHOT = Path(__file__).with_name("_stdlib.npz")
 
@@ -64,6 +66,10 @@ class Stdlib(Task):
     def symbols(self) -> tuple[str, ...]:
         """Return the 128 ASCII characters."""
         return tuple(map(chr, range(128)))
+
+    def augmentation(self) -> Augmentation:
+        """Return spaces in place of some characters."""
+        return DroppedSymbols(ord(" "))
 
     def tiny(self) -> "Stdlib":
         """Return the task with 160 training windows, and 80 in each of val and test."""

@@ -12,10 +12,12 @@ import numpy as np
 from pydantic import Field
 
 from ..config import Seed, spec
+from ..data.augmentation import Augmentation
 from ..data.spec import Classes, SequenceSpec, Tokens
 from ..data.store import DatasetWriter
 from .base import Card
 from .common import text_imdb, tokenizer
+from .common.augmentations import DroppedSymbols
 from .common.stored import Prepared
 
 VAL_SHARE = 0.10
@@ -48,6 +50,10 @@ class Text(Prepared):
     )
     split_seed: Seed = 0  # seed of the choice of validation movies
     selection: Literal["held-out", "test"] = "held-out"  # test: select on test, as published; inflated
+
+    def augmentation(self) -> Augmentation:
+        """Return unknown characters in place of some."""
+        return DroppedSymbols(0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the reviews in their official order; groups are movies."""

@@ -1,9 +1,9 @@
 """Cost of a stage: parameters, FLOPs per training step, and from them the number of steps of a budget.
 
 A multiply-add counts as two FLOPs, causal attention is not halved, softmax, norms and the optimizer are left
-out, and an FFT of N complex points counts 5 N log2 N (half for real ones). Torch's own counter misses
-attention on CPUs, LSTMs and FFTs, and counts the gradient of a depthwise kernel as that of a full one, hence
-the formulas in ``flops``.
+out, and an FFT of N complex points counts 5 N log2 N (half for real ones). Gradients count for all weights,
+unless the head alone is trained. Torch's own counter misses attention on CPUs, LSTMs and FFTs, and counts the
+gradient of a depthwise kernel as that of a full one, hence the formulas in ``flops``.
 """
 
 import bisect
@@ -29,6 +29,7 @@ from ..tasks.common.dataset_stub import DatasetStub
 from .build import build_network, training_data
 from .flops import count_flops, count_step
 from .recipe import Budget, Recipe, fingerprint
+from .transfer import freeze
 
 GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 312e12, "h100": 989e12}
 """Peak FLOP/s of dense half-precision products, from NVIDIA's data sheets; an H200 counts as an H100."""
@@ -151,7 +152,7 @@ def _plan(recipe: Recipe, way: Way) -> tuple[Plan, bool]:
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
     with _blaming(recipe):
-        network = _weightless(recipe) if way == "rough" else build_network(recipe)
+        network = _weightless(recipe) if way == "rough" else _network(recipe)
         per_step = _flops_per_step(recipe, network, data, order, way)
     steps = _steps(stage.budget, order.per_epoch, per_step)
     parameters = sum(p.numel() for p in network.parameters())
@@ -180,7 +181,7 @@ def _blaming(recipe: Recipe) -> Iterator[None]:
 def seconds_per_step(recipe: Recipe) -> float:
     """Measure the wall-clock seconds of a forward and backward pass over a batch on the CPU."""
     stage, form, data = recipe.last, recipe.task_of(recipe.last).form, training_data(recipe)
-    order, network = BatchSampler(data.longest, stage.batch, recipe.seed), build_network(recipe)
+    order, network = BatchSampler(data.longest, stage.batch, recipe.seed), _network(recipe)
     start = time.perf_counter()
     for step in (0, 1, 2):
         if step == 1:  # the first pass warms up
@@ -322,7 +323,7 @@ def _fitted(recipe: Recipe, padded: np.ndarray, batch: int) -> float:
     for length in FITTED:
         form = replace(task.form, length=length)
         data = DatasetStub(form, 2, 2, 2).examples("train")
-        network = build_network(recipe, form)
+        network = _network(recipe, form)
         one, two = (np.array(_parts(recipe, network, data, form, n)) for n in (1, 2))
         parts.append(one + (two - one) * (batch - 1))
     rest, ffts = np.array(parts).T
@@ -336,10 +337,23 @@ def _parts(
     recipe: Recipe, network: nn.Module, data: SequenceDataset, form: SequenceSpec, examples: int
 ) -> tuple[float, float]:
     """Return the FLOPs of a number of examples: (all but FFTs, FFTs)."""
-    key = json.dumps(to_dict([recipe.model, recipe.last.objective])), form, examples
+    key = _passes(recipe), form, examples
     if key not in _counts:
         _counts[key] = count_step(network, recipe.last.objective, form, data, torch.arange(examples))
     return _counts[key]
+
+
+def _network(recipe: Recipe, form: SequenceSpec | None = None) -> nn.Module:
+    """Return the network to count; without gradients of its features if the head alone is trained.
+
+    A network that is frozen in part counts as if all of it were trained.
+    """
+    network = build_network(recipe, form)
+    body = [parameter for name, parameter in network.named_parameters() if not name.startswith("head.")]
+    freeze(network, recipe.last.freeze)
+    if any(parameter.requires_grad for parameter in body):
+        network.requires_grad_(True)
+    return network
 
 
 def _weightless(recipe: Recipe) -> nn.Module:
@@ -351,13 +365,18 @@ def _weightless(recipe: Recipe) -> nn.Module:
         return build_network(recipe)
 
 
+def _passes(recipe: Recipe) -> str:
+    """Return what the FLOPs of a pass depend on, apart from the sizes of its batch."""
+    return json.dumps(to_dict([recipe.model, recipe.last.objective, recipe.last.freeze]))
+
+
 def _count(recipe: Recipe, network: nn.Module, data: SequenceDataset, rows: torch.Tensor) -> float:
     """Return the FLOPs of a pass over some rows; cached by model, objective and sizes."""
     objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
     targets = objective.make_targets(data.batch(rows), form, generator("cost"))
     outputs = None if targets.loss_mask is None else int(targets.loss_mask.sum())
     sizes = (targets.batch.inputs.shape, targets.batch.padding_mask is None, targets.masked is None, outputs)
-    key = json.dumps(to_dict([recipe.model, objective])), form, sizes
+    key = _passes(recipe), form, sizes
     if key not in _counts:
         _counts[key] = count_step(network, objective, form, data, rows)
     return sum(_counts[key])

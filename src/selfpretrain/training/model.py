@@ -20,6 +20,7 @@ from ..config import Count, Rate, spec
 from ..data.spec import SequenceSpec, Tokens, Values
 from ..errors import SpecError
 from ..mixers.base import LayerContext, Mixer, Positions, refuse_causal
+from ..objectives.common.heads import Pooling
 from ..registry import name_of
 from ..shapes import Inputs, LossMask, PaddingMask, PositionMask, Vectors
 from ..system import distributed
@@ -45,7 +46,7 @@ class Model:
     gated: bool = False  # MLP with a gated linear unit
     dropout: Rate = 0.0  # on the outputs of mixer and MLP, before the residual sum
     positions: Literal["auto"] | Positions = "auto"  # position encoding; auto: the mixer's default
-    pooling: Literal["mean", "max", "last"] = "mean"  # over real (unpadded) positions
+    pooling: Pooling = "mean"  # over real (unpadded) positions; attention: with learned weights
     causal: bool = False  # no position depends on later ones
     init: Literal["standard", "random"] = "standard"  # random: N(0, 0.1) for every parameter, gains included
 
@@ -194,6 +195,10 @@ class Network(nn.Module):
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
         self.activation_checkpointing = False  # recompute the activations of blocks in the backward pass
+
+    def networks(self) -> "list[Network]":
+        """Return the networks that are trained independently of one another: this one."""
+        return [self]
 
     def features(
         self, inputs: Inputs, padding_mask: PaddingMask = None, masked: PositionMask = None

@@ -66,7 +66,7 @@ class Optim:
 
     def _settings(self, name: str, parameter: Tensor, slow: dict[str, float]) -> tuple[float, float]:
         for pattern, highest in slow.items():
-            if fnmatch.fnmatch(name, f"blocks.*.mixer.{pattern}"):
+            if fnmatch.fnmatch(name, f"*blocks.*.mixer.{pattern}"):
                 return min(self.lr, highest), 0.0
         return self.lr, self.weight_decay if parameter.ndim > 1 else 0.0
 

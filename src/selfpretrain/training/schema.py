@@ -13,18 +13,28 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from .. import registry
 from ..config import id_of
+from ..data.augmentation import Augmentation
 from ..mixers.base import Mixer
 from ..objectives.base import Objective
+from ..objectives.common.augmented import Augmented
+from ..objectives.common.averaged import Averaged
 from ..objectives.common.joint import Joint
 from ..tasks.base import Task
+from ..tasks.common.augmentations import DroppedSymbols, NoisySignals, Pictures, ShuffledOperands
 from ..tasks.common.shuffled import Shuffled
 from ..tasks.imported import Imported
+from .ensemble import EnsembleModel
+from .model import Model
 from .recipe import Recipe
 
 SHELVES: dict[type, str] = {Mixer: "mixers", Objective: "objectives", Task: "tasks"}
 """Base classes that a registry holds, with the name of that registry."""
-UNREGISTERED: dict[type, list[type]] = {Objective: [Joint], Task: [Imported, Shuffled]}
-"""Specs of those kinds that have no name in the registry."""
+UNREGISTERED: dict[type, list[type]] = {
+    Objective: [Joint, Augmented, Averaged],
+    Task: [Imported, Shuffled],
+    Augmentation: [Pictures, NoisySignals, DroppedSymbols, ShuffledOperands],
+}
+"""Specs of those kinds, and of one without a registry, that have no name in it."""
 OUTSIDE: dict[str, Any] = {
     "type": "object",
     "required": ["is"],
@@ -52,10 +62,13 @@ def json_schema() -> Schema:
 
 def _schema_of(kind: Any, definitions: dict[str, Schema]) -> Schema:
     """Return the schema of a type, and add the specs that it refers to to the definitions."""
-    if kind in SHELVES:
-        shelf = SHELVES[kind]
-        known = [registry.find(shelf, name) for name in registry.names(shelf)] + UNREGISTERED.get(kind, [])
+    if kind in SHELVES or kind in UNREGISTERED:
+        shelf = SHELVES.get(kind)
+        named = [registry.find(shelf, name) for name in registry.names(shelf)] if shelf else []
+        known = named + UNREGISTERED.get(kind, [])
         return {"anyOf": [*(_spec_schema(each, definitions) for each in known), OUTSIDE]}
+    if kind is Model:
+        return {"anyOf": [_spec_schema(each, definitions) for each in (Model, EnsembleModel)]}
     if dataclasses.is_dataclass(kind):
         return _spec_schema(kind, definitions)
     return _generic_schema(kind, definitions) if any(map(_has_spec, get_args(kind))) else _plain_schema(kind)
@@ -99,4 +112,9 @@ def _plain_schema(kind: Any) -> Schema:
 
 
 def _has_spec(kind: Any) -> bool:
-    return kind in SHELVES or dataclasses.is_dataclass(kind) or any(map(_has_spec, get_args(kind)))
+    return (
+        kind in SHELVES
+        or kind in UNREGISTERED
+        or dataclasses.is_dataclass(kind)
+        or any(map(_has_spec, get_args(kind)))
+    )

@@ -48,11 +48,12 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
             f"a batch of {stage.batch} does not divide among {distributed.world_size()} processes"
             + (f" in {stage.grad_accumulation} parts each" if stage.grad_accumulation > 1 else "")
         )
-    network.activation_checkpointing = stage.activation_checkpointing
+    for each in network.networks():
+        each.activation_checkpointing = stage.activation_checkpointing
     if stage.compile:
         limit = torch._dynamo.config.recompile_limit
         torch._dynamo.config.recompile_limit = max(SHAPES, limit)
-        for block in network.blocks:
+        for block in (block for each in network.networks() for block in each.blocks):
             block.compile()
 
 

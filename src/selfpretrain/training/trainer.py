@@ -154,7 +154,8 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         loss, sums = backward(self.wrapped_network, self.stage, self.form, targets)
         if self.stage.optim.clip:
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.stage.optim.clip)
+            for network in self.network.networks():
+                nn.utils.clip_grad_norm_(network.parameters(), self.stage.optim.clip)
         self.optimizer.step()
         self.running[0] += loss
         self.running[1] += 1

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ...mixers.ops._exact import full_precision
 from ...shapes import LossMask, PaddingMask, Vectors
 
-Pooling = Literal["mean", "max", "last"]
+Pooling = Literal["mean", "max", "last", "attention"]
 Style = Literal["linear", "norm", "mlp", "mlp-relu"]
 
 
@@ -51,18 +51,35 @@ class Pooled(nn.Module):
         }
         self.before = transforms[style]  # part of the names of saved weights
         self.linear = nn.Linear(width if style.startswith("mlp") else D, outputs)
+        # Zeros, so that it starts as the mean, and draws no random numbers.
+        self.query = nn.Parameter(torch.zeros(width)) if pooling == "attention" else None
 
     def forward(
         self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None
     ) -> Float[Tensor, "outputs K"]:
         """Return one output per example."""
-        pooled = pool(x, padding_mask, self.pooling)
+        pooled = self.pool(x, padding_mask)
         views = (pooled,) if self.views == 1 else pooled.chunk(self.views)
         if self.views == 2:
             a, b = views
             views = (a, b, a - b, a * b)
         with full_precision(x.device):  # cheap in fp32, while bf16 would round outputs to one part in 256
             return self.linear(self.before(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
+
+    def pool(self, x: Vectors, padding_mask: PaddingMask) -> Float[Tensor, "B D"]:
+        """Return one vector per sequence, as the head sees it."""
+        if self.query is None:
+            return pool(x, padding_mask, self.pooling)
+        return pool_by_attention(x, padding_mask, (x @ self.query[:, None].to(x.dtype))[..., 0])
+
+
+def pool_features(
+    head: nn.Module, x: Vectors, padding_mask: PaddingMask, pooling: Pooling
+) -> Float[Tensor, "B D"]:
+    """Return one vector per sequence: as the head sees it, or the mean if it answers at every position."""
+    if isinstance(head, Pooled):
+        return head.pool(x, padding_mask)
+    return pool(x, padding_mask, "mean" if pooling == "attention" else pooling)
 
 
 def pool(x: Vectors, padding_mask: PaddingMask, pooling: Pooling) -> Float[Tensor, "B D"]:
@@ -75,6 +92,16 @@ def pool(x: Vectors, padding_mask: PaddingMask, pooling: Pooling) -> Float[Tenso
         return x.masked_fill(~padding_mask[..., None], -torch.inf).amax(1)
     real = padding_mask[..., None].to(x.dtype)
     return (x * real).sum(1) / real.sum(1)
+
+
+def pool_by_attention(
+    x: Vectors, padding_mask: PaddingMask, scores: Float[Tensor, "B L"]
+) -> Float[Tensor, "B D"]:
+    """Return sum_t softmax(scores)_t x_t over the real positions of every sequence."""
+    if padding_mask is not None:
+        scores = scores.masked_fill(~padding_mask, -torch.inf)
+    weights = scores.softmax(-1).to(x.dtype)
+    return (weights[:, None] @ x)[:, 0]
 
 
 def _pool_unpadded(x: Vectors, pooling: Pooling) -> Float[Tensor, "B D"]:

@@ -46,17 +46,25 @@ def reconstruction_target(
     return signal.level_of(inputs, levels)
 
 
-def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the loss summed over positions and averaged over channels."""
+def loss(outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return the loss summed over positions and averaged over channels, or with weights (positions, C)."""
     channels = targets.shape[-1]
+    if weights is not None:
+        return (_losses(outputs, targets) * weights.flatten()).sum()
     if targets.is_floating_point():
         return F.l1_loss(outputs, targets, reduction="sum") / channels
     return F.cross_entropy(_by_channel(outputs, channels), targets.flatten(), reduction="sum") / channels
 
 
-def metric_sums(outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+def _losses(outputs: Tensor, targets: Tensor) -> Float[Tensor, "scored"]:
+    if targets.is_floating_point():
+        return F.l1_loss(outputs, targets, reduction="none").flatten()
+    return F.cross_entropy(_by_channel(outputs, targets.shape[-1]), targets.flatten(), reduction="none")
+
+
+def metric_sums(outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> dict[str, Tensor]:
     """Return the sums of positions and losses; and of correct answers or, for L1, of errors and values."""
-    sums = {"positions": torch.tensor(float(len(targets))), "loss": loss(outputs, targets)}
+    sums = {"positions": torch.tensor(float(len(targets))), "loss": loss(outputs, targets, weights)}
     if targets.is_floating_point():
         sums |= {
             "values": torch.tensor(float(targets.numel())),

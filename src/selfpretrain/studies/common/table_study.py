@@ -27,8 +27,9 @@ from ...tasks.spoken_digits import SpokenDigits
 from ...tasks.stdlib import Stdlib
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Budget, Precision, Recipe, Stage
+from ..arms.base import recipes_by_column
 from ..base import Scale, Study
-from ..recipes.arms import MATCHED, SPT, ArmRecipes, recipes_by_column, row_names, with_epochs, with_mixer
+from ..recipes.arms import MATCHED, SPT, ArmRecipes, row_names, with_epochs, with_mixer
 from ..recipes.defaults import denoising_objective, small_arms, smoke_arms
 from ..recipes.lookup import paper_arms, task_name
 from ..recipes.printed import Denoising

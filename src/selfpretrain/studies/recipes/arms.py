@@ -1,4 +1,4 @@
-"""Recipes of the three arms of a comparison: scratch, compute-matched scratch and self-pretraining."""
+"""Network and stages from which the recipes of every arm of a comparison follow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -8,8 +8,7 @@ from ...config import spec, with_setting
 from ...errors import SpecError
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer
-from ...objectives.base import Denoise, Objective, objective_for
-from ...objectives.common.joint import Joint
+from ...objectives.base import Objective, objective_for
 from ...registry import name_of
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
@@ -95,23 +94,6 @@ def supervised_objective(task: Task) -> Objective:
     return objective_for(task.form.target)()
 
 
-def recipes_by_column(
-    task: Task, arms: ArmRecipes, seed: int = 0, planner: Planner = COUNTED
-) -> dict[str, Recipe]:
-    """Return the recipes of the three arms by column; without SPT if the mixer cannot denoise.
-
-    Args:
-        planner: see ``matched_stage``.
-    """
-    recipes = {
-        SCRATCH: Recipe(task, arms.scratch_model, (arms.scratch,), seed),
-        MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, arms, planner),), seed),
-    }
-    if arms.model.mixer.denoises:
-        recipes[SPT] = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
-    return recipes
-
-
 def with_model(arms: ArmRecipes, model: Model) -> ArmRecipes:
     """Return the arms with another network, keeping the dropout of scratch."""
     return replace(arms, model=model, scratch_model=replace(model, dropout=arms.scratch_model.dropout))
@@ -145,13 +127,6 @@ def with_attention_start(start: Literal["independent", "identical"]) -> Callable
         return with_model(arms, replace(arms.model, mixer=replace(mixer, start=start)))
 
     return change
-
-
-def with_joint_objective(arms: ArmRecipes) -> ArmRecipes:
-    """Return the arms with the denoising loss added to the supervised loss of scratch."""
-    denoise = arms.pretrain.objective
-    assert isinstance(denoise, Denoise), "pretraining denoises"
-    return replace(arms, scratch=replace(arms.scratch, objective=Joint(arms.scratch.objective, denoise)))
 
 
 def scale_budget(stage: Stage, factor: float) -> Stage:

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...config import Seed, spec
+from ...data.augmentation import Augmentation
 from ...data.download import Download
 from ...data.spec import SequenceSpec
 from ...data.store import DatasetWriter
 from ...errors import DataError
 from ..base import Task
 from . import images
+from .augmentations import Pictures
 from .images import ImageBlock
 from .raw import require_files
 from .stored import Prepared
@@ -40,6 +42,10 @@ class Cifar(Prepared):
     grey: ClassVar[bool] = False
 
     split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
+
+    def augmentation(self) -> Augmentation:
+        """Return pictures seen in a mirror and shifted by up to four pixels."""
+        return Pictures(("left-right",), shift=4)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the images as one grey or three colour channels of 256 levels."""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ...config import Count, Seed, spec
+from ...data.augmentation import Augmentation
 from ...data.dataset import SequenceDataset
 from ...data.spec import Classes, SequenceSpec, Values
 from ...data.store import DatasetWriter
@@ -24,6 +25,7 @@ from ...registry import name_of
 from ...system.events import report_progress
 from ...system.hardware import usable_cores
 from ..base import Card
+from .augmentations import Pictures
 from .moments import Moments
 from .raw import LRA_RELEASE, lra_paths, require_files
 from .stored import Prepared
@@ -90,6 +92,10 @@ class PathfinderTask(Prepared):
             out.checkpoint()
             report_progress(f"{name_of(self)} images", out.rows, n)
         return SequenceSpec(signal, images.side**2, Classes(CLASSES))
+
+    def augmentation(self) -> Augmentation:
+        """Return the eight symmetries of the square."""
+        return Pictures(("left-right", "up-down", "transpose"))
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return the marker distance as a cue: its distribution differs between connected and separate."""

@@ -1,0 +1,1 @@
+"""Arms: ways of training an architecture that a comparison puts side by side."""

@@ -1,0 +1,111 @@
+"""Base class of arms, and the recipes of several arms on one task."""
+
+import abc
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+from ...data.augmentation import Augmentation
+from ...errors import SpecError
+from ...registry import first_line, name_of, resolve
+from ...tasks.base import Task
+from ...training.cost import COUNTED, Planner
+from ...training.recipe import Recipe
+from ..recipes.arms import MATCHED, SPT, ArmRecipes
+
+USUAL = ("scratch", "matched", "spt")
+"""Names of the arms that are compared unless others are chosen."""
+NO_SPT = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
+"""Why a mixer without outputs at positions has no arm that pretrains it."""
+
+
+class Arm(abc.ABC):
+    """One way of training an architecture on a task, derived from the recipes of a comparison.
+
+    Every arm trains on the same sequences and labels, and is scored on the test split once. An arm whose
+    ``compute`` is "matched" spends the FLOPs of pretraining and finetuning together.
+    """
+
+    column: ClassVar[str]  # its name in tables
+    compute: ClassVar[Literal["matched", "finetuning"]] = "matched"
+    against: ClassVar[tuple[str, ...]] = (MATCHED, SPT)  # columns whose scores are subtracted from its own
+
+    @abc.abstractmethod
+    def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
+        """Return the recipe of the arm with seed 0.
+
+        Args:
+            arms: network and stages of the comparison.
+            planner: counts or estimates the FLOPs of budgets that must be matched.
+        """
+
+    def refusal(self, task: Task, arms: ArmRecipes) -> str:
+        """Return why the arm does not exist for a task or an architecture; "" if it does."""
+        return ""
+
+
+def pretraining_refusal(arms: ArmRecipes) -> str:
+    """Return why an architecture cannot be pretrained; "" if it can."""
+    return "" if arms.model.mixer.denoises else NO_SPT
+
+
+def augmentation_of(task: Task) -> Augmentation:
+    """Return the augmentation that a task declares; the arm is refused otherwise."""
+    augmentation = task.augmentation()
+    assert augmentation is not None, "refused otherwise"
+    return augmentation
+
+
+def augmentation_refusal(task: Task) -> str:
+    """Return that a task declares no augmentation; "" if it does."""
+    return "" if task.augmentation() else f"{name_of(task)} declares no changes that keep its labels"
+
+
+def resolve_arms(chosen: Sequence[str | Arm]) -> tuple[Arm, ...]:
+    """Return arms by name, and other arms unchanged.
+
+    Raises:
+        SpecError: if a name is unknown, a column occurs twice, or no two of the arms are compared.
+    """
+    arms = tuple[Arm, ...](resolve("arms", each) for each in chosen)
+    columns = [arm.column for arm in arms]
+    repeated = [column for column in columns if columns.count(column) > 1]
+    if repeated:
+        raise SpecError(f"arm {repeated[0]!r} is given twice; name every arm once")
+    if not contrasts_of(arms):
+        names = ", ".join(name_of(arm) for arm in arms)
+        raise SpecError(f"no two of these arms are compared with each other: {names}; add matched or spt")
+    return arms
+
+
+def contrasts_of(arms: Sequence[Arm]) -> tuple[tuple[str, str], ...]:
+    """Return the (treatment, control) columns of the differences to report, those of SPT first."""
+    columns = {arm.column for arm in arms}
+    treatments = sorted(arms, key=lambda arm: arm.column != SPT)
+    return tuple((arm.column, control) for arm in treatments for control in arm.against if control in columns)
+
+
+def describe(arms: Sequence[Arm]) -> list[str]:
+    """Return a sentence on every arm that is not one of the usual ones."""
+    return [f"{arm.column}: {first_line(arm)}" for arm in arms if name_of(arm) not in USUAL]
+
+
+def recipes_by_column(
+    task: Task,
+    arms: ArmRecipes,
+    seed: int = 0,
+    planner: Planner = COUNTED,
+    chosen: Sequence[str | Arm] = USUAL,
+) -> dict[str, Recipe]:
+    """Return the recipes of some arms by column, without those that do not exist for the architecture.
+
+    Args:
+        planner: see ``Arm.recipe``.
+        chosen: names on the shelf, or arms.
+    """
+    found: list[Arm] = [resolve("arms", each) for each in chosen]
+    return {
+        arm.column: replace(arm.recipe(task, arms, planner), seed=seed)
+        for arm in found
+        if not arm.refusal(task, arms)
+    }

@@ -1,0 +1,43 @@
+"""Pretraining on sequences of simple processes with the alphabet and length of the task, then finetuning."""
+
+from dataclasses import replace
+
+from ...config import spec
+from ...tasks.base import Task
+from ...tasks.procedural import Procedural
+from ...training.cost import COUNTED, Planner
+from ...training.recipe import Budget, Recipe
+from ..recipes.arms import ArmRecipes
+from .base import Arm, pretraining_refusal
+
+LARGEST = 60_000
+"""Most generated sequences."""
+
+
+@spec
+class Elsewhere(Arm):
+    """SPT whose first stage sees generated sequences, as many as the task has, instead of those of the task.
+
+    Why: arXiv 2505.22308 and 2601.21725 find that structured sequences of any kind teach much of it.
+    """
+
+    column = "pretrained elsewhere"
+
+    def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
+        """Return the recipe of SPT with another source of sequences, for the same FLOPs."""
+        form = task.form
+        number = max(3, min(LARGEST, len(task.load("train"))))
+        flops = planner.plan(Recipe(task, arms.model, (arms.pretrain,))).flops
+        pretrain = replace(
+            arms.pretrain,
+            source=Procedural(form.signal, form.length, train=number),
+            budget=Budget(flops=flops, hours=arms.pretrain.budget.hours),
+        )
+        return Recipe(task, arms.model, (pretrain, arms.finetune))
+
+    def refusal(self, task: Task, arms: ArmRecipes) -> str:
+        """Return that the mixer has no outputs at positions, if so."""
+        return pretraining_refusal(arms)
+
+
+arm = Elsewhere

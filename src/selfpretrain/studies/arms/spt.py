@@ -1,0 +1,27 @@
+"""Self-pretraining on the task's own sequences, then finetuning on their labels."""
+
+from ...config import spec
+from ...tasks.base import Task
+from ...training.cost import COUNTED, Planner
+from ...training.recipe import Recipe
+from ..recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
+from .base import Arm, pretraining_refusal
+
+
+@spec
+class SelfPretraining(Arm):
+    """A denoising stage without labels, and a supervised stage that starts from its weights."""
+
+    column = SPT
+    against = (MATCHED, SCRATCH)
+
+    def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
+        """Return the recipe with both stages."""
+        return Recipe(task, arms.model, (arms.pretrain, arms.finetune))
+
+    def refusal(self, task: Task, arms: ArmRecipes) -> str:
+        """Return that the mixer has no outputs at positions, if so."""
+        return pretraining_refusal(arms)
+
+
+arm = SelfPretraining

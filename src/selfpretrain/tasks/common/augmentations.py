@@ -1,0 +1,179 @@
+"""Changes that keep the labels of pictures, signals, texts and expressions."""
+
+from dataclasses import replace
+from itertools import cycle, islice
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from pydantic import Field
+from torch import Tensor
+
+from ...config import Count, Rate, Share, spec
+from ...data.augmentation import Augmentation
+from ...data.dataset import Batch, to_device
+from ...data.spec import SequenceSpec, Values
+
+Symmetry = Literal["left-right", "up-down", "transpose"]
+
+
+@spec
+class Pictures(Augmentation):
+    """Symmetries and shifts of square pictures that are read row by row, each chosen for every picture.
+
+    Each symmetry is applied with probability 1/2. Shifts are uniform from ``-shift`` to ``shift`` pixels in
+    both directions; what enters is 0. A position may be a token of patch x patch cells, each of
+    ``kinds`` kinds: then cells are moved, and the tokens are made again.
+    """
+
+    symmetries: tuple[Symmetry, ...] = ()
+    shift: Annotated[int, Field(ge=0)] = 0
+    patch: Count = 1
+    kinds: Count = 1
+
+    def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:
+        """Return the batch with its pictures turned over and shifted."""
+        cells = self._cells(batch.inputs)
+        for symmetry in self.symmetries:
+            chosen = to_device(torch.rand(len(cells), generator=random) < 0.5, cells.device)
+            cells = torch.where(chosen[:, None, None, None], _reflected(cells, symmetry), cells)
+        if self.shift:
+            offsets = torch.randint(-self.shift, self.shift + 1, (2, len(cells)), generator=random)
+            cells = _shifted(cells, to_device(offsets, cells.device))
+        return replace(batch, inputs=self._sequence(cells).reshape(batch.inputs.shape))
+
+    def _cells(self, inputs: Tensor) -> Tensor:
+        """Return the cells (B, S, S, C) of sequences (B, L) or (B, L, C)."""
+        B, L = inputs.shape[:2]
+        side = round(L**0.5)
+        if self.patch == 1:
+            return inputs.reshape(B, side, side, -1)
+        digits = inputs[..., None] // self._units(inputs) % self.kinds
+        parts = digits.reshape(B, side, side, self.patch, self.patch).transpose(2, 3)
+        return parts.reshape(B, side * self.patch, side * self.patch, 1)
+
+    def _sequence(self, cells: Tensor) -> Tensor:
+        if self.patch == 1:
+            return cells
+        B, size = cells.shape[:2]
+        side = size // self.patch
+        parts = cells.reshape(B, side, self.patch, side, self.patch).transpose(2, 3)
+        return (parts.reshape(B, side**2, -1) * self._units(cells)).sum(-1)
+
+    def _units(self, like: Tensor) -> Tensor:
+        return self.kinds ** torch.arange(self.patch**2, device=like.device)
+
+
+def _reflected(cells: Tensor, symmetry: Symmetry) -> Tensor:
+    if symmetry == "transpose":
+        return cells.transpose(1, 2)
+    return cells.flip(2 if symmetry == "left-right" else 1)
+
+
+def _shifted(cells: Tensor, offsets: Int[Tensor, "2 B"]) -> Tensor:
+    """Return pictures moved down and right by their offsets."""
+    place = torch.arange(cells.shape[1], device=cells.device)
+    rows, columns = (place - offset[:, None] for offset in offsets)
+    inside = _inside(rows, len(place))[:, :, None] & _inside(columns, len(place))[:, None, :]
+    picture = torch.arange(len(cells), device=cells.device)[:, None, None]
+    moved = cells[
+        picture, rows.clamp(0, len(place) - 1)[:, :, None], columns.clamp(0, len(place) - 1)[:, None]
+    ]
+    return moved * inside[..., None]
+
+
+def _inside(place: Tensor, size: int) -> Bool[Tensor, "B S"]:
+    return (place >= 0) & (place < size)
+
+
+@spec
+class NoisySignals(Augmentation):
+    """Noise, another loudness and a shift in time of signals, drawn for every sequence.
+
+    Values become centre + a (x - centre) + noise, with a from U(1 - scale, 1 + scale) and normal noise with
+    ``jitter`` times the spread of its channel. The signal moves by at most ``shift`` of its length to either
+    side; what enters is the centre.
+    """
+
+    jitter: Annotated[float, Field(ge=0)] = 0.05
+    scale: Rate = 0.1
+    shift: Rate = 0.05
+
+    def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:
+        """Return the batch with changed signals; padding stays zero."""
+        signal = form.signal
+        assert isinstance(signal, Values), "signals are values"
+        x = batch.inputs
+        centre, spread = (
+            x.new_tensor(list(islice(cycle(of), x.shape[-1]))) for of in (signal.centre, signal.spread)
+        )
+        factor = 1 + self.scale * (2 * torch.rand(len(x), 1, 1, generator=random) - 1)
+        noise = self.jitter * torch.randn(x.shape, generator=random)
+        share = self.shift * (2 * torch.rand(len(x), generator=random) - 1)
+        real = to_device(batch.real(), x.device)
+        deviation = _moved(x - centre, real, to_device(share, x.device))
+        changed = centre + to_device(factor, x.device) * deviation + to_device(noise, x.device) * spread
+        return replace(batch, inputs=changed.to(x.dtype) * real[..., None])
+
+
+def _moved(x: Tensor, real: Tensor, share: Tensor) -> Tensor:
+    """Return sequences that start later by a share of their length; what enters is 0."""
+    lengths = real.sum(1, keepdim=True)
+    source = torch.arange(x.shape[1], device=x.device) - (share[:, None] * lengths).round().long()
+    inside = (source >= 0) & (source < lengths)
+    rows = torch.arange(len(x), device=x.device)[:, None]
+    return x[rows, source.clamp(0, x.shape[1] - 1)] * inside[..., None]
+
+
+@spec
+class DroppedSymbols(Augmentation):
+    """Symbols of a text replaced by a blank, each with probability ``rate``."""
+
+    blank: Annotated[int, Field(ge=0)]
+    rate: Share = 0.05
+
+    def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:
+        """Return the batch with blanks at random real positions."""
+        real = batch.real()
+        dropped = to_device(
+            (torch.rand(real.shape, generator=random) < self.rate) & real, batch.inputs.device
+        )
+        return replace(batch, inputs=batch.inputs.masked_fill(dropped, self.blank))
+
+
+@spec
+class ShuffledOperands(Augmentation):
+    """Expressions in which the operands of every operator are put in random order.
+
+    The operators must not depend on the order, as MIN, MAX, the median and sums do not.
+    """
+
+    first: Count  # symbol of the first operator
+    close: Count  # symbol that closes an expression; symbols from ``first`` to before it open one
+
+    def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:
+        """Return the batch with shuffled expressions of the same lengths."""
+        seed = int(torch.randint(2**62, (), generator=random))
+        shuffle = np.random.default_rng(seed)
+        lengths = batch.real().sum(1).tolist()
+        sequences = batch.inputs.cpu().numpy().copy()
+        for row, length in zip(sequences, lengths, strict=True):
+            row[:length] = self._shuffled(row[:length].tolist(), shuffle)
+        return replace(batch, inputs=to_device(torch.from_numpy(sequences), batch.inputs.device))
+
+    def _shuffled(self, symbols: list[int], shuffle: np.random.Generator) -> list[int]:
+        open_nodes: list[list[list[int]]] = [[]]  # of every open expression, the operands so far
+        operators: list[int] = []
+        for symbol in symbols:
+            if self.first <= symbol < self.close:
+                operators.append(symbol)
+                open_nodes.append([])
+            elif symbol == self.close:
+                operands = open_nodes.pop()
+                order = shuffle.permutation(len(operands)).tolist()
+                whole = [operators.pop(), *(each for i in order for each in operands[i]), symbol]
+                open_nodes[-1].append(whole)
+            else:
+                open_nodes[-1].append([symbol])
+        return [each for operand in open_nodes[0] for each in operand]

@@ -1,0 +1,145 @@
+"""Which process wrote the sequence: nested brackets, interleaved brackets or a cellular automaton.
+
+Nested brackets close in the reverse order of opening (a prefix of a Dyck word), interleaved ones in any
+order. The automaton is rule 110 on a ring, its rows read one after the other, several cells to a symbol. The
+sequences have any alphabet and length, so that networks can be pretrained on them for another task: see the
+arm ``elsewhere``.
+
+Source: processes like those of arXiv 2505.22308 and 2601.21725, which differ in detail.
+"""
+
+import functools
+import math
+from itertools import cycle, islice
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from ..config import Count, Seed, spec
+from ..data.dataset import SequenceDataset
+from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens, Values
+from .base import Card, Task
+
+PROCESSES = ("nested brackets", "interleaved brackets", "automaton")
+DEEPEST = 32
+"""Brackets that may be open at once."""
+ROW = 48
+"""Cells of the automaton."""
+RULE = 110
+VALUES = 16
+"""Different values, where sequences are of values."""
+
+
+@spec
+class Procedural(Task):
+    """Which of three processes wrote the sequence?"""
+
+    card = Card(
+        source="generated here, after arXiv 2505.22308",
+        licence="none needed",
+        counts="6,000 / 600 / 1,200 sequences, a third of each process",
+        leaks="none known",
+    )
+
+    denoising = "masked"
+
+    signal: Tokens | Values = Tokens(16)  # alphabet or format of the values
+    length: Count = 64
+    train: Annotated[int, Field(ge=3)] = 6_000  # training sequences
+    val: Annotated[int, Field(ge=3)] = 600  # validation sequences
+    test: Annotated[int, Field(ge=3)] = 1_200  # test sequences
+    seed: Seed = 0  # seed of the generator
+
+    @property
+    def form(self) -> SequenceSpec:
+        """Sequences of equal length, and three classes."""
+        return SequenceSpec(self.signal, self.length, Classes(PROCESSES))
+
+    def load(self, split: Split) -> SequenceDataset:
+        """Return the sequences of one split, whose processes take turns."""
+        number = {"train": self.train, "val": self.val, "test": self.test}[split]
+        symbols, labels = _generate(number, self.length, self._kinds, self.seed, SPLITS.index(split))
+        if isinstance(self.signal, Values):
+            return SequenceDataset.from_array(_as_values(symbols, self.signal), labels)
+        return SequenceDataset.from_array(symbols, labels)
+
+    def tiny(self) -> "Procedural":
+        """Return the task with 150 training sequences, and 45 in each of val and test."""
+        return Procedural(self.signal, self.length, train=150, val=45, test=45, seed=self.seed)
+
+    @property
+    def _kinds(self) -> int:
+        """Number of different symbols."""
+        if isinstance(self.signal, Tokens):
+            return self.signal.vocab
+        return min(self.signal.levels or VALUES, VALUES)
+
+
+@functools.lru_cache(maxsize=8)
+def _generate(number: int, length: int, kinds: int, seed: int, split: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (number, length) symbols 0..kinds-1 and the (number,) process of each."""
+    random = np.random.default_rng((seed, split))
+    labels = np.arange(number) % len(PROCESSES)
+    symbols = np.zeros((number, length), dtype=np.uint8 if kinds <= 256 else np.int32)
+    symbols[labels == 0] = brackets(int((labels == 0).sum()), length, kinds, random)
+    symbols[labels == 1] = brackets(int((labels == 1).sum()), length, kinds, random, interleaved=True)
+    symbols[labels == 2] = automaton(int((labels == 2).sum()), length, kinds, random)
+    return symbols, labels
+
+
+def brackets(
+    number: int, length: int, kinds: int, random: np.random.Generator, interleaved: bool = False
+) -> np.ndarray:
+    """Return (number, length) brackets: symbol k opens, and pairs + k closes, with pairs = kinds // 2.
+
+    A bracket opens with probability 1/2, always if none is open, and never if ``DEEPEST`` are.
+
+    Args:
+        interleaved: close any open bracket instead of the last one.
+    """
+    pairs = max(1, kinds // 2)
+    found = np.zeros((number, length), dtype=np.int64)
+    open_kinds = np.zeros((number, DEEPEST), dtype=np.int64)
+    height = np.zeros(number, dtype=np.int64)
+    rows = np.arange(number)
+    for position in range(length):
+        opens = ((random.random(number) < 0.5) & (height < DEEPEST)) | (height == 0)
+        top = np.maximum(height - 1, 0)
+        closed = (random.random(number) * (top + 1)).astype(np.int64) if interleaved else top
+        kind = np.where(opens, random.integers(pairs, size=number), open_kinds[rows, closed])
+        # The last open bracket takes the place of the closed one.
+        open_kinds[rows[~opens], closed[~opens]] = open_kinds[rows[~opens], top[~opens]]
+        open_kinds[rows[opens], height[opens]] = kind[opens]
+        found[:, position] = kind + pairs * ~opens
+        height += np.where(opens, 1, -1)
+    return found % kinds
+
+
+def automaton(number: int, length: int, kinds: int, random: np.random.Generator) -> np.ndarray:
+    """Return (number, length) symbols of floor(log2 kinds) cells each, row after row from random ones."""
+    bits = max(1, int(math.log2(kinds)))
+    table = RULE >> np.arange(8) & 1
+    cells = random.integers(2, size=(number, ROW))
+    rows = []
+    for _ in range(-(-length * bits // ROW)):
+        rows.append(cells)
+        cells = table[4 * np.roll(cells, 1, 1) + 2 * cells + np.roll(cells, -1, 1)]
+    states = np.concatenate(rows, axis=1)[:, : length * bits].reshape(number, length, bits)
+    return (states << np.arange(bits)).sum(-1)
+
+
+def _as_values(symbols: np.ndarray, signal: Values) -> np.ndarray:
+    """Return (n, L, C) values for symbols: levels from low to high, else with the moments of each channel."""
+    kinds = min(signal.levels or VALUES, VALUES)
+    share = (symbols[..., None] / max(1, kinds - 1)).repeat(signal.channels, axis=-1)
+    if signal.levels:
+        level = np.round(share * (signal.levels - 1)) / max(1, signal.levels - 1)
+        return (signal.low + (signal.high - signal.low) * level).astype(np.float32)
+    centre, spread = (
+        np.array(list(islice(cycle(of), signal.channels))) for of in (signal.centre, signal.spread)
+    )
+    return (centre + spread * math.sqrt(12) * (share - 0.5)).astype(np.float32)
+
+
+task = Procedural

@@ -1,0 +1,222 @@
+"""Laws that every arm on the shelf keeps; a new file is tested without being named here."""
+
+import functools
+import json
+
+import jsonschema
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+
+import toys
+from selfpretrain.api import comparison
+from selfpretrain.config import from_dict, to_dict
+from selfpretrain.data.dataloader import BatchSampler
+from selfpretrain.data.dataset import generator
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.wavegan import WaveGAN
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.registry import find, first_line, name_of, names
+from selfpretrain.report.results import read_stage
+from selfpretrain.runner.plan import jobs
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.arms.base import Arm, contrasts_of, resolve_arms
+from selfpretrain.studies.recipes.arms import MATCHED, SPT
+from selfpretrain.studies.recipes.defaults import small_arms
+from selfpretrain.training import cost
+from selfpretrain.training.build import build_network, training_data
+from selfpretrain.training.recipe import fingerprint
+from selfpretrain.training.schema import json_schema
+from selfpretrain.training.transfer import freeze
+
+ARMS = {name: find("arms", name) for name in names("arms")}
+every_arm = pytest.mark.parametrize("name", ARMS)
+
+
+TASKS = {
+    "equal": toys.Majority(length=16, shortest=16, examples=120),
+    "unequal": toys.Majority(length=24, shortest=8, examples=120),
+    "values": toys.Majority(length=16, shortest=16, examples=120, signal="values"),
+}
+COUNTED_STEPS = 4
+aten = torch.ops.aten
+KERNELS = {
+    aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda grad, q, k, v, *_, **__: (
+        sdpa_backward_flop_count(grad, q, k, v)
+    ),
+}
+"""Operations that the counter leaves out, with its formulas for the same ones of GPUs."""
+every_task = pytest.mark.parametrize("task", TASKS)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    toys.settle()
+
+
+@functools.cache
+def arms_of(task, steps=400):
+    """Network and stages of a comparison on a toy, small enough to count."""
+    arms = small_arms(TASKS[task], Attention(2), Masked(0.3))
+    for setting in (f"stage.budget.steps={steps}", "stage.batch=8", "model.width=32", "stage.evals=2"):
+        arms = arms.with_setting(*setting.split("="))
+    return arms
+
+
+@functools.cache
+def recipe_of(name, task):
+    return ARMS[name]().recipe(TASKS[task], arms_of(task))
+
+
+@functools.cache
+def print_of(name, task):
+    return fingerprint(recipe_of(name, task))
+
+
+def allowed(name, task):
+    """The FLOPs that an arm may spend: those of the matched arm, or of finetuning."""
+    usual = {"matched": "matched", "finetuning": "scratch"}[ARMS[name].compute]
+    return cost.COUNTED.total(recipe_of(usual, task))
+
+
+@every_arm
+def test_says_what_it_is(name):
+    arm = ARMS[name]()
+    assert isinstance(arm, Arm) and name_of(arm) == name
+    assert first_line(arm).endswith(".") and arm.column
+    assert [other for other in ARMS if ARMS[other].column == arm.column] == [name]
+    assert arm.column not in arm.against
+    assert from_dict(json.loads(json.dumps(to_dict(arm)))) == arm
+
+
+@every_arm
+@every_task
+def test_recipe_survives_json_and_is_no_other_arms(name, task):
+    recipe = recipe_of(name, task)
+    assert from_dict(json.loads(json.dumps(to_dict(recipe))), ("toys",)) == recipe
+    assert [other for other in ARMS if print_of(other, task) == print_of(name, task)] == [name]
+    assert recipe.seed == 0
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return jsonschema.Draft202012Validator(json_schema())
+
+
+@every_arm
+def test_recipe_fits_the_schema_of_recipe_files(name, schema):
+    plain = json.loads(json.dumps(to_dict(recipe_of(name, "equal"))))
+    assert list(schema.iter_errors({"format": 1} | plain)) == []
+
+
+@every_arm
+@every_task
+def test_compute_is_what_the_arm_may_use(name, task):
+    assert cost.COUNTED.total(recipe_of(name, task)) == pytest.approx(allowed(name, task), rel=0.01)
+
+
+@every_arm
+def test_compute_is_the_same_by_an_independent_counter(name):
+    """Torch's counter over real steps, with its own formulas for the attention kernel of CPUs."""
+    usual = {"matched": "matched", "finetuning": "scratch"}[ARMS[name].compute]
+    found, expected = (counted(recipe_of(each, "equal")) for each in (name, usual))
+    assert found == pytest.approx(expected, rel=0.01)
+
+
+@functools.cache
+def counted(recipe):
+    """FLOPs of all steps of a recipe by torch's counter."""
+    total = 0.0
+    for prefix in recipe.prefixes():
+        stage, form = prefix.last, prefix.task_of(prefix.last).form
+        network, data = build_network(prefix), training_data(prefix)
+        freeze(network, stage.freeze)
+        sampler = BatchSampler(data.longest, stage.batch, prefix.seed)
+        with FlopCounterMode(display=False, custom_mapping=KERNELS) as counter:
+            for step in range(COUNTED_STEPS):
+                batch = data.batch(sampler.rows(step))
+                targets = stage.objective.make_targets(batch, form, generator("count", step))
+                outputs = network(*targets.network_inputs())
+                stage.objective.loss(outputs, targets, form).backward()
+        total += counter.get_total_flops() / COUNTED_STEPS * cost.plan(prefix).steps
+    return total
+
+
+@every_arm
+@every_task
+def test_labels_and_sequences_are_those_of_scratch(name, task):
+    recipe = recipe_of(name, task)
+    usual = training_data(recipe_of("scratch", task))
+    assert recipe.task == TASKS[task]
+    assert recipe.last.objective.labelled and recipe.last.fraction == 1 and recipe.last.source is None
+    assert training_data(recipe).digests() == usual.digests()
+    for prefix in recipe.prefixes()[:-1]:
+        assert not prefix.last.objective.labelled
+
+
+@every_arm
+def test_test_split_is_read_once(name, tmp_path, monkeypatch):
+    read = []
+    load = toys.Majority.load
+    monkeypatch.setattr(toys.Majority, "load", lambda task, split: (read.append(split), load(task, split))[1])
+    arms = arms_of("unequal", steps=6)
+    recipe = ARMS[name]().recipe(TASKS["unequal"], arms)
+    workspace = Workspace(tmp_path, quiet=True)
+    assert [job.tested for job in jobs([recipe], workspace)] == [False] * (len(recipe.stages) - 1) + [True]
+    read.clear()
+    folder = run(recipe, workspace)
+    assert read.count("test") == 1
+    result = read_stage(folder)
+    assert 0 <= result.scores["test"]["score"] <= 1
+
+
+@every_arm
+def test_mixers_without_outputs_at_positions_are_refused_or_trained(name):
+    arms = small_arms(TASKS["equal"], WaveGAN(channels=2, stages=2), Masked(0.3))
+    if not ARMS[name]().refusal(TASKS["equal"], arms):
+        assert cost.COUNTED.plan(ARMS[name]().recipe(TASKS["equal"], arms)).steps
+
+
+def test_differences_of_spt_come_first_and_need_two_arms():
+    arms = resolve_arms(["joint", "matched", "spt"])
+    first, *rest = contrasts_of(arms)
+    assert first == (SPT, MATCHED)
+    assert all(treatment == arms[0].column for treatment, _ in rest) and len(rest) == 2
+    assert contrasts_of(resolve_arms(["spt", "matched", "scratch"])) == contrasts_of(
+        resolve_arms(["scratch", "matched", "spt"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (["scratch"], "no two of these arms are compared with each other: scratch; add matched or spt"),
+        (["spt", "matched", "spt"], "arm 'SPT' is given twice"),
+        (["matched", "stp"], "no arm called 'stp'; did you mean 'spt'"),
+    ],
+)
+def test_choices_that_compare_nothing_are_refused(chosen, message):
+    with pytest.raises(SpecError, match=message):
+        resolve_arms(chosen)
+
+
+def test_arms_of_another_package_are_found_by_path():
+    assert resolve_arms(["matched", "selfpretrain.studies.arms.joint:JointTraining"])[1] == ARMS["joint"]()
+
+
+def test_a_comparison_has_the_chosen_arms_in_their_order_and_says_what_they_are():
+    study = comparison(
+        TASKS["equal"], (Attention(2),), None, 1, "smoke", {}, arms=("joint", "matched", "spt")
+    )
+    experiment = study.experiment("smoke")
+    columns = [ARMS[name].column for name in ("joint", "matched", "spt")]
+    assert [cell.column for cell in experiment.cells] == columns
+    assert experiment.contrasts[0] == (SPT, MATCHED)
+    assert f"{columns[0]}: {first_line(ARMS['joint']())}" in experiment.notes
+    assert (
+        study.experiment("smoke").folder
+        != comparison(TASKS["equal"], (Attention(2),), None, 1, "smoke", {}).experiment("smoke").folder
+    )

@@ -1,0 +1,121 @@
+"""Masks of random rates and of stretches: their statistics, their weights, and what they were."""
+
+import hashlib
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+import toys
+from selfpretrain.config import with_setting
+from selfpretrain.data.dataset import Batch, generator
+from selfpretrain.data.spec import Values
+from selfpretrain.objectives.diffusion import Diffusion
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.objectives.spans import Spans
+
+TASK = toys.Majority(length=400, shortest=200, examples=200)
+BATCH = TASK.load("train").batch(torch.arange(200))
+CHANNELS = replace(
+    TASK.form, signal=Values(3, centre=(1.0, 2.0, 3.0), spread=(1.0, 2.0, 4.0)), length=50
+)  # three channels
+
+
+def drawn(objective):
+    return objective.make_targets(BATCH, TASK.form, generator("masks"))
+
+
+def channel_batch(examples=40):
+    inputs = torch.randn(examples, 50, 3, generator=generator("channels"))
+    return Batch(inputs, None, torch.zeros(examples, dtype=torch.int64))
+
+
+GOLDEN = {
+    "Masked": "7ed4705490bf3f3e",
+    "Diffusion": "074db38d57e102da",
+    "Spans": "0765de92384d29b4",
+}
+
+
+@pytest.mark.parametrize("kind", [Masked, Diffusion, Spans])
+def test_masks_are_what_they_were(kind):
+    digest = hashlib.sha256(drawn(kind()).masked.numpy().tobytes()).hexdigest()
+    assert digest[:16] == GOLDEN[kind.__name__]
+
+
+def test_rates_of_diffusion_are_uniform():
+    real = BATCH.real()
+    rates = ((drawn(Diffusion()).masked & real).sum(1) / real.sum(1)).sort().values
+    uniform = torch.linspace(0, 1, len(rates))
+    assert (rates - uniform).abs().max() < 1.63 / math.sqrt(len(rates))  # Kolmogorov-Smirnov at 1 %
+
+
+def test_weights_of_diffusion_are_inverse_rates_with_a_mean_of_one():
+    targets = drawn(Diffusion())
+    weights = targets.selected_weights()
+    assert float(weights.mean()) == pytest.approx(1, rel=1e-4)
+    of_sequence = targets.position_weights[:, 0, 0]
+    rate = (targets.masked & BATCH.real()).sum(1) / BATCH.real().sum(1)
+    often = rate > 0.2
+    inverse = 1 / rate[often]
+    ratio = of_sequence[often] / inverse
+    assert float(ratio.std() / ratio.mean()) < 0.15
+
+
+def test_a_loss_of_diffusion_is_the_weighted_sum():
+    targets = drawn(Diffusion())
+    outputs = torch.randn(int(targets.size), 2, generator=generator("outputs"))
+    labels = targets.selected_labels()[:, 0]
+    by_hand = 0.0
+    losses = iter(torch.nn.functional.cross_entropy(outputs, labels, reduction="none").tolist())
+    for row, mask in zip(targets.position_weights, targets.masked, strict=True):
+        for t in mask.nonzero()[:, 0].tolist():
+            by_hand += float(row[t, 0]) * next(losses)
+    assert float(Diffusion().loss(outputs, targets, TASK.form)) == pytest.approx(by_hand, rel=1e-4)
+
+
+@pytest.mark.parametrize(("rate", "length"), [(0.15, 3.0), (0.5, 2.0), (0.3, 10.0)])
+def test_stretches_have_their_mean_lengths_and_share(rate, length):
+    masks = Spans(rate, length).draw(200, 1000, 2, generator("spans"))
+    assert float(masks.float().mean()) == pytest.approx(rate, rel=0.05)
+    flat = masks.transpose(1, 2).flatten(0, 1).float()
+    starts = (flat[:, 1:] > flat[:, :-1]).sum()  # of stretches that do not begin at the edge
+    ends = (flat[:, 1:] < flat[:, :-1]).sum()
+    assert float(flat[:, 1:].sum() / starts) == pytest.approx(length, rel=0.05)
+    assert float((1 - flat[:, 1:]).sum() / ends) == pytest.approx(length * (1 - rate) / rate, rel=0.05)
+
+
+def test_lengths_of_stretches_are_geometric():
+    """A masked stretch goes on with the same probability, however long it has been."""
+    masks = Spans(0.3, 4.0).draw(400, 1000, 1, generator("spans"))[..., 0]
+    for age in (1, 3, 6):
+        old = masks[:, :-1].unfold(1, age, 1).all(-1)[:, : 1000 - age]
+        goes_on = masks[:, age:]
+        assert float(goes_on[old].float().mean()) == pytest.approx(0.75, abs=0.01)
+
+
+def test_channels_are_masked_by_themselves_and_only_masked_ones_count():
+    objective = Spans(0.4, 3.0)
+    batch = channel_batch()
+    targets = objective.make_targets(batch, CHANNELS, generator("channels"))
+    changed = targets.batch.inputs != batch.inputs
+    assert 0.3 < float(changed.float().mean()) < 0.5
+    assert not torch.equal(changed[..., 0], changed[..., 1])
+    assert torch.equal(targets.batch.inputs[changed], torch.tensor([1.0, 2, 3]).expand(40, 50, 3)[changed])
+    assert torch.equal(targets.masked, changed.all(-1)) and torch.equal(targets.loss_mask, changed.any(-1))
+    asked = changed[targets.loss_mask]
+    outputs = torch.randn(len(asked), 3, generator=generator("outputs"))
+    errors = (outputs - targets.selected_labels()).abs()
+    by_hand = sum(float(row[mask].mean()) for row, mask in zip(errors, asked, strict=True))
+    assert float(objective.loss(outputs, targets, CHANNELS)) == pytest.approx(by_hand, rel=1e-4)
+    other = outputs + 100.0 * ~asked  # of values that the network sees
+    assert objective.loss(other, targets, CHANNELS) == objective.loss(outputs, targets, CHANNELS)
+
+
+def test_stretches_too_short_for_their_share_are_refused():
+    with pytest.raises(ValidationError, match="raise length to at least 2, or lower rate"):
+        Spans(0.5, 1.5)
+    with pytest.raises(ValidationError, match="raise length"):
+        with_setting(Spans(), "rate", "0.9")
