@@ -94,6 +94,9 @@ def test_python_runs(page: Path, sandbox: Path) -> None:
 EXAMPLES = {
     "compare_two_layers": (["--jobs", "1"], "report.html"),
     "own_layer": ([], "report.html"),
+    "own_module": ([], "report.html"),
+    "own_backbone": ([], "weights.safetensors"),
+    "hf_model": ([], "weights.safetensors"),
     "own_csv": ([], "result.json"),
 }
 """Scripts, their flags, and a file that is somewhere in the folder of runs afterwards."""

@@ -14,6 +14,9 @@ from .errors import SpecError, UnknownName, nearest
 BESIDE = ("is", "format")
 """Keys of a JSON description that are not fields: the class, and the format of its file."""
 
+CODE = ("is", "factory")
+"""Keys of a JSON description whose values name code, as ``module:attribute``, that is imported."""
+
 Count = Annotated[int, Field(ge=1)]
 """An integer of at least 1."""
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -126,6 +129,8 @@ def from_dict(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
     if not isinstance(plain, dict) or "is" not in plain:
         return plain
     kind = _kind(str(plain["is"]), trusted)
+    for key in set(CODE) & plain.keys():
+        demand_trust(str(plain[key]), trusted)
     try:
         return kind(**{key: from_dict(value, trusted) for key, value in plain.items() if key not in BESIDE})
     except pydantic.ValidationError as error:

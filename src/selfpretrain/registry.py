@@ -31,6 +31,9 @@ INSIDE = {"arms": "studies.arms", "executors": "runner.executors", "trackers": "
 OWN = {"tasks": "imported"}
 """The module of a shelf that resolves names of the user, such as imported data sets."""
 
+ADAPTERS = {"mixers": ("common.own_network", "mixer_of")}
+"""The function of a shelf that makes objects for what a user names ``module:attribute``."""
+
 
 def names(shelf: str) -> list[str]:
     """Return the sorted names on a shelf, e.g. ``names("mixers")``.
@@ -63,7 +66,7 @@ def find(shelf: str, name: str) -> Any:
         UnknownName: if there is no such object; the message suggests the nearest name.
     """
     if ":" in name:
-        return _import_attribute(name)
+        return _find_outside(shelf, name)
     known = names(shelf)
     if name in known:
         module = importlib.import_module(f"{module_of(shelf)}.{name.replace('-', '_')}")
@@ -107,7 +110,20 @@ def name_of(obj: object) -> str:
     return file.replace("_", "-") if on_shelf else kind.__name__.lower()
 
 
-def _import_attribute(name: str) -> Any:
+def _find_outside(shelf: str, name: str) -> Any:
+    if shelf not in ADAPTERS:
+        return import_attribute(name)
+    module, function = ADAPTERS[shelf]
+    return getattr(importlib.import_module(f"{module_of(shelf)}.{module}"), function)(name)
+
+
+def import_attribute(name: str) -> Any:
+    """Return the object at ``module:attribute``.
+
+    Raises:
+        UnknownName: if the module cannot be found, or has no such attribute.
+        SpecError: if the module fails while being imported.
+    """
     module, _, attribute = name.partition(":")
     loaded = _import_module(module)
     if attribute not in vars(loaded):

@@ -16,11 +16,11 @@ import toys
 from selfpretrain import registry
 from selfpretrain.data.dataset import Batch
 from selfpretrain.mixers.base import Mixer
+from selfpretrain.mixers.common.own_network import own_mixer
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.tasks.base import Task
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
-from selfpretrain.training.mixer_checks import Plain
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim, set_lr_factor
 
@@ -95,4 +95,4 @@ def test_learns(name, lesson):
 
 @every_lesson
 def test_without_mixing_it_cannot_be_learned(lesson):
-    assert learned(Plain(Still), LESSONS[lesson]) > 1.1 * LESSONS[lesson].enough
+    assert learned(own_mixer(f"{__name__}:Still", Still), LESSONS[lesson]) > 1.1 * LESSONS[lesson].enough

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from selfpretrain import registry
-from selfpretrain.data.spec import SPLITS, Classes, Tokens, Values
+from selfpretrain.data.spec import SPLITS, Classes, PositionClasses, Tokens, Values
 from selfpretrain.tasks.base import Task
 
 
@@ -63,6 +63,11 @@ def test_targets_are_what_was_declared(task):
         targets = task.load(split).targets
         if isinstance(task.form.target, Classes):
             assert targets.dtype == torch.int64
+            assert -1 <= int(targets.min()) <= int(targets.max()) < len(task.form.target.names)
+            assert len(targets[targets >= 0].unique()) >= 2
+        elif isinstance(task.form.target, PositionClasses):
+            assert targets.dtype == torch.int16
+            assert targets.shape == (len(targets), task.form.length)
             assert -1 <= int(targets.min()) <= int(targets.max()) < len(task.form.target.names)
             assert len(targets[targets >= 0].unique()) >= 2
         else:

@@ -1,14 +1,14 @@
 """``spt check``: test a mixer for correctness (leaks, padding, limits), and measure its time and memory."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from ..errors import SpecError
-from ..registry import find, resolve
+from ..registry import resolve
 from .options import Json
 from .printing import print_json, say, show_facts
 
@@ -24,7 +24,10 @@ COLOURS = {"ok": "green", "fails": "red", "warns": "yellow", "not applicable": "
 @app.command()
 def check(
     mixer: Annotated[
-        str, typer.Argument(help="Mixer (`spt list mixers`), or package.module:Class.", metavar="MIXER")
+        str,
+        typer.Argument(
+            help="Mixer (`spt list mixers`), package.module:callable, or hf-model:FOLDER.", metavar="MIXER"
+        ),
     ],
     width: Annotated[int, typer.Option(min=1, help="Width: number of channels.")] = 32,
     length: Annotated[int, typer.Option(min=2, help="Length of the test sequences.")] = 256,
@@ -38,14 +41,16 @@ def check(
 ) -> None:
     """Check a mixer for leaks and limits, and benchmark it; exit code 1 if a check fails.
 
-    The class may also be a torch module that is constructed with its width and called with (x, valid), where
-    valid is None or a boolean mask, True at real positions.
+    A callable of your own returns a torch module, see docs/add/network.md. If it does not name ``causal``,
+    its causal form is checked with --causal alone.
     """
     from ..mixers.base import LayerContext
+    from ..mixers.common.own_network import OwnLayer
     from ..training import mixer_checks
 
-    made = _mixer(mixer, causal)
-    forms = [True] if causal else [False, True] if made.causal else [False]
+    made = _mixer(mixer)
+    both = made.causal and (not isinstance(made, OwnLayer) or "causal" in made.keywords)
+    forms = [True] if causal else [False, True] if both else [False]
     checks = [
         mixer_checks.check(made, LayerContext(width, length, form, made.positions == "rotary"))
         for form in forms
@@ -60,18 +65,12 @@ def check(
     raise typer.Exit(int(any(check.failures for check in checks)))
 
 
-def _mixer(name: str, causal: bool) -> "Mixer":
-    from torch import nn
-
+def _mixer(name: str) -> "Mixer":
     from ..mixers.base import Mixer
-    from ..training.mixer_checks import Plain, PlainCausal
 
-    kind: Any = find("mixers", name)
-    if isinstance(kind, type) and issubclass(kind, nn.Module):
-        return (PlainCausal if causal else Plain)(kind)
     made = resolve("mixers", name)
     if not isinstance(made, Mixer):
-        raise SpecError(f"{name} is neither a mixer nor a torch module")
+        raise SpecError(f"{name} is not a mixer")
     return made
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import SpecError
 from .options import DataRoot, Device, Trust
 from .predict import ModelFolder, NewData, SkipBad
 
@@ -17,17 +18,31 @@ def take(
     experiment: Annotated[Path, typer.Argument(help="Folder of a finished comparison, in the runs folder.")],
     row: Annotated[str, typer.Option(help="Row of its table, e.g. attention.")],
     column: Annotated[str, typer.Option(help="Column of its table, e.g. SPT.")],
-    output: Output,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the model.")] = None,
+    backbone: Annotated[
+        Path | None,
+        typer.Option(
+            help="File (.safetensors) for the weights of a network of your own, by its own names, without "
+            "embedding and head."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
     task: Annotated[str, typer.Option(help="Task, if there are several.")] = "",
     trust: Trust = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Save one arm of a finished comparison as a model for new data."""
+    """Save one arm of a finished comparison as a model for new data, or the weights of its network."""
     from ..estimators.models import load_arm
 
+    if output is None and backbone is None:
+        raise SpecError(
+            "name what to write: -o FOLDER for a model, or --backbone FILE.safetensors for weights"
+        )
     estimator = load_arm(experiment, (task, row, column, seed), tuple(trust or ()))
-    typer.echo(f"the model: {estimator.save(output)}")
+    if backbone is not None:
+        typer.echo(f"{estimator.save_backbone(backbone)}: {backbone}")
+    if output is not None:
+        typer.echo(f"the model: {estimator.save(output)}")
 
 
 @app.command()

@@ -30,7 +30,7 @@ from ..tasks.base import Task, load_task
 from ..training import evaluate
 from ..training.model import Network
 from ..training.recipe import Recipe
-from . import export, hub, inputs, occlusion, persistence
+from . import backbone, export, hub, inputs, occlusion, persistence
 from .annotations import Annotations
 from .in_memory import facts, in_memory_task, with_test_split
 from .inputs import Sequences
@@ -116,6 +116,11 @@ class SequenceEstimator(EstimatorSettings):
         """Write the model to a folder: weights as safetensors, settings as JSON, and a model card."""
         check_is_fitted(self)
         return persistence.save(self, folder)
+
+    def save_backbone(self, path: str | Path) -> str:
+        """Write the weights of a network of your own by its own names, see ``backbone.save_backbone``."""
+        check_is_fitted(self)
+        return backbone.save_backbone(self.predictor_, path)
 
     @classmethod
     def load(cls: type[E], folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> E:

@@ -90,7 +90,7 @@ def card(content: Json) -> str:
         test=content["scores"].get("test"),
         classes={printable(name): each for name, each in content["scores"].get("classes", {}).items()},
         reliable="reliability" in content["scores"],
-        mixer=_mixer(content["model"]["mixer"]["is"]),
+        mixer=_mixer(content["model"]["mixer"]),
         model=content["model"],
         members=content["members"],
         stages=", then ".join(name.rpartition(":")[2].lower() for name in objectives) or "unknown",
@@ -117,7 +117,9 @@ def _signal(signal: Json) -> str:
     return f"values of {signal.get('channels')} channels"
 
 
-def _mixer(identity: str) -> str:
+def _mixer(plain: Json) -> str:
     """Return the name of a mixer without importing its module, which may be third-party code."""
-    module, _, kind = identity.partition(":")
+    if "config" in plain:
+        return printable(str(plain["name"]))
+    module, _, kind = str(plain.get("factory", plain["is"])).partition(":")
     return module.rpartition(".")[2].replace("_", "-") if is_ours(module) else printable(kind.lower())

@@ -23,7 +23,14 @@ def recipe(plain: Plain) -> Iterator[tuple[str, str]]:
 
 
 def short_name(plain: Plain) -> str:
-    """Return the short name of a spec: its module name if it is one of ours, else its class name."""
+    """Return the short name of a spec: its module name if it is one of ours, else its class name.
+
+    A network of the user has the name of the callable that makes it, a model of transformers its own.
+    """
+    if "factory" in plain:
+        return str(plain["factory"]).rpartition(":")[2].lower()
+    if "config" in plain:
+        return str(plain.get("name", ""))
     module, _, kind = str(plain.get("is", "")).partition(":")
     parts = module.split(".")
     ours = parts[0] == __package__.partition(".")[0] and len(parts) == 3
@@ -32,7 +39,7 @@ def short_name(plain: Plain) -> str:
 
 def describe(plain: Plain) -> str:
     """Return a spec with its settings, e.g. ``attention (heads 4)``."""
-    settings = _joined(_settings(plain))
+    settings = _joined(_settings(plain, "config", "name") if "config" in plain else _settings(plain))
     return f"{short_name(plain)} ({settings})" if settings else short_name(plain)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..config import Count, Positive, Share, is_ours, spec, to_dict
+from ..config import CODE, Count, Positive, Share, is_ours, spec, to_dict
 from ..errors import SpecError
 from ..objectives.base import Denoise, Objective
 from ..registry import name_of
@@ -130,8 +130,8 @@ def identity(recipe: Recipe) -> dict[str, Any]:
 
 
 def foreign_modules(recipe: Recipe) -> list[str]:
-    """Return the modules of classes from outside this package, with those of ``code_hash.own_modules``."""
+    """Return the modules of code from outside this package, with those of ``code_hash.own_modules``."""
     found: list[dict[str, Any]] = []
     json.loads(json.dumps(to_dict(recipe)), object_hook=found.append)  # all objects, inner ones first
-    names = {str(each.get("is", "")).partition(":")[0] for each in found} - {""}
+    names = {str(each[key]).partition(":")[0] for each in found for key in CODE if key in each}
     return sorted({each for name in names if not is_ours(name) for each in code_hash.own_modules(name)})

@@ -15,6 +15,8 @@ from .. import registry
 from ..config import id_of
 from ..data.augmentation import Augmentation
 from ..mixers.base import Mixer
+from ..mixers.common.hf_model import HfModel
+from ..mixers.common.own_network import OwnBackbone, OwnLayer
 from ..objectives.base import Objective
 from ..objectives.common.augmented import Augmented
 from ..objectives.common.averaged import Averaged
@@ -30,6 +32,7 @@ from .recipe import Recipe
 SHELVES: dict[type, str] = {Mixer: "mixers", Objective: "objectives", Task: "tasks"}
 """Base classes that a registry holds, with the name of that registry."""
 UNREGISTERED: dict[type, list[type]] = {
+    Mixer: [OwnLayer, OwnBackbone, HfModel],
     Objective: [Joint, Augmented, Averaged],
     Task: [Imported, Shuffled],
     Augmentation: [Pictures, NoisySignals, DroppedSymbols, ShuffledOperands],

@@ -48,7 +48,7 @@ def is_available(checkpoint: str | None) -> bool:
     """Return whether the library is installed and the checkpoint, if any, is on this machine."""
     try:
         library = _import_transformers()
-        with _translate_errors(checkpoint or ""):
+        with translate_errors(checkpoint or ""):
             if checkpoint:
                 library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
             return True
@@ -63,7 +63,7 @@ def build_from_config(checkpoint: str) -> Any:
         SpecError: if the checkpoint is not on this machine, or the library cannot build it.
     """
     library = _import_transformers()
-    with _translate_errors(checkpoint):
+    with translate_errors(checkpoint):
         config = library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
         return library.AutoModel.from_config(config, **NETWORK_OPTIONS)
 
@@ -75,7 +75,7 @@ def load_pretrained(checkpoint: str) -> Any:
         SpecError: if the checkpoint is not on this machine, has no safetensors, or lacks weights.
     """
     library = _import_transformers()
-    with _translate_errors(checkpoint):
+    with translate_errors(checkpoint):
         network, loading_info = library.AutoModel.from_pretrained(
             checkpoint,
             local_files_only=True,
@@ -98,7 +98,7 @@ def symbol_embeddings(checkpoint: str, symbols: tuple[str, ...]) -> Float[Tensor
         SpecError: if the checkpoint is not on this machine, or has no tokenizer.
     """
     table = load_pretrained(checkpoint).get_input_embeddings().weight.detach()
-    with _translate_errors(checkpoint):
+    with translate_errors(checkpoint):
         tokenizer = _import_transformers().AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
     token_ids = [tokenizer(symbol, add_special_tokens=False)["input_ids"] for symbol in symbols]
     return torch.stack([table[ids or slice(None)].mean(0) for ids in token_ids])  # no token: the mean of all
@@ -132,7 +132,7 @@ def _import_transformers() -> Any:
 
 
 @contextlib.contextmanager
-def _translate_errors(checkpoint: str) -> Iterator[None]:
+def translate_errors(checkpoint: str) -> Iterator[None]:
     """Convert errors of the library about a checkpoint into a one-line SpecError."""
     try:
         yield

@@ -1,0 +1,295 @@
+"""Networks of the user: how they are called, probed, remembered, trusted, and how their weights go home."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+import own_networks
+import selfpretrain as spt
+import toys
+from selfpretrain.api import comparison
+from selfpretrain.cli import app
+from selfpretrain.config import from_dict, to_dict
+from selfpretrain.errors import SpecError
+from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common.own_network import OwnBackbone, OwnLayer
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.registry import name_of, resolve
+from selfpretrain.report.recipe_text import describe
+from selfpretrain.runner.run import run_experiment
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.training.build import build_network
+from selfpretrain.training.mixer_checks import check, check_recipes
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint, foreign_modules, identity
+
+WIDTH, LENGTH = 8, 24
+
+
+def own(name):
+    return resolve("mixers", f"own_networks:{name}")
+
+
+def failures(name, causal=False):
+    return check(own(name), LayerContext(WIDTH, LENGTH, causal)).failures
+
+
+def recipe(mixer, **settings):
+    return Recipe(
+        toys.Majority(), Model(mixer, width=WIDTH, depth=1, **settings), (Stage(Classify(), Budget(steps=2)),)
+    )
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """The folder of a small model of transformers."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
+    settings = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 8}
+    transformers.BertConfig(hidden_size=16, max_position_embeddings=64, **settings).save_pretrained(folder)
+    return folder
+
+
+def test_a_callable_gets_the_keywords_that_it_names():
+    assert own("Conv") == OwnLayer(factory="own_networks:Conv", keywords=("dim", "causal"))
+    assert own("encoder") == OwnBackbone(
+        factory="own_networks:encoder", keywords=("width", "depth", "heads", "causal")
+    )
+    made = replace(own("encoder"), depth=3, heads=2).build(LayerContext(WIDTH, LENGTH, causal=True))
+    assert (len(made.module.layers.layers), made.module.causal) == (3, True)
+    assert made.module.layers.layers[0].self_attn.num_heads == 2
+    assert made.origin == "own_networks:encoder(width=8, depth=3, heads=2, causal=True)"
+
+
+@pytest.mark.parametrize("name", ["Conv", "encoder", "Masked", "recurrent"])
+def test_sound_networks_pass_every_probe(name):
+    assert failures(name) == []
+
+
+@pytest.mark.parametrize("name", ["Conv", "encoder", "recurrent"])
+def test_and_so_do_their_causal_forms(name):
+    found = check(own(name), LayerContext(WIDTH, LENGTH, causal=True))
+    assert found.failures == [] and "causal" in found.objectives
+
+
+@pytest.mark.parametrize(
+    ("name", "causal", "said"),
+    [
+        ("Ahead", True, "causality: positions from 1 on reach earlier ones"),
+        ("Heedless", False, "padding content: padding reaches real positions"),
+        ("narrow", False, "own_networks:narrow(width=8) gives (3, 24, 1) for inputs of shape (3, 24, 8)"),
+        ("Unset", False, "initialisation: parameter module.weight is never set"),
+        ("other_draws", False, "initialisation: parameter module.weight starts otherwise"),
+        ("Dead", False, "gradients: parameter module.unused gets no gradient"),
+    ],
+)
+def test_every_fault_is_a_line(name, causal, said):
+    (line,) = [line for line in failures(name, causal) if said in line]
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("failing", r"own_networks:failing\(width=8\) fails: RuntimeError: no such kernel$"),
+        ("nothing", "returns NoneType, not a torch.nn.Module"),
+    ],
+)
+def test_what_cannot_be_built_says_why(name, said):
+    with pytest.raises(SpecError, match=said):
+        own(name).build(LayerContext(WIDTH, LENGTH))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("greedy", "it needs vocab, classes"), ("NUMBER", "not a callable"), ("no", "has no 'no'")],
+)
+def test_what_is_no_mixer_is_refused_by_name(name, said):
+    with pytest.raises(SpecError, match=said):
+        own(name)
+
+
+def test_a_name_of_ours_stays_ours(monkeypatch):
+    monkeypatch.setattr(own_networks, "s4d", own_networks.Conv, raising=False)
+    assert name_of(own("s4d")) == "own-s4d"
+    assert name_of(own("Conv")) == "conv"
+
+
+def test_one_that_names_the_length_always_gets_it():
+    layer = own("Mixed").build(LayerContext(WIDTH, LENGTH)).eval()
+    x = torch.randn(2, 10, WIDTH)
+    padded = torch.cat([x, torch.randn(2, 4, WIDTH)], 1)
+    mask = (torch.arange(14) < 10).expand(2, 14)
+    assert torch.allclose(layer(x, None), layer(padded, mask)[:, :10], atol=1e-6)
+    with pytest.raises(SpecError, match="built for at most 24"):
+        layer(torch.randn(2, 25, WIDTH))
+    assert failures("Mixed") == []
+
+
+def test_a_wrong_shape_never_broadcasts_into_a_network():
+    network = build_network(recipe(own("narrow")))
+    with pytest.raises(SpecError, match="gives"):
+        network.features(toys.Majority().load("train").batch(torch.arange(2)).inputs)
+
+
+def test_recipes_remember_the_callable_and_demand_trust():
+    mixer = own("encoder")
+    plain = to_dict(recipe(mixer))
+    assert plain["model"]["mixer"]["factory"] == "own_networks:encoder"
+    with pytest.raises(SpecError, match="add --trust own_networks"):
+        from_dict(plain, ("toys",))
+    assert from_dict(plain, ("toys", "own_networks")) == recipe(mixer)
+    assert "own_networks" in foreign_modules(recipe(mixer))
+    assert describe(plain["model"]["mixer"]).startswith("encoder (factory own_networks:encoder")
+
+
+def test_an_edit_of_the_module_is_another_fingerprint(monkeypatch):
+    before = fingerprint(recipe(own("Conv")))
+    assert identity(recipe(own("Conv")))["source"]["own_networks"]
+    monkeypatch.setattr("selfpretrain.training.code_hash.digest", lambda module: "0123456789")
+    assert fingerprint(recipe(own("Conv"))) != before
+
+
+def test_causal_pretraining_of_one_that_looks_ahead_is_refused(tmp_path):
+    study = comparison(toys.Majority(), ("own_networks:Ahead",), "causal", 1, "smoke", {})
+    with pytest.raises(SpecError, match="must not be pretrained causally"):
+        run_experiment(study.experiment("smoke"), Workspace.of(tmp_path, "cpu", "1"))
+    assert not (tmp_path / "stages").exists()
+
+
+def test_other_faults_are_noted_before_training():
+    assert check_recipes([recipe(own("Dead"))]) == [
+        "dead: gradients: parameter module.unused gets no gradient"
+    ]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory, config):
+    """Runs of a comparison of all three ways."""
+    runs = tmp_path_factory.mktemp("runs")
+    mixers = f"own_networks:Conv,own_networks:encoder,hf-model:{config}"
+    command = ["compare", "--task", "toys:Majority", "--mixers", mixers, "--scale", "smoke", "--seeds", "1"]
+    assert app.run([*command, "--objective", "masked", "--runs", str(runs), "--quiet"]) == 0
+    (folder,) = runs.glob("compare-*")
+    return folder
+
+
+def taken(folder, row, path):
+    command = ["model", "take", str(folder), "--row", row, "--column", "SPT", "--backbone", str(path)]
+    trust = [word for each in ("toys", "own_networks") for word in ("--trust", each)]
+    assert app.run([*command, *trust]) == 0
+    return load_file(path)
+
+
+def test_weights_of_a_network_go_home(compared, tmp_path, capsys):
+    weights = taken(compared, "encoder", tmp_path / "weights.safetensors")
+    assert "own_networks:encoder(width=16, depth=2, heads=4, causal=False)" in capsys.readouterr().out
+    mine = own_networks.encoder(16, 2, 4)
+    fresh = mine.layers.layers[0].linear1.weight.clone()
+    mine.load_state_dict(weights)
+    assert not torch.equal(fresh, mine.layers.layers[0].linear1.weight)
+
+
+def test_weights_of_layers_go_home_as_a_list(compared, tmp_path):
+    weights = taken(compared, "conv", tmp_path / "weights.safetensors")
+    nn.ModuleList([own_networks.Conv(16)]).load_state_dict(weights)
+
+
+def test_weights_of_a_model_of_transformers_go_home(compared, config, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    weights = taken(compared, "tiny-bert", tmp_path / "weights.safetensors")
+    loaded = transformers.AutoConfig.from_pretrained(config)
+    model = transformers.AutoModel.from_config(loaded, add_pooling_layer=False)
+    left = model.load_state_dict(weights, strict=False)
+    assert left.missing_keys == ["embeddings.word_embeddings.weight"]
+    assert left.unexpected_keys == []
+
+
+def test_a_mixer_of_ours_has_no_other_home(tmp_path, capsys):
+    estimator = spt.SequenceClassifier(mixer="gru", scale="smoke", objective=None)
+    waves = [np.sin(np.arange(20) * (1 + row % 2)) for row in range(20)]
+    estimator.fit(waves, [row % 2 for row in range(20)])
+    with pytest.raises(SpecError, match="gru is a mixer of this package"):
+        estimator.save_backbone(tmp_path / "weights.safetensors")
+    with pytest.raises(SpecError, match=r"called \.safetensors"):
+        estimator.save_backbone(tmp_path / "weights.bin")
+    assert app.run(["model", "take", str(tmp_path), "--row", "gru", "--column", "SPT"]) == 2
+    assert "--backbone" in capsys.readouterr().err
+
+
+def test_estimators_train_save_and_load_it(tmp_path):
+    waves = [np.sin(np.arange(20) * (1 + row % 2)) for row in range(20)]
+    estimator = spt.SequenceClassifier(mixer="own_networks:encoder", scale="smoke")
+    estimator.fit(waves, [row % 2 for row in range(20)])
+    estimator.save(tmp_path / "model")
+    with pytest.raises(SpecError, match="--trust own_networks"):
+        spt.SequenceClassifier.load(tmp_path / "model")
+    again = spt.SequenceClassifier.load(tmp_path / "model", trust=("own_networks",))
+    assert np.array_equal(again.predict_proba(waves), estimator.predict_proba(waves))
+    assert "encoder" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_a_changed_factory_is_not_imported_without_trust(tmp_path):
+    """The class is ours, what it would import is not."""
+    plain = to_dict(own("Conv")) | {"factory": "os:getcwd"}
+    with pytest.raises(SpecError, match="--trust os"):
+        from_dict(plain)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_model_of_transformers_passes_every_probe(config, causal):
+    mixer = resolve("mixers", f"hf-model:{config}")
+    assert name_of(mixer) == "tiny-bert"
+    assert check(mixer, LayerContext(WIDTH, LENGTH, causal)).failures == []
+    with pytest.raises(SpecError, match="at most 64"):
+        mixer.build(LayerContext(WIDTH, 65, causal))
+
+
+def test_its_config_is_in_the_recipe_not_the_file(config):
+    mixer = resolve("mixers", f"hf-model:{config / 'config.json'}")
+    assert mixer == resolve("mixers", f"hf-model:{config}")
+    assert json.loads(mixer.config)["hidden_size"] == 16
+    assert from_dict(to_dict(mixer)) == mixer
+    assert describe(to_dict(mixer)) == "tiny-bert"
+
+
+def test_without_a_config_nothing_is_asked_of_a_network():
+    pytest.importorskip("transformers")
+    with pytest.raises(SpecError, match="is not on this machine"):
+        resolve("mixers", "hf-model:nobody/nothing")
+
+
+@pytest.mark.slow
+def test_a_worker_in_another_process_finds_it(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n\ndef make(width):\n    return nn.Linear(width, width)\n"
+    )
+    command = [
+        "compare",
+        "--task",
+        "stdlib",
+        "--mixers",
+        "mine:make",
+        "--scale",
+        "smoke",
+        "--seeds",
+        "1",
+        "--quiet",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "selfpretrain", *command, "--executor", "processes", "--jobs", "2"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    sources = next((tmp_path / "runs" / "stages").glob("*/sources.json"))
+    assert "def make(width)" in json.loads(sources.read_text())["modules"]["mine"]

@@ -1,0 +1,123 @@
+"""Networks as a user would write them, sound and at fault, named ``own_networks:...`` in tests."""
+
+import numpy as np
+import torch
+from torch import nn
+
+
+class Conv(nn.Module):
+    """A layer that is built from a width of another name and takes no mask."""
+
+    def __init__(self, dim, causal=False):
+        super().__init__()
+        self.conv = nn.Conv1d(dim, dim, 5, padding=4 if causal else 2)
+
+    def forward(self, x):
+        return self.conv(x.mT)[..., : x.shape[1]].mT
+
+
+class Ahead(Conv):
+    """The same, whose causal form is not causal."""
+
+    def __init__(self, dim, causal=False):
+        super().__init__(dim)
+
+
+class Masked(nn.Module):
+    """Means over real positions; the mask has a name of its own and no default."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x, valid):
+        if valid is None:
+            return self.out(x + x.mean(1, keepdim=True))
+        real = valid[..., None]
+        return self.out(x + (x * real).sum(1, keepdim=True) / real.sum(1, keepdim=True))
+
+
+class Heedless(nn.Module):
+    """Means over all positions, with a mask that is ignored."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x, padding_mask=None):
+        return self.out(x) + x.mean(1, keepdim=True)
+
+
+class Unset(nn.Module):
+    """A weight that nobody sets, and one drawn from another generator."""
+
+    def __init__(self, width, fault="unset"):
+        super().__init__()
+        unset = torch.empty(width, width)
+        self.weight = nn.Parameter(unset if fault == "unset" else torch.tensor(np.random.rand(width, width)))
+
+    def forward(self, x):
+        return x @ self.weight.to(x.dtype)
+
+
+class Dead(nn.Linear):
+    """A parameter that nothing uses."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+        self.unused = nn.Parameter(torch.zeros(3))
+
+
+class Mixed(nn.Module):
+    """A mixer over a fixed number of positions."""
+
+    def __init__(self, width, length):
+        super().__init__()
+        self.across = nn.Linear(length, length)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.out(x + self.across(x.mT).mT)
+
+
+class Encoder(nn.Module):
+    def __init__(self, width, depth, heads, causal):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(width, heads, 2 * width, dropout=0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        self.causal = causal
+
+    def forward(self, x, padding_mask=None):
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1) if self.causal else None
+        return self.layers(x, later, None if padding_mask is None else ~padding_mask)
+
+
+def encoder(width, depth, heads, causal=False):
+    return Encoder(width, depth, heads, causal)
+
+
+def other_draws(width):
+    return Unset(width, "numpy")
+
+
+def recurrent(width):
+    return nn.GRU(width, width, batch_first=True)
+
+
+def narrow(width):
+    return nn.Linear(width, 1)
+
+
+def failing(width):
+    raise RuntimeError("no such kernel\nand more")
+
+
+def nothing(width):
+    return None
+
+
+def greedy(width, vocab, classes):
+    return nn.Linear(width, width)
+
+
+NUMBER = 3
