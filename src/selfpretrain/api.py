@@ -12,8 +12,10 @@ from .errors import SpecError
 from .mixers.base import Mixer
 from .registry import find, resolve
 from .report.results import ExperimentResults
+from .report.sequential import Looks, parse_seeds
 from .runner.experiment import Experiment
 from .runner.experiment_dir import ExperimentFolder
+from .runner.looks import expected_seeds, reached
 from .runner.plan import Forecast, forecast, read_costs, write_costs
 from .runner.run import detach, run_experiment
 from .runner.tuning import tune
@@ -49,10 +51,23 @@ class Request:
     tune: bool = False  # first tune the hyperparameters of every cell on validation
     results: Path | None = None  # folder of kept results, read and updated; None: the shipped ones, read-only
     fresh: bool = False  # ignore kept results and train everything
+    looks: Looks | None = None  # add seeds until the verdict is decided; the study has those of the last look
 
     def experiment(self, planner: Planner = COUNTED) -> Experiment:
-        """Return the experiment to run, before tuning."""
-        return self.study.experiment(self.scale, self.first_seed, planner)
+        """Return the experiment to run, before tuning.
+
+        Raises:
+            SpecError: if seeds are to be added until the verdict is decided, and this study has none.
+        """
+        experiment = self.study.experiment(self.scale, self.first_seed, planner)
+        return self._with_looks(experiment) if self.looks else experiment
+
+    def _with_looks(self, experiment: Experiment) -> Experiment:
+        if self.only:
+            raise SpecError("--only runs a part, and cannot be decided by it; give --seeds a number")
+        if not experiment.contrasts:
+            raise SpecError(f"{experiment.name} compares no two arms; give --seeds a number")
+        return replace(experiment, looks=self.looks)
 
     @property
     def kept(self) -> Path | None:
@@ -73,7 +88,7 @@ def compare(
     task: str | Task | tuple[str | Task, ...] | None = None,
     mixers: tuple[str | Mixer, ...] = ("attention", "s4d"),
     objective: str | None = None,
-    seeds: int = 4,
+    seeds: int | str = 4,
     scale: Scale = "small",
     settings: Settings | None = None,
     workspace: Workspace | None = None,
@@ -85,7 +100,8 @@ def compare(
         task: name, task, or tuple of them; None: ``paths`` with a budget of minutes (``defaults.DEMO``).
         mixers: names or mixers.
         objective: name of the pretraining objective; None: the one that suits the task.
-        seeds: number of repetitions; seeds 0 to n - 1 are run.
+        seeds: number of repetitions; seeds 0 to n - 1 are run. "auto", or a range such as "4..12": as many
+            as the verdict needs.
         settings: settings to change, by path.
         workspace: where to run; None: the folder ``runs`` with one worker.
         arms: names or arms; the difference of SPT and scratch (matched) is the headline.
@@ -96,16 +112,22 @@ def compare(
     """
     workspace = workspace or _usual_workspace()
     settings = resolve_settings(settings or {}, workspace)
-    study = comparison(task, mixers, objective, seeds, scale, settings, arms=arms)
-    return run_request(Request(study, scale), workspace)
+    most, looks = parse_seeds(seeds)
+    study = comparison(task, mixers, objective, most, scale, settings, arms=arms)
+    return run_request(Request(study, scale, looks=looks), workspace)
 
 
 def study(
-    name: str, seeds: int = 3, scale: Scale = "small", workspace: Workspace | None = None, fresh: bool = False
+    name: str,
+    seeds: int | str = 3,
+    scale: Scale = "small",
+    workspace: Workspace | None = None,
+    fresh: bool = False,
 ) -> ExperimentResults:
     """Run a registered study, or reuse its kept results, and write its report.
 
     Args:
+        seeds: number of seeds; "auto", or a range such as "4..12": as many as the verdict needs.
         fresh: ignore kept results and train everything.
 
     Raises:
@@ -113,7 +135,9 @@ def study(
         SelfPretrainError: if a stage failed; finished stages are kept, and the same call resumes.
     """
     workspace = workspace or _usual_workspace()
-    return run_request(Request(find_study(name, scale, seeds, workspace), scale, fresh=fresh), workspace)
+    most, looks = parse_seeds(seeds)
+    found = find_study(name, scale, most, workspace)
+    return run_request(Request(found, scale, fresh=fresh, looks=looks), workspace)
 
 
 def resolve_settings(settings: Settings, workspace: Workspace) -> Settings:
@@ -195,7 +219,7 @@ def run_request(
         # arm's budget is in FLOPs.
         if planned is None or "estimated" in planned.planner.sources:
             planned = plan_request(request, run_planner(here))
-        folder = restore_kept(request, planned.experiment, here)
+        folder = reached(restore_kept(request, planned.experiment, here))
         if request.tune or request.only or not folder.is_current:
             folder = _run(planned, here)
         if request.results:
@@ -211,6 +235,8 @@ def submit_request(request: Request, workspace: Workspace) -> str:
     """
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
+    if request.looks:
+        raise SpecError("--seeds auto decides by results; run it without --detach, or give a number of seeds")
     experiment = request.experiment()
     restore_kept(request, experiment, workspace)
     return detach(experiment, workspace, request.only, request.kept)
@@ -229,7 +255,18 @@ def forecast_request(
     experiment = planned.experiment
     kept = None if request.fresh else ExperimentFolder(experiment, workspace, request.kept).kept_stages
     recipes = [cell.recipe for cell in experiment.select_cells(request.only)]
-    return forecast(recipes, workspace, gpu, kept, timed, planned.planner)
+    found = forecast(recipes, workspace, gpu, kept, timed, planned.planner)
+    if experiment.looks is None:
+        return found
+    first = [cell.recipe for cell in experiment.first_look]
+    least = forecast(first, workspace, gpu, kept, timed, planned.planner)
+    folder = ExperimentFolder(experiment, workspace, None if request.fresh else request.kept)
+    notes = (
+        f"{experiment.looks.last} seeds are the most; to the first look, at {experiment.looks.first} seeds: "
+        f"{least.total}",
+        *expected_seeds(folder, experiment.looks),
+    )
+    return replace(found, notes=notes)
 
 
 def restore_kept(request: Request, experiment: Experiment, workspace: Workspace) -> ExperimentFolder:

@@ -139,3 +139,18 @@ def test_what_is_planned_with_a_stub_is_not_run(tmp_path, monkeypatch):
     study = api.comparison("text", ("s4d",), "masked", 1, "small", {}, planner)
     with pytest.raises(SpecError, match="planned with a stub of its data"):
         run_recipes([next(study.cells(planner)).recipe], Workspace(tmp_path / "runs", quiet=True))
+
+
+@pytest.mark.parametrize("command", [["compare"], ["study", "amos-table-8"]])
+def test_what_is_no_number_of_seeds(command, capsys):
+    assert app.run([*command, "--seeds", "4..99", "--dry-run"]) == 2
+    assert "at most, such as 4..12" in one_line(capsys.readouterr().err)
+
+
+def test_a_dry_run_of_a_study_knows_the_spread_of_kept_results(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert app.run(["study", "failed-seeds", "--seeds", "auto", "--dry-run"]) == 0
+    out = one_line(capsys.readouterr().out)
+    assert "12 seeds are the most; to the first look, at 4 seeds" in out
+    assert "Transformer on Pathfinder: seeds to a verdict for a gain of 2.0 points more than 12" in out
+    assert "the known spread, of 3 seeds, is 7.4 points" in out and not list(tmp_path.iterdir())

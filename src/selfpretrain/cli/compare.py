@@ -47,7 +47,7 @@ def compare(
         str,
         typer.Option(help="Arms (`spt list arms`), comma-separated, or package.module:Class."),
     ] = "scratch,matched,spt",
-    seeds: flags.Seeds = 4,
+    seeds: flags.Seeds = "4",
     first_seed: flags.FirstSeed = 0,
     scale: flags.ScaleName = "small",
     run: flags.RunFlags,
@@ -59,10 +59,13 @@ def compare(
 ) -> None:
     """Compare training from scratch with self-pretraining for each architecture."""
     from .. import api
+    from ..report.sequential import parse_seeds
+    from ..system.events import listen
     from ..system.progress import show_progress
     from ..training.cost import COUNTED
-    from .printing import content_of, print_json, show, warn_of_length
+    from .printing import content_of, print_json, say_look, show, warn_of_length
 
+    most, looks = parse_seeds(seeds)
     workspace = run.workspace()
     chosen_scale = flags.scale_of(scale)
     changed = api.resolve_settings(flags.assignments(settings), workspace)
@@ -71,13 +74,13 @@ def compare(
     with nullcontext() if run.dry_run else show_progress(run.quiet):  # building the study may prepare data
         tasks = _tasks(task, group_folds)
         study = api.comparison(
-            tasks, _names(mixers), objective, seeds, chosen_scale, changed, planner, _names(arms)
+            tasks, _names(mixers), objective, most, chosen_scale, changed, planner, _names(arms)
         )
         study = study.match_size(match, planner)
     if time_limit:
         seconds = flags.seconds_of(time_limit)
         study = api.fit_to_time_limit(seconds, study, workspace, forecaster, run.dry_run)
-    request = api.Request(study, chosen_scale, first_seed, tune=tune)
+    request = api.Request(study, chosen_scale, first_seed, tune=tune, looks=looks)
     outcome: Outcome
     if run.dry_run:
         outcome = api.forecast_request(api.plan_request(request, forecaster), workspace, timed=run.measure)
@@ -88,7 +91,8 @@ def compare(
     else:
         planned = api.plan_request(request, forecaster)
         warn_of_length(api.forecast_request(planned, workspace), time_limit is not None)
-        outcome = api.run_request(request, workspace, planned)
+        with listen(say_look):
+            outcome = api.run_request(request, workspace, planned)
     print_json(content_of(outcome)) if run.as_json else show(outcome)
 
 

@@ -50,7 +50,13 @@ ScaleName = Annotated[
         help="Scale: smoke (seconds, a test run only), small (two CPU cores) or paper (as published).",
     ),
 ]
-Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds; all of 0 to n-1 are run and reported.")]
+Seeds = Annotated[
+    str,
+    typer.Option(
+        help="Number of seeds; all of 0 to n-1 are run and reported. auto (4..12), or a range: as many as "
+        "the verdict needs."
+    ),
+]
 FirstSeed = Annotated[
     int, typer.Option(min=0, help="First seed, e.g. to repeat a comparison with new seeds.")
 ]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..report.analysis import Analysis
     from ..report.results import ExperimentResults
     from ..runner.plan import Forecast
+    from ..system.events import Event
 
     Outcome = Forecast | ExperimentResults | str
 
@@ -32,7 +33,8 @@ def content_of(outcome: "Outcome") -> dict[str, Any]:
 
     if isinstance(outcome, Forecast):
         stages = [dict(zip(outcome.headings, row, strict=True)) for row in outcome.rows]
-        return {"stages": stages, "total": outcome.total, "seconds": outcome.seconds}
+        notes = {"notes": list(outcome.notes)} if outcome.notes else {}
+        return {"stages": stages, "total": outcome.total, "seconds": outcome.seconds} | notes
     if isinstance(outcome, str):
         return {"detached": outcome}
     return measured(outcome)
@@ -40,7 +42,12 @@ def content_of(outcome: "Outcome") -> dict[str, Any]:
 
 def measured(results: "ExperimentResults") -> dict[str, Any]:
     """Return results as JSON values; kept separate as the import of forecasts takes a second."""
-    return {"report": str(results.folder / "report.html"), "rows": results.to_rows()}
+    content: dict[str, Any] = {"report": str(results.folder / "report.html"), "rows": results.to_rows()}
+    if results.record.looks:
+        from ..report.analysis import looks_of
+
+        content["looks"] = looks_of(results)
+    return content
 
 
 def show(outcome: "Outcome") -> None:
@@ -70,11 +77,20 @@ def show_forecast(forecast: "Forecast") -> None:
     wide().print(Text(title, style="bold"))
     wide().print(table)
     say(forecast.total)
+    for note in forecast.notes:
+        say(note)
 
 
 def say(line: str, style: str = "") -> None:
     """Print a line, wrapped by the terminal only."""
     Console().print(Text(line, style=style), soft_wrap=True)
+
+
+def say_look(event: "Event") -> None:
+    """Print which rows are not decided after a look, and get another seed."""
+    if event.kind == "look":
+        line = f"after {event.done} of at most {event.total} seeds, not decided: {event.name}"
+        Console(stderr=True).print(Text(line), soft_wrap=True)
 
 
 def show_facts(rows: Iterable[tuple[str | Text, ...]], style: str = "bold") -> None:

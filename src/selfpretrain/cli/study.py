@@ -1,5 +1,6 @@
 """``spt study``: reproduce one study of the papers, or all of them, and write their reports."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from ..errors import DataError, SpecError
 from ..registry import names, resolve
 from ..system.events import Event, listen
 from . import options as flags
-from .printing import content_of, print_json, show
+from .printing import content_of, print_json, say_look, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ Only = Annotated[
 def study(
     *,
     name: Annotated[str, typer.Argument(help="Study (`spt list studies`), package.module:Class, or all.")],
-    seeds: flags.Seeds = 3,
+    seeds: flags.Seeds = "3",
     first_seed: flags.FirstSeed = 0,
     scale: flags.ScaleName = "small",
     mixers: Mixers = None,
@@ -55,7 +56,9 @@ def study(
 ) -> None:
     """Run a study, or all of them, and report the results next to the numbers of the paper."""
     from .. import api
+    from ..report.sequential import parse_seeds
 
+    most, looks = parse_seeds(seeds)
     workspace = run.workspace()
     chosen_scale = flags.scale_of(scale)
     changed = flags.assignments(settings)
@@ -65,14 +68,14 @@ def study(
     forecaster = api.forecast_planner(workspace, chosen_scale, stubs=True)
 
     def plan(each: str) -> api.PlannedExperiment:
-        wanted = api.find_study(each, chosen_scale, seeds, workspace)
+        wanted = api.find_study(each, chosen_scale, most, workspace)
         wanted = wanted.with_mixers(extra) if extra else wanted
         wanted = wanted.with_settings(changed) if changed else wanted
-        request = api.Request(wanted, chosen_scale, first_seed, only, tune, results, fresh)
+        request = api.Request(wanted, chosen_scale, first_seed, only, tune, results, fresh, looks)
         return api.plan_request(request, forecaster if run.dry_run else api.run_planner(workspace))
 
     def carry_out(planned: api.PlannedExperiment) -> "Outcome":
-        with listen(_say_restored):
+        with listen(_say_restored), nullcontext() if run.quiet else listen(say_look):
             if run.dry_run:
                 return api.forecast_request(planned, workspace, gpu, run.measure)
             if run.detach:

@@ -22,6 +22,7 @@ from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
 from ..data.store import StoredDataset
 from ..errors import SpecError, StageFailed
 from ..report.results import ExperimentResults
+from ..report.sequential import parse_seeds
 from ..runner.experiment_dir import InFolders
 from ..runner.run import run_recipes
 from ..studies.compare import Compare
@@ -68,7 +69,7 @@ class SequenceEstimator(EstimatorSettings):
         return self
 
     def compare(
-        self, X: Any = None, y: Any = None, *, groups: Any = None, seeds: int = 3
+        self, X: Any = None, y: Any = None, *, groups: Any = None, seeds: int | str = 3
     ) -> ExperimentResults:
         """Compare scratch, compute-matched scratch and self-pretraining on these data.
 
@@ -76,7 +77,8 @@ class SequenceEstimator(EstimatorSettings):
 
         Args:
             X: as for ``fit``; None: the data of the last ``fit``.
-            seeds: number of seeds of each arm.
+            seeds: number of seeds of each arm; "auto", or a range such as "4..12": as many as the verdict
+                needs.
         """
         task = self.task_ if X is None else self._as_task(X, y, groups)
         task = with_test_split(task, self._seed())
@@ -87,7 +89,8 @@ class SequenceEstimator(EstimatorSettings):
             finetune=self._fit_to_data(arms.finetune, task),
             scratch=self._fit_to_data(arms.scratch, task),
         )
-        return run_request(Request(Compare(task, (arms,), seeds)), self._workspace())
+        most, looks = parse_seeds(seeds)
+        return run_request(Request(Compare(task, (arms,), most), looks=looks), self._workspace())
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Return the usual metrics on held-out examples, each with a 95 % bootstrap interval.

@@ -4,7 +4,7 @@ import enum
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,9 @@ from .integrity import CLOSE, Predictions
 from .manifest import Metric
 from .paper_numbers import PAPERS, PaperNumber
 from .results import ExperimentResults, TaskResults
+from .sequential import Looks
 from .stage_results import CellResult
-from .statistics import Estimate, estimate, example_half_width, r2_parts, sign_flip
+from .statistics import CONFIDENCE, Estimate, estimate, example_half_width, r2_parts, sign_flip, t_test
 
 RowColumn = tuple[str, str]
 """(row, column): a model and an arm."""
@@ -37,7 +38,12 @@ class Standing(enum.Enum):
     BEHIND = "behind"  # below zero, may be inside the tie band
     WORSE = "worse"  # wholly below the tie band
     ONE_SEED = "one seed"  # no interval
+    EARLY = "before the first look"  # fewer seeds than a sequential design looks at
     NOTHING = "nothing"  # no pair has finished
+
+
+DECIDED = frozenset({Standing.BETTER, Standing.WORSE, Standing.EQUAL})
+"""Standings after which a sequential design adds no further seeds."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +56,15 @@ class Difference:
     values: tuple[float, ...]  # one per seed
     estimate: Estimate | None  # None where no pair has finished
     standing: Standing
+    looks: Looks | None = None
 
     @cached_property
     def p(self) -> float | None:
-        """P value of the sign-flip test; None below six seeds."""
-        return sign_flip(self.values)
+        """P value of the sign-flip test, None below six seeds; after looks, the repeated p of the t-test."""
+        if self.looks is None:
+            return sign_flip(self.values)
+        p = t_test(self.values)
+        return None if p is None or len(self.values) < self.looks.first else self.looks.repeated_p(p)
 
 
 class RowOrder(enum.Enum):
@@ -211,7 +221,7 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
         StoreError: if two runs were tested on different examples.
     """
     means = {
-        (row, column): estimate([score_of(cell) for cell in cells.values()])
+        (row, column): estimate([score_of(cell) for cell in cells.values()], confidence=task.confidence)
         for row in task.rows
         for column in task.columns
         if (cells := task.at(row, column))
@@ -235,12 +245,32 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     theirs_by_seed = task.at(*b)
     seeds = tuple(seed for seed in ours_by_seed if seed in theirs_by_seed)
     if not seeds:
-        return Difference(a, b, (), (), None, Standing.NOTHING)
+        return Difference(a, b, (), (), None, Standing.NOTHING, task.looks)
     ours = [ours_by_seed[seed] for seed in seeds]
     theirs = [theirs_by_seed[seed] for seed in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
-    mean = estimate(values, over_examples(task, ours, theirs))
-    return Difference(a, b, seeds, values, mean, judge(mean, task.record.metric.tie))
+    mean = estimate(values, over_examples(task, ours, theirs), task.confidence)
+    standing = judge(mean, task.record.metric.tie, task.looks)
+    return Difference(a, b, seeds, values, mean, standing, task.looks)
+
+
+def looks_of(results: ExperimentResults) -> list[dict[str, Any]]:
+    """Return after how many seeds every headline difference was decided, one dict per task and model."""
+    return [
+        {
+            "task": task.label,
+            "row": gain.a[0],
+            "seeds": len(gain.seeds),
+            "looks": str(gain.looks),
+            "decided": gain.standing in DECIDED,
+            "standing": gain.standing.value,
+            "difference": gain.estimate.mean if gain.estimate else None,
+            "interval": gain.estimate.bounds if gain.estimate else None,
+            "p": gain.p,
+        }
+        for task in analyse(results).tasks
+        for gain in task.headline
+    ]
 
 
 def _mean_difference(found: Sequence[Difference], tie: float) -> Difference | None:
@@ -254,15 +284,21 @@ def _mean_difference(found: Sequence[Difference], tie: float) -> Difference | No
     known = [half for half in halves if half is not None]
     # Test examples of different tasks are independent: errors of the mean add as squares.
     half = float(np.linalg.norm(known)) / len(found) if len(known) == len(found) else None
-    mean = estimate(values, half)
-    return Difference(found[0].a, found[0].b, seeds, values, mean, judge(mean, tie))
+    looks = found[0].looks
+    mean = estimate(values, half, looks.confidence if looks else CONFIDENCE)
+    return Difference(found[0].a, found[0].b, seeds, values, mean, judge(mean, tie, looks), looks)
 
 
-def judge(difference: Estimate, tie: float) -> Standing:
+def judge(difference: Estimate, tie: float, looks: Looks | None = None) -> Standing:
     """Classify a difference by its combined interval; ``tie`` is half the width of the tie band."""
+    if looks and difference.n < looks.first:
+        return Standing.EARLY
     if difference.bounds is None:
         return Standing.ONE_SEED
-    low, high = difference.bounds
+    return _judge_interval(*difference.bounds, tie)
+
+
+def _judge_interval(low: float, high: float, tie: float) -> Standing:
     if low > tie:
         return Standing.BETTER
     if high < -tie:
@@ -273,6 +309,33 @@ def judge(difference: Estimate, tie: float) -> Standing:
     if low > 0:
         return Standing.AHEAD
     return Standing.BEHIND if high < 0 else Standing.UNCLEAR
+
+
+def seeds_due(task: TaskResults, row: str, looks: Looks, first_seed: int = 0) -> int:
+    """Return the number of seeds that a row needs, as far as its results show.
+
+    It is that of the first look which decides the headline difference of the row; of the first look whose
+    runs have not finished; or of the last look. The looks are repeated in order over the first seeds alone,
+    so that the number depends on nothing but the results, whenever and in which order they came.
+
+    Args:
+        task: results with the cells of all seeds up to the last look.
+
+    Raises:
+        StoreError: if two runs were tested on different examples.
+    """
+    treatment, control = task.headline
+    compared = [cell for cell in task.cells if cell.row == row and cell.column in (treatment, control)]
+    if {cell.column for cell in compared} != {treatment, control}:
+        return looks.first  # nothing to decide, e.g. a mixer without self-pretraining
+    for n in looks:
+        seen = [cell for cell in compared if cell.seed < first_seed + n]
+        if not all(cell.tested for cell in seen):
+            return n
+        found = difference(replace(task, cells=tuple(seen)), (row, treatment), (row, control))
+        if found.standing in DECIDED:
+            return n
+    return looks.last
 
 
 def over_examples(
@@ -303,7 +366,7 @@ def over_examples(
     else:
         target = a[0].target.astype(np.float64)
         parts = r2_parts(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]))
-    return example_half_width(parts, clusters)
+    return example_half_width(parts, clusters, task.confidence)
 
 
 def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> str | None:

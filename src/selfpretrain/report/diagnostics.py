@@ -12,7 +12,7 @@ from .integrity import Predictions
 from .layout import Entry, ReportTable
 from .stage_results import CellResult
 from .statistics import Estimate, Ranks, calibration, estimate, rank
-from .tables import BLANK, by_task
+from .tables import BLANK, by_task, repeated
 
 FEWEST_TASKS = 3
 """Smallest number of tasks for ranking over tasks; with fewer, rows are ranked over seeds in each task."""
@@ -31,7 +31,8 @@ OUTCOMES = {
 def rankings(analysis: Analysis) -> dict[str, Ranks]:
     """Return average ranks in both headline columns, over tasks or over the seeds of each task, by title.
 
-    Empty if rows are one model at several settings: these do not compete.
+    Empty if rows are one model at several settings: these do not compete. Not over seeds that were added
+    until a verdict was decided: the test counts one look only.
     """
     found: dict[str, Ranks | None] = {}
     if not analysis.tasks or not analysis.rows_compete:
@@ -39,7 +40,7 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
     if len(analysis.tasks) >= FEWEST_TASKS:
         for column in analysis.tasks[0].task.headline:
             found[f"{column}, over tasks"] = _rank_over_tasks(analysis, column)
-    else:
+    elif analysis.results.record.looks is None:
         for task in analysis.tasks:
             for column in task.task.headline:
                 found[f"{task.label}: {column}, over seeds"] = _rank_over_seeds(task, column)
@@ -95,7 +96,7 @@ def fits(analysis: Analysis) -> ReportTable:
     caption = (
         "Mean ± half-width of the 95 % t-interval over seeds. Training scores are of the first 2,000 "
         "training examples at most, with the weights that are scored on test. Gap: training minus test."
-    )
+    ) + repeated(analysis.results.record.looks)
     return by_task(analysis, ReportTable("fits", "Training and test", headings, tuple(rows), caption, 3))
 
 
@@ -103,7 +104,7 @@ def _fit(task: TaskAnalysis, cells: Sequence[CellResult]) -> list[Entry]:
     train = [cell.training_score or 0.0 for cell in cells]
     test = [score_of(cell) for cell in cells]
     gaps = [ours - theirs for ours, theirs in zip(train, test, strict=True)]
-    found = map(estimate, (train, test, gaps))
+    found = [estimate(each, confidence=task.task.confidence) for each in (train, test, gaps)]
     return [Entry(format.spread(task.metric, each), key=each.mean) for each in found]
 
 
@@ -124,7 +125,7 @@ def fit_contrasts(analysis: Analysis) -> ReportTable:
     title = "What a contrast does to fit and to generalisation"
     caption = (
         "Differences, paired by seed [95 % t-interval over seeds]; judged only where no interval holds zero."
-    )
+    ) + repeated(analysis.results.record.looks)
     return by_task(analysis, ReportTable("fit-contrasts", title, headings, tuple(rows), caption, 3))
 
 
@@ -136,7 +137,9 @@ def train_and_test(task: TaskAnalysis, gain: Difference) -> tuple[Estimate, Esti
     if not seeds:
         return None
     train = [(ours[seed].training_score or 0.0) - (theirs[seed].training_score or 0.0) for seed in seeds]
-    return estimate(train), estimate([score_of(ours[seed]) - score_of(theirs[seed]) for seed in seeds])
+    test = [score_of(ours[seed]) - score_of(theirs[seed]) for seed in seeds]
+    confidence = task.task.confidence
+    return estimate(train, confidence=confidence), estimate(test, confidence=confidence)
 
 
 def _with_training_score(task: TaskAnalysis, place: RowColumn) -> dict[int, CellResult]:

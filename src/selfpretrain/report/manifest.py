@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .sequential import Looks
+
 
 @dataclass(frozen=True)
 class TaskCard:
@@ -108,3 +110,4 @@ class ExperimentRecord:
     different: int = 0  # number of distinct stages
     first_seed: int = 0
     stamp: str = ""  # digest that changes whenever the page would
+    looks: Looks | None = None  # numbers of seeds at which the verdict was looked at; None: once, at the end

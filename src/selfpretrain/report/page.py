@@ -164,7 +164,10 @@ def compose(analysis: Analysis, depth: Depth = Depth.FULL) -> Page:
 def brief(analysis: Analysis) -> Page:
     """Compose the short page for a terminal: scores, interpretation, caveats, and cost."""
     scores = Section("Scores", tables=tables.brief(analysis))
-    found = (scores, _interpretation(analysis), _missing(analysis), _caveats(analysis), _in_short(analysis))
+    found = (
+        scores, _interpretation(analysis), _looks(analysis), _missing(analysis), _caveats(analysis),
+        _in_short(analysis),
+    )  # fmt: skip
     return _page(analysis, found)
 
 
@@ -188,8 +191,7 @@ def _lines(analysis: Analysis) -> tuple[str, ...]:
     cards = [task.record.task for task in analysis.results.tasks]
     about = [f"Task: {card.name}. {card.about}" for card in cards] if len(cards) == 1 else []
     scale = f"{record.scale} scale" if record.scale else ""
-    seeds = format.plural(analysis.seeds, "seed") if analysis.seeds else ""
-    words = [analysis.results.state, scale, seeds, f"selfpretrain {record.version}"]
+    words = [analysis.results.state, scale, summary.seeds(analysis), f"selfpretrain {record.version}"]
     return (*about, f"{record.name}: {'; '.join(filter(None, words))}")
 
 
@@ -214,6 +216,7 @@ def _outcomes(analysis: Analysis) -> list[str]:
 
 def _scores(analysis: Analysis) -> Section:
     caption = SHOWN["lines" if analysis.results.record.figure == "lines" else "points"]
+    caption += tables.repeated(analysis.results.record.looks)
     if any(math.isfinite(task.best_baseline[1]) for task in analysis.tasks):
         caption += " Dotted: the best simple baseline."
     if pictures.papers_task(analysis):
@@ -223,6 +226,11 @@ def _scores(analysis: Analysis) -> Section:
     return Section(
         "Scores", pictures=pictures.top(analysis), caption=caption, tables=(tables.scores(analysis),)
     )
+
+
+def _looks(analysis: Analysis) -> Section:
+    """Return after how many seeds every verdict was decided; empty if their number is fixed."""
+    return Section("Looks", tables=(tables.looks(analysis),))
 
 
 def _interpretation(analysis: Analysis) -> Section:
@@ -329,6 +337,7 @@ PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_scores, Depth.OPEN),
     (_interpretation, Depth.OPEN),
     (lambda found: Section(BELOW, found.results.record.about.get(BELOW, "")), Depth.OPEN),
+    (_looks, Depth.OPEN),
     (_missing, Depth.OPEN),
     (_caveats, Depth.OPEN),
     (lambda found: Section("Cost", tables=(tables.costs(found),)), Depth.OPEN),

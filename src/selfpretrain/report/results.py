@@ -15,7 +15,9 @@ from ..system.files import Json, read_json
 from .integrity import MEND, Predictions, contradiction
 from .manifest import CellRecord, ExperimentRecord, TaskRecord
 from .paper_numbers import PaperNumber, look_up
+from .sequential import Looks
 from .stage_results import CellResult, StageResult, pooled
+from .statistics import CONFIDENCE
 
 FORMAT = 2
 """Format version of study.json."""
@@ -35,6 +37,12 @@ class TaskResults:
 
     record: TaskRecord
     cells: tuple[CellResult, ...]
+    looks: Looks | None = None
+
+    @property
+    def confidence(self) -> float:
+        """Nominal confidence of every interval: that of a look, or 95 % if the number of seeds is fixed."""
+        return self.looks.confidence if self.looks else CONFIDENCE
 
     @property
     def label(self) -> str:
@@ -140,11 +148,19 @@ def read(folder: Path) -> ExperimentResults:
         StoreError: if study.json or the result of a stage is missing a field or is not JSON.
         ForeignRun: if one of them was written in another format.
     """
-    record = read_record(folder)
+    return results_of(read_record(folder), folder)
+
+
+def results_of(record: ExperimentRecord, folder: Path) -> ExperimentResults:
+    """Read the results of the stages that a plan names, next to the folder of its experiment.
+
+    Raises:
+        StoreError: if the result of a stage is missing a field or is not JSON.
+    """
     runs = folder.resolve().parent
     stage = cache(lambda where: read_stage(runs / where))  # cells share stages
     tasks = tuple(
-        TaskResults(task, tuple(_cell(cell, record.paper, stage) for cell in task.cells))
+        TaskResults(task, tuple(_cell(cell, record.paper, stage) for cell in task.cells), record.looks)
         for task in record.tasks
     )
     return ExperimentResults(folder, record, tasks)
@@ -189,6 +205,8 @@ def _wrong(record: ExperimentRecord) -> str:
     """Return what is wrong with a record whose field types are valid; "" if nothing is."""
     if not record.tasks:
         return "a study needs at least one task"
+    if record.looks and not record.looks.known:
+        return f"looks after {record.looks} seeds have no level"
     for task in record.tasks:
         if not task.cells or not task.contrasts:
             return f"{task.label}: a study needs at least one cell and one contrast"
@@ -326,6 +344,7 @@ def _row(task: TaskResults, cell: CellResult) -> Json:
         "score": cell.score,
         "stage": cell.record.stages[-1],
         "stages": " ".join(cell.record.stages),
+        **({"looks": str(task.looks)} if task.looks else {}),
     }
     if cell.printed:
         row |= {f"printed_{name}": value for name, value in asdict(cell.printed).items()}

@@ -123,6 +123,11 @@ class CellResult:
         return bool(self.stages)
 
     @property
+    def tested(self) -> bool:
+        """Whether every stage has finished, and the last one was scored on the test split."""
+        return self.finished and "test" in self.scored.scores
+
+    @property
     def scored(self) -> StageResult:
         """The last stage, whose test score is the cell's."""
         return self.stages[-1]

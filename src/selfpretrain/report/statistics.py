@@ -29,21 +29,21 @@ Clusters = NDArray[np.int64] | None
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds with its uncertainty."""
+    """A mean over seeds with its uncertainty, at 95 % or, after looks, at the level of the design."""
 
     mean: float
     n: int  # seeds
-    over_seeds: float | None  # half-width of the 95 % t-interval over seeds; None for one seed
+    over_seeds: float | None  # half-width of the t-interval over seeds; None for one seed
     over_examples: float | None = None  # half-width over test examples or clusters; None if unknown
 
     @property
     def half(self) -> float | None:
-        """Half-width of the combined 95 % interval; None for one seed.
+        """Half-width of the combined interval; None for one seed.
 
         sqrt(over_seeds**2 + over_examples**2), each term its standard error times its own t quantile
 
-        Covers at least 95 % for two independent normal errors. Conservative: variation between seeds on the
-        same examples is counted in both terms.
+        Covers at least as often as each term for two independent normal errors. Conservative: variation
+        between seeds on the same examples is counted in both terms.
 
         Source: Banerjee (1960), Approximate confidence interval for linear functions of means.
         """
@@ -53,31 +53,35 @@ class Estimate:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The combined 95 % interval; None for one seed."""
+        """The combined interval; None for one seed."""
         return None if self.half is None else (self.mean - self.half, self.mean + self.half)
 
     @property
     def seed_bounds(self) -> tuple[float, float] | None:
-        """The 95 % t-interval over seeds alone; None for one seed."""
+        """The t-interval over seeds alone; None for one seed."""
         half = self.over_seeds
         return None if half is None else (self.mean - half, self.mean + half)
 
 
-def estimate(values: Sequence[float], over_examples: float | None = None) -> Estimate:
+def estimate(
+    values: Sequence[float], over_examples: float | None = None, confidence: float = CONFIDENCE
+) -> Estimate:
     """Return the mean of one value per seed, with its intervals. Needs at least one value."""
-    return Estimate(float(np.mean(values)), len(values), t_half_width(values), over_examples)
+    return Estimate(float(np.mean(values)), len(values), t_half_width(values, confidence), over_examples)
 
 
-def t_half_width(values: Sequence[float] | Vector) -> float | None:
-    """Return the half-width of the 95 % t-interval of the mean, t[n-1] * s / sqrt(n); None if n < 2."""
+def t_half_width(values: Sequence[float] | Vector, confidence: float = CONFIDENCE) -> float | None:
+    """Return the half-width of the t-interval of the mean, t[n-1] * s / sqrt(n); None if n < 2."""
     if len(values) < 2:
         return None
     error = np.std(values, ddof=1) / math.sqrt(len(values))
-    return float(_t_point(len(values) - 1) * error)
+    return float(t_point(len(values) - 1, confidence) * error)
 
 
-def example_half_width(differences: Vector, clusters: Clusters = None) -> float | None:
-    """Return the half-width of the 95 % t-interval of a mean over test examples; None below two clusters.
+def example_half_width(
+    differences: Vector, clusters: Clusters = None, confidence: float = CONFIDENCE
+) -> float | None:
+    """Return the half-width of the t-interval of a mean over test examples; None below two clusters.
 
     Examples of one cluster count as one observation. For n examples in clusters of size m, with the sums r of
     (difference - mean) in each cluster and the power sums p[k] = sum(m**k):
@@ -92,7 +96,7 @@ def example_half_width(differences: Vector, clusters: Clusters = None) -> float 
     samples; here for a mean, with equal variance between clusters.
     """
     if clusters is None:
-        return t_half_width(differences)
+        return t_half_width(differences, confidence)
     named, sizes = np.unique(clusters, return_inverse=True, return_counts=True)[1:]
     if len(sizes) < 2:
         return None
@@ -103,7 +107,7 @@ def example_half_width(differences: Vector, clusters: Clusters = None) -> float 
     squares += p[2] ** 4 - 4 * n * p[2] ** 2 * p[3]
     sums = np.bincount(named, differences - differences.mean())
     error = math.sqrt(p[2] / trace * float((sums**2).sum()))
-    return _t_point(trace**2 / squares) * error
+    return t_point(trace**2 / squares, confidence) * error
 
 
 def r2_parts(target: Vector, squared_a: Vector, squared_b: Vector) -> Vector:
@@ -125,10 +129,24 @@ def r2_parts(target: Vector, squared_a: Vector, squared_b: Vector) -> Vector:
 
 
 @functools.cache
-def _t_point(degrees: int | float) -> float:
+def t_point(degrees: int | float, confidence: float = CONFIDENCE) -> float:
+    """Return the quantile of Student's t that bounds a two-sided interval."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
+    return float(stdtrit(degrees, (1 + confidence) / 2))
+
+
+def t_test(values: Sequence[float]) -> float | None:
+    """Return the two-sided p of Student's t-test of a zero mean; None below two values."""
+    if len(values) < 2:
+        return None
+    from scipy.special import stdtr
+
+    mean = float(np.mean(values))
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    if error == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * stdtr(len(values) - 1, -abs(mean) / error))
 
 
 def sign_flip(differences: Sequence[float]) -> float | None:

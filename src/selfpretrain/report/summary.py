@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import format
-from .analysis import Analysis, Difference, RowOrder, RowPair, Standing, TaskAnalysis, score_of
+from .analysis import DECIDED, Analysis, Difference, RowOrder, RowPair, Standing, TaskAnalysis, score_of
 from .stage_results import CellResult
 from .statistics import FEWEST
 
@@ -46,6 +46,7 @@ WORDS = {
         "",
         "measured only once for {rows}, and one seed cannot tell chance from effect",
     ),
+    Standing.EARLY: ("", "not to be judged before the first look for {rows}"),
     Standing.NOTHING: ("", "not measured yet for {rows}"),
 }
 """Words for every standing: in the headline ("" if it decides nothing), and in the verdict."""
@@ -127,7 +128,26 @@ def _row(analysis: TaskAnalysis, found: Difference) -> str:
     if found.estimate.bounds is None:
         return f"{found.a[0]} ({size})"
     low, high = (format.signed(metric, bound) for bound in found.estimate.bounds)
-    return f"{found.a[0]} ({size}, 95 % interval {low} to {high}, {format.plural(found.estimate.n, 'seed')})"
+    repeated = "repeated " if found.looks else ""
+    seeds = after(found) if found.looks else format.plural(found.estimate.n, "seed")
+    return f"{found.a[0]} ({size}, {repeated}95 % interval {low} to {high}, {seeds})"
+
+
+def after(found: Difference) -> str:
+    """Return how many seeds a verdict took, e.g. ``decided after 5 of at most 12 seeds``."""
+    assert found.looks is not None, "only of a sequential design"
+    verb = "decided" if found.standing in DECIDED else "not decided"
+    return f"{verb} after {len(found.seeds)} of at most {format.plural(found.looks.last, 'seed')}"
+
+
+def seeds(analysis: Analysis) -> str:
+    """Return the number of seeds, e.g. ``4 to 7 of at most 12 seeds``; "" if nothing has run."""
+    looks = analysis.results.record.looks
+    if not looks or not analysis.seeds:
+        return format.plural(analysis.seeds, "seed") if analysis.seeds else ""
+    counts = sorted({found.n for task in analysis.tasks for found in task.means.values()})
+    numbers = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{numbers} of at most {format.plural(looks.last, 'seed')}"
 
 
 def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
@@ -272,10 +292,11 @@ def claim(analysis: Analysis) -> str:
         return "Nothing can be claimed yet."
     task = analysis.tasks[0]
     treatment, control = task.task.headline
+    repeated = "repeated " if record.looks else ""
     return (
         f"The difference in test {format.name(task.metric)}{f' on {task.label}' * (not several)} between "
         f"{treatment} and {_named(control)}, paired by seed, is {format.listing(found)} "
-        f"({format.plural(analysis.seeds, 'seed')}; 95 % intervals over seeds and test examples; "
+        f"({seeds(analysis)}; {repeated}95 % intervals over seeds and test examples; "
         f"selfpretrain {record.version}, {record.scale} scale)."
     )
 
@@ -291,9 +312,9 @@ def advice(analysis: Analysis) -> tuple[str, ...]:
     if task.late:
         lines.append(f"Train longer: {format.listing(list(task.late))} still improved when training ended.")
     lines += _more_labels(task)
-    seeds = max((len(gain.seeds) for gain in task.headline), default=0)
-    if seeds < FEWEST:
-        lines.append(f"Repeat with --seeds {FEWEST}: {format.plural(seeds, 'seed')} can mislead.")
+    most = max((len(gain.seeds) for gain in task.headline), default=0)
+    if most < FEWEST and task.task.looks is None:
+        lines.append(f"Repeat with --seeds {FEWEST}: {format.plural(most, 'seed')} can mislead.")
     return tuple(lines)
 
 

@@ -6,17 +6,19 @@ from dataclasses import replace
 from itertools import chain
 
 from ..system.events import format_duration
-from . import format
-from .analysis import Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
+from . import format, summary
+from .analysis import DECIDED, Analysis, Difference, RowColumn, RowOrder, TaskAnalysis
 from .layout import Entry, ReportTable
 from .manifest import Metric
 from .paper_numbers import PaperNumber
+from .sequential import Looks
 from .stage_results import CellResult, StageCost
-from .statistics import holm
+from .statistics import FEWEST, holm
 
 MEANS = "Mean ± half-width of the 95 % t-interval over seeds (number of seeds); one seed has none."
 BEST = "Bold: the best arm of a model."
 SIGN_FLIP = "sign-flip p"
+REPEATED = "repeated p"
 HOLM = "Holm p"
 MISSING = Entry("missing")
 BLANK = Entry(format.NONE)
@@ -50,7 +52,7 @@ def _scores_of_task(task: TaskAnalysis) -> ReportTable:
         ("model", "parameters", *columns, f" {format.MINUS} ".join(task.task.headline), *tests),
         rows,
         f"{MEANS} The difference is paired by seed; its 95 % interval counts seeds and test examples, for "
-        f"each row by itself. {BEST}",
+        f"each row by itself. {BEST}{repeated(task.task.looks)}",
     )
 
 
@@ -59,7 +61,7 @@ def _scores_of_tasks(analysis: Analysis) -> ReportTable:
     headings: list[str] = []
     for label, task in zip(_labels(analysis), analysis.tasks, strict=True):
         headings += [label, "paper"] if _has_paper(task) else [label]
-    caption = f"{MEANS} {BEST[:-1]} on a task."
+    caption = f"{MEANS} {BEST[:-1]} on a task.{repeated(analysis.results.record.looks)}"
     if analysis.averaged:
         headings.append("average")
         caption += " Average: over the means of all tasks, where all have one."
@@ -80,9 +82,64 @@ def compact(analysis: Analysis) -> ReportTable:
         (*map(Entry, place), *(_score_without_count(task, place) for task in analysis.tasks))
         for place in places(analysis)
     )
-    seeds = format.plural(analysis.seeds, "seed")
+    seeds = summary.seeds(analysis) or format.plural(0, "seed")
     title = f"{_unit(analysis)}, mean ± half-width of the 95 % interval over {seeds}"
-    return ReportTable("compact", title, ("model", "arm", *_labels(analysis)), rows, BEST, words=2)
+    caption = f"{BEST}{repeated(analysis.results.record.looks)}"
+    return ReportTable("compact", title, ("model", "arm", *_labels(analysis)), rows, caption, words=2)
+
+
+def repeated(looks: Looks | None) -> str:
+    """Return a sentence, with a space before it, on the intervals of a sequential design; "" without one."""
+    if looks is None:
+        return ""
+    return (
+        f" Seeds were added from {looks.first} to at most {looks.last}, until the verdict was decided; "
+        "intervals are repeated confidence intervals: those of all looks together hold at 95 %."
+    )
+
+
+def looks(analysis: Analysis) -> ReportTable:
+    """Build the table of the seeds after which every headline difference was decided, and what that saved."""
+    design = analysis.results.record.looks
+    gains = [(task, gain) for task in analysis.tasks for gain in task.headline if gain.estimate]
+    rows = tuple(
+        (
+            Entry(task.label),
+            Entry(gain.a[0]),
+            Entry(f"{'decided' if gain.standing in DECIDED else 'not decided'}: {gain.standing.value}"),
+            Entry(f"{len(gain.seeds)} of at most {gain.looks.last}", key=float(len(gain.seeds))),
+            _gain(task.metric, gain),
+            _probability(gain.p),
+        )
+        for task, gain in gains
+        if gain.looks
+    )
+    caption = ""
+    if design:
+        alone = 100 * design.confidence
+        caption = (
+            f"Looks after {design.first} to {design.last} seeds, each with an interval of {alone:.2f} % by "
+            f"itself. Spent: {spent(analysis).text}. Always {design.last} seeds would have cost "
+            f"{_fixed_cost(analysis, design.last).text}; always {FEWEST} seeds, "
+            f"{_fixed_cost(analysis, FEWEST).text}."
+        )
+    title = "As many seeds as the verdict needs"
+    headings = ("task", "model", "verdict", "seeds", "difference", REPEATED)
+    return by_task(analysis, ReportTable("looks", title, headings, rows, caption, words=3))
+
+
+def _fixed_cost(analysis: Analysis, seeds: int) -> Entry:
+    """Return what the same number of seeds of every model would have cost, at the mean cost of a seed."""
+    costs = []
+    for task in analysis.tasks:
+        for row in task.task.rows:
+            cells = [cell for cell in task.task.finished if cell.row == row]
+            once = {stage.folder: stage.cost for cell in cells for stage in cell.stages}.values()
+            repeats = seeds / max(len({cell.seed for cell in cells}), 1)
+            flops = sum((cost.flops for cost in once), 0.0)
+            seconds = sum((cost.seconds for cost in once), 0.0)
+            costs.append(StageCost(0, flops * repeats, seconds * repeats))
+    return _spent(costs)
 
 
 def brief(analysis: Analysis) -> tuple[ReportTable, ...]:
@@ -112,7 +169,7 @@ def _brief(task: TaskAnalysis) -> ReportTable:
         ("model", "arm", "score", "gain", "95 % interval"),
         tuple(rows),
         f"Score: mean ± half-width of the 95 % interval over seeds. Gain: over {control}, paired by seed; "
-        f"its interval counts seeds and test examples. {BEST}",
+        f"its interval counts seeds and test examples. {BEST}{repeated(task.task.looks)}",
         words=2,
     )
 
@@ -136,6 +193,7 @@ def gains(analysis: Analysis) -> ReportTable:
         "95 % intervals: Student's t over seeds; and combined with the choice of test examples, which is "
         f"conservative and decides the verdict. Tie: less than {' or '.join(ties)}."
     )
+    caption += repeated(analysis.results.record.looks)
     if HOLM in tests:
         caption += " Holm: corrected for all models and tasks of the same comparison."
     if analysis.overall:
@@ -359,7 +417,8 @@ def _p_headings(gains: Sequence[Difference], corrected: Sequence[float | None]) 
     """Return the headings of the p value columns that are not empty."""
     if all(gain.p is None for gain in gains):
         return ()
-    return (SIGN_FLIP, HOLM) if sum(p is not None for p in corrected) > 1 else (SIGN_FLIP,)
+    single = REPEATED if any(gain.looks for gain in gains) else SIGN_FLIP
+    return (single, HOLM) if sum(p is not None for p in corrected) > 1 else (single,)
 
 
 def _holm(gains: list[Difference]) -> list[float | None]:

@@ -80,6 +80,19 @@ class Archive:
         """
         return frozenset(self._lines()[1]) if self.file.exists() else frozenset()
 
+    def scores(self) -> dict[str, float]:
+        """Return the test scores of the archived stages that were tested, by the name of the stage.
+
+        Raises:
+            StoreError: if the file is damaged.
+        """
+        lines = self._lines()[1] if self.file.exists() else {}
+        try:
+            results = {name: line["files"]["result.json"]["scores"] for name, line in lines.items()}
+            return {name: float(of["test"]["score"]) for name, of in results.items() if "test" in of}
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._error(error) from error
+
     def restore(self, stages: dict[str, RunDir], recipes: dict[str, Json]) -> tuple[int, Measures]:
         """Restore the stages that are not on disk; return how many, and the archived measurements.
 

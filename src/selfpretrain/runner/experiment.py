@@ -2,17 +2,21 @@
 
 import abc
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Literal
 
 from ..errors import SpecError, nearest
 from ..registry import name_of
+from ..report.sequential import Looks
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.model import Network
 from ..training.recipe import Recipe, fingerprint
+
+SeedsDue = Mapping[tuple[int, str], int]
+"""Number of seeds by number of the task and row."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,10 @@ class Finished(abc.ABC):
     def log(self, recipe: Recipe) -> list[Json]:
         """Return the training log of the last stage, one dict per line."""
 
+    def is_due(self, recipe: Recipe) -> bool:
+        """Return whether a recipe was run at all; False for seeds that no look asked for."""
+        return True
+
 
 def no_measures(finished: Finished) -> list[Json]:
     """Return no measurements: the default of ``Experiment.measure``."""
@@ -70,6 +78,7 @@ class Experiment:
     paper: str = ""  # CSV of the paper's numbers, e.g. amos2024
     measure: Callable[[Finished], list[Json]] = no_measures  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
+    looks: Looks | None = None  # numbers of seeds at which to look; the cells are those of the last look
 
     def __post_init__(self) -> None:
         if not self.cells:
@@ -78,12 +87,52 @@ class Experiment:
 
     @property
     def folder(self) -> str:
-        """Name of the experiment's folder; unless ``lasting``, it ends with a hash of the cells."""
+        """Name of the experiment's folder; unless ``lasting``, it ends with a hash of the cells.
+
+        With looks, of the cells of the first look, so that the name does not depend on the results.
+        """
         if self.lasting:
             return f"{self.name}-{self.scale}"
-        prints = "\n".join(f"{cell.row}|{cell.column}|{fingerprint(cell.recipe)}" for cell in self.cells)
+        cells = self.first_look
+        prints = "\n".join(f"{cell.row}|{cell.column}|{fingerprint(cell.recipe)}" for cell in cells)
+        if self.looks:
+            prints += f"\n{self.looks}"
         tasks = dict.fromkeys(name_of(cell.recipe.task) for cell in self.cells)
         return f"{self.name}-{'+'.join(tasks)}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
+
+    @property
+    def first_look(self) -> tuple[Cell, ...]:
+        """The cells that are run in any case: those of the first look, or all cells without looks."""
+        if self.looks is None:
+            return self.cells
+        return tuple(cell for cell in self.cells if self._rank(cell) < self.looks.first)
+
+    def with_seeds(self, due: SeedsDue) -> "Experiment":
+        """Return the experiment with the first seeds of every task and row, as many as are due."""
+        kept = {
+            id(cell)
+            for number, cells in enumerate(self.by_task())
+            for cell in cells
+            if self._rank(cell) < due[number, cell.row]
+        }
+        return replace(self, cells=tuple(cell for cell in self.cells if id(cell) in kept))
+
+    def headline_cells(self) -> list[Cell]:
+        """Return the cells of the first contrast of every task, seed by seed, the treatment first."""
+        found = []
+        for cells in self.by_task():
+            columns = self.contrasts_of(cells)[0]
+            found += [(cell, columns.index(cell.column)) for cell in cells if cell.column in columns]
+        return [cell for cell, _ in sorted(found, key=lambda pair: (pair[0].recipe.seed, pair[1]))]
+
+    def contrasts_of(self, cells: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
+        """Return the contrasts between columns that these cells of a task have; all if there is none."""
+        columns = {cell.column for cell in cells}
+        possible = tuple(pair for pair in self.contrasts if columns.issuperset(pair))
+        return possible or self.contrasts
+
+    def _rank(self, cell: Cell) -> int:
+        return cell.recipe.seed - self.first_seed
 
     def by_task(self) -> list[list[Cell]]:
         """Return the cells grouped by task, with all folds of a task together, in order."""

@@ -25,7 +25,7 @@ from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove
 from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.model import Network
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import LOG, RESULT, WEIGHTS, RunDir
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
@@ -119,7 +119,7 @@ class ExperimentFolder:
             if folder.is_dir():
                 with explain_errors(folder):
                     remove_leftovers(folder, ABANDONED_SECONDS)
-        self._write(self._record(tuple(notes)))
+        self._write(self.record(tuple(notes)))
 
     def finish(self) -> None:
         """Add baseline scores and measurements, and write the report."""
@@ -150,7 +150,8 @@ class ExperimentFolder:
     def _plan(self) -> list[Plan]:
         """Return the contrasts and cells of every task."""
         return [
-            (self._contrasts(cells), tuple(map(self._cell, cells))) for cells in self.experiment.by_task()
+            (self.experiment.contrasts_of(cells), tuple(map(self._cell, cells)))
+            for cells in self.experiment.by_task()
         ]
 
     def stages(self) -> dict[str, RunDir]:
@@ -172,7 +173,9 @@ class ExperimentFolder:
         if stored.get("of") == digest:
             return _measures(stored, path)
         try:
-            measured = self.experiment.measure(InFolders(self.workspace))
+            experiment = self.experiment
+            recipes = frozenset(fingerprint(cell.recipe) for cell in experiment.cells)
+            measured = experiment.measure(InFolders(self.workspace, recipes if experiment.looks else None))
         except StoreError:  # weights are missing: not trained here, or not yet
             return _measures(stored, path)
         if measured:
@@ -218,9 +221,12 @@ class ExperimentFolder:
             cells,
             self._results_digest(),
         ]
+        if experiment.looks:
+            content.append(str(experiment.looks))
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
 
-    def _record(self, notes: tuple[str, ...] = ()) -> ExperimentRecord:
+    def record(self, notes: tuple[str, ...] = ()) -> ExperimentRecord:
+        """Return the plan of the experiment as it is written to study.json."""
         experiment = self.experiment
         previous = results.read_record(self.path) if self.folder.has(STUDY) else None
         return ExperimentRecord(
@@ -239,6 +245,7 @@ class ExperimentFolder:
             different=len(self.stages()),
             first_seed=experiment.first_seed,
             stamp=self._stamp(),
+            looks=experiment.looks,
         )
 
     def _task(self, cells: list[Cell], notes: tuple[str, ...]) -> TaskRecord:
@@ -246,17 +253,12 @@ class ExperimentFolder:
         return TaskRecord(
             label=cells[0].label or name_of(task),
             task=_task_card(task, [manifest(part, self.workspace) for part in task.parts()]),
-            metric=_metric(task.form),
-            contrasts=self._contrasts(cells),
+            metric=metric_of(task.form),
+            contrasts=self.experiment.contrasts_of(cells),
             cells=tuple(self._cell(cell) for cell in cells),
             baselines=_known_baselines(task, self.workspace),
             notes=notes,
         )
-
-    def _contrasts(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
-        columns = {cell.column for cell in cells}
-        possible = tuple(pair for pair in self.experiment.contrasts if columns.issuperset(pair))
-        return possible or self.experiment.contrasts
 
     def _cell(self, cell: Cell) -> CellRecord:
         stages = (f"stages/{self.workspace.stage(prefix).name}" for prefix in cell.recipe.prefixes())
@@ -272,6 +274,11 @@ class InFolders(Finished):
     """The results of finished recipes, read from a workspace."""
 
     workspace: Workspace
+    due: frozenset[str] | None = None  # fingerprints of the recipes that looks asked for; None: all are due
+
+    def is_due(self, recipe: Recipe) -> bool:
+        """Return whether a recipe was run at all; False for seeds that no look asked for."""
+        return self.due is None or fingerprint(recipe) in self.due
 
     def network(self, recipe: Recipe) -> Network:
         """Return the trained network in eval mode."""
@@ -377,7 +384,7 @@ def _task_card(task: Task, folds: list[Manifest]) -> TaskCard:
     )
 
 
-def _metric(form: SequenceSpec) -> Metric:
+def metric_of(form: SequenceSpec) -> Metric:
     """Return name, unit, factor, digits and tie band of the score."""
     if form.target.metric == "r2":
         return Metric("r2", "", 1.0, 3, TIE)

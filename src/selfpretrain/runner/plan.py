@@ -117,6 +117,7 @@ class Forecast:
     rows: list[list[str]]
     total: str
     seconds: float  # estimated wall-clock time on this machine
+    notes: tuple[str, ...] = ()  # of a sequential design: how many seeds it may take
     headings: tuple[str, ...] = (
         "task", "mixer", "stages", "times", "steps", "parameters", "FLOPs", "takes",
     )  # fmt: skip

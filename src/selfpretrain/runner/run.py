@@ -1,6 +1,7 @@
 """Run experiments and recipes: train the stages that are not on disk yet, then write the report."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import SpecError
@@ -15,6 +16,7 @@ from .archive import RESTORED
 from .experiment import Experiment
 from .experiment_dir import ExperimentFolder
 from .job_queue import JobQueue
+from .looks import announce, seeds_by_place
 from .plan import Job, estimate, jobs, pending_jobs
 from .trackers.base import tracking
 from .workspace import Workspace
@@ -35,6 +37,9 @@ def run_experiment(
         kept: folder of kept results and of interpretations written by hand.
     """
     folder = ExperimentFolder(experiment, workspace, kept)
+    if experiment.looks:
+        folder = _run_looks(folder)
+        experiment = folder.experiment
     recipes = [cell.recipe for cell in experiment.select_cells(only)]
     if distributed.is_main():
         folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
@@ -42,6 +47,29 @@ def run_experiment(
     if distributed.is_main():
         folder.finish()
     return folder
+
+
+def _run_looks(folder: ExperimentFolder) -> ExperimentFolder:
+    """Train seed after seed until every headline difference is decided; return the folder of the cells due.
+
+    Only the two columns of the headline are trained here; the others are left to the caller, for a verdict
+    as early as possible.
+    """
+    notes: list[str] = []
+    record = None
+    if distributed.is_main():
+        notes = check_recipes(cell.recipe for cell in folder.experiment.cells)
+        record = folder.record()
+    while True:
+        due = seeds_by_place(folder, record)
+        reached = replace(folder, experiment=folder.experiment.with_seeds(due))
+        if distributed.is_main():
+            reached.plan(notes)
+        todo = jobs((cell.recipe for cell in reached.experiment.headline_cells()), folder.workspace)
+        if not pending_jobs(todo, folder.workspace):
+            return reached
+        announce(due, folder)
+        run_stages(todo, folder.workspace)
 
 
 def detach(

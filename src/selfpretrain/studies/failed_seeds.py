@@ -11,8 +11,6 @@ Expected: fewer failures with self-pretraining.
 What differs: no paper counts them.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..config import spec
@@ -20,6 +18,7 @@ from ..mixers.attention import Attention
 from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
+from .common.measures import due_runs
 from .common.table_study import LRA, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT
 
@@ -40,7 +39,7 @@ class FailedSeeds(TableStudy):
         for label, task in self.available_tasks().items():
             limit = chance_accuracy(task)
             for cell in self.task_cells(label, task):
-                runs = [replace(cell.recipe, seed=seed) for seed in range(self.seeds)]
+                runs = due_runs(finished, cell.recipe, self.seeds)
                 scores = [finished.result(recipe)["scores"]["test"]["score"] for recipe in runs]
                 series.setdefault(cell.column, []).append(float(np.mean([s < limit for s in scores])))
         x = list(self.available_tasks())

@@ -14,6 +14,9 @@ KNOWN = (
 )  # fmt: skip
 """Columns of every file; ``flops`` and ``seconds`` are sums over all stages, the rest of the scored one."""
 
+SOMETIMES = ("fold", "looks")
+"""Further columns of cross-validation, and of designs that add seeds: the first and last number of seeds."""
+
 PRINTED = tuple(f"printed_{field.name}" for field in fields(PaperNumber))
 """Further columns if a paper printed a number for some cell."""
 FORMULA = ("=", "+", "-", "@")
@@ -29,8 +32,8 @@ def document(results: ExperimentResults) -> str:
         name for name in names - {*KNOWN, *PRINTED} if name.startswith(("test_", "train_", "val_"))
     )
     printed = PRINTED if names & set(PRINTED) else ()
-    folds = ["fold"] if "fold" in names else []
-    writer = csv.DictWriter(text, [*KNOWN, *folds, *metrics, *printed], restval="", lineterminator="\n")
+    sometimes = [name for name in SOMETIMES if name in names]
+    writer = csv.DictWriter(text, [*KNOWN, *sometimes, *metrics, *printed], restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: escaped(value) for name, value in row.items()} for row in rows)
     return text.getvalue()

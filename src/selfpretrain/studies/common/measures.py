@@ -34,11 +34,17 @@ def append(curves: dict[str, Points], label: str, x: object, y: float) -> None:
     curves[label] = (*xs, x), (*ys, y)
 
 
+def due_runs(finished: Finished, recipe: Recipe, seeds: int) -> list[Recipe]:
+    """Return the recipe with seeds 0 to seeds-1, without those that no look asked for."""
+    runs = [replace(recipe, seed=seed) for seed in range(seeds)]
+    return [run for run in runs if finished.is_due(run)] or runs
+
+
 def mean_score(
     finished: Finished, recipe: Recipe, seeds: int, split: Literal["train", "test"] = "test"
 ) -> float:
-    """Return the mean score of a recipe over seeds 0 to seeds-1, times 100."""
-    runs = [replace(recipe, seed=seed) for seed in range(seeds)]
+    """Return the mean score of a recipe over seeds 0 to seeds-1, as far as they are due, times 100."""
+    runs = due_runs(finished, recipe, seeds)
     return 100 * fmean(finished.result(run)["scores"][split]["score"] for run in runs)
 
 
@@ -59,7 +65,7 @@ def plot_averages(
     lines: dict[Row, tuple[str, str]] = {}
     for cell in cells:
         cell_key = cell.row, cell.column
-        if cell.label in tasks:
+        if cell.label in tasks and finished.is_due(cell.recipe):
             score = float(finished.result(cell.recipe)["scores"]["test"]["score"])
             scores.setdefault(cell_key, {}).setdefault(cell.label, []).append(score)
             lines |= {cell_key: cell.printed[:2]} if cell.printed else {}

@@ -1,0 +1,130 @@
+"""Sequential designs: add a seed, look, and stop where the verdict is decided.
+
+Which cells are due is a function of the finished results alone. A run that was killed in the middle of a look
+therefore goes on as if it had not been, and results that were there before are looked at in the same order.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..registry import name_of
+from ..report import format
+from ..report.analysis import seeds_due
+from ..report.manifest import ExperimentRecord, Metric
+from ..report.results import results_of
+from ..report.sequential import Looks, seeds_for
+from ..system import distributed
+from ..system.events import Event, emit
+from .experiment import Cell, SeedsDue
+from .experiment_dir import STUDY, ExperimentFolder, metric_of
+from .trackers.base import tracking
+from .workspace import Workspace
+
+GAINS = (0.02, 0.05, 0.1)
+"""Gains of which a forecast says how many seeds they take."""
+
+
+def reached(folder: ExperimentFolder) -> ExperimentFolder:
+    """Return the folder with the cells that the results so far ask for; all of them if nothing has run."""
+    if folder.experiment.looks is None or not folder.folder.has(STUDY):
+        return folder
+    record = folder.record() if distributed.is_main() else None
+    return replace(folder, experiment=folder.experiment.with_seeds(seeds_by_place(folder, record)))
+
+
+def seeds_by_place(folder: ExperimentFolder, record: ExperimentRecord | None) -> SeedsDue:
+    """Return the number of seeds due by task and row, the same in all processes of torchrun.
+
+    Args:
+        record: plan of all cells up to the last look; None in the other processes of torchrun.
+    """
+    lines: list[str] = []
+    if record is not None and record.looks is not None:
+        tasks = results_of(record, folder.path).tasks
+        lines = [
+            json.dumps((number, row, seeds_due(task, row, record.looks, record.first_seed)))
+            for number, task in enumerate(tasks)
+            for row in task.rows
+        ]
+    found = map(json.loads, distributed.broadcast(lines))
+    return {(number, row): seeds for number, row, seeds in found}
+
+
+def announce(due: SeedsDue, folder: ExperimentFolder) -> None:
+    """Emit an event that says which rows are not decided yet, for the display and the trackers."""
+    looks = folder.experiment.looks
+    if looks is None or not distributed.is_main() or max(due.values()) == looks.first:
+        return
+    most = max(due.values())
+    tasks = folder.experiment.by_task()
+    several = len(tasks) > 1
+    still = [
+        f"{row}{f' on {name_of(tasks[number][0].recipe.task)}' * several}"
+        for (number, row), seeds in due.items()
+        if seeds == most
+    ]
+    with tracking(folder.workspace):
+        emit(Event("look", format.listing(still), most - 1, looks.last))
+
+
+def expected_seeds(folder: ExperimentFolder, looks: Looks) -> list[str]:
+    """Return sentences on how many seeds gains of 2, 5 and 10 points would take, a sentence per task and row.
+
+    The spread between seeds is that of finished and kept results of the same arms. The choice of the test
+    examples, which is not known before, is left out.
+    """
+    scores = _known_scores(folder.experiment.cells, folder)
+    sentences = []
+    tasks = folder.experiment.by_task()
+    for cells in tasks:
+        treatment, control = folder.experiment.contrasts_of(cells)[0]
+        metric = metric_of(cells[0].recipe.task.form)
+        for row in dict.fromkeys(cell.row for cell in cells):
+            ours = _by_seed(cells, scores, row, treatment, folder.workspace)
+            theirs = _by_seed(cells, scores, row, control, folder.workspace)
+            gains = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
+            if len(gains) < 2:
+                continue
+            spread = float(np.std(gains, ddof=1))
+            words = [_seeds(metric, gain, spread, looks) for gain in GAINS]
+            label = f" on {cells[0].label or name_of(cells[0].recipe.task)}" * (len(tasks) > 1)
+            sentences.append(
+                f"{row}{label}: seeds to a verdict for a gain of {', of '.join(words)}; the known spread, of "
+                f"{len(gains)} seeds, is {format.score(metric, spread)}{format.points(metric)}"
+            )
+    return sentences or [
+        "how many seeds a gain takes depends on the spread between seeds, which no results of these arms show"
+        " yet; from two seeds on, the same command with --dry-run says it"
+    ]
+
+
+def _seeds(metric: Metric, gain: float, spread: float, looks: Looks) -> str:
+    found = seeds_for(gain, spread, metric.tie, looks)
+    number = f"about {found}" if found else f"more than {looks.last}"
+    return f"{format.score(metric, gain)}{format.points(metric)} {number}"
+
+
+def _known_scores(cells: Sequence[Cell], folder: ExperimentFolder) -> dict[str, float]:
+    """Return the test scores of the cells that have finished or are kept, by the name of their last stage."""
+    scores = dict(folder.archive.scores()) if folder.archive else {}
+    for cell in cells:
+        stage = folder.workspace.stage(cell.recipe)
+        if stage.finished and "test" in (found := stage.read("result.json")["scores"]):
+            scores[stage.name] = float(found["test"]["score"])
+    return scores
+
+
+def _by_seed(
+    cells: Sequence[Cell], scores: Mapping[str, float], row: str, column: str, workspace: Workspace
+) -> dict[int, float]:
+    """Return the scores at a row and a column by seed, the mean over folds; seeds with all folds only."""
+    found: dict[int, list[float | None]] = {}
+    for cell in cells:
+        if (cell.row, cell.column) == (row, column):
+            score = scores.get(workspace.stage(cell.recipe).name)
+            found.setdefault(cell.recipe.seed, []).append(score)
+    complete = {seed: [each for each in of if each is not None] for seed, of in found.items()}
+    return {seed: float(np.mean(of)) for seed, of in complete.items() if len(of) == len(found[seed])}

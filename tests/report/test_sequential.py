@@ -1,0 +1,274 @@
+"""Designs that add seeds: their intervals hold at all looks together, and results alone decide the end."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from scripts import script
+from selfpretrain.errors import SpecError
+from selfpretrain.report import page
+from selfpretrain.report.analysis import (
+    DECIDED,
+    Standing,
+    analyse,
+    analyse_task,
+    difference,
+    judge,
+    looks_of,
+    seeds_due,
+)
+from selfpretrain.report.diagnostics import rankings
+from selfpretrain.report.manifest import CellRecord, Metric, TaskCard, TaskRecord
+from selfpretrain.report.results import TaskResults, read
+from selfpretrain.report.sequential import (
+    AUTO,
+    Looks,
+    _levels,
+    draw_differences,
+    parse_seeds,
+    seeds_for,
+    simulate,
+)
+from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
+from selfpretrain.report.statistics import estimate, t_test
+
+ARMS = ("SPT", "scratch (matched)")
+CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
+
+
+def task(gains, looks=AUTO, first_seed=0, row="s4d"):
+    """A task with one finished pair per gain; None where the pair has not finished."""
+    cells = []
+    for seed, gain in enumerate(gains, first_seed):
+        for column, score in zip(ARMS, (0.5 if gain is None else 0.5 + gain, 0.5), strict=True):
+            record = CellRecord(row, column, seed, (f"stages/{column}-{seed}",))
+            scores = {"test": {"score": score}, "val": {"score": score}}
+            stage = StageResult(
+                Path("nowhere"), "classify", scores, 9, 1.0, 9, "budget", StageCost(9, 1e9, 1.0)
+            )
+            cells.append(CellResult(record, () if gain is None and column == ARMS[0] else (stage,)))
+    records = tuple(cell.record for cell in cells)
+    metric = Metric("accuracy", "%", 100.0, 1, 0.01)
+    return TaskResults(TaskRecord("toy", CARD, metric, (ARMS,), records), tuple(cells), looks)
+
+
+def test_an_entry_of_the_table_is_found_again():
+    tool = script("sequential_levels")
+    n = 100_000
+    counts = tool.count_smallest_p(n, 7)
+    for pair in ((4, 12), (2, 6), (6, 24)):
+        below = np.interp(_bin(tool, _levels()[pair][0.05]), np.arange(tool.BINS), counts[pair].cumsum() / n)
+        assert below == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / n))
+
+
+def _bin(tool, level):
+    return (np.log10(level) / tool.DECADES + 1) * tool.BINS
+
+
+def test_levels_fall_with_every_further_look_and_grow_with_the_error():
+    levels = _levels()
+    for (first, last), by_error in levels.items():
+        values = list(by_error.values())
+        assert values == sorted(values) and all(0 < level <= error for error, level in by_error.items())
+        if (first, last + 1) in levels:
+            assert levels[first, last + 1][0.05] <= by_error[0.05]
+
+
+@pytest.mark.parametrize("looks", [AUTO, Looks(2, 8), Looks(6, 24)])
+def test_intervals_of_all_looks_together_cover_whatever_the_spread(looks):
+    covered = []
+    for spread in (0.001, 3.0, 80.0):
+        drawn = draw_differences(4.0, spread, looks.last, paths=20_000, seed=3)
+        covered.append(simulate(drawn, 4.0, 1.0, looks).covered)
+    assert (covered[0] == covered[1]).all() and (covered[1] == covered[2]).all()
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.006)
+
+
+def test_looking_often_with_plain_intervals_would_be_wrong_too_often():
+    drawn = draw_differences(0.0, 5.0, 12, paths=4000, seed=1)
+    plain = np.mean([simulate(drawn, 0.0, 0.0, Looks(n, n)).covered for n in AUTO], axis=0)
+    assert np.mean(plain < 1) > 0.12
+    assert 1 - simulate(drawn, 0.0, 0.0, AUTO).covered.mean() < 0.06
+
+
+def test_a_shared_error_of_the_examples_is_covered_too():
+    drawn = draw_differences(2.0, 1.0, 12, example_error=0.7, paths=10_000, seed=5)
+    assert simulate(drawn, 2.0, 1.0, AUTO, example_error=0.7).covered.mean() > 0.95
+
+
+def test_simulation_judges_as_reports_do():
+    drawn = draw_differences(3.0, 2.0, 12, paths=200, seed=2)
+    found = simulate(drawn, 3.0, 1.0, AUTO)
+    for path, gains in enumerate(drawn):
+        for n in AUTO:
+            standing = judge(estimate(gains[:n].tolist(), confidence=AUTO.confidence), 1.0, AUTO)
+            if standing in DECIDED or n == AUTO.last:
+                break
+        assert n == found.seeds[path]
+        assert (standing is Standing.BETTER) == found.better[path]
+        assert (standing is Standing.EQUAL) == found.equal[path]
+        assert n == seeds_due(task(gains / 100), "s4d", AUTO)
+
+
+def test_a_single_look_is_the_plain_interval():
+    assert Looks(6, 6).confidence == 0.95 and Looks(6, 6).repeated_p(0.03) == 0.03
+    assert 0.98 < AUTO.confidence < 0.995
+
+
+@given(st.floats(1e-12, 1.0), st.floats(1e-12, 1.0))
+def test_repeated_p_is_larger_and_in_order(one, other):
+    low, high = sorted((AUTO.repeated_p(one), AUTO.repeated_p(other)))
+    assert AUTO.repeated_p(min(one, other)) == low and AUTO.repeated_p(max(one, other)) == high
+    assert min(one, other) <= low * (1 + 1e-9) and low >= 0.001 * (1 - 1e-9) and high <= 1 + 1e-9
+
+
+def test_repeated_p_and_interval_agree():
+    assert AUTO.repeated_p(1 - AUTO.confidence) == pytest.approx(0.05)
+
+
+def test_known_t_test():
+    values = [1.0, 2.0, 4.0, 3.5]
+    assert t_test(values) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+    assert (t_test([1.0]), t_test([2.0, 2.0]), t_test([0.0, 0.0])) == (None, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("auto", (12, AUTO)),
+        ("4..12", (12, AUTO)),
+        ("3", (3, None)),
+        (5, (5, None)),
+        ("2..24", (24, Looks(2, 24))),
+    ],
+)
+def test_seeds_are_a_number_or_looks(text, found):
+    assert parse_seeds(text) == found
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1..4", "7..9", "4..4", "6..4", "4..99", "4-12", "", 0])
+def test_what_is_no_number_of_seeds(text):
+    with pytest.raises(SpecError, match=r"--seeds .*4\.\.12"):
+        parse_seeds(text)
+
+
+CLEAR = [0.2, 0.21, 0.19, 0.2]
+OPEN = [0.2, -0.2, 0.1, -0.1, 0.3, -0.3, 0.2, -0.2, 0.1, -0.1, 0.3, -0.3]
+
+
+def test_seeds_are_due_until_the_verdict_is_decided():
+    assert seeds_due(task(CLEAR), "s4d", AUTO) == 4
+    assert seeds_due(task(OPEN), "s4d", AUTO) == 12
+    assert seeds_due(task(OPEN[:7]), "s4d", AUTO) == 12  # the plan ends there: nothing else can be asked for
+    assert seeds_due(task([*OPEN[:7], *[None] * 5]), "s4d", AUTO) == 8
+    assert seeds_due(task([*CLEAR[:2], None, CLEAR[3], *[None] * 8]), "s4d", AUTO) == 4
+    assert seeds_due(task(CLEAR, first_seed=10), "s4d", AUTO, first_seed=10) == 4
+    assert seeds_due(task([0.001, -0.001, 0.002, 0.0]), "s4d", AUTO) == 4  # equal within the tie
+
+
+def test_a_row_without_both_arms_needs_the_first_look_only():
+    whole = task(OPEN)
+    alone = replace(whole, cells=tuple(cell for cell in whole.cells if cell.column == ARMS[1]))
+    assert seeds_due(alone, "s4d", AUTO) == 4
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(-0.3, 0.3), min_size=12, max_size=12), st.integers(0, 12), st.randoms())
+def test_seeds_due_is_a_function_of_the_first_seeds_alone(gains, known, random):
+    due = seeds_due(task(gains), "s4d", AUTO)
+    shown = task([gain if seed < due else None for seed, gain in enumerate(gains)])
+    assert seeds_due(shown, "s4d", AUTO) == due
+    later = task([gain if seed < due else 0.3 for seed, gain in enumerate(gains)])
+    assert seeds_due(later, "s4d", AUTO) == due
+    cells = list(task(gains).cells)
+    random.shuffle(cells)
+    assert seeds_due(replace(task(gains), cells=tuple(cells)), "s4d", AUTO) == due
+    part = task([gain if seed < known else None for seed, gain in enumerate(gains)])
+    reached = seeds_due(part, "s4d", AUTO)
+    assert reached == due if known >= due else reached == max(known + 1, AUTO.first)
+
+
+def test_intervals_are_those_of_the_design():
+    fixed, sequential = (difference(task(OPEN[:5], looks), *places()) for looks in (None, AUTO))
+    assert sequential.estimate.half > 1.3 * fixed.estimate.half
+    assert sequential.p is not None and fixed.p is None
+    found = analyse_task(task(OPEN[:5]))
+    assert (
+        found.means["s4d", "SPT"].half
+        == estimate([0.5 + g for g in OPEN[:5]], confidence=AUTO.confidence).half
+    )
+
+
+def places():
+    return ("s4d", ARMS[0]), ("s4d", ARMS[1])
+
+
+def test_nothing_is_judged_before_the_first_look():
+    early = difference(task(CLEAR[:3]), *places())
+    assert early.standing is Standing.EARLY and early.p is None
+    assert difference(task(CLEAR), *places()).standing is Standing.BETTER
+
+
+def test_expected_seeds_fall_with_the_gain():
+    found = [seeds_for(gain, 2.0, 1.0, AUTO) or 99 for gain in (0.5, 2.0, 5.0, 10.0)]
+    assert found == sorted(found, reverse=True) and found[0] == 99 and found[-1] == 4
+
+
+def test_reports_say_how_many_looks_there_were(make, scene):
+    folder = make(scene(seeds=6), looks={"first": 4, "last": 12})
+    kinds = page.write(folder)
+    text = {kind: path.read_text() for kind, path in kinds.items()}
+    for kind in ("markdown", "html"):
+        assert "decided after 6 of at most 12 seeds" in text[kind]
+        assert "repeated confidence intervals" in text[kind]
+        assert "Always 12 seeds would have cost" in text[kind]
+    assert "6 of at most 12" in text["latex"] and "repeated confidence intervals" in text["latex"]
+    assert "6 of at most 12 seeds; repeated 95" in text["claim"].replace("\\%", "%")
+    head, first = text["csv"].splitlines()[:2]
+    assert dict(zip(head.split(","), first.split(","), strict=True))["looks"] == "4..12"
+    found = looks_of(read(folder))
+    assert {one["seeds"] for one in found} == {6} and found[0]["decided"]
+    json.dumps(found)
+
+
+def test_ranks_over_seeds_are_left_out_where_seeds_were_added(make, scene):
+    rows = {name: (0.6, 0.61, 0.7) for name in ("attention", "s4d", "gru")}
+    counts = []
+    for looks in (None, {"first": 4, "last": 12}):
+        folder = make(scene(seeds=6, rows=rows), looks=looks)
+        counts.append(len(rankings(analyse(read(folder)))))
+    assert counts == [2, 0]
+
+
+def test_a_fixed_number_of_seeds_says_nothing_of_looks(make, scene):
+    for path in page.write(make(scene(seeds=6))).values():
+        assert "repeated" not in path.read_text() and "of at most" not in path.read_text()
+
+
+def test_the_page_has_the_tables_of_what_was_simulated(tmp_path):
+    bench = script("sequential")
+    kept = json.loads(bench.KEPT.read_text())
+    page = tmp_path / "page.md"
+    page.write_text(bench.PAGE.read_text())
+    bench.write(page, kept)
+    assert page.read_text() == bench.PAGE.read_text(), "run python benchmarks/sequential.py"
+    assert {line["data"] for line in kept["settings"]} == {"paths", "text", "pictures", "digits", "demo"}
+    for line in kept["settings"]:
+        assert all(found["wrong"] <= 5 for found in line["designs"].values())
+
+
+def test_simulated_designs_are_found_again():
+    bench = script("sequential")
+    settings_before = json.loads(bench.KEPT.read_text())["settings"]
+    kept = {(line["data"], line["model"], line["true"]): line for line in settings_before}
+    for line in bench.measure(1000):
+        before = kept[line["data"], line["model"], line["true"]]["designs"]
+        for name, found in line["designs"].items():
+            assert found["decided"] == pytest.approx(before[name]["decided"], abs=6)
+            assert found["seeds"] == pytest.approx(before[name]["seeds"], abs=0.5)
