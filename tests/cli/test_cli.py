@@ -122,7 +122,7 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
         (["run", "other.json"], "does not hold a recipe"),
         (["report", "empty"], "empty"),
         (["report", "missing"], "missing"),
-        (["compare", "--seeds", "0"], "greater than or equal to 1"),
+        (["compare", "--seeds", "0"], "write a number of at least 1"),
         (["compre"], "Did you mean 'compare'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

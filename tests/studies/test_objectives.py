@@ -69,8 +69,8 @@ def test_one_s_own_proposes_its_own(signal, rate):
     ("objective", "said"),
     [
         ("maskd", "no objective called 'maskd'; did you mean 'masked'?"),
-        ("classify", "rebuilds no inputs; self-pretraining takes causal or masked"),
-        (f"{HERE}:HERE", "rebuilds no inputs; self-pretraining takes causal or masked"),
+        ("classify", "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or spans"),
+        (f"{HERE}:HERE", "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or spans"),
         (f"{HERE}:Unsettled", "needs settings that for_signal does not give"),
     ],
 )
