@@ -20,6 +20,7 @@ def lines(folder):
     return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_the_rehearsal_goes_through_and_is_not_repeated(tmp_path):
     done = hour(tmp_path, "--toy")
     assert done.returncode == 0, done.stdout + done.stderr

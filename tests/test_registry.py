@@ -56,8 +56,8 @@ def laws(package, shelf, name):
     [
         ("mixers", "mixer", "recent"),
         ("tasks", "task", "parity"),
-        ("objectives", "objective", "span"),
-        ("arms", "arm", "decayed"),
+        pytest.param("objectives", "objective", "span", marks=pytest.mark.slow),
+        pytest.param("arms", "arm", "decayed", marks=pytest.mark.slow),
         ("studies", "study", "depth"),
     ],
 )
@@ -84,7 +84,10 @@ RUN = "compare --task toys:Majority --mixers attention --seeds 2 --scale smoke -
 @pytest.mark.parametrize(
     ("folder", "kind", "name", "flags", "left"),
     [
-        ("executors", "executor", "threads", "--executor threads --jobs 2", "compare-*/report.html"),
+        pytest.param(
+            *("executors", "executor", "threads", "--executor threads --jobs 2", "compare-*/report.html"),
+            marks=pytest.mark.slow,
+        ),
         ("trackers", "tracker", "best", "--track best --jobs 1", "best.json"),
     ],
 )

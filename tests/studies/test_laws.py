@@ -101,7 +101,7 @@ def test_studies_share_their_stages(tmp_path):
     assert len(set().union(*each)) < 0.9 * sum(map(len, each))
 
 
-@pytest.mark.parametrize("name", ["compare", "coser-table-4"])
+@pytest.mark.parametrize("name", ["compare", pytest.param("coser-table-4", marks=pytest.mark.slow)])
 def test_smoke_runs_and_reports(name, tmp_path):
     study = STUDIES[name].at_scale("smoke", seeds=1)
     folder = run_experiment(study.experiment("smoke"), Workspace.of(tmp_path, "cpu", "1")).path

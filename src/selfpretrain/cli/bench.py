@@ -45,11 +45,13 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Measure time and memory of layers, forward and backward, by length or width."""
+    from ..mixers.common.own_network import check_own_networks
     from ..report.figures.scaling import table
     from ..training.benchmark import Setting, apply_settings, measure, parse_mixers, plan
 
     setting = Setting(batch, causal, workspace_of(out, device).device, limit, depth)
     made = apply_settings([resolve("mixers", name) for name in parse_mixers(mixers)], assignments(settings))
+    check_own_networks(made)
     cells = plan(question, made, (lengths, widths), setting, match)
     report = measure(cells, repeats, out, Console(stderr=True, markup=False, soft_wrap=True).print)
     if as_json:

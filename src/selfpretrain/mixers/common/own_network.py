@@ -7,7 +7,7 @@ named ``package.module:attribute``; a model of transformers is named ``hf-model:
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch.nn.functional as F
@@ -157,6 +157,17 @@ def own_mixer(name: str, factory: Callable[..., Any]) -> Mixer:
         )
     kind = OwnBackbone if "depth" in known else OwnLayer
     return kind(factory=name, keywords=(*unknown, *known))
+
+
+def check_own_networks(mixers: Iterable[Mixer]) -> None:
+    """Build the networks of users among some mixers once, at a small size.
+
+    Raises:
+        SpecError: if a callable fails, or returns something else than a module.
+    """
+    for mixer in mixers:
+        if isinstance(mixer, OwnLayer):
+            mixer.build(LayerContext(width=64, length=64))
 
 
 VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
