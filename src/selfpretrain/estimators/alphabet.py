@@ -26,22 +26,26 @@ SIGNS = 2
 
 @dataclass(frozen=True)
 class Alphabet:
-    """Symbols 0 to ``known`` - 1, and the numbers of the unknown symbol and of the signs, if any."""
+    """Symbols of a network: those of no sequence first, then the symbols of training, all ``shift`` higher.
 
-    known: int
+    The symbols of no sequence come first so that the vocabulary ends with the greatest symbol of the training
+    rows, whichever rows these are.
+    """
+
+    vocab: int
+    shift: int = 0
     unknown: int | None = None
     begin: int | None = None
     end: int | None = None
 
     @classmethod
-    def of(cls, found: Sequences, signs: bool) -> "Alphabet | None":
-        """Return the alphabet of training sequences; None for values."""
-        if found.kind == "values":
+    def of(cls, kind: str, signs: bool) -> "Alphabet | None":
+        """Return the alphabet of sequences of a kind, before any is seen; None for values."""
+        if kind == "values":
             return None
-        if found.kind == "text":
-            return cls(BYTES, None, STX, ETX) if signs else cls(BYTES)
-        known = int(found.flat.max()) + 1
-        return cls(known, known, known + 1, known + 2) if signs else cls(known, known)
+        if kind == "text":
+            return cls(BYTES, begin=STX, end=ETX) if signs else cls(BYTES)
+        return cls(3, shift=3, unknown=0, begin=1, end=2) if signs else cls(1, shift=1, unknown=0)
 
     @classmethod
     def load(cls, plain: dict[str, Any] | None, signal: Signal) -> "Alphabet | None":
@@ -53,34 +57,43 @@ class Alphabet:
         if plain is None:
             return None
         extra = (plain[name] for name in ("unknown", "begin", "end"))
-        found = cls(int(plain["known"]), *(None if number is None else int(number) for number in extra))
-        if not isinstance(signal, Tokens) or found.vocab != signal.vocab:
+        special = [None if number is None else int(number) for number in extra]
+        found = cls(int(plain["vocab"]), int(plain["shift"]), *special)
+        fits = isinstance(signal, Tokens) and found.vocab == signal.vocab
+        if not fits or not all(0 <= number < found.vocab for number in (found.shift, *special) if number):
             raise ValueError(f"an alphabet of {found.vocab} symbols for {signal}")
         return found
-
-    @property
-    def vocab(self) -> int:
-        """Number of symbols that the network has an embedding for."""
-        return 1 + max(self.known - 1, *(each or 0 for each in (self.unknown, self.begin, self.end)))
 
     @property
     def signs(self) -> int:
         """Number of positions that signs add to a sequence: 0 or 2."""
         return 0 if self.begin is None else SIGNS
 
+    def fit(self, found: Sequences) -> "Alphabet":
+        """Return the alphabet that ends with the greatest symbol of some shifted sequences."""
+        if self.unknown is None:
+            return self
+        return replace(self, vocab=max(self.vocab, int(found.flat.max(initial=0)) + 1))
+
+    def shifted(self, found: Sequences) -> Sequences:
+        """Return sequences whose symbols are those of the alphabet, or beyond it."""
+        if not self.shift or found.kind == "values":
+            return found
+        return replace(found, flat=(found.flat.astype(np.int64) + self.shift).astype(np.int32))
+
     def with_unknown(self, found: Sequences) -> Sequences:
-        """Return sequences with symbols that training did not contain replaced by the unknown symbol."""
+        """Return shifted sequences with symbols that training did not contain replaced by the unknown one."""
         if self.unknown is None or found.kind == "values":
             return found
-        return replace(found, flat=np.where(found.flat < self.known, found.flat, self.unknown))
+        return replace(found, flat=np.where(found.flat < self.vocab, found.flat, self.unknown))
 
     def with_signs(self, found: Sequences) -> Sequences:
-        """Return sequences with a sign at their begin and end, if the alphabet has them."""
+        """Return shifted sequences with a sign at their begin and end, if the alphabet has them."""
         if self.begin is None or self.end is None or found.kind == "values":
             return found
         lengths = found.lengths + SIGNS
         ends = lengths.cumsum()
-        flat = np.empty(int(lengths.sum()), dtype=found.flat.dtype if found.kind == "text" else np.int32)
+        flat = np.empty(int(lengths.sum()), dtype=found.flat.dtype)
         inner = np.ones(len(flat), dtype=bool)
         inner[ends - lengths] = inner[ends - 1] = False
         flat[inner] = found.flat

@@ -323,7 +323,7 @@ class SequenceEstimator(EstimatorSettings):
         found = X if isinstance(X, Sequences) else self._read(X, reset=False)
         alphabet = self.alphabet_
         length = form.length - (alphabet.signs if alphabet else 0)
-        found = alphabet.with_unknown(found) if alphabet else found
+        found = alphabet.with_unknown(alphabet.shifted(found)) if alphabet else found
         found = found.fitting(form.signal, length, self.longer)
         if found.cut:
             # Level 3 is the caller of predict, by way of _to_dataset.
@@ -359,8 +359,9 @@ class SequenceEstimator(EstimatorSettings):
             annotations = annotations.extended(len(found.rows))
         kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
         found = found.take(kept)
-        self.alphabet_ = Alphabet.of(found, self._uses_signs())
-        found = self.alphabet_.with_signs(found) if self.alphabet_ else found
+        self.alphabet_ = Alphabet.of(found.kind, self._uses_signs())
+        if self.alphabet_ is not None:
+            found = self.alphabet_.with_signs(self.alphabet_.shifted(found))
         self._data = self._training_data(found, target, annotations.take(kept))
         return in_memory_task(self._data)
 
@@ -372,6 +373,8 @@ class SequenceEstimator(EstimatorSettings):
         if self.alphabet_ is None:
             signal = fit_values(iter([found.flat]), found.lengths, train)
         else:
+            self.alphabet_ = self.alphabet_.fit(found.take(train))
+            found = self.alphabet_.with_unknown(found)
             signal = Tokens(self.alphabet_.vocab)
         if isinstance(target, Reals):
             target = fit_target(target, annotations.targets[train])
