@@ -86,7 +86,7 @@ dead-code: $(VENV)/.dev
 	-$(BIN)/vulture
 
 docs: $(VENV)/.dev  ## build the documentation into build/docs
-	$(ONE_THREAD) $(BIN)/sphinx-build -W --keep-going -q -b html -d build/doctrees docs build/docs
+	$(ONE_THREAD) $(BIN)/sphinx-build -W --keep-going -q -E -b html -d build/doctrees docs build/docs
 	@echo "documentation: build/docs/index.html"
 
 env: $(VENV)/.dev  ## install everything that the other targets need

@@ -75,7 +75,7 @@ def picture(report: Path) -> str:
 def mixer_card(name: str) -> str:
     """What is known of a mixer, as Markdown."""
     kind = registry.find("mixers", name)
-    first, *rest = inspect.getdoc(sys.modules[kind.__module__]).split("\n\n")
+    first, *rest = inspect.cleandoc(sys.modules[kind.__module__].__doc__ or "").split("\n\n")
     body = [f"```text\n{part}\n```" if LAID_OUT.search(part) else part for part in rest]
     forms = "bidirectional and causal" if kind.causal else "bidirectional only"
     facts = [
@@ -93,7 +93,7 @@ def card(name: str) -> str:
     kind = registry.find("tasks", name)
     said = [f"- **{what}**: {value}" for what, value in dataclasses.asdict(kind.card).items() if value]
     said += [f"- **download**: <{download.url}>" for download in kind.downloads]
-    return "\n".join([f"## {name}", "", registry.about("tasks", name), "", *said, ""])
+    return "\n".join([f"## {name}", "", registry.summary("tasks", name), "", *said, ""])
 
 
 def readable(app: Any, what: str, name: str, thing: Any, options: object, lines: list[str]) -> None:
@@ -124,8 +124,9 @@ def short(app: Any, what: str, name: str, thing: Any, *rest: object) -> tuple[st
 def fields(kind: Any) -> list[tuple[str, str, str]]:
     """Name, type with range, and meaning of every field, as the source has them."""
     source = textwrap.dedent(inspect.getsource(kind))
-    body = ast.parse(source).body[0].body
-    found = [node for node in body if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node)]
+    written = ast.parse(source).body[0]
+    assert isinstance(written, ast.ClassDef)
+    found = [n for n in written.body if isinstance(n, ast.AnnAssign) and "ClassVar" not in ast.unparse(n)]
     rows = source.splitlines()
     notes = [rows[(node.end_lineno or node.lineno) - 1].partition("  # ")[2] for node in found]
     said = [f" -- {escaped(note)}" if note else "" for note in notes]

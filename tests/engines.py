@@ -5,6 +5,8 @@ import time
 from dataclasses import replace
 
 from selfpretrain.registry import resolve
+from selfpretrain.runner import run
+from selfpretrain.runner.job_queue import JobQueue
 from selfpretrain.studies.compare import build_comparison
 
 COMPARE = ["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",
@@ -43,3 +45,16 @@ def at_work(stage, but=(), seconds=200.0):
                 return process
         time.sleep(0.02)
     raise AssertionError(f"nobody works on {stage.name}")
+
+
+def trained(monkeypatch):
+    """Counts the stages that are really trained from now on."""
+    names = []
+
+    class Counted(JobQueue):
+        def run(self):
+            names.extend(job.name for job in self.waiting)
+            super().run()
+
+    monkeypatch.setattr(run, "JobQueue", Counted)
+    return names

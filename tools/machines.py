@@ -83,6 +83,7 @@ class Lane:
 LANES = {
     "here": Lane("this machine as it is"),
     "default": Lane("a processor without AVX", SSE),
+    "kernels": Lane("PyTorch's own kernels without AVX", {"ATEN_CPU_CAPABILITY": "default"}),
     "avx2": Lane("a processor with AVX2", AVX2, flags=("avx2", "fma")),
     "avx512": Lane("a processor with AVX-512", AVX512, flags=("avx512f", "avx512bw", "avx512dq", "avx512vl")),
     "threads": Lane("four threads", THREADS),

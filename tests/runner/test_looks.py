@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 import toys
+from engines import trained
 from selfpretrain import api
 from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.errors import Interrupted, SpecError
@@ -13,7 +14,6 @@ from selfpretrain.report import analysis
 from selfpretrain.report.sequential import Looks
 from selfpretrain.runner import looks, run
 from selfpretrain.runner.experiment_dir import ExperimentFolder, InFolders
-from selfpretrain.runner.job_queue import JobQueue
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.common.measures import due_runs, mean_score
 from selfpretrain.system.events import listen
@@ -59,19 +59,6 @@ def done(tmp_path_factory):
         with listen(lambda event: heard.append(event) if event.kind == "look" else None):
             found = run_request(request(), workspace(tmp_path_factory.mktemp("done") / "runs"))
     return found, heard
-
-
-def trained(monkeypatch):
-    """Counts the stages that are really trained from now on."""
-    names = []
-
-    class Counted(JobQueue):
-        def run(self):
-            names.extend(job.name for job in self.waiting)
-            super().run()
-
-    monkeypatch.setattr(run, "JobQueue", Counted)
-    return names
 
 
 def seeds_by_row(results):

@@ -13,12 +13,13 @@ import pytest
 import torch
 
 import toys
+from engines import trained
 from selfpretrain.api import Request, comparison, run_planner, run_request
 from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.report.integrity import read_predictions
-from selfpretrain.runner import run, tuning
+from selfpretrain.runner import tuning
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.job_queue import JobQueue
@@ -68,19 +69,6 @@ def done(experiment, tmp_path_factory):
 
 def recipes(experiment):
     return [cell.recipe for cell in experiment.cells]
-
-
-def trained(monkeypatch):
-    """Counts the stages that are really trained from now on."""
-    names = []
-
-    class Counted(JobQueue):
-        def run(self):
-            names.extend(job.name for job in self.waiting)
-            super().run()
-
-    monkeypatch.setattr(run, "JobQueue", Counted)
-    return names
 
 
 def test_cells_are_chosen_by_row_and_column(experiment):

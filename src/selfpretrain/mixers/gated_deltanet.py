@@ -17,7 +17,7 @@ from ..config import Count, spec
 from .base import LayerContext
 from .common.attention_heads import head_size
 from .common.convolution import log_uniform
-from .common.transformers_layer import TransformersMixer
+from .common.transformers_layer import TransformersMixer, delta_rule_sizes
 from .common.transformers_operations import delta_rule
 
 
@@ -36,19 +36,10 @@ class GatedDeltaNet(TransformersMixer):
 
     def config(self, context: LayerContext) -> dict[str, Any]:
         """Return the sizes of the layer, and of a model without experts."""
-        size = head_size(context, self.heads)
-        return {
-            "linear_num_key_heads": self.heads,
-            "linear_num_value_heads": self.heads,
-            "linear_key_head_dim": size,
-            "linear_value_head_dim": size,
-            "linear_conv_kernel_dim": self.taps,
+        return delta_rule_sizes(context, self.heads, self.taps) | {
             "layer_types": ["linear_attention"] * 2,
             "mlp_only_layers": [0, 1],
-            "intermediate_size": context.width,
-            "num_attention_heads": self.heads,
-            "num_key_value_heads": self.heads,
-            "head_dim": size,
+            "head_dim": head_size(context, self.heads),
         }
 
     @torch.no_grad()

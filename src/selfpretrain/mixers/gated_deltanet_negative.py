@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 from ..config import Count, spec
 from .base import LayerContext
-from .common.attention_heads import head_size
-from .common.transformers_layer import TransformersMixer
+from .common.transformers_layer import TransformersMixer, delta_rule_sizes
 from .common.transformers_operations import delta_rule
 
 
@@ -33,18 +32,9 @@ class NegativeDeltaNet(TransformersMixer):
 
     def config(self, context: LayerContext) -> dict[str, Any]:
         """Return the sizes of the layer; the model must have full attention somewhere."""
-        size = head_size(context, self.heads)
-        return {
-            "linear_num_key_heads": self.heads,
-            "linear_num_value_heads": self.heads,
-            "linear_key_head_dim": size,
-            "linear_value_head_dim": size,
-            "linear_conv_kernel_dim": self.taps,
+        return delta_rule_sizes(context, self.heads, self.taps) | {
             "linear_allow_neg_eigval": True,
             "layer_types": ["linear_attention", "full_attention"],
-            "intermediate_size": context.width,
-            "num_attention_heads": self.heads,
-            "num_key_value_heads": self.heads,
         }
 
 

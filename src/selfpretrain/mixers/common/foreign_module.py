@@ -1,4 +1,4 @@
-"""The base class of layers around a module of somebody else, whose weights can be taken home."""
+"""The base class of layers around a module of other code, whose weights can be saved under its own names."""
 
 from torch import Tensor, nn
 

@@ -23,6 +23,7 @@ from ...registry import name_of
 from ...shapes import Vectors
 from ..base import LayerContext, Mixer, State
 from ..ops._exact import full_precision
+from .attention_heads import head_size
 from .cells import Directions, RecurrentCell
 from .transformers_operations import state_dtype
 
@@ -160,6 +161,21 @@ def usual(width: int) -> dict[str, Any]:
         "pad_token_id": None,
         "bos_token_id": None,
         "eos_token_id": None,
+    }
+
+
+def delta_rule_sizes(context: LayerContext, heads: int, taps: int) -> dict[str, Any]:
+    """Return the settings of layers with a gated delta rule, whose heads share the width."""
+    size = head_size(context, heads)
+    return {
+        "linear_num_key_heads": heads,
+        "linear_num_value_heads": heads,
+        "linear_key_head_dim": size,
+        "linear_value_head_dim": size,
+        "linear_conv_kernel_dim": taps,
+        "intermediate_size": context.width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
     }
 
 
