@@ -14,6 +14,7 @@ from selfpretrain.registry import SHELVES, find, module_of, name_of, names
 
 ROOT = Path(__file__).parent.parent
 LAWS = ROOT / "tests"
+SUPPORT = LAWS / "support"
 
 
 def example(kind):
@@ -22,7 +23,7 @@ def example(kind):
     return re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
 
 
-CARELESS = (LAWS / "toys.py").read_text() + "\n\nmixer = Careless\n"
+CARELESS = (SUPPORT / "toys.py").read_text() + "\n\nmixer = Careless\n"
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def package(tmp_path):
 
 def laws(package, shelf, name):
     """Run a shelf's laws for one name against the copy."""
-    paths = os.pathsep.join([str(package), str(LAWS)])
+    paths = os.pathsep.join([str(package), str(SUPPORT)])
     command = [
         sys.executable,
         "-m",
@@ -93,7 +94,7 @@ RUN = "compare --task toys:Majority --mixers attention --seeds 2 --scale smoke -
 )
 def test_executors_and_trackers_of_the_documentation_work(package, folder, kind, name, flags, left):
     (package / "selfpretrain" / "runner" / folder / f"{name}.py").write_text(example(kind))
-    paths = os.pathsep.join([str(package), str(LAWS)])
+    paths = os.pathsep.join([str(package), str(SUPPORT)])
     runs = package / "runs"
     command = [sys.executable, "-m", "selfpretrain", *RUN.split(), *flags.split(), "--runs", str(runs)]
     subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, check=True)

@@ -19,7 +19,7 @@ from selfpretrain.cli import app
 from selfpretrain.registry import SHELVES
 from selfpretrain.system.files import read_json
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[1] / "support"
 # Long enough to be cut in the middle, short enough to be finished in seconds.
 CUT = [
     "compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--scale", "smoke", "--seeds", "1",

@@ -22,7 +22,7 @@ from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.inspect.checks import Finding
 from selfpretrain.tasks.text import Text
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture(autouse=True)

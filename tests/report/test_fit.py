@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from report.test_verdict import MATCHED, SPT, analysis
+
 from selfpretrain.report import diagnostics
 from selfpretrain.report.analysis import Analysis, analyse_task
 from selfpretrain.report.format import MINUS, NONE

@@ -45,7 +45,9 @@ def cluster(tmp_path_factory, monkeypatch):
     )  # once a token is at home, some ask for it and some do not
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block",
                "--object-store-memory=80000000", "--disable-usage-stats"]  # fmt: skip
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join(
+        [str(ROOT / "src"), str(ROOT / "tests" / "support"), os.environ.get("PYTHONPATH", "")]
+    )
     head = ["--head", "--num-cpus=0", "--node-ip-address=127.0.0.1", f"--port={PORT}",
             "--include-dashboard=false", f"--temp-dir=/tmp/spt-ray-{os.getpid()}"]  # fmt: skip
     others = [

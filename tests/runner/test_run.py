@@ -393,7 +393,7 @@ print(results.state)
 def test_a_script_without_a_main_guard_runs_stage_by_stage(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), *(p for p in sys.path if p)])
+    paths = os.pathsep.join([str(Path(__file__).parents[1] / "support"), *(p for p in sys.path if p)])
     done = subprocess.run(
         [sys.executable, script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, text=True,
         capture_output=True, check=True,

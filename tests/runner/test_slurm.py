@@ -110,7 +110,9 @@ def lane(tmp_path_factory):
         ("key-file", "key"), ("socket", "munge"), ("pid-file", "munged.pid"), ("log-file", "munged.log"),
         ("seed-file", "seed"))]  # fmt: skip
     before = dict(os.environ)
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join(
+        [str(ROOT / "src"), str(ROOT / "tests" / "support"), os.environ.get("PYTHONPATH", "")]
+    )
     os.environ |= {"SLURM_CONF": str(at / "slurm.conf"), "PYTHONPATH": path}
     daemons = []
     try:

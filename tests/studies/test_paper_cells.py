@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from mixers.test_pythia import D, folder  # noqa: F401  # a fixture
+from tasks.test_bidmc import recordings, write_physionet
+from tasks.test_image import write_batches
+from tasks.test_listops import release as listops  # noqa: F401  # a fixture
+from tasks.test_speech import release as speech  # noqa: F401  # a fixture
 
 import paper_data
-from mixers.test_pythia import D, folder  # noqa: F401  # a fixture
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.mixers.pythia import Pythia
@@ -17,10 +21,6 @@ from selfpretrain.runner.workspace import Workspace, run_context
 from selfpretrain.tasks.common import images
 from selfpretrain.tasks.text import Text
 from selfpretrain.training.recipe import Budget
-from tasks.test_bidmc import recordings, write_physionet
-from tasks.test_image import write_batches
-from tasks.test_listops import release as listops  # noqa: F401  # a fixture
-from tasks.test_speech import release as speech  # noqa: F401  # a fixture
 
 
 @pytest.fixture

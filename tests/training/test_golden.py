@@ -5,7 +5,7 @@ after four steps, which is another one on another processor, with the tolerance 
 ``MARGIN`` times the farthest it went when initial weights were moved by a rounding, or other kernels run.
 
 Whoever changes these numbers on purpose raises ``RESULTS`` (training/recipe.py) and writes both files again:
-PYTHONPATH=tests python tests/training/test_golden.py
+PYTHONPATH=tests/support python tests/training/test_golden.py
 """
 
 import csv

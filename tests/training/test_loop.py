@@ -278,7 +278,7 @@ RECIPES = [
 def test_two_processes_give_the_losses_of_one(tmp_path):
     (tmp_path / "tests_ddp.py").write_text(RECIPES)
     (tmp_path / "main.py").write_text(TORCHRUN)
-    paths = [str(tmp_path), str(Path(__file__).parents[1]), *sys.path]
+    paths = [str(tmp_path), str(Path(__file__).parents[1] / "support"), *sys.path]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     subprocess.run(

@@ -125,7 +125,14 @@ def test_dropout_is_the_same_when_activations_are_worked_out_again(tmp_path):
 
 def compiled(backend, *names):
     """What compiled blocks are apart by; in a process of its own, where annotations are not checked."""
-    command = [sys.executable, "-W", "ignore", str(Path(__file__).parents[1] / "steps.py"), backend, *names]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        str(Path(__file__).parents[1] / "support" / "steps.py"),
+        backend,
+        *names,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

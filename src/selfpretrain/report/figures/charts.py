@@ -29,6 +29,7 @@ from .style import (
     possible,
     thin,
     unzipped,
+    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -150,7 +151,9 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         arms = _contrast_arms(analysis)
         labels = [f" {format.MINUS} ".join(contrast) for contrast in contrasts]
         columns = min(2, legend_columns([*labels, "one seed"], rows))
-        lines = -(-(len(labels) + 2) // columns)
+        if columns == 1:
+            labels = [wrapped(label, rows) for label in labels]
+        lines = -(-(sum(1 + label.count("\n") for label in labels) + 2) // columns)
         step = 0.24 * len(contrasts) + 0.22
         figure, axes = canvas(1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
         tie = metric.tie * metric.factor

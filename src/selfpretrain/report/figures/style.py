@@ -6,6 +6,7 @@ distinguish the arms in greyscale.
 
 import io
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -33,6 +34,8 @@ PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": 
 """Marker of a paper's number, the same for all arms."""
 SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linestyle": "", "alpha": 0.75}
 """Marker of the score of one seed."""
+SWATCH = 37
+"""Room of a marker and its margins in a legend, in points."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +106,24 @@ def possible(metric: Metric) -> tuple[float, float]:
 
 def legend_columns(labels: Sequence[str], ticks: Sequence[str] = ()) -> int:
     """Return the number of legend columns, at most three, that fit above axes with these tick labels."""
-    look = LOOK.get()
-    room = 72 * look.width - 20 - look.letter * max(map(len, ticks), default=0)
+    room = _legend_room(ticks)
     for columns in (3, 2):
         rows = -(-len(labels) // columns)
         parts = [labels[at : at + rows] for at in range(0, len(labels), rows)]
-        if sum(37 + look.letter * max(map(len, part)) for part in parts) <= room:
+        if sum(SWATCH + LOOK.get().letter * max(map(len, part)) for part in parts) <= room:
             return columns
     return 1
+
+
+def wrapped(label: str, ticks: Sequence[str] = ()) -> str:
+    """Break a label into lines that fit in a legend of one column above axes with these tick labels."""
+    return textwrap.fill(label, int((_legend_room(ticks) - SWATCH) / LOOK.get().letter))
+
+
+def _legend_room(ticks: Sequence[str]) -> float:
+    """Return the width of a legend above axes with these tick labels, in points."""
+    look = LOOK.get()
+    return 72 * look.width - 20 - look.letter * max(map(len, ticks), default=0)
 
 
 def legend_above(axes: "Axes", title: str, more: Sequence[Any] = ()) -> None:

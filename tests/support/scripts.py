@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-FOLDERS = [str(Path(__file__).resolve().parents[1] / name) for name in ("benchmarks", "tools")]
+FOLDERS = [str(Path(__file__).resolve().parents[2] / name) for name in ("benchmarks", "tools")]
 
 
 def script(name: str) -> ModuleType:

@@ -1,7 +1,7 @@
 """One step of every mixer on the shelf, for tests of it; as a program, beside the same one compiled.
 
-python tests/steps.py BACKEND MIXER ...  a line of JSON for each: mixer, loss and gradient apart, relatively,
-                                         whether its blocks are a graph each
+python tests/support/steps.py BACKEND MIXER ...  a line of JSON for each: mixer, relative differences of loss
+                                                 and gradient, whether its blocks are a graph each
 """
 
 import json
