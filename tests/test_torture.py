@@ -85,7 +85,7 @@ def swift() -> Iterator[None]:
     for name in NEEDED:  # once, rather than in every child
         importlib.import_module(name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "drawn", lambda figure: "<svg></svg>")
+        patch.setattr(style, "to_svg", lambda figure: "<svg></svg>")
         patch.setattr(baselines, "baseline_scores", lambda task: {"chance": 0.5})
         patch.setattr(trainer, "CHECKPOINT_SECONDS", 0.0)
         patch.setattr(os, "fsync", lambda handle: None)  # no power is lost here

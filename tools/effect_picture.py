@@ -69,7 +69,7 @@ def picture(words: list[str]) -> str:
     panel = charts.Panel(
         effect.title, "accuracy in %", tuple(effect.scores), lines, charts.score_limits(lines)
     )
-    head, tag, rest = style.on_paper(charts.points(panel)).partition("<metadata>")
+    head, tag, rest = style.with_background(charts.points(panel)).partition("<metadata>")
     said = escape(f"{shlex.join(words)}\n{effect.said}", quote=False)
     return f"{head}<desc>{said}</desc>\n {tag}{rest}"
 

@@ -109,11 +109,11 @@ def test_pdf_beside_every_svg_on_request(make: Callable, scene: type, capsys) ->
 def test_no_legend_covers_data(several: Path) -> None:
     for kind in ("points", "lines", "curves"):
         assert all("legend" in picture.svg for picture in pictures.KINDS[kind](read(several)))
-    with style.inked("x"):
+    with style.figure_settings("x"):
         figure, axes = style.canvas(3.0)
         axes.plot([0, 1], [0, 1], label="a line")
         style.legend_above(axes, "title")
-        style.drawn(figure)
+        style.to_svg(figure)
         assert figure.legends[0].get_window_extent().y0 >= axes.get_window_extent().y1
 
 
@@ -136,10 +136,10 @@ def test_smoke_claims_nothing(make: Callable, scene: type) -> None:
 def test_names_below_an_axis_do_not_run_into_one_another(make: Callable, scene: type) -> None:
     shares = {f"{share} of labels": (0.60, 0.61, 0.72) for share in ("1%", "5%", "10%", "30%", "100%")}
     (panel,) = charts.panels(read(make(scene(rows=shares))).tasks[0], grouped=True)
-    with style.inked("x"):
+    with style.figure_settings("x"):
         figure, axes = style.canvas(3.1)
         axes.set_xticks(range(5), charts._apart(panel.places))
-        style.drawn(figure)
+        style.to_svg(figure)
         boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
         assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
     assert charts._apart(("10K", "35K")) == ["10K", "35K"]

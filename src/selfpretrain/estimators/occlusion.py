@@ -54,11 +54,11 @@ class Explanation:
     def picture(self) -> str:
         """Return a plot of sequence and importance as SVG; blue supports the prediction, red opposes it."""
         height, draw = self._drawing()
-        with style.inked("explanation"):
+        with style.figure_settings("explanation"):
             figure, axes = style.canvas(height, 7.2)
             draw(axes)
             axes.set_title(f"{self.answer}")
-            return style.on_paper(style.drawn(figure))
+            return style.with_background(style.to_svg(figure))
 
     def _drawing(self) -> "tuple[float, Callable[[Axes], None]]":
         """Return the height in inches, and the method that draws."""

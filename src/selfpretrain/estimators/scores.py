@@ -196,7 +196,7 @@ class Reliability:
 
     def picture(self) -> str:
         """Return a plot of accuracy over confidence as SVG; below the diagonal the model is overconfident."""
-        with style.inked("reliability"):
+        with style.figure_settings("reliability"):
             figure, axes = style.canvas(3.4)
             axes.plot([0, 1], [0, 1], color=style.FAINT, linewidth=1)
             confidence, accuracy, share = np.array(self.bins).T
@@ -208,4 +208,4 @@ class Reliability:
             axes.set_xlabel("confidence")
             axes.set_ylabel("accuracy")
             axes.set_title(f"expected calibration error {self.error:.3f}")
-            return style.on_paper(style.drawn(figure))
+            return style.with_background(style.to_svg(figure))

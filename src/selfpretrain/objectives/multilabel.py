@@ -36,7 +36,7 @@ class Multilabel(Supervised):
         return {
             "examples": targets.size,
             "loss": self.loss(outputs, targets, form),
-            "told": y_pred.sum(),
+            "predicted": y_pred.sum(),
             "there": y_true.sum(),
             "right": (y_pred & y_true).sum(),
             "equal": (y_pred == y_true).all(1).sum(),
@@ -45,7 +45,7 @@ class Multilabel(Supervised):
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Return micro F1, exact match (share of examples with exactly the right set), and mean loss."""
         n = metric_sums["examples"]
-        labels = metric_sums["told"] + metric_sums["there"]
+        labels = metric_sums["predicted"] + metric_sums["there"]
         f1 = 2 * metric_sums["right"] / labels if labels else 1.0
         exact = metric_sums["equal"] / n
         return {"score": f1, "micro F1": f1, "exact match": exact, "loss": metric_sums["loss"] / n}

@@ -78,7 +78,7 @@ def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
         "csv": ("results.csv", csv_long.document(analysis.results)),
     }
     drawn = [picture for section in page.to(Depth.FOLDED) for picture in section.pictures]
-    made |= {picture.file: (picture.file, style.on_paper(picture.svg)) for picture in drawn}
+    made |= {picture.file: (picture.file, style.with_background(picture.svg)) for picture in drawn}
     for name, text in made.values():
         write_text(folder / name, text)
     digests = {name: digest_of(text.encode()) for name, text in made.values()}
@@ -113,7 +113,7 @@ def write_pdf(folder: Path, analysis: Analysis) -> list[Path]:
     """Write the figures of the page as PDF next to the SVG, fonts embedded, and return their paths."""
     drawn = [one for section in compose(analysis, Depth.FOLDED).sections for one in section.pictures]
     for picture in drawn:
-        with style.looking("page", (folder / picture.file).with_suffix(".pdf")):
+        with style.figure_look("page", (folder / picture.file).with_suffix(".pdf")):
             picture.draw()
     return [(folder / picture.file).with_suffix(".pdf") for picture in drawn]
 

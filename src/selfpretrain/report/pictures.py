@@ -115,8 +115,8 @@ def save(analysis: Analysis, kind: str, look: str, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / one.file for one in _numbered(kind, [(one.alt, one.draw) for one in found])]
     for picture, svg in zip(found, files, strict=True):
-        with style.looking(look, svg.with_suffix(".pdf")):
-            write_text(svg, style.on_paper(picture.svg))
+        with style.figure_look(look, svg.with_suffix(".pdf")):
+            write_text(svg, style.with_background(picture.svg))
     return [file.with_suffix(end) for file in files for end in (".svg", ".pdf")]
 
 

@@ -29,7 +29,7 @@ class ImageJpeg(Prepared):
         baselines="on 5,000 images, grey (rgb): nearest neighbour 22.9 % (26.6 %), logistic regression on "
         "pixels 25.3 % (34.0 %); chance 10 %",
         leaks="not CIFAR-10: grey pixels differ by 4 of 255 on average, and networks are said to lose 2 to 3 "
-        "points; hidden pixels can partly be told from JPEG's blocks. Never compare with results on CIFAR-10",
+        "points; JPEG's blocks partly reveal hidden pixels. Never compare with results on CIFAR-10",
         get="place cifar10_jpeg/train.parquet and test.parquet: columns image (bytes of a file) and label",
     )
 

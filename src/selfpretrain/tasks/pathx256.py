@@ -11,7 +11,7 @@ class PathX256(pathfinder.PathfinderTask):
 
     card = pathfinder.card(
         baselines="commonest class 50 %, distance between the markers 61 %: read accuracies against that",
-        leaks="the markers alone tell much: those of one contour lie at other distances than those of two",
+        leaks="the distance of the markers alone is informative: it differs between one contour and two",
     )
     places = lra_paths(f"pathfinder256/{pathfinder.FOLDERS['hard']}")
 

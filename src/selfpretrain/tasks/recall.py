@@ -5,7 +5,7 @@ random order, and asked for at the end; the class of a position there is the val
 
 Source: Arora et al. (2023), Zoology, multi-query associative recall. What differs from it: there pairs are
 shown once and the questions are scattered among other tokens; with ``shown=1`` denoising cannot learn to
-recall, as no value can be foretold.
+recall, as no value can be predicted.
 """
 
 from typing import Annotated

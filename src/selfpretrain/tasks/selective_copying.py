@@ -5,7 +5,7 @@ but the last are followed by a copy of theirs, the last one by as many questions
 
 Source: Gu & Dao (2023), Mamba, section 4.1.1, after Arjovsky et al. (2016) and Jing et al. (2019). What
 differs from it: there is one round there; with ``rounds=1`` denoising cannot learn to copy, as no symbol can
-be foretold.
+be predicted.
 """
 
 from typing import Annotated

@@ -6,7 +6,7 @@ composed by a fixed number of layers of attention or of a linear recurrence with
 weights, if a conjecture of complexity theory holds (TC0 and NC1 differ).
 
 Source: Merrill et al. (2024), The Illusion of State. What differs from it: the states shown; with ``shown=0``
-denoising has nothing to learn, as no element can be foretold.
+denoising has nothing to learn, as no element can be predicted.
 """
 
 import functools

@@ -35,9 +35,9 @@ GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 31
 """Peak FLOP/s of dense half-precision products, from NVIDIA's data sheets; an H200 counts as an H100."""
 SPEED = 2.5e10
 """Assumed FLOP/s of a small network on one CPU core, a guess for estimates without a measurement."""
-USED = 0.05
+UTILISATION = 0.05
 """Assumed utilisation of a GPU, as a share of its peak."""
-CLOSE, SURELY, DEPTH = 0.005, 2, 7
+TOLERANCE, MIN_DEPTH, MAX_DEPTH = 0.005, 2, 7
 """Relative tolerance of the linear interpolation between two lengths; minimum and maximum bisection depth.
 
 FLOPs of batches with unequal lengths are counted at 5 to 129 lengths."""
@@ -45,7 +45,7 @@ SAMPLED = 16
 """Number of batches from which the mean number of predicted positions is estimated."""
 FITTED = (128, 256, 512)
 """Lengths at which "fitted" estimates count FLOPs; those of longer sequences are extrapolated."""
-Way = Literal["counted", "fitted", "rough"]
+Counting = Literal["counted", "fitted", "rough"]
 """How FLOPs are found, see ``Planner``."""
 ASSUMED = "if 5 % of its peak is reached; Coser & Orvieto's times on an A100 correspond to 1 to 8 %"
 
@@ -82,9 +82,9 @@ class Planner:
     """
 
     def __init__(
-        self, flops: Way = "counted", stubs: bool = False, recalled: Mapping[str, Plan] | None = None
+        self, flops: Counting = "counted", stubs: bool = False, recalled: Mapping[str, Plan] | None = None
     ) -> None:
-        self.flops: Way = flops
+        self.flops: Counting = flops
         self.stubs = stubs
         self.recalled = recalled or {}
         self.plans: dict[str, Plan] = {}
@@ -146,25 +146,25 @@ def plan(recipe: Recipe) -> Plan:
     return COUNTED.plan(recipe)
 
 
-def _plan(recipe: Recipe, way: Way) -> tuple[Plan, bool]:
+def _plan(recipe: Recipe, counting: Counting) -> tuple[Plan, bool]:
     """Return the cost of a recipe's last stage, and whether it is exact."""
     stage = recipe.last
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
-    with _blaming(recipe):
-        network = _weightless(recipe) if way == "rough" else _network(recipe)
-        per_step = _flops_per_step(recipe, network, data, order, way)
+    with _as_stage_failure(recipe):
+        network = _network_without_weights(recipe) if counting == "rough" else _network(recipe)
+        per_step = _flops_per_step(recipe, network, data, order, counting)
     steps = _steps(stage.budget, order.per_epoch, per_step)
     parameters = sum(p.numel() for p in network.parameters())
     padding = order.padding_share(data.lengths.amax(0))
     lengths = order.padded_lengths()
     even = bool(lengths.min() == lengths.max() <= FITTED[-1])
-    exact = way == "counted" or (way == "fitted" and even)
+    exact = counting == "counted" or (counting == "fitted" and even)
     return Plan(steps, per_step, order.per_epoch, padding, parameters), exact
 
 
 @contextlib.contextmanager
-def _blaming(recipe: Recipe) -> Iterator[None]:
+def _as_stage_failure(recipe: Recipe) -> Iterator[None]:
     """Convert any exception of a mixer in its first pass into a one-line StageFailed."""
     try:
         yield
@@ -193,7 +193,7 @@ def seconds_per_step(recipe: Recipe) -> float:
 
 
 def gpu_seconds(flops: float, gpu: str) -> float:
-    """Return the estimated seconds for a number of FLOPs on a GPU, at the share ``USED`` of its peak.
+    """Return the estimated seconds for a number of FLOPs on a GPU, at the share ``UTILISATION`` of its peak.
 
     Raises:
         SpecError: if the GPU is not in ``GPUS``.
@@ -201,7 +201,7 @@ def gpu_seconds(flops: float, gpu: str) -> float:
     name = gpu.lower().replace(" ", "").replace("h200", "h100")
     if name not in GPUS:
         raise SpecError(f"--gpu {gpu}: its peak is not known{nearest(name, GPUS)}")
-    return flops / (USED * GPUS[name])
+    return flops / (UTILISATION * GPUS[name])
 
 
 def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
@@ -214,32 +214,34 @@ def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
 
 
 def _flops_per_step(
-    recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler, way: Way
+    recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler, counting: Counting
 ) -> float:
     """Return the mean FLOPs of a training step over the batches of the first epoch.
 
     They are counted for one and for two examples of a length, and extrapolated linearly to the batch size
-    (kernels of state space models do not grow with it). For unequal lengths see ``_of_unequal``; estimates
-    use four lengths.
+    (kernels of state space models do not grow with it). Exact counts of unequal lengths are made by
+    ``_flops_of_unequal_lengths``; estimates use four lengths.
     """
     padded = order.padded_lengths().numpy()
-    if way == "rough":
+    if counting == "rough":
         positions = order.size * data.views * float(padded.mean())
         return 6.0 * positions * sum(p.numel() for p in network.parameters())
-    if way == "fitted" and padded.max() > FITTED[-1]:
+    if counting == "fitted" and padded.max() > FITTED[-1]:
         with contextlib.suppress(Exception):  # a mixer may raise anything for short sequences
             return _fitted(recipe, padded, order.size)
-    if way == "counted" and padded.min() < padded.max():
-        return _of_unequal(recipe, network, data, order)
+    if counting == "counted" and padded.min() < padded.max():
+        return _flops_of_unequal_lengths(recipe, network, data, order)
     lengths = np.unique(np.quantile(padded, [0, 1 / 3, 2 / 3, 1], method="nearest"))
     flops = []
     for length in lengths.tolist():
-        one, two = (_count(recipe, network, data, rows) for rows in _one_and_two(data, length))
+        one, two = (_count(recipe, network, data, rows) for rows in _once_and_twice(data, length))
         flops.append(one + (two - one) * (order.size - 1))
     return float(np.interp(padded, lengths, flops).mean())
 
 
-def _of_unequal(recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler) -> float:
+def _flops_of_unequal_lengths(
+    recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler
+) -> float:
     """Return the mean FLOPs of a training step when batches are padded to several lengths.
 
     FLOPs of the head at predicted positions are counted separately, by the number of such positions in real
@@ -251,7 +253,7 @@ def _of_unequal(recipe: Recipe, network: nn.Module, data: SequenceDataset, order
 
     def at(length: int) -> float:
         bare = []
-        for rows in _one_and_two(data, length):
+        for rows in _once_and_twice(data, length):
             loss_mask = objective.make_targets(data.batch(rows), form, generator("cost")).loss_mask
             answers = 0 if loss_mask is None else int(loss_mask.sum())
             # Without the head: this sample's number of predictions is not the average one, added below.
@@ -275,17 +277,17 @@ def mean_over(lengths: np.ndarray, at: Callable[[int], float]) -> float:
     while between:
         low, high, depth = between.pop()
         middle = (low + high) // 2
-        if middle == low or depth == DEPTH:
+        if middle == low or depth == MAX_DEPTH:
             continue
         known[middle] = at(int(distinct[middle]))
-        told = np.interp(distinct[middle], distinct[[low, high]], [known[low], known[high]])
-        if depth < SURELY or abs(told / known[middle] - 1) > CLOSE:
+        interpolated = np.interp(distinct[middle], distinct[[low, high]], [known[low], known[high]])
+        if depth < MIN_DEPTH or abs(interpolated / known[middle] - 1) > TOLERANCE:
             between += [(low, middle, depth + 1), (middle, high, depth + 1)]
     found = sorted(known)
     return float(np.interp(lengths, distinct[found], [known[i] for i in found]).mean())
 
 
-def _one_and_two(data: SequenceDataset, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _once_and_twice(data: SequenceDataset, length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return row indices: the example whose length is nearest to ``length``, once and twice."""
     row = (data.longest - length).abs().argmin()
     return row.repeat(1), row.repeat(2)
@@ -294,16 +296,16 @@ def _one_and_two(data: SequenceDataset, length: int) -> tuple[torch.Tensor, torc
 def _answers_per_step(recipe: Recipe, data: SequenceDataset, order: BatchSampler) -> float:
     """Return the mean number of predicted positions per batch; 0 without predictions per position."""
     objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
-    asked = real = 0
+    predicted = real = 0
     for step in np.linspace(0, order.per_epoch - 1, SAMPLED).astype(int).tolist():
         batch = data.batch(order.rows(step))
         targets = objective.make_targets(batch, form, generator("cost", step))
         if targets.loss_mask is None:
             return 0.0
-        asked += int(targets.loss_mask.sum())
+        predicted += int(targets.loss_mask.sum())
         real += int(batch.real().sum())
     rows = torch.cat([order.rows(step) for step in range(order.per_epoch)])
-    return asked / real * float(data.lengths[:, rows].sum()) / order.per_epoch
+    return predicted / real * float(data.lengths[:, rows].sum()) / order.per_epoch
 
 
 def _per_answer(head: nn.Module, views: int, width: int) -> float:
@@ -329,8 +331,8 @@ def _fitted(recipe: Recipe, padded: np.ndarray, batch: int) -> float:
     rest, ffts = np.array(parts).T
     at = np.array(FITTED, dtype=float)
     slope, start = np.polyfit(at * np.log2(at), ffts, 1)
-    told = np.polyval(np.polyfit(at, rest, 2), padded) + slope * padded * np.log2(padded) + start
-    return float(told.mean())
+    extrapolated = np.polyval(np.polyfit(at, rest, 2), padded) + slope * padded * np.log2(padded) + start
+    return float(extrapolated.mean())
 
 
 def _parts(
@@ -356,7 +358,7 @@ def _network(recipe: Recipe, form: SequenceSpec | None = None) -> nn.Module:
     return network
 
 
-def _weightless(recipe: Recipe) -> nn.Module:
+def _network_without_weights(recipe: Recipe) -> nn.Module:
     """Return the network on the meta device, without memory for weights, if it can be built there."""
     try:
         with torch.device("meta"):

@@ -21,13 +21,13 @@ from .style import (
     PAPER,
     SEED,
     canvas,
-    drawn,
-    inked,
+    curve_style,
+    figure_settings,
     legend_above,
     legend_columns,
-    pen,
     possible,
     thin,
+    to_svg,
     unzipped,
     wrapped,
 )
@@ -104,7 +104,7 @@ def _apart(names: Sequence[str]) -> list[str]:
 
 def lines(panel: Panel) -> str:
     """Draw score against evenly spaced places, a line and an interval band per arm, and return the SVG."""
-    with inked(f"lines {panel.title}"):
+    with figure_settings(f"lines {panel.title}"):
         figure, axes = canvas(3.1)
         axes.grid(axis="y")
         _baseline(axes.axhline, panel)
@@ -115,12 +115,12 @@ def lines(panel: Panel) -> str:
         axes.set_ylim(*panel.limits)
         axes.set_ylabel(f"test {panel.unit}")
         _legend(axes, panel)
-        return drawn(figure)
+        return to_svg(figure)
 
 
 def points(panel: Panel) -> str:
     """Draw mean, 95 % interval and a dot per seed for every row and arm, and return the SVG."""
-    with inked(f"points {panel.title}"):
+    with figure_settings(f"points {panel.title}"):
         arms = len(panel.lines)
         figure, axes = canvas(1.3 + 0.08 * arms + len(panel.places) * (0.22 + 0.19 * arms))
         axes.grid(axis="x")
@@ -136,7 +136,7 @@ def points(panel: Panel) -> str:
         axes.set_ylim(len(panel.places) - 0.5, -0.5)
         axes.set_xlabel(f"test {panel.unit}")
         _legend(axes, panel)
-        return drawn(figure)
+        return to_svg(figure)
 
 
 def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
@@ -147,7 +147,7 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
     rows = analysis.task.rows
     contrasts = analysis.task.record.contrasts
     metric = analysis.metric
-    with inked(f"gain {title}"):
+    with figure_settings(f"gain {title}"):
         arms = _contrast_arms(analysis)
         labels = [f" {format.MINUS} ".join(contrast) for contrast in contrasts]
         columns = min(2, legend_columns([*labels, "one seed"], rows))
@@ -164,14 +164,14 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         for at, found in enumerate(analysis.gains):
             contrast, row = divmod(at, len(rows))
             height = row + (contrast - (len(contrasts) - 1) / 2) * 0.6 / len(contrasts)
-            _gain(axes, found, height, pen(arms[contrast]), metric)
+            _gain(axes, found, height, curve_style(arms[contrast]), metric)
         axes.locator_params(axis="x", nbins=6)
         axes.set_yticks(range(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         unit = f"{format.name(metric)} (points)" if metric.unit == "%" else format.unit(metric)
         axes.set_xlabel(f"difference in test {unit}")
         handles: list[Any] = [
-            Line2D([], [], **pen(arm) | {"linestyle": "-", "linewidth": None}, label=label)
+            Line2D([], [], **curve_style(arm) | {"linestyle": "-", "linewidth": None}, label=label)
             for label, arm in dict(zip(labels, arms, strict=True)).items()
         ]
         handles += [Line2D([], [], **SEED, color=INK, label="one seed"), Patch(color=BAND, label="tie")]
@@ -179,7 +179,7 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
             handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2
         )
         axes.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=7 + 12.5 * lines)
-        return drawn(figure)
+        return to_svg(figure)
 
 
 def _contrast_arms(analysis: TaskAnalysis) -> list[int]:
@@ -210,7 +210,7 @@ def _gain(axes: "Axes", found: Difference, height: float, style: dict[str, Any],
 
 def curves(measure: Measure) -> str:
     """Draw the measured curves, one per series, and return the SVG."""
-    with inked(f"curves {measure.title}"):
+    with figure_settings(f"curves {measure.title}"):
         figure, axes = canvas(2.9)
         axes.grid(axis="y")
         names = _names(measure)
@@ -219,7 +219,7 @@ def curves(measure: Measure) -> str:
             xs = [names.index(str(x)) + aside if names else float(x) for x in series.x]
             points = thin(list(zip(xs, series.y, strict=True)), POINTS)
             every = max(1, len(points) // 12)
-            style = pen(at) | ({"linestyle": ""} if names else {})  # categories are not connected
+            style = curve_style(at) | ({"linestyle": ""} if names else {})  # categories are not connected
             axes.plot(*unzipped(points), **style, markersize=4, markevery=every, label=series.label)
         if names:
             axes.set_xticks(range(len(names)), _apart(names))
@@ -231,14 +231,14 @@ def curves(measure: Measure) -> str:
         axes.set_xlabel(measure.x)
         axes.set_ylabel(measure.y)
         legend_above(axes, measure.title)
-        return drawn(figure)
+        return to_svg(figure)
 
 
 def ladder(ranks: Ranks, title: str) -> str:
     """Draw a critical-difference diagram, bars joining rows not significantly different; return the SVG."""
     k = len(ranks.rows)
     half = (k + 1) // 2
-    with inked(f"ranks {title}"):
+    with figure_settings(f"ranks {title}"):
         top = 0.75
         first = 0.45 + 0.14 * len(ranks.groups)
         figure, axes = canvas(0.75 + 0.22 * (half + 3) + 0.05 * len(ranks.groups))
@@ -262,7 +262,7 @@ def ladder(ranks: Ranks, title: str) -> str:
             axes.plot(ends, [-0.18 - 0.14 * at] * 2, color=COLOURS[1], linewidth=3, solid_capstyle="butt")
         axes.set_ylim(-(first + 0.36 * half), top + 0.4)
         axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
-        return drawn(figure)
+        return to_svg(figure)
 
 
 def _names(measure: Measure) -> list[str]:
@@ -320,16 +320,16 @@ def _curve(axes: "Axes", line: PanelLine) -> None:
     means = [mean for _, mean, _ in known]
     low, high = zip(*(ends for _, _, ends in known), strict=True) if known else ((), ())
     axes.fill_between(xs, low, high, color=COLOURS[line.arm % len(COLOURS)], alpha=0.16, linewidth=0)
-    axes.plot(xs, means, **pen(line.arm), markersize=5, label=line.label)
+    axes.plot(xs, means, **curve_style(line.arm), markersize=5, label=line.label)
     dots = [(float(x), score) for x, scores in enumerate(line.seeds) for score in scores if len(scores) > 1]
     axes.plot(*unzipped(dots), **SEED, color=COLOURS[line.arm % len(COLOURS)])
     hollow = [(float(x), value) for x, value in enumerate(line.printed) if value is not None]
-    axes.plot(*unzipped(hollow), **pen(line.arm) | PAPER, markersize=7)
+    axes.plot(*unzipped(hollow), **curve_style(line.arm) | PAPER, markersize=7)
 
 
 def _points(axes: "Axes", line: PanelLine, heights: Sequence[float], below: float) -> None:
     """Draw one arm at the height of every row: mean and interval, and the seeds slightly below."""
-    style = pen(line.arm)
+    style = curve_style(line.arm)
     known = [(mean, height) for mean, height in zip(line.means, heights, strict=True) if mean is not None]
     axes.plot(*unzipped(known), **style | {"linestyle": ""}, markersize=5.5, label=line.label, zorder=3)
     for height, interval in zip(heights, line.intervals, strict=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .. import format
 from ..results import TaskResults
 from ..stage_results import CellResult, StageResult
-from .style import Point, blank, drawn, inked, legend_above, pen, thin, unzipped
+from .style import Point, blank, curve_style, figure_settings, legend_above, thin, to_svg, unzipped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
     flops = all(cell.flops > 0 for cell in shown)
     losses = any(stage.curve for cell in shown for stage in cell.stages[:-1])
     most = min(POINTS_PER_CURVE, max(8, POINTS // len(task.cells)))
-    with inked(f"curves {title} {' '.join(rows)}"):
+    with figure_settings(f"curves {title} {' '.join(rows)}"):
         figure = blank(4.0 if losses else 3.1)
         heights = [2, 3] if losses else [1]
         grid = figure.subplots(
@@ -66,7 +66,7 @@ def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
             grid[0, 0].set_ylabel("pretraining loss")
         grid[-1, 0].set_ylabel(f"validation {format.unit(task.record.metric)}")
         legend_above(grid[-1, 0], title)
-        return drawn(figure)
+        return to_svg(figure)
 
 
 def pretraining(cell: CellResult, flops: bool) -> list[Curve]:
@@ -100,7 +100,7 @@ def _arm(axes: "Axes", curves: Sequence[Curve], at: int, label: str, most: int) 
     curves = [curve for curve in curves if curve]
     if not curves:
         return
-    style = pen(at)
+    style = curve_style(at)
     if len(curves) > 1:
         faint = [thin(list(curve.values()), most) for curve in curves]
         axes.add_collection(LineCollection(faint, colors=style["color"], linewidths=0.7, alpha=0.4))

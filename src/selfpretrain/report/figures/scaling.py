@@ -14,7 +14,7 @@ from .. import format
 from ..layout import Entry, ReportTable
 from ..render import markdown as md
 from ..render import terminal
-from .style import FAINT, INK, LOOK, inked, pen, unzipped
+from .style import FAINT, INK, LOOK, curve_style, figure_settings, unzipped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,7 +171,7 @@ def _missing(report: Report) -> list[str]:
 def figures(report: Report) -> dict[str, bytes]:
     """Draw time and memory on logarithmic axes, as SVG and PNG; the files are reproducible byte for byte."""
     draw = _rows if len(report.mixers) >= MANY else _lines
-    with inked("slopes"):
+    with figure_settings("slopes"):
         figure = draw(report)
         figure.suptitle(_title(report), fontsize=10, fontweight="bold")
         images = {}
@@ -207,7 +207,7 @@ def _lines(report: Report) -> "Figure":
         for at, mixer in enumerate(report.mixers):
             if points := [(float(x), y * factor) for x, y in report.points(mixer, quantity)]:
                 name = f"{mixer}, slope {_exponent(report, mixer, quantity)}"
-                axes.plot(*unzipped(points), **pen(at) | {"linewidth": 1.5}, markersize=4, label=name)
+                axes.plot(*unzipped(points), **curve_style(at) | {"linewidth": 1.5}, markersize=4, label=name)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

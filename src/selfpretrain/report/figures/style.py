@@ -81,7 +81,7 @@ SETTINGS: Any = {
 }
 
 
-def pen(at: int) -> dict[str, Any]:
+def curve_style(at: int) -> dict[str, Any]:
     """Return colour, line style and marker of a curve, distinguishable in greyscale."""
     colour, style, marker = (kind[at % len(kind)] for kind in (COLOURS, STYLES, MARKERS))
     return {"color": colour, "linestyle": style, "marker": marker, "linewidth": 1.8}
@@ -144,14 +144,14 @@ def legend_above(axes: "Axes", title: str, more: Sequence[Any] = ()) -> None:
     legend.get_title().set(fontsize=10, fontweight="bold")
 
 
-def on_paper(svg: str) -> str:
+def with_background(svg: str) -> str:
     """Add a white background to an SVG, so that it is readable as a file on any page."""
     head, tag, rest = svg.partition("<svg")
     size, end, body = rest.partition(">")
     return f'{head}{tag}{size}{end}\n <rect width="100%" height="100%" fill="#ffffff"/>{body}'
 
 
-def inked(salt: str) -> AbstractContextManager[None]:
+def figure_settings(salt: str) -> AbstractContextManager[None]:
     """Apply the shared matplotlib settings in a with block; ``salt`` makes SVG ids reproducible."""
     from matplotlib import rc_context
 
@@ -160,7 +160,7 @@ def inked(salt: str) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def looking(style: str, pdf: Path | None = None) -> Iterator[None]:
+def figure_look(style: str, pdf: Path | None = None) -> Iterator[None]:
     """Draw figures in one of ``LOOKS`` in a with block; with ``pdf``, also write them to this file."""
     look_before = LOOK.set(LOOKS[style])
     pdf_before = PDF.set(pdf)
@@ -188,7 +188,7 @@ def blank(height: float, width: float | None = None) -> "Figure":
     return figure
 
 
-def drawn(figure: "Figure") -> str:
+def to_svg(figure: "Figure") -> str:
     """Return a figure as SVG without a date; write it to the current PDF file, if any."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
