@@ -1,6 +1,6 @@
 """Progress display: live bars in a terminal, occasional lines elsewhere."""
 
-import json
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def show_progress(quiet: bool = False) -> Iterator[None]:
 def show_stages(
     costs: dict[str, float], stages: int, quiet: bool = False, titles: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Show every running stage; outside of a terminal, print a JSON line when one starts or ends.
+    """Show every running stage; outside of a terminal, print a line when one starts or ends.
 
     Args:
         costs: FLOPs of every stage that must be run, by name, for the estimate of the remaining time.
@@ -51,7 +51,7 @@ def show_stages(
     if quiet:
         yield
     elif not display.console.is_terminal:
-        with listen(_print_event):
+        with listen(_StageLines(display)):
             yield
     else:
         with listen(display), display.live:
@@ -64,6 +64,7 @@ class _Stages:
     def __init__(self, costs: dict[str, float], stages: int, titles: Mapping[str, str]) -> None:
         self.titles = titles
         self.costs = costs
+        self.stages = stages
         self.console = Console(stderr=True)
         self.alive: dict[str, Event] = {}
         self.numbers: dict[str, dict[str, float]] = {}
@@ -115,9 +116,35 @@ class _Stages:
         return f"about {format_duration((time.monotonic() - self.begin) * (total - done) / done)} left"
 
 
-def _print_event(event: Event) -> None:
-    if event.kind in ("start", "end", "lost"):
-        write_line(json.dumps({"kind": event.kind, "stage": event.name} | dict(event.numbers)))
+class _StageLines:
+    """Listener that prints a line when a stage starts, ends or is lost."""
+
+    def __init__(self, display: _Stages) -> None:
+        self.display = display
+
+    def __call__(self, event: Event) -> None:
+        self.display(event)
+        title = self.display.titles.get(event.name, event.name)
+        if event.kind == "start":
+            write_line(f"started   {title}")
+        elif event.kind == "lost":
+            write_line(f"lost      {title}; attempt {event.numbers.get('attempts', 1)}")
+        elif event.kind == "end":
+            facts = [*_scores(event), f"{len(self.display.finished)} of {self.display.stages} stages"]
+            left = self.display.left()
+            write_line(f"finished  {title}: {', '.join([*facts, left] if left else facts)}")
+
+
+def _scores(event: Event) -> list[str]:
+    """Return the scores of a finished stage as text, e.g. "test score 0.812", or its loss if that is scored."""
+    found = []
+    for split in ("val", "test"):
+        numbers = event.numbers.get(split, {})
+        score = numbers.get("score")
+        if score is not None:
+            is_loss = score == -numbers.get("loss", math.nan)
+            found.append(f"{split} loss {-score:.3f}" if is_loss else f"{split} score {score:.3f}")
+    return found
 
 
 class _Bar:
