@@ -1,5 +1,6 @@
 """What ``fit`` does with people's own data: budgets, settings that are tried, simple methods."""
 
+import copy
 import json
 
 import numpy as np
@@ -16,6 +17,7 @@ from selfpretrain import (
 from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.alphabet import ETX, STX
+from selfpretrain.estimators.averaging import AveragePredictor, average_answers
 from selfpretrain.estimators.search import FOLDS, fold_data
 from selfpretrain.estimators.simple import SimplePredictor
 from selfpretrain.estimators.simple_features import Ends, NGrams, Windows
@@ -107,7 +109,8 @@ def test_the_best_is_kept_and_the_line_names_it(kept):
     assert kept.kept_.startswith("kept: logistic regression on endings and beginnings, accuracy")
     assert "the network: SPT (" in kept.kept_
     names = [row["name"] for row in kept.leaderboard_]
-    assert len(names) == 3 and names[0] == "logistic regression on endings and beginnings"
+    assert len(names) == 4 and names[0] == "logistic regression on endings and beginnings"
+    assert any(name.startswith("average of SPT (") for name in names)
     scores = [row["score"] for row in kept.leaderboard_]
     assert scores == sorted(scores, reverse=True)
     assert all(row["low"] <= row["score"] <= row["high"] and row["parameters"] for row in kept.leaderboard_)
@@ -156,6 +159,40 @@ def test_saved_and_loaded_a_simple_method_answers_the_same_to_the_bit(kept, tmp_
     assert (again.transform(new) == kept.transform(new)).all()
     assert (again.kept_, again.leaderboard_, again.trials_) == (kept.kept_, kept.leaderboard_, kept.trials_)
     assert "endings and beginnings" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_an_average_with_the_network_predicts_is_saved_and_is_explained(kept, tmp_path):
+    average = copy.copy(kept)
+    average.averaged_ = True
+    new = words(50, 2)
+    of_network = copy.copy(kept)
+    of_network.simple_ = None
+    expected = (of_network.predict_proba(new) + kept.predict_proba(new)) / 2
+    assert (average.predict_proba(new) == expected).all()
+    again = SequenceClassifier.load(average.save(tmp_path / "model"))
+    assert (again.predict_proba(new) == expected).all()
+    (found,) = average.explain(["nnnnnna"])
+    assert found.importance.argmax() == 6
+    with pytest.raises(SpecError, match="an average with logistic regression on endings"):
+        average.export(tmp_path / "model.onnx")
+
+
+def test_an_average_is_kept_where_two_err_on_different_examples():
+    y = np.arange(200) % 2
+    right = np.eye(2)[y]
+    network = SequenceClassifier(scale="smoke").fit(WORDS, GENUS).predictor_
+    simple = SimplePredictor(network.form, Ends(), np.zeros((1, 2)), np.zeros(2))
+    # Each is sure of what it gets right, and unsure where it is wrong: in the first or in the last fifth.
+    wrong = 0.45 * right + 0.55 * (1 - right)
+    first = np.arange(200)[:, None] < 40
+    answers = (y, np.where(first, wrong, right)), (y, np.where(first[::-1], wrong, right))
+    candidates = [
+        leaderboard.Candidate("", model, each, 1.0, 1)
+        for model, each in zip((network, simple), answers, strict=True)
+    ]
+    average = AveragePredictor(network, simple)
+    candidates.append(leaderboard.Candidate("", average, average_answers(*answers), 2.0, 2))
+    assert leaderboard.chosen(leaderboard.ranked(candidates)).model is average
 
 
 def test_a_damaged_simple_method_is_one_clear_error(kept, tmp_path):

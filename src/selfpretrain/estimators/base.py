@@ -42,6 +42,7 @@ from ..training.recipe import Recipe
 from . import backbone, export, hub, inputs, leaderboard, occlusion, persistence
 from .alphabet import Alphabet, embed_unseen
 from .annotations import Annotations
+from .averaging import Answering, AveragePredictor, average_answers
 from .checks import check_settings
 from .in_memory import InMemoryTask, facts, in_memory_task, with_test_split
 from .inputs import Sequences
@@ -66,11 +67,13 @@ class SequenceEstimator(EstimatorSettings):
         kept_: what predicts, as text: the best of them, or a simple method within a standard error of it.
         trials_: settings of networks that were tried: score, seconds and round.
         simple_: the simple method that predicts; None: the network does.
+        averaged_: whether the predictions of the network and of ``simple_`` are averaged.
     """
 
     predictor_: Predictor
     recipes_: list[Recipe]
     simple_: SimplePredictor | None
+    averaged_: bool
     alphabet_: Alphabet | None
     leaderboard_: list[Json]
     trials_: list[Json]
@@ -186,7 +189,8 @@ class SequenceEstimator(EstimatorSettings):
         """Export the model as ``.onnx`` or as ``.pt2`` (torch.export); see ``export.export``."""
         check_is_fitted(self)
         if self.simple_ is not None:
-            raise SpecError(f"{self.simple_.name} cannot be exported; fit with model='network', or save it")
+            name = f"an average with {self.simple_.name}" if self.averaged_ else self.simple_.name
+            raise SpecError(f"{name} cannot be exported; fit with model='network', or save it")
         return export.export(self.predictor_, path, length)
 
     def push_to_hub(self, name: str, private: bool = False) -> str:
@@ -211,9 +215,11 @@ class SequenceEstimator(EstimatorSettings):
         return [vectors[inner] for vectors in self.predictor_.position_embeddings(data)]
 
     @property
-    def answering(self) -> Predictor | SimplePredictor:
-        """What predicts: the simple method that was kept, or else the network."""
-        return self.simple_ or self.predictor_
+    def answering(self) -> Answering:
+        """What predicts: the simple method that was kept, its average with the network, or the network."""
+        if self.simple_ is None:
+            return self.predictor_
+        return AveragePredictor(self.predictor_, self.simple_) if self.averaged_ else self.simple_
 
     def _inner(self) -> slice:
         """Return the positions of a sequence without its signs."""
@@ -470,7 +476,7 @@ class SequenceEstimator(EstimatorSettings):
         return fitting.candidates(whole, until)
 
     def _keep_best(self, answers: Answers, seconds: float, simple: list[SimpleCandidate]) -> None:
-        """Set ``leaderboard_``, ``kept_`` and, if a simple method is the best, ``simple_``."""
+        """Set ``leaderboard_``, ``kept_`` and, if a simple method or an average is kept, ``simple_``."""
         parameters = sum(p.numel() for p in self.predictor_.networks[0].parameters())
         objective = self.recipes_[0].stages[0].objective
         name = "scratch" if objective.labelled else f"SPT ({name_of(objective)})"
@@ -481,9 +487,14 @@ class SequenceEstimator(EstimatorSettings):
             leaderboard.Candidate(c.model.name, c.model, c.answers, c.seconds, c.model.parameters)
             for c in simple
         ]
+        others += _averages(network, leaderboard.ranked(others))
         ranked = leaderboard.ranked([network, *others])
         kept = leaderboard.chosen(ranked)
-        self.simple_ = kept.model if isinstance(kept.model, SimplePredictor) else None
+        self.averaged_ = isinstance(kept.model, AveragePredictor)
+        if isinstance(kept.model, AveragePredictor):
+            self.simple_ = kept.model.simple
+        elif isinstance(kept.model, SimplePredictor):
+            self.simple_ = kept.model
         self.leaderboard_ = leaderboard.rows(ranked)
         self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
         if self.verbose:
@@ -505,6 +516,7 @@ class SequenceEstimator(EstimatorSettings):
         first = recipes[0]
         self.predictor_ = Predictor(first.model, first.last.objective, task.form, networks)
         self.simple_ = None
+        self.averaged_ = False
         self.alphabet_ = vars(self).get("alphabet_")
         self.recipes_ = recipes
         self.task_ = task
@@ -514,6 +526,26 @@ class SequenceEstimator(EstimatorSettings):
         self.leaderboard_ = []
         self.trials_ = []
         self.kept_ = ""
+
+
+def _averages(
+    network: leaderboard.Candidate, simple: list[leaderboard.Candidate]
+) -> list[leaderboard.Candidate]:
+    """Return the average of the network and the best simple method; nothing for labels of positions."""
+    if not simple or network.model.output == "softmax per position":
+        return []
+    best = simple[0]
+    assert isinstance(network.model, Predictor)
+    assert isinstance(best.model, SimplePredictor)
+    return [
+        leaderboard.Candidate(
+            f"average of {network.name} and {best.name}",
+            AveragePredictor(network.model, best.model),
+            average_answers(network.answers, best.answers),
+            network.seconds + best.seconds,
+            network.parameters + best.parameters,
+        )
+    ]
 
 
 def _labelled(examples: SequenceDataset) -> SequenceDataset:

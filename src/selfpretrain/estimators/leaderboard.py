@@ -7,7 +7,8 @@ import numpy as np
 
 from ..data.dataset import SequenceDataset
 from ..system.files import Json
-from .predictor import Output, Predictor
+from .averaging import Answering
+from .predictor import Output
 from .scores import bootstrap, position_counts
 from .simple import Answers, SimplePredictor
 
@@ -25,13 +26,13 @@ class Candidate:
     """A trained model and its answers on validation examples that it was not trained on."""
 
     name: str
-    model: Predictor | SimplePredictor
+    model: Answering
     answers: Answers
     seconds: float
     parameters: int
 
 
-def answers(model: Predictor | SimplePredictor, examples: SequenceDataset) -> Answers:
+def answers(model: Answering, examples: SequenceDataset) -> Answers:
     """Return true values and outputs on labelled examples, as the metrics of the estimators take them."""
     targets = examples.targets.numpy()
     if model.output == "softmax per position":

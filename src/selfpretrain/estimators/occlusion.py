@@ -18,9 +18,9 @@ from ..data.dataset import SequenceDataset, generator
 from ..data.spec import Signal, Tokens
 from ..errors import SpecError
 from ..report.figures import style
+from .averaging import Answering
 from .inputs import BYTES
-from .predictor import ESTIMATORS, PRETRAINER, Predictor
-from .simple import SimplePredictor
+from .predictor import ESTIMATORS, PRETRAINER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +126,7 @@ class Explanation:
 
 
 def explain(
-    predictor: Predictor | SimplePredictor,
+    predictor: Answering,
     data: SequenceDataset,
     classes: np.ndarray | None,
     masked: bool,
@@ -186,7 +186,7 @@ def _stretches(length: int, image: tuple[int, int] | None) -> Iterator[Tensor]:
 
 
 def _importance(
-    predictor: Predictor | SimplePredictor, inputs: Tensor, stretches: list[Tensor], masked: bool
+    predictor: Answering, inputs: Tensor, stretches: list[Tensor], masked: bool
 ) -> tuple[Tensor, np.ndarray]:
     """Return the output (K,) for one sequence, and its mean decrease (L,) over the stretches of a position.
 
@@ -206,14 +206,14 @@ def _importance(
     return whole, (decrease / times.clamp(min=1)).numpy()
 
 
-def _outputs_with_mask(predictor: Predictor | SimplePredictor, inputs: Tensor, stretch: Tensor) -> Tensor:
+def _outputs_with_mask(predictor: Answering, inputs: Tensor, stretch: Tensor) -> Tensor:
     """Return the output (1, K) with a stretch masked, as in pretraining."""
     mask = torch.zeros(inputs.shape[:2], dtype=torch.bool)
     mask[:, stretch] = True
     return predictor.outputs(inputs, mask)
 
 
-def _outputs_with_noise(predictor: Predictor | SimplePredictor, inputs: Tensor, stretch: Tensor) -> Tensor:
+def _outputs_with_noise(predictor: Answering, inputs: Tensor, stretch: Tensor) -> Tensor:
     """Return the outputs (draws, K) with a stretch overwritten by positions drawn from the sequence."""
     random = generator("explain", int(stretch[0]))
     drawn = torch.randint(inputs.shape[1], (DRAWS, len(stretch)), generator=random)

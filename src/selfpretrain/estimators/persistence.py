@@ -2,7 +2,7 @@
 
 model.json           settings, network, input format, labels, scores, data, versions
 weights.safetensors  the networks, prefixed with the number of the member; independent of the device
-simple.safetensors   the simple method that was kept, if one was
+simple.safetensors   the simple method that predicts, alone or averaged with the networks, if one does
 README.md            the model card, see ``card``
 reliability.svg      reliability curve, for classifiers with test scores
 """
@@ -53,6 +53,7 @@ class FittedEstimator(Protocol):
     data_facts_: Json
     reading_: Json | None
     simple_: SimplePredictor | None
+    averaged_: bool
     alphabet_: Alphabet | None
     leaderboard_: list[Json]
     trials_: list[Json]
@@ -82,6 +83,7 @@ def save(estimator: FittedEstimator, folder: str | Path) -> Path:
     if simple := estimator.simple_:
         digest = place.save(SIMPLE, simple.tensors())
         content["simple"] = {"features": simple.features.name, "weights": digest}
+        content["simple"]["averaged"] = estimator.averaged_
     place.write(FILE, content)
     write_text(place.path / "README.md", card(content))
     if curve := estimator.scores_.get("reliability"):
@@ -167,6 +169,7 @@ def load(
         estimator = kinds[kind](**_settings(content, trust), device=device)
         estimator.predictor_ = _predictor(content, folder, trust)
         estimator.simple_ = _simple(content, folder, estimator.predictor_.form)
+        estimator.averaged_ = bool(estimator.simple_ and content["simple"].get("averaged", False))
         estimator.alphabet_ = Alphabet.load(content.get("alphabet"), estimator.predictor_.form.signal)
         estimator.kept_ = str(content.get("kept", ""))
         estimator.leaderboard_ = list(content.get("leaderboard", []))

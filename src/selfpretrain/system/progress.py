@@ -136,7 +136,7 @@ class _StageLines:
 
 
 def _scores(event: Event) -> list[str]:
-    """Return the scores of a finished stage as text, e.g. "test score 0.812", or its loss if that is scored."""
+    """Return the scores of a finished stage as text, e.g. "test score 0.812"; its loss if that is scored."""
     found = []
     for split in ("val", "test"):
         numbers = event.numbers.get(split, {})
