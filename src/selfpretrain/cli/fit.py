@@ -20,7 +20,7 @@ def fit(
     columns: ColumnFlags,
     mixer: Annotated[str, typer.Option(help="Mixer (`spt list mixers`), or auto.")] = "auto",
     model: Annotated[
-        str, typer.Option(help="What to keep: best (a simple method if it is), or network.")
+        str, typer.Option(help="What to keep: best (network, simple method or their average), or network.")
     ] = "best",
     objective: Annotated[
         str,

@@ -498,7 +498,7 @@ class SequenceEstimator(EstimatorSettings):
         self.leaderboard_ = leaderboard.rows(ranked)
         self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
         if self.verbose:
-            write_line(self.kept_)
+            write_line(leaderboard.text(self.leaderboard_, kept.name))
 
     def _embed_unseen(self, task: Task) -> None:
         if self.alphabet_ is not None:

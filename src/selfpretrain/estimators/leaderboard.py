@@ -107,6 +107,17 @@ def _row(candidate: Candidate, draws: int) -> Json:
     }
 
 
+def text(table: list[Json], kept: str) -> str:
+    """Return the leaderboard as lines of text, with an asterisk at what is kept."""
+    lines = [f"  {table[0]['metric']:>8}  95 % interval    seconds  parameters  (validation; * is kept)"]
+    for row in table:
+        mark = "*" if row["name"] == kept else " "
+        interval = f"[{row['low']:.3f}, {row['high']:.3f}]"
+        cost = f"{row['seconds']:7.0f}  {row['parameters']:10,}"
+        lines.append(f"{mark} {row['score']:8.3f}  {interval:15}  {cost}  {row['name']}")
+    return "\n".join(lines)
+
+
 def kept_line(table: list[Json], kept: str, network: str) -> str:
     """Return what was kept in one line, e.g. "kept: logistic regression on ..., accuracy 0.698 (...)"."""
     by_name = {row["name"]: row for row in table}

@@ -156,6 +156,8 @@ class _Bar:
         self.last = 0.0
 
     def __call__(self, event: Event) -> None:
+        if event.kind != "progress":
+            return
         if time.monotonic() - self.last > 1 / REFRESH or event.done == event.total:
             self.last = time.monotonic()
             total = event.total or None
@@ -169,7 +171,7 @@ class _Lines:
         self.last = time.monotonic()
 
     def __call__(self, event: Event) -> None:
-        if time.monotonic() - self.last > EVERY:
+        if event.kind == "progress" and time.monotonic() - self.last > EVERY:
             self.last = time.monotonic()
             write_line(f"{event.name}: {event.done:,}" + (f" of {event.total:,}" if event.total else ""))
 
