@@ -1,6 +1,7 @@
 """Optimizer (AdamW), with its parameter groups and weight decay, and learning-rate scheduler."""
 
 import fnmatch
+import inspect
 import math
 from typing import Annotated, Literal
 
@@ -9,6 +10,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ..config import Count, Positive, Rate, spec
+
+
+class _EagerAdamW(torch.optim.AdamW):
+    """AdamW without torch's guards against being compiled: these import the compiler, which takes seconds."""
+
+    add_param_group = inspect.unwrap(torch.optim.AdamW.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.AdamW.zero_grad)
+    state_dict = inspect.unwrap(torch.optim.AdamW.state_dict)
+    load_state_dict = inspect.unwrap(torch.optim.AdamW.load_state_dict)
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
 
 
 @spec
@@ -43,7 +54,7 @@ class Optim:
                 groups.setdefault(self._settings(name, parameter, slow), []).append(parameter)
         named = [{"params": p, "lr": lr, "base": lr, "weight_decay": wd} for (lr, wd), p in groups.items()]
         device = next(network.parameters()).device.type
-        return torch.optim.AdamW(named, betas=self.betas, fused=device in ("cpu", "cuda"))
+        return _EagerAdamW(named, betas=self.betas, fused=device in ("cpu", "cuda"))
 
     def lr_factor(self, progress: float, step: float | int) -> float:
         """Return the learning rate as a share of its base, in [0, 1]; plateau reductions are not included.
