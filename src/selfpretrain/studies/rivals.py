@@ -1,29 +1,29 @@
 """Which rival of self-pretraining closes how much of the gap, for the same compute?
 
 Source: our question, after papers which say that something else does the job: augmentation and an auxiliary
-loss (arXiv 2501.14850), a start or a bias that prefers near positions (2305.09828, 2605.21070), any structured
-sequences (2505.22308, 2601.21725), ensembles (2509.14786), convolutional networks (2411.02796).
+loss (arXiv 2501.14850), a start or a bias that prefers near positions (2305.09828, 2605.21070), any
+structured sequences (2505.22308, 2601.21725), ensembles (2509.14786), convolutional networks (2411.02796).
 
 Protocol: every arm of the shelf: scratch, scratch matched and self-pretraining; ten rivals, each of which
 sees the same sequences and labels, is tested once, and spends the FLOPs of self-pretraining and finetuning
 together. A Transformer and S4D, on pictures of curves, text, photographs and spoken digits. The share of the
 gap that a rival closes is (rival - matched) / (SPT - matched), with Fieller's interval.
 
-Expected: no rival closes the gap on curves; augmentation closes part of it; pretraining on generated sequences
-closes most of it, if structure of any kind is what counts.
+Expected: no rival closes the gap on curves; augmentation closes part of it; pretraining on generated
+sequences closes most of it, if structure of any kind is what counts.
 
 What differs: no paper puts these beside each other. Curves at the small scale have the settings of the
-demonstration (``spt compare`` without a task), which are short on purpose and were chosen for self-pretraining,
-in trials on validation with seeds that no report uses (docs/miniatures.md): matched scratch is still at chance,
-and a rival that needs more steps looks worse than it is. No setting of a rival was tuned: learning rate, weight
-decay and batch are those of scratch, everything else is the default of the arm. So what is found is what a rival
-does untuned; ``--tune`` gives every arm the same trials. Curves and text are pretrained with the causal
-objective, the others with the masked one; on photographs and spoken digits networks look both ways.
+demonstration (``spt compare`` without a task), which are short on purpose and were chosen for
+self-pretraining, in trials on validation with seeds that no report uses (docs/miniatures.md): matched
+scratch is still at chance, and a rival that needs more steps looks worse than it is. No setting of a rival
+was tuned: learning rate, weight decay and batch are those of scratch, everything else is the default of the
+arm. So what is found is what a rival does untuned; ``--tune`` gives every arm the same trials. Curves and
+text are pretrained with the causal objective, the others with the masked one; on photographs and spoken
+digits networks look both ways.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
 
 from ..config import spec
 from ..mixers.attention import Attention
