@@ -45,7 +45,8 @@ other reading, *partly* so where some of its intervals hold both, *open* where a
 tasks or rows disagree, and *silent* where nothing was measured with this version of the package. None of this
 tests the papers' numbers: that takes their data, their budgets and a GPU (`--scale paper`). This page is made
 from the results that ship, by `tools/claims_page.py`; the README and the index of studies say no more
-than it does.
+than it does. The papers after Gu et al. (2022) say what else may do the job of self-pretraining; of most of
+them we know the abstract alone, and their claims are in our words.
 
 Intervals are 95 %, of seeds and test examples together as on the pages of the studies (of seeds alone on
 training data), in points of accuracy, and not corrected for the number of claims.

@@ -5,14 +5,16 @@ Nothing is trained. Run it after new results were kept
 
     python tools/studies.py [--data-root FOLDER] [STUDY ...]
 
-A study that lacks a stage keeps the page it had, under a line that says so. Name the folder of data: a task
-whose data are not found is left out of its pages.
+The page of a study that is measured in part says what is missing. If stages were kept that the study does not
+plan any more, what is missing has to be measured again: then it keeps the page it had, under a line that says
+so. Name the folder of data: a task whose data are not found is left out of its pages.
 """
 
 import argparse
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -30,12 +32,18 @@ WAITS = "> These numbers are of an earlier version of the package, and wait to b
 
 
 def page(name: str, workspace: Workspace) -> Path | None:
-    """The folder of a study with its page, from the results that ship; None if they lack a stage."""
-    experiment = find("studies", name).at_scale("small", 3).experiment("small")
+    """The folder of a study with its page, from the results that ship; None if it waits to be measured."""
+    kind = find("studies", name)
+    experiment = kind.at_scale("small", kind.kept_seeds).experiment("small")
     folder = ExperimentFolder(experiment, workspace, SHIPPED)
+    kept = folder.kept_stages
+    planned = folder.stages().keys()
+    if not kept >= planned:
+        if not kept <= planned:
+            return None
+        # Apart from the others: the page says what these results hold, not what the studies before it kept.
+        folder = ExperimentFolder(experiment, replace(workspace, runs=workspace.runs / name), SHIPPED)
     folder.restore()
-    if not all(stage.finished for stage in folder.stages().values()):
-        return None
     folder.plan()
     folder.finish()
     return folder.path

@@ -75,6 +75,8 @@ def test_cells_are_chosen_by_row_and_column(experiment):
     assert {c.row for c in experiment.select_cells("identical*")} == {"identical start"}
     assert {c.column for c in experiment.select_cells("*/Q and K")} == {"Q and K"}
     assert experiment.select_cells(None) == list(experiment.cells)
+    tasks = {cell.label for cell in experiment.cells}
+    assert {c.label for c in experiment.select_cells(f"{min(tasks)}/identical*/*")} == {min(tasks)}
     with pytest.raises(SpecError, match="did you mean 'identical start/scratch'"):
         experiment.select_cells("identical start/scrach")
 

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
+from studies.test_pages import MEASURED_IN_PART
 
 from selfpretrain import registry
 from selfpretrain.runner.plan import jobs
@@ -28,7 +29,10 @@ LONG = {
     "growth",
     "gu-table-5",
     "lra-zoo",
+    "modern-zoo",
+    "pooling",
     "ranking",
+    "rivals",
 }
 """Of many matched arms, whose length has to be worked out."""
 FOLDERS = {"spoken-digits": "fsdd", "image-patches": "cifar10_jpeg"}
@@ -41,7 +45,8 @@ every_study = pytest.mark.parametrize(
 @functools.cache
 def planned(name):
     """The cells of a study at the small scale, and the names of its stages."""
-    cells = list(registry.find("studies", name).at_scale("small", 3).cells())
+    kind = registry.find("studies", name)
+    cells = list(kind.at_scale("small", kind.kept_seeds).cells())
     recipes = [cell.recipe for cell in cells]
     return cells, {job.name for job in jobs(recipes, RUNS)}
 
@@ -70,7 +75,8 @@ def test_every_planned_stage_ships_and_no_other(name, here):
         pytest.skip("waits to be measured again")
     lines = lzma.decompress((SHIPPED / f"{name}.small.jsonl.xz").read_bytes()).decode().splitlines()[1:]
     ships = {line.rpartition('"stage": "')[2].partition('"')[0] for line in lines}
-    assert planned(name)[1] == {stage for stage in ships if here(stage)}
+    found = {stage for stage in ships if here(stage)}
+    assert found < planned(name)[1] if name in MEASURED_IN_PART else found == planned(name)[1]
 
 
 @pytest.fixture

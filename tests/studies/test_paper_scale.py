@@ -50,7 +50,10 @@ CELLS = {
     "identical-start": 2 * 2 * 3,
     "locality": 5 * 2,
     "lra-zoo": 15 * 2,
+    "modern-zoo": 2 * 23 * 3,
+    "pooling": 2 * 4 * 2,
     "ranking": 6 * 4 * 2,
+    "rivals": 4 * (13 + 11) - 2,  # two arms are of full attention alone, and speech has local attention
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from selfpretrain.data.spec import Tokens, Values
+from selfpretrain.tasks import procedural
 from selfpretrain.tasks.procedural import ROW, Procedural, automaton, brackets
 
 
@@ -86,3 +87,12 @@ def test_sequences_have_the_format_of_another_task(signal):
         standard = signal.standardise(batch.inputs).flatten(0, 1)
         assert standard.mean(0).abs().max() < 0.5
         assert (standard.std(0) - 1).abs().max() < 0.4
+
+
+def test_a_plan_generates_nothing(monkeypatch):
+    monkeypatch.setattr(procedural, "_generate", None)
+    task = Procedural(length=16_000, train=60_000)
+    stubbed = task.stubbed()
+    assert stubbed == task and not task.stub
+    train = stubbed.load("train")
+    assert len(train) == 60_000 and train.lengths.unique().tolist() == [16_000]

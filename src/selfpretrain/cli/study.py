@@ -31,7 +31,9 @@ Results = Annotated[
 ]
 Only = Annotated[
     str | None,
-    typer.Option(help="Run only ROW/COLUMN, e.g. 'attention/SPT*'; other cells are reported as missing."),
+    typer.Option(
+        help="Run only ROW/COLUMN or TASK/ROW/COLUMN, e.g. 'attention/SPT*'; others are reported as missing."
+    ),
 ]
 
 

@@ -19,7 +19,7 @@ from ..system.files import (
     write_json,
     write_text,
 )
-from . import diagnostics, format, metadata, pictures, summary, tables
+from . import diagnostics, format, metadata, pictures, rivals, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 4
 """The verdict is written in full up to this number of rows, summed over tasks."""
+MANY_ROWS = 10
+"""Above this number of rows, what every model costs is shown for each of several tasks, too."""
 PROVES_NOTHING = (
     "Run at the scale “smoke”, a few steps of tiny networks: everything works, and this proves nothing."
 )
@@ -296,7 +298,7 @@ def _gains(analysis: Analysis) -> Section:
 
 def _ranks(analysis: Analysis) -> Section:
     table = diagnostics.ranks(diagnostics.rankings(analysis))
-    return Section("Ranks", pictures=pictures.ranks(analysis), tables=(table,))
+    return Section("Ranks", pictures=pictures.ranks(analysis), tables=(table, rivals.order(analysis)))
 
 
 def _curves(analysis: Analysis) -> Section:
@@ -311,7 +313,9 @@ def _classes(analysis: Analysis) -> Section:
 
 
 def _costs_by_model(analysis: Analysis) -> Section:
-    by_model = [tables.costs_by_model(task) for task in analysis.tasks if len(analysis.tasks) == 1]
+    many = max(len(task.task.rows) for task in analysis.tasks) > MANY_ROWS
+    alone = len(analysis.tasks) == 1
+    by_model = [tables.costs_by_model(task, alone) for task in analysis.tasks if alone or many]
     return Section("Cost of every model", tables=tuple(by_model))
 
 
@@ -335,6 +339,7 @@ def _repeat(analysis: Analysis) -> Section:
 
 PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_scores, Depth.OPEN),
+    (lambda found: Section("The gap", tables=(rivals.gaps(found),)), Depth.OPEN),
     (_interpretation, Depth.OPEN),
     (lambda found: Section(BELOW, found.results.record.about.get(BELOW, "")), Depth.OPEN),
     (_looks, Depth.OPEN),

@@ -21,6 +21,8 @@ BINS = 15
 FEWEST_ROWS = 3
 FEWEST_BLOCKS = 2
 """Minimum for ranking: two rows are compared directly, and ranks in one block have no variance."""
+FEWEST_PAIRS = 6
+"""Smallest number of pairs for a rank correlation: with five, its interval holds nearly everything."""
 
 Vector = NDArray[np.float64]
 Clusters = NDArray[np.int64] | None
@@ -163,6 +165,57 @@ def sign_flip(differences: Sequence[float]) -> float | None:
         (differences,), np.sum, permutation_type="samples", n_resamples=2**16, random_state=0
     )
     return float(found.pvalue)
+
+
+def ratio_bounds(
+    numerators: Sequence[float] | Vector,
+    denominators: Sequence[float] | Vector,
+    confidence: float = CONFIDENCE,
+) -> tuple[float, float] | None:
+    """Return Fieller's interval of mean(numerators) / mean(denominators), whose values are paired.
+
+    The ratios r with (mean(a) - r mean(b))**2 <= t**2 s(a - r b)**2 / n, where a and b are the values of n
+    pairs, s is the standard deviation and t the quantile of Student's t with n - 1 degrees of freedom. None
+    below two pairs, and if the mean of the denominators cannot be told from zero: there is no interval then.
+
+    Source: Fieller (1954), Some problems in interval estimation.
+    """
+    n = len(denominators)
+    if n < 2:
+        return None
+    spread = np.cov(np.stack([numerators, denominators])) * t_point(n - 1, confidence) ** 2 / n
+    above = float(np.mean(numerators))
+    below = float(np.mean(denominators))
+    square = below**2 - spread[1, 1]
+    linear = above * below - spread[0, 1]
+    constant = above**2 - spread[0, 0]
+    if square <= 0:
+        return None
+    half = math.sqrt(max(0.0, linear**2 - square * constant))
+    return float((linear - half) / square), float((linear + half) / square)
+
+
+def rank_correlation(
+    one: Sequence[float] | Vector, other: Sequence[float] | Vector
+) -> tuple[float, tuple[float, float]] | None:
+    """Return Spearman's rank correlation with its 95 % interval over pairs; None below ``FEWEST_PAIRS``.
+
+    tanh(artanh(r) +- 1.96 sqrt((1 + r**2 / 2) / (n - 3)))
+
+    None, too, if all values of a side are equal.
+
+    Source: Bonett & Wright (2000), Sample size requirements for estimating correlations.
+    """
+    n = len(one)
+    if n < FEWEST_PAIRS or len(set(one)) == 1 or len(set(other)) == 1:
+        return None
+    from scipy.stats import rankdata
+
+    r = float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+    if abs(r) > 1 - 1e-12:
+        return r, (r, r)
+    half = t_point(math.inf) * math.sqrt((1 + r**2 / 2) / (n - 3))
+    return r, (math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half))
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:

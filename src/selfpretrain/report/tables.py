@@ -258,14 +258,18 @@ def spent(analysis: Analysis) -> Entry:
     return _spent(list(once.values()))
 
 
-def costs_by_model(task: TaskAnalysis) -> ReportTable:
-    """Build the table of compute and time of every model and arm, mean over seeds."""
+def costs_by_model(task: TaskAnalysis, alone: bool = True) -> ReportTable:
+    """Build the table of compute and time of every model and arm, mean over seeds.
+
+    Args:
+        alone: whether it is the only task; the title names it otherwise.
+    """
     rows = tuple(
         (Entry(row), *(_cost(list(task.task.at(row, column).values())) for column in task.task.columns))
         for row in task.task.rows
     )
     caption = "Mean over seeds of all stages of an arm, pretraining included, also where stages are shared."
-    title = "What one run of each arm cost"
+    title = f"What one run of each arm cost{'' if alone else f', {task.label}'}"
     return ReportTable("model-costs", title, ("model", *task.task.columns), rows, caption)
 
 

@@ -147,16 +147,19 @@ class Experiment:
         return groups
 
     def select_cells(self, only: str | None) -> list[Cell]:
-        """Return the cells of ``ROW/COLUMN``, which may contain ``*``; ``ROW`` alone selects all columns.
+        """Return the cells of ``ROW/COLUMN`` or ``TASK/ROW/COLUMN``; ``ROW`` alone selects all columns.
+
+        Every part may contain ``*``; a task is found by its label or its name.
 
         Raises:
             SpecError: if no cell matches.
         """
         if only is None:
             return list(self.cells)
-        row, _, column = only.partition("/")
-        patterns = (row.strip(), column.strip() or "*")
-        cells = [c for c in self.cells if fnmatch(c.row, patterns[0]) and fnmatch(c.column, patterns[1])]
+        parts = [part.strip() for part in only.split("/")]
+        task, row, column = parts if len(parts) == 3 else ("*", parts[0], "/".join(parts[1:]) or "*")
+        cells = [c for c in self.cells if fnmatch(c.row, row) and fnmatch(c.column, column)]
+        cells = [c for c in cells if any(fnmatch(each, task) for each in (c.label, name_of(c.recipe.task)))]
         if not cells:
             places = list(dict.fromkeys(f"{cell.row}/{cell.column}" for cell in self.cells))
             raise SpecError(f"--only {only}: there is no such row and column{nearest(only, places)}")

@@ -35,6 +35,7 @@ class Study(abc.ABC):
     paper: ClassVar[str] = ""  # CSV file of published numbers, e.g. amos2024
     space: ClassVar[SearchSpace] = SearchSpace()  # grid of ``--tune``, the same for every arm
     lasting: ClassVar[bool] = True  # one instance per scale, with its own folder and kept results
+    kept_seeds: ClassVar[int] = 3  # number of seeds of its results that ship
 
     def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
         """Return the (treatment, control) columns of the differences to report; the main one first."""

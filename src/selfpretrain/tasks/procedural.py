@@ -20,6 +20,7 @@ from ..config import Count, Seed, spec
 from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens, Values
 from .base import Card, Task
+from .common.dataset_stub import DatasetStub, with_stub
 
 PROCESSES = ("nested brackets", "interleaved brackets", "automaton")
 DEEPEST = 32
@@ -58,11 +59,17 @@ class Procedural(Task):
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the sequences of one split, whose processes take turns."""
+        if self.stub:
+            return self.stub.examples(split)
         number = {"train": self.train, "val": self.val, "test": self.test}[split]
         symbols, labels = _generate(number, self.length, self._kinds, self.seed, SPLITS.index(split))
         if isinstance(self.signal, Values):
             return SequenceDataset.from_array(_as_values(symbols, self.signal), labels)
         return SequenceDataset.from_array(symbols, labels)
+
+    def stubbed(self) -> "Procedural":
+        """Return the task with a stub: 60,000 sequences of the papers' lengths take long to generate."""
+        return with_stub(self, DatasetStub(self.form, self.train, self.val, self.test))
 
     def tiny(self) -> "Procedural":
         """Return the task with 150 training sequences, and 45 in each of val and test."""

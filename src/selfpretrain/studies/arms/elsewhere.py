@@ -30,7 +30,7 @@ class Elsewhere(Arm):
         flops = planner.plan(Recipe(task, arms.model, (arms.pretrain,))).flops
         pretrain = replace(
             arms.pretrain,
-            source=Procedural(form.signal, form.length, train=number),
+            source=planner.task(Procedural(form.signal, form.length, train=number)),
             budget=Budget(flops=flops, hours=arms.pretrain.budget.hours),
         )
         return Recipe(task, arms.model, (pretrain, arms.finetune))

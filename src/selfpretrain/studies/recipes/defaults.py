@@ -22,7 +22,7 @@ from ...training.recipe import Budget, Stage
 from ..base import smoke_stage
 from .arms import ArmRecipes, supervised_objective
 from .lookup import task_name
-from .printed import TASKS
+from .printed import TASKS, Denoising
 
 BATCH = 16
 PRETRAIN_EPOCHS = 7
@@ -43,7 +43,7 @@ LR_OF = {"s4d": 4e-3}
 """Mixers with another learning rate."""
 
 DEMO_TASK = "paths"
-DEMO_OBJECTIVE = "causal"
+DEMO_OBJECTIVE: Denoising = "causal"
 DEMO = (
     *("model.width=32", "attention.mixer.heads=2", "stage.batch=64"),
     *("pretrain.budget.steps=1000", "pretrain.optim.lr=1e-2", "pretrain.optim.betas=[0.9,0.98]"),

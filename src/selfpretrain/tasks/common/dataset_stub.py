@@ -70,8 +70,8 @@ PAPERS = {
 T = TypeVar("T")
 
 
-def with_stub(task: T) -> T:
-    """Return a copy of a task whose ``stub`` is that of ``PAPERS``; it is equal to the task otherwise.
+def with_stub(task: T, stub: DatasetStub | None = None) -> T:
+    """Return a copy of a task with a stub, by default that of ``PAPERS``; it is equal to the task otherwise.
 
     The stub is no field of the task, so that fingerprints do not depend on it.
 
@@ -79,7 +79,7 @@ def with_stub(task: T) -> T:
         DataError: if ``PAPERS`` has none for this task.
     """
     stubbed = copy.copy(task)
-    object.__setattr__(stubbed, "stub", _stub_of(task))  # tasks are frozen
+    object.__setattr__(stubbed, "stub", stub or _stub_of(task))  # tasks are frozen
     return stubbed
 
 
