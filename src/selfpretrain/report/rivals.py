@@ -78,7 +78,7 @@ def order(analysis: Analysis) -> ReportTable:
         analysis,
         ReportTable(
             "order",
-            f"Does the order of the models in {control} foretell that in {treatment}?",
+            f"Does the order of the models in {control} predict that in {treatment}?",
             ("task", "models", "rank correlation", "95 % interval"),
             tuple(rows),
             f"Spearman's, of the means over seeds; 1: the same order, 0: none of it, {format.MINUS}1: the "
