@@ -50,6 +50,7 @@ def test_a_whole_folder_is_fine(runs, capsys):
     assert not wrong(runs, ("wrong", "note"))
 
 
+@pytest.mark.slow
 def test_a_bit_in_any_file_is_found_and_what_is_said_brings_it_back(runs):
     """One flipped bit in each kind of file: found, named; doing what is said gives the same numbers again."""
     before, kinds = rows(runs), {}
