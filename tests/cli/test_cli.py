@@ -23,8 +23,8 @@ from selfpretrain.system.files import read_json
 
 # Long enough to be cut in the middle, short enough to be finished in seconds.
 CUT = [
-    "compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--scale", "smoke", "--seeds", "1",
-    "-s", "pretrain.budget.steps=100", "-s", "finetune.budget.steps=40", "-s", "scratch.budget.steps=40",
+    "compare", "--task", "toys:Majority", "--mixers", "attention", "--scale", "smoke", "--seeds", "1",
+    "-s", "pretrain.budget.steps=300", "-s", "finetune.budget.steps=40", "-s", "scratch.budget.steps=40",
 ]  # fmt: skip
 
 
@@ -225,7 +225,7 @@ def test_ctrl_c_says_how_to_go_on(spt, tmp_path, undisturbed):
     process = start(*CUT, "--jobs", "2", cwd=tmp_path)
     line = process.stderr.readline()
     assert json.loads(line)["kind"] == "start"
-    time.sleep(1)
+    time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
