@@ -1,9 +1,14 @@
-"""The command line, called within this process."""
+"""The command line, called within this process; and one comparison that has been run in another."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from processes import environment
 from selfpretrain.cli import app
 
 
@@ -18,3 +23,27 @@ def spt(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
         return code, out, " ".join(err.split())
 
     return call
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A finished ``spt compare``: its command, its folder of runs, and what it said."""
+
+    command: tuple[str, ...]
+    runs: Path
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """Attention on digits, with one seed, by the command in a process of its own; to be read only."""
+    folder = tmp_path_factory.mktemp("compared")
+    flags = ("--mixers", "attention", "--scale", "smoke", "--seeds", "1", "--jobs", "1")
+    command = ("compare", "--task", "digits", *flags)
+    done = subprocess.run(
+        [sys.executable, "-m", "selfpretrain", *command],
+        cwd=folder, env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return Compared(command, folder / "runs", done.stdout, done.stderr)

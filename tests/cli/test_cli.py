@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,33 +16,22 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from processes import SUPPORT, environment, python
 from selfpretrain.cli import app
 from selfpretrain.registry import SHELVES
 from selfpretrain.system.files import read_json
 
-TESTS = Path(__file__).parents[1] / "support"
 # Long enough to be cut in the middle, short enough to be finished in seconds.
 CUT = [
-    "compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--scale", "smoke", "--seeds", "1",
-    "-s", "pretrain.budget.steps=100", "-s", "finetune.budget.steps=40", "-s", "scratch.budget.steps=40",
+    "compare", "--task", "toys:Majority", "--mixers", "attention", "--scale", "smoke", "--seeds", "1",
+    "-s", "pretrain.budget.steps=300", "-s", "finetune.budget.steps=40", "-s", "scratch.budget.steps=40",
 ]  # fmt: skip
-
-
-def environment():
-    paths = [str(TESTS), *(p for p in sys.path if p)]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
 
 
 def start(*arguments, cwd):
     command = [sys.executable, "-m", "selfpretrain", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     return subprocess.Popen(command, cwd=cwd, env=environment(), text=True, start_new_session=True, **pipes)
-
-
-def spt(*arguments, cwd):
-    process = start(*arguments, cwd=cwd)
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
 
 
 def scores(runs):
@@ -63,34 +53,35 @@ def same(a, b):
     return a.keys() == b.keys() and all(np.array_equal(a[s][k], b[s][k]) for s in a for k in a[s])
 
 
-def test_compare_ends_with_a_table_and_a_report(tmp_path):
-    code, out, err = spt("compare", "--task", "digits", "--scale", "smoke", "--seeds", "2", cwd=tmp_path)
-    assert code == 0, err
-    assert "attention" in out
-    assert "s4d" in out
-    page = Path(out.rsplit("report: ", 1)[1].strip())
-    folder = (tmp_path / page).parent
+def test_compare_ends_with_a_table_and_a_report(compared):
+    assert "attention" in compared.out
+    page = Path(compared.out.rsplit("report: ", 1)[1].strip())
+    folder = compared.runs.parent / page.parent
     assert {"report.html", "results.csv", "report.md", "report.tex", "study.json"} <= set(os.listdir(folder))
-    assert {line.split()[0] for line in err.splitlines()} == {"started", "finished"}
-    assert " test score " in err
+    assert {line.split()[0] for line in compared.err.splitlines()} >= {"started", "finished"}
+    assert " test score " in compared.err
     assert json.loads((folder / "study.json").read_text())["tasks"][0]["baselines"]
-    manifest = read_json(next((tmp_path / "runs" / "manifests").iterdir()))
+    manifest = read_json(next((compared.runs / "manifests").iterdir()))
     assert not set(manifest["train"]) & set(manifest["test"])
     seen = hashlib.sha256("\n".join(sorted(manifest["train"])).encode()).hexdigest()
-    pretrained = [result for name, result in scores(tmp_path / "runs").items() if "-causal-" in name]
-    assert pretrained
-    assert all(result["data"] == {"split": "train", "rows": 200, "sha256": seen} for result in pretrained)
-    assert all("test" not in result["scores"] for result in pretrained)
-    again = spt("compare", "--task", "digits", "--scale", "smoke", "--seeds", "2", cwd=tmp_path)
-    assert all(json.loads(line).get("reused", True) for line in again[2].splitlines())
-    (folder / "report.html").unlink()
-    program = "import sys; from selfpretrain.cli.app import run; sys.exit(run(['report', 'runs']) or {})"
-    command = [sys.executable, "-c", program.format("'torch' in sys.modules and 'torch was imported'")]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    (pretrained,) = (result for name, result in scores(compared.runs).items() if "-causal-" in name)
+    assert pretrained["data"] == {"split": "train", "rows": 200, "sha256": seen}
+    assert "test" not in pretrained["scores"]
+
+
+def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, tmp_path, monkeypatch, capsys):
+    shutil.copytree(compared.runs, tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
+    assert app.run(list(compared.command)) == 0
+    assert all(line.startswith("reused ") for line in capsys.readouterr().err.splitlines())
+    (page,) = (tmp_path / "runs").glob("compare-*/report.html")
+    page.unlink()
+    python(
+        "import sys; from selfpretrain.cli.app import run;"
+        "sys.exit(run(['report', 'runs']) or ('torch' in sys.modules and 'torch was imported'))",
+        tmp_path,
     )
-    assert done.returncode == 0, done.stderr
-    assert (folder / "report.html").exists()
+    assert page.exists()
 
 
 @pytest.mark.parametrize(
@@ -105,6 +96,7 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
         (["compare", "--device", "tpu9"], "device"),
         (["compare", "--device", "cuda:77"], "--device auto"),
         (["compare", "--jobs", "none"], "--jobs"),
+        (["compare", "--scale", "smoke", "--match", "size"], "there is no such match"),
         (["compare", "--set", "pretrain.optim.lr"], "setting=value"),
         (["compare", "--set", "pretrain.optm.lr=1"], "did you mean pretrain.optim.lr"),
         (["compare", "--set", "pretrain.optim.lr=-1"], "greater than 0"),
@@ -116,6 +108,7 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
         (["compare", "--task", "imported", "--set", "task.name=nothing"], "no data called 'nothing'"),
         (["study", "compar"], "did you mean 'compare'"),
         (["list", "mixer"], "did you mean 'mixers'"),
+        (["list", "tasks", "bidmk"], "did you mean 'bidmc'"),
         (["run", "no.json"], "no file"),
         (["run", "broken.json"], "damaged"),
         (["run", "foreign.json"], "comes from outside"),
@@ -123,7 +116,15 @@ def test_compare_ends_with_a_table_and_a_report(tmp_path):
         (["report", "empty"], "empty"),
         (["report", "missing"], "missing"),
         (["compare", "--seeds", "0"], "write a number of at least 1"),
+        (["compare", "--seeds", "4..99"], "at most, such as 4..12"),
+        (["study", "amos-table-8", "--seeds", "4..99"], "at most, such as 4..12"),
         (["compre"], "Did you mean 'compare'"),
+        (
+            ["study", "coser-table-4", "--scale", "smoke", "--only", "identical start/scrach"],
+            "mean 'identical start/scratch'?",
+        ),
+        (["study", "coser-table-4", "--dry-run", "--gpu", "a1000"], "did you mean 'a100'?"),
+        (["study", "coser-table-4", "--scale", "smal"], "did you mean 'small'?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -151,73 +152,49 @@ def test_what_nobody_has_thought_of_is_one_line(monkeypatch, capsys):
     assert "error: unforeseen ZeroDivisionError: no reason (SPT_DEBUG=1" in capsys.readouterr().err
 
 
-def test_a_mixer_that_fails_is_named(tmp_path):
+def test_a_mixer_that_fails_is_named(spt, tmp_path):
     command = ["compare", "--task", "toys:Majority", "--mixers", "attention,toys:Broken", "--scale", "smoke"]
-    code, _, err = spt(*command, cwd=tmp_path)
-    assert code == 1
-    assert "broken fails: RuntimeError: this mixer is broken" in err
-    assert "Traceback" not in err
+    code, _, err = spt(*command, "--jobs", 1, "--runs", tmp_path)
+    assert code == 1 and "broken fails: RuntimeError: this mixer is broken" in err
 
 
-def test_own_mixer_by_dotted_path(tmp_path):
-    (tmp_path / "mylab.py").write_text(
-        (TESTS / "toys.py").read_text().replace("class Careless", "class Mean")
-    )
-    command = [
-        "compare",
-        "--task",
-        "toys:Majority",
-        "--mixers",
-        "mylab:Mean",
-        "--scale",
-        "smoke",
-        "--seeds",
-        "1",
-    ]
-    code, _, err = spt(*command, cwd=tmp_path)
-    assert code == 2, err
+def test_own_mixer_by_dotted_path(spt, tmp_path, monkeypatch):
+    toys = (SUPPORT / "toys.py").read_text()
+    (tmp_path / "mylab.py").write_text(toys.replace("class Careless", "class Mean"))
+    monkeypatch.syspath_prepend(tmp_path)
+    command = ["compare", "--task", "toys:Majority", "--mixers", "mylab:Mean", "--scale", "smoke"]
+    command += ["--seeds", 1, "--jobs", 1, "--runs", tmp_path / "runs"]
+    code, _, err = spt(*command)
+    assert code == 2
     assert "mean must not be pretrained causally (causality: positions from 1 on reach earlier ones" in err
-    code, out, err = spt(*command, "--objective", "masked", cwd=tmp_path)
+    assert not (tmp_path / "runs" / "stages").exists()
+    code, out, err = spt(*command, "--objective", "masked")
     assert code == 0, err
     assert "mean" in out
     (table,) = tmp_path.glob("runs/compare-*/report.md")
     assert "mean: padding content: padding reaches real positions" in table.read_text()
 
 
-def test_dry_run_trains_nothing(tmp_path):
-    code, out, err = spt("compare", "--task", "digits", "--dry-run", cwd=tmp_path)
-    assert code == 0, err
-    assert "FLOPs" in out
-    assert not (tmp_path / "runs" / "stages").exists()
-
-
-def test_run_a_recipe_again(tmp_path):
-    spt("compare", "--task", "digits", "--mixers", "s4d", "--scale", "smoke", "--seeds", "1", cwd=tmp_path)
-    recipe = next(tmp_path.glob("runs/stages/digits-s4d-classify-*/recipe.json"))
-    code, _, err = spt("run", recipe, "--runs", "other", cwd=tmp_path)
+def test_run_a_recipe_again(spt, compared, tmp_path):
+    recipe = next(compared.runs.glob("stages/digits-attention-classify-*/recipe.json"))
+    code, _, err = spt("run", recipe, "--runs", tmp_path)
     assert code == 0, err
     name = recipe.parent.name
-    assert scores(tmp_path / "other")[name] == scores(tmp_path / "runs")[name]
+    assert scores(tmp_path)[name] == scores(compared.runs)[name]
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("undisturbed")
-    code, _, err = spt(*CUT, "--jobs", "1", cwd=folder)
-    assert code == 0, err
-    return folder / "runs"
+    runs = tmp_path_factory.mktemp("undisturbed")
+    assert app.run([*CUT, "--jobs", "1", "--quiet", "--runs", str(runs)]) == 0
+    return runs
 
 
-def kill_and_finish(kills, jobs, folder):
-    """Kill the command so many times at random moments, then let it end."""
-    chance = random.Random(kills)
-    for _ in range(kills):
-        process = start(*CUT, "--jobs", jobs, cwd=folder)
-        time.sleep(chance.uniform(4, 14))
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=120)
-    code, _, err = spt(*CUT, "--jobs", jobs, cwd=folder)
+def finish(spt, folder, undisturbed):
+    """Give the command again: it ends, with the numbers of a run that was not disturbed."""
+    code, _, err = spt(*CUT, "--jobs", 1, "--runs", folder / "runs")
     assert code == 0, err
+    assert scores(folder / "runs") == scores(undisturbed)
 
 
 def finished_twice(folder):
@@ -231,28 +208,31 @@ def finished_twice(folder):
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_is_as_undisturbed(tmp_path, undisturbed):
-    kill_and_finish(10, 2, tmp_path)
-    assert scores(tmp_path / "runs") == scores(undisturbed)
+def test_killed_at_random_moments_is_as_undisturbed(spt, tmp_path, undisturbed):
+    chance = random.Random(10)
+    for _ in range(10):
+        process = start(*CUT, "--jobs", 2, cwd=tmp_path)
+        time.sleep(chance.uniform(4, 14))
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=120)
+    finish(spt, tmp_path, undisturbed)
     assert same(weights(tmp_path / "runs"), weights(undisturbed))
     assert not finished_twice(tmp_path)
 
 
-def test_ctrl_c_says_how_to_go_on(tmp_path, undisturbed):
+def test_ctrl_c_says_how_to_go_on(spt, tmp_path, undisturbed):
     process = start(*CUT, "--jobs", "2", cwd=tmp_path)
     line = process.stderr.readline()
     assert line.startswith("started ")
-    time.sleep(1)
+    time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     last = err.splitlines()[-1]
     assert "resumes from here" in last
     assert "spt compare --task toys:Majority" in last
     assert "Traceback" not in err
-    code, _, err = spt(*CUT, "--jobs", "1", cwd=tmp_path)
-    assert code == 0, err
-    assert scores(tmp_path / "runs") == scores(undisturbed)
+    finish(spt, tmp_path, undisturbed)
 
 
 def children(process):
@@ -266,53 +246,45 @@ def children(process):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
-def test_a_killed_worker_is_reported_and_nothing_is_lost(tmp_path, undisturbed):
+def test_a_killed_worker_is_reported_and_nothing_is_lost(spt, tmp_path, undisturbed):
     process = start(*CUT, "--jobs", "2", cwd=tmp_path)
     process.stderr.readline()
     os.kill(max(children(process)), signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "a worker process was killed" in err
     assert "Traceback" not in err
-    code, _, err = spt(*CUT, "--jobs", "1", cwd=tmp_path)
-    assert code == 0, err
-    assert scores(tmp_path / "runs") == scores(undisturbed)
+    finish(spt, tmp_path, undisturbed)
 
 
-def test_results_of_another_version_are_left_alone(tmp_path, undisturbed):
+def test_results_of_another_version_are_left_alone(spt, tmp_path, undisturbed):
     stage = next(undisturbed.glob("stages/*-causal-*"))
-    other = tmp_path / "runs" / "stages" / stage.name
+    other = tmp_path / "stages" / stage.name
     other.mkdir(parents=True)
     (other / "result.json").write_text('{"format": 99}')
-    code, _, err = spt(*CUT, "--jobs", "1", cwd=tmp_path)
-    assert code == 1
-    assert "format 99" in err
+    code, _, err = spt(*CUT, "--jobs", 1, "--runs", tmp_path)
+    assert code == 1 and "format 99" in err
     assert json.loads((other / "result.json").read_text()) == {"format": 99}
 
 
-def test_help_waits_for_nothing_heavy(tmp_path):
-    code = (
-        "import sys; from selfpretrain.cli.app import run; run(['--help']);"
-        "sys.exit(bool({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
-    )
-    subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, check=True)
-
-
-@pytest.mark.parametrize("shelf", SHELVES)
-def test_a_list_waits_for_nothing_that_it_does_not_show(shelf):
+def test_help_and_lists_wait_for_nothing_heavy():
+    """Nor for what they do not show."""
     heavy = {"torch", "numpy", "scipy", "sklearn", "matplotlib", "jinja2", "numba", "pyarrow"}
-    code = (
-        f"import sys; from selfpretrain.cli.app import run; assert run(['list', {shelf!r}]) == 0;"
-        f"own = [m for m in sys.modules if m.startswith('selfpretrain.cli')]; assert len(own) <= 5, own;"
+    python(
+        "import sys; from selfpretrain.cli.app import run; run(['--help']);"
+        "assert not {'torch', 'numpy', 'pydantic'} & set(sys.modules)"
+    )
+    python(
+        "import sys; from selfpretrain.cli.app import run;"
+        f"assert [run(['list', shelf]) for shelf in {tuple(SHELVES)}] == [0] * {len(SHELVES)};"
+        "own = [m for m in sys.modules if m.startswith('selfpretrain.cli')]; assert len(own) <= 5, own;"
         f"assert not {heavy} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, check=True)
 
 
 def test_no_mixer_waits_for_the_compiler():
-    code = (
+    python(
         "import sys; from selfpretrain.registry import find, names;"
         "[find('mixers', name) for name in names('mixers')];"
         "assert not {'torch._dynamo', 'transformers'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], env=environment(), check=True)

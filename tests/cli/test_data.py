@@ -11,18 +11,15 @@ import tarfile
 import threading
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from selfpretrain.cli import app
+from processes import environment
 from selfpretrain.data import download
 from selfpretrain.data.download import Download
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.inspect.checks import Finding
 from selfpretrain.tasks.text import Text
-
-TESTS = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture(autouse=True)
@@ -94,11 +91,8 @@ def test_check_says_what_it_found(spt, monkeypatch):
     code, out, _ = spt("check", "digits", "--no-simple", "--json", "-s", "train=100")
     said = json.loads(out)
     assert (code, said["task"], said["fine"]) == (0, "digits", True)
-    assert said["findings"][1] == {
-        "what": "examples",
-        "level": "fine",
-        "said": "100 train, 300 val, 497 test",
-    }
+    counted = {"what": "examples", "level": "fine", "said": "100 train, 300 val, 497 test"}
+    assert said["findings"][1] == counted
     bad = [Finding("all", "fine", "well"), Finding("but", "wrong", "this")]
     monkeypatch.setattr("selfpretrain.tasks.inspect.checks.check_data", lambda task, compare: iter(bad))
     code, out, _ = spt("check", "digits", "--json")
@@ -129,12 +123,7 @@ def test_mistakes_get_one_line(spt, arguments, said):
     assert code == 2
 
 
-def test_nothing_to_get_is_said(spt):
-    assert spt("get", "digits")[:2] == (0, "digits: nothing to get, it is embedded\n")
-
-
-@pytest.mark.parametrize("task", ["listops", "pathfinder"])
-def test_what_is_generated_is_fetched_on_request_only(spt, monkeypatch, task):
+def test_what_is_generated_is_fetched_on_request_only(spt, monkeypatch, task="listops"):
     fetched = []
     monkeypatch.setattr(download, "get", lambda wanted, wait: fetched.append(wanted.name))
     code, out, _ = spt("get", task)
@@ -190,7 +179,8 @@ def test_get_brings_and_opens(spt, data, served, monkeypatch):
     assert "answers 404" in err
 
 
-def test_what_is_there_is_not_fetched(spt, data):
+def test_what_is_there_or_embedded_is_not_fetched(spt, data):
+    assert spt("get", "digits")[:2] == (0, "digits: nothing to get, it is embedded\n")
     place = data / Text().places[0]
     place.parent.mkdir(parents=True)
     place.touch()
@@ -212,10 +202,8 @@ def test_ctrl_c_says_how_to_go_on(spt, monkeypatch):
 
 def test_data_root_counts_for_this_call_and_comes_first(spt, data, tmp_path):
     other = tmp_path / "other"
-    assert (
-        spt("make", "pathfinder", "-s", "train=20", "-s", "val=5", "-s", "test=5", "--data-root", other)[0]
-        == 0
-    )
+    few = ("-s", "train=20", "-s", "val=5", "-s", "test=5")
+    assert spt("make", "pathfinder", *few, "--data-root", other)[0] == 0
     assert list((other / "prepared").glob("pathfinder-*"))
     assert not data.exists()
     assert os.environ["SPT_DATA"] == os.pathsep.join([str(other), str(data)])
@@ -230,12 +218,10 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_real_process_keeps_the_images_made_so_far(tmp_path, data):
-    paths = os.pathsep.join([str(TESTS), *(p for p in sys.path if p)])
     command = [sys.executable, "-c", INTERRUPTIBLE, "data", "make", "pathfinder", "--quiet"]
-    process = subprocess.Popen(
-        command, env=os.environ | {"PYTHONPATH": paths}, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    )
+    process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     deadline = time.monotonic() + 120
     while not list(data.glob("prepared/*.part/state.npz")) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -245,13 +231,3 @@ def test_ctrl_c_in_a_real_process_keeps_the_images_made_so_far(tmp_path, data):
     assert "resumes from here" in err
     assert "Traceback" not in err
     assert list(data.glob("prepared/*.part/state.npz"))
-
-
-def test_a_card_is_shown(capsys):
-    assert app.run(["list", "tasks", "bidmc"]) == 0
-    out = capsys.readouterr().out
-    assert "licence" in out
-    assert "split" in out
-    assert app.run(["list", "mixers", "s4d"]) == 0
-    assert app.run(["list", "studies", "compare"]) == 0
-    assert app.run(["list", "tasks", "bidmk"]) == 2

@@ -44,7 +44,10 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def test_the_card_shows_how_often_a_model_is_right_by_how_sure_it_is(folder, tmp_path):
+def test_the_card_tells_data_scores_recipe_and_how_sure_a_model_is(spt, folder, tmp_path):
+    code, out, _ = spt("model", "show", folder / "model")
+    assert code == 0
+    assert "sine, square" in out and "balanced accuracy" in out and "masked, then" in out
     assert "](reliability.svg)" in (folder / "model" / "README.md").read_text()
     picture = (folder / "model" / "reliability.svg").read_text()
     assert "confidence" in picture and "expected calibration error" in picture
@@ -76,9 +79,6 @@ def test_bad_rows_are_named_and_the_others_answered_if_asked(spt, folder):
     found = rows_of(folder / "some.csv")
     assert [i for i, row in enumerate(found) if row["problem"]] == [3, 5]
     assert found[3]["prediction"] == "" and found[4]["prediction"] in ("sine", "square")
-
-
-def test_vectors_of_a_file(spt, folder):
     out = folder / "vectors.npy"
     assert spt("model", "embed", folder / "model", folder / "new.csv", "-o", out, "--skip-bad")[0] == 0
     vectors = np.load(out)
@@ -86,33 +86,12 @@ def test_vectors_of_a_file(spt, folder):
     assert np.isnan(vectors).all(1).nonzero()[0].tolist() == [3, 5]
 
 
-def test_the_card_tells_data_scores_and_recipe(spt, folder):
-    code, out, _ = spt("model", "show", folder / "model")
-    assert code == 0
-    assert "sine, square" in out and "balanced accuracy" in out and "masked, then" in out
-
-
-def test_an_arm_of_a_comparison_becomes_a_model(spt, tmp_path):
-    runs = tmp_path / "runs"
-    flags = (
-        "--scale",
-        "smoke",
-        "--seeds",
-        "1",
-        "--task",
-        "digits",
-        "--mixers",
-        "attention",
-        "--jobs",
-        "1",
-        "-q",
-    )
-    assert spt("compare", *flags, "--runs", runs)[0] == 0
-    experiment = next(runs.glob("compare-*"))
+def test_an_arm_of_a_comparison_becomes_a_model(spt, compared, tmp_path):
+    experiment = next(compared.runs.glob("compare-*"))
     take = ("model", "take", experiment, "--row", "attention", "-o", tmp_path / "model", "--column")
     assert spt(*take, "SPT")[0] == 0
     model = SequenceClassifier.load(tmp_path / "model")
-    results = [json.loads(path.read_text()) for path in (runs / "stages").glob("*/result.json")]
+    results = [json.loads(path.read_text()) for path in (compared.runs / "stages").glob("*/result.json")]
     (ours,) = [r for r in results if len(r["recipe"]["stages"]) == 2]
     assert model.score("digits") == ours["scores"]["test"]["accuracy"]
     code, _, err = spt(*take, "SPS")
@@ -122,11 +101,7 @@ def test_an_arm_of_a_comparison_becomes_a_model(spt, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (
-            ("predict", "nothing", "new.csv", "-o", "o.csv"),
-            1,
-            "nothing holds no model: there is no model",
-        ),
+        (("predict", "nothing", "new.csv", "-o", "o.csv"), 1, "nothing holds no model: there is no model"),
         (("predict", "{model}", "none.csv", "-o", "o.csv"), 2, "there is no none.csv"),
         (("fit", "digit", "-o", "m"), 2, "did you mean 'digits'?"),
         (("fit", "none.csv", "-o", "m"), 2, "there is no none.csv"),

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain.cli import app
 from selfpretrain.cli.show import BARS, sparkline
 from selfpretrain.config import to_dict
 from selfpretrain.mixers.attention import Attention
@@ -34,14 +33,13 @@ LONGER = replace(RECIPE, stages=(PRETRAIN, replace(STAGES[1], budget=Budget(step
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(tmp_path_factory, compared):
     """A folder with one pretraining, two finetunings of it, and a study; and the stages' names."""
     runs = tmp_path_factory.mktemp("made") / "runs"
+    shutil.copytree(compared.runs, runs)
     workspace = Workspace(runs)
     last, longer = run(RECIPE, workspace), run(LONGER, workspace)
     first = workspace.stage(RECIPE.upto(0)).path
-    arguments = ["compare", "--task", "digits", "--mixers", "attention", "--scale", "smoke", "--seeds", "1"]
-    assert app.run([*arguments, "--runs", str(runs), "--jobs", "1", "--quiet"]) == 0
     return runs, first.name, last.name, longer.name
 
 
@@ -243,64 +241,48 @@ def test_an_unfinished_stage_is_shown_as_far_as_it_is(here, spt, traced):
     assert "not finished" in spt(last)[1]
 
 
-def test_damaged_neighbours_are_named(here, spt):
+def test_damaged_neighbours_and_studies_are_named(here, spt):
     runs, first, last, _ = here
     (runs / "stages" / first / "result.json").write_text("{")
     code, out, _ = spt(last)
     assert code == 0
-    assert "not among these runs" in out
-    assert f"note: not readable: {first}" in out
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        ("{", "is damaged"),
-        ('{"format": 9}', "was written in format 9"),
-        ("[]", "holds no object"),
-        ('{"format": 1, "recipe": {}}', "is damaged (no fingerprint in it)"),
-        ('{"format": 1, "fingerprint": "", "recipe": {}}', "is damaged (no recipe.task in it)"),
-    ],
-)
-def test_a_damaged_result_is_named(here, spt, damage, said):
-    (here[0] / "stages" / here[2] / "result.json").write_text(damage)
-    code, _, err = spt(here[2])
-    assert code == 2
-    assert said in err
-    assert here[2] in err
-
-
-def test_a_damaged_study_is_named(here, spt):
-    study = study_of(here[0])
+    assert "not among these runs" in out and f"note: not readable: {first}" in out
+    study = study_of(runs)
     (study / "study.json").write_text("{")
     code, _, err = spt(study)
-    assert code == 2
-    assert "study.json" in err
-    assert spt(here[2])[0] == 0
+    assert code == 2 and "study.json" in err
+    assert spt(last)[0] == 0
+
+
+def test_a_damaged_result_is_named(here, spt):
+    for damage, said in {
+        "{": "is damaged",
+        '{"format": 9}': "was written in format 9",
+        "[]": "holds no object",
+        '{"format": 1, "recipe": {}}': "is damaged (no fingerprint in it)",
+        '{"format": 1, "fingerprint": "", "recipe": {}}': "is damaged (no recipe.task in it)",
+    }.items():
+        (here[0] / "stages" / here[2] / "result.json").write_text(damage)
+        code, _, err = spt(here[2])
+        assert code == 2 and said in err and here[2] in err
 
 
 def test_names_that_do_not_fit(here, spt):
     _, first, last, _ = here
-    code, _, err = spt(last[:-1] + "z")
-    assert code == 2
-    assert f"did you mean {last!r}?" in err
-    code, _, err = spt(last.rpartition("-")[2][:-1] + "z")
-    assert code == 2
-    assert f"did you mean {last.rpartition('-')[2]!r}?" in err
-    code, _, err = spt("majority")
-    assert code == 2
-    assert first in err
-    assert last in err
-    assert "fits 3" in err
-    code, _, err = spt("stages")
-    assert (code, "none of the" in err) == (2, True)
-    code, _, err = spt(last, "--runs", "elsewhere")
-    assert (code, "no stage and no study in elsewhere" in err) == (2, True)
-    code, _, err = spt(study_of(here[0]), "--curve")
-    assert (code, "--curve needs one of its stages" in err) == (2, True)
+    short = last.rpartition("-")[2]
+    for arguments, words in {
+        (last[:-1] + "z",): [f"did you mean {last!r}?"],
+        (short[:-1] + "z",): [f"did you mean {short!r}?"],
+        ("majority",): [first, last, "fits 3"],
+        ("stages",): ["none of the"],
+        (last, "--runs", "elsewhere"): ["no stage and no study in elsewhere"],
+        (study_of(here[0]), "--curve"): ["--curve needs one of its stages"],
+    }.items():
+        code, _, err = spt(*arguments)
+        assert code == 2 and all(word in err for word in words), arguments
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300), st.integers(1, 60))
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=100), st.integers(1, 60))
 def test_a_sparkline_is_short_and_keeps_the_order(values, width):
     drawn = sparkline(values, width)
     assert len(drawn) == min(width, len(values))

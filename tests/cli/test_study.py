@@ -35,12 +35,6 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     page = (folder / "report.md").read_text()
     assert all(word in page for word in ("Protocol", "What differs", "identical start", "Q and K", "60"))
     assert (kept / "coser-table-4.smoke.jsonl.xz").stat().st_size < 100_000
-    made_at = (folder / "report.html").stat().st_mtime_ns
-
-    assert app.run([*STUDY, "--results", str(tmp_path / "also")]) == 0
-    assert said(capsys).count("report:") == 1
-    assert (folder / "report.html").stat().st_mtime_ns == made_at
-    assert (tmp_path / "also" / "coser-table-4.smoke.jsonl.xz").exists()
 
     assert app.run([*STUDY, "--results", str(kept), "--dry-run", "--gpu", "a100"]) == 0
     again = said(capsys)
@@ -61,21 +55,6 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
 
     assert app.run([*STUDY, "--results", str(kept), "--fresh", "--dry-run"]) == 0
     assert "30 to run" in said(capsys)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--only", "identical start/scrach"], "did you mean 'identical start/scratch'?"),
-        (["--dry-run", "--gpu", "a1000"], "did you mean 'a100'?"),
-        (["--scale", "smal"], "did you mean 'small'?"),
-    ],
-)
-def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, more, message):
-    monkeypatch.chdir(tmp_path)
-    assert app.run([*STUDY, *more]) == 2
-    printed = capsys.readouterr().err.strip()
-    assert message in printed and "\n" not in printed
 
 
 def test_a_study_without_data_says_what_is_missing(home, tmp_path, monkeypatch, capsys):

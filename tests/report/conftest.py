@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from selfpretrain.report import paper_numbers
+from selfpretrain.report import page, paper_numbers
 from selfpretrain.report.paper_numbers import PaperNumber
 from selfpretrain.system.files import SEAL, json_bytes, write_json
 
@@ -42,6 +42,10 @@ class Scene:
     printed: dict[tuple[str, str], tuple[str, str, str]] = field(default_factory=dict)  # by row and column
 
 
+MEASURE = {
+    "title": "Attention distance", "x": "block", "y": "positions",
+    "series": [{"label": "before", "x": [0, 1], "y": [3.2, 4.1]}],
+}  # fmt: skip
 PAPER = "toy2024"
 """A paper that prints what the tests need, under the name of a real one."""
 
@@ -50,12 +54,6 @@ PAPER = "toy2024"
 def make(tmp_path: Path) -> Callable[..., Path]:
     """Write an experiment on one or several tasks below a folder of runs; its folder."""
     return lambda *scenes, **changes: write_experiment(tmp_path / "runs", scenes, changes)
-
-
-@pytest.fixture(scope="session")
-def gather() -> Callable[..., Path]:
-    """The same in another folder of runs."""
-    return write_experiment
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +76,26 @@ def paper() -> Iterator[Callable[..., tuple[str, str, str]]]:
         patch.setitem(paper_numbers.PAPERS, PAPER, "Amos et al. (2024)")
         patch.setattr(paper_numbers, "published", lambda of: numbers if of == PAPER else published(of))
         yield printed
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, paper: Callable[..., tuple[str, str, str]]) -> Path:
+    """Two tasks with other metrics, six seeds, numbers of a paper, two missing cells; with its pages."""
+    rows = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71)}
+    of_paper = {
+        ("attention", "SPT"): paper("Transformer", 84.95),
+        ("s4d", "SPT"): paper("S4", 0.8772, "", "as a fraction"),
+        ("s4d", "scratch"): paper("S4", None, "", "did not learn"),
+    }
+    missing = frozenset({("attention", "SPT", 3), ("attention", "SPT", 5)})
+    first = Scene(rows, seeds=6, task="digits", label="Image", printed=of_paper, missing=missing, test=300)
+    breaths = {("s4d", "SPT"): paper("S4", 1.31, "breaths")}
+    second = Scene(
+        rows, seeds=6, kind="reals", task="bidmc", label="BIDMC", baselines={}, test=200, printed=breaths
+    )
+    folder = write_experiment(tmp_path_factory.mktemp("runs"), [first, second], {"measures": [MEASURE]})
+    page.write(folder)
+    return folder
 
 
 def write_experiment(runs: Path, scenes: Sequence[Scene], changes: dict[str, Any]) -> Path:

@@ -3,18 +3,13 @@
 What is left to chance: seeds, groups of test examples (patients, speakers), both together, and examples.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from selfpretrain.report.analysis import Standing, analyse_task
 from selfpretrain.report.integrity import Predictions
-from selfpretrain.report.manifest import CellRecord, Metric, TaskCard, TaskRecord
-from selfpretrain.report.results import TaskResults
-from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
+from task_results import ARMS, cell, task_results
 
-ARMS = ("SPT", "scratch (matched)")
 SETTINGS = ((2, 3), (2, 5), (3, 3), (3, 5), (5, 3), (8, 3))
 """Groups of test examples, and seeds."""
 DRAWS = 40
@@ -68,15 +63,10 @@ def analysed(kind, sizes, seeds, folds, random):
     for arm, of_seeds in enumerate(made(kind, sizes, seeds, folds, random)):
         for seed, parts in enumerate(of_seeds):
             for fold, kept in enumerate(parts):
-                scores = {"test": {"score": kept.score()}, "val": {"score": 0.5}}
-                stage = StageResult(Path(), "classify", scores, 1, 1.0, 1, "budget", StageCost(1, 1.0, 1.0))
-                vars(stage)["predictions"] = kept  # as if it had been read
-                record = CellRecord("s4d", ARMS[arm], seed, ("stages/s",), fold=fold)
-                cells.append(CellResult(record, (stage,)))
-    card = TaskCard("toy", "", "", "", "", 8, "", kind, 10, 10, 10, 10)
-    metric = Metric("accuracy", "%", 100.0, 1, 0.01)
-    records = tuple(cell.record for cell in cells)
-    return analyse_task(TaskResults(TaskRecord("toy", card, metric, (ARMS,), records), tuple(cells)))
+                made_up = cell("s4d", ARMS[arm], seed, kept.score(), fold=fold)
+                vars(made_up.scored)["predictions"] = kept  # as if it had been read
+                cells.append(made_up)
+    return analyse_task(task_results(cells, kind=kind))
 
 
 def most(draws):

@@ -4,13 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report.test_verdict import MATCHED, SPT, analysis
+from report.test_verdict import analysis
 
 from selfpretrain.report import diagnostics
 from selfpretrain.report.analysis import Analysis, analyse_task
 from selfpretrain.report.format import MINUS, NONE
 from selfpretrain.report.manifest import ExperimentRecord
 from selfpretrain.report.results import ExperimentResults
+from task_results import MATCHED, SPT
 
 
 def study(test, train):
@@ -50,12 +51,9 @@ def test_what_a_contrast_means(train, test, said):
     assert ours.startswith("+" if train > 0 else MINUS) and theirs.startswith("+" if test > 0 else MINUS)
 
 
-def test_nothing_is_said_where_an_interval_holds_zero():
+def test_the_gap_is_training_minus_test_and_an_interval_that_holds_zero_says_nothing():
     found = study({MATCHED: [0.5] * 3, SPT: [0.6, 0.61, 0.62]}, {MATCHED: [0.7] * 3, SPT: [0.6, 0.7, 0.8]})
     assert texts(diagnostics.fit_contrasts(found))[0][-1] == NONE
-
-
-def test_the_gap_is_training_minus_test():
     found = study({MATCHED: [0.5, 0.5], SPT: [0.6, 0.6]}, {MATCHED: [0.9, 0.9], SPT: [0.7, 0.7]})
     gaps = {row[1]: row[-1] for row in texts(diagnostics.fits(found))}
     assert gaps[MATCHED].startswith("40.0 ±") and gaps[SPT].startswith("10.0 ±")

@@ -7,13 +7,8 @@ from safetensors.numpy import save_file
 from selfpretrain.report.analysis import analyse_task
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.integrity import Predictions, joined
-from selfpretrain.report.manifest import CellRecord, Metric, TaskCard, TaskRecord
-from selfpretrain.report.results import TaskResults
-from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
 from selfpretrain.report.statistics import example_half_width
-
-CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
-ARMS = ("SPT", "scratch (matched)")
+from task_results import ARMS, cell, task_results
 
 
 @pytest.fixture
@@ -37,13 +32,9 @@ def task(folder, right, lost=()):
         save_file(
             {"prediction": answers, "target": target, "cluster": clusters}, place / "predictions.safetensors"
         )
-        scores = {"test": {"score": float(right[arm, seed, mine].mean())}, "val": {"score": 0.5}}
-        stage = StageResult(place, "classify", scores, 100, 1.0, 95, "patience", StageCost(1000, 1e9, 1.0))
-        record = CellRecord("s4d", ARMS[arm], seed, (place.name,), fold=fold)
-        cells.append(CellResult(record, () if (arm, seed, fold) in lost else (stage,)))
-    metric = Metric("accuracy", "%", 100.0, 1, 0.01)
-    records = tuple(cell.record for cell in cells)
-    return TaskResults(TaskRecord("toy", CARD, metric, (ARMS,), records), tuple(cells))
+        score = None if (arm, seed, fold) in lost else float(right[arm, seed, mine].mean())
+        cells.append(cell("s4d", ARMS[arm], seed, score, fold=fold, folder=place))
+    return task_results(cells)
 
 
 def test_a_score_is_that_of_all_answers(tmp_path, right):

@@ -42,11 +42,8 @@ def test_several_tasks_are_counted(make: Callable, scene: type) -> None:
     assert summary.advice(found) == ()
 
 
-def test_arms_are_explained_where_they_are(read: Callable) -> None:
+def test_arms_are_explained_and_what_to_do_next(read: Callable) -> None:
     assert [arm for arm, _ in summary.arms(read())] == ["scratch", "scratch (matched)", "SPT"]
-
-
-def test_what_to_do_next(read: Callable) -> None:
     advice = summary.advice(read())
     assert advice[0].startswith("Take this model: attention, SPT, which scores 8")
     assert "“byte n-grams + logistic regression”, the best simple baseline, 53.6" in advice[0]
@@ -57,9 +54,6 @@ def test_what_to_do_next(read: Callable) -> None:
     )
     assert summary.advice(read({"scale": "smoke"}))[0].startswith("Run it again without --scale smoke")
     assert not any("--seeds" in line for line in summary.advice(read(seeds=6)))
-
-
-def test_no_baseline_is_named_where_there_is_none(read: Callable) -> None:
     first, *_ = summary.advice(read(kind="reals", baselines={}))
     assert first.startswith("Take this model: ") and "baseline" not in first and "inf" not in first
 
@@ -69,16 +63,10 @@ def test_labels_are_asked_for_where_training_data_are_known_by_heart(read: Calla
     (task,) = found.tasks
 
     def knowing(score: float) -> Analysis:
-        cells = [
-            replace(
-                cell,
-                stages=(
-                    *cell.stages[:-1],
-                    replace(cell.scored, scores=cell.scored.scores | {"train": {"score": score}}),
-                ),
-            )
-            for cell in task.task.cells
-        ]
+        cells = []
+        for cell in task.task.cells:
+            scored = replace(cell.scored, scores=cell.scored.scores | {"train": {"score": score}})
+            cells.append(replace(cell, stages=(*cell.stages[:-1], scored)))
         return replace(found, tasks=(replace(task, task=replace(task.task, cells=tuple(cells))),))
 
     assert any(line.startswith("Label more: attention, SPT, knows") for line in summary.advice(knowing(1.0)))

@@ -34,26 +34,13 @@ def test_t_interval_covers_95_percent(n: int) -> None:
     assert coverage(statistics.t_half_width, values) == pytest.approx(0.95, abs=0.012)
 
 
-def test_bootstrap_over_three_seeds_would_not() -> None:
-    values = np.random.default_rng(1).normal(size=(3000, 3))
-    draws = np.stack(np.meshgrid(*[range(3)] * 3), -1).reshape(-1, 3)  # every resample there is
-    low, high = np.quantile(values[:, draws].mean(2), [0.025, 0.975], axis=1)
-    assert np.mean((low <= 0) & (high >= 0)) < 0.85
-
-
-def test_known_t_interval() -> None:
+def test_known_intervals() -> None:
     # t[2] at 97.5 % is 4.302653; s of 1, 2, 3 is 1
     assert statistics.t_half_width([1.0, 2.0, 3.0]) == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
-
-
-def test_one_seed_has_no_interval() -> None:
-    found = estimate([0.7], over_examples=0.02)
-    assert (found.over_seeds, found.half, found.bounds, found.seed_bounds) == (None, None, None, None)
-
-
-def test_combined_half_width() -> None:
     assert Estimate(0.0, 3, 0.03, 0.04).half == pytest.approx(0.05)
     assert Estimate(0.0, 3, 0.03, None).half == pytest.approx(0.03)
+    found = estimate([0.7], over_examples=0.02)
+    assert (found.over_seeds, found.half, found.bounds, found.seed_bounds) == (None, None, None, None)
 
 
 def test_combined_interval_is_conservative() -> None:
@@ -109,9 +96,9 @@ def test_sign_flip_of_many_seeds_is_sampled() -> None:
 
 def test_sign_flip_is_uniform_without_effect() -> None:
     random = np.random.default_rng(0)
-    ps = np.array([sign_flip(list(random.normal(size=8))) for _ in range(2000)])
-    assert np.mean(ps <= 12 / 128) == pytest.approx(12 / 128, abs=0.02)  # three standard errors
-    assert np.mean(ps <= 0.5) == pytest.approx(0.5, abs=0.034)
+    ps = np.array([sign_flip(list(random.normal(size=8))) for _ in range(1000)])
+    assert np.mean(ps <= 12 / 128) == pytest.approx(12 / 128, abs=0.028)  # three standard errors
+    assert np.mean(ps <= 0.5) == pytest.approx(0.5, abs=0.048)
 
 
 def test_r2_interval_matches_new_test_sets() -> None:
@@ -126,9 +113,6 @@ def test_r2_interval_matches_new_test_sets() -> None:
     assert [part.mean() for part in parts] == pytest.approx(gains)
     held = [abs(part.mean() - np.mean(gains)) <= example_half_width(part) for part in parts]
     assert np.mean(held) == pytest.approx(0.95, abs=0.025)
-
-
-def test_intervals_of_too_few_examples_are_unknown() -> None:
     assert example_half_width(np.array([1.0])) is None
     assert example_half_width(np.array([1.0, 2.0]), np.array([7, 7])) is None
 

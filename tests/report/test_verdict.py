@@ -12,45 +12,29 @@ from safetensors.numpy import save_file
 from selfpretrain.report.analysis import Analysis, RowOrder, Standing, TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.manifest import CellRecord, ExperimentRecord, Metric, TaskCard, TaskRecord
-from selfpretrain.report.results import ExperimentResults, TaskResults
-from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
+from selfpretrain.report.manifest import ExperimentRecord, Metric
+from selfpretrain.report.results import ExperimentResults
+from selfpretrain.report.stage_results import StageCost
 from selfpretrain.report.statistics import estimate
 from selfpretrain.report.summary import on_average, ranking, standings, verdict
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
+from task_results import MATCHED, SPT, cell, task_results
 
 Scores = dict[tuple[str, str], list[float | None]]
-MATCHED, SPT = "scratch (matched)", "SPT"
-CARD = TaskCard("toy", "", "", "", "", 8, "", "classes", 10, 10, 10, 10)
 
 
 def analysis(
     scores: Scores, *, tie: float = 0.01, stopped: str = "patience", simple: float | None = None
 ) -> TaskAnalysis:
     """A study with these scores, one per seed; None where a cell is missing."""
-    cells = tuple(
-        _cell(row, column, seed, score, stopped)
+    cells = [
+        cell(row, column, seed, score, stopped=stopped)
         for (row, column), values in scores.items()
         for seed, score in enumerate(values)
-    )
-    metric = Metric("accuracy", "%", 100.0, 1, tie)
+    ]
     baselines = {"ridge": simple, "majority": 0.0} if simple is not None else {}
-    records = tuple(cell.record for cell in cells)
-    return analyse_task(
-        TaskResults(TaskRecord("toy", CARD, metric, ((SPT, MATCHED),), records, baselines), cells)
-    )
-
-
-def _cell(row: str, column: str, seed: int, score: float | None, stopped: str) -> CellResult:
-    path = f"stages/{row}-{column}-{seed}"
-    record = CellRecord(row, column, seed, (path,))
-    if score is None:
-        return CellResult(record)
-    scores = {"test": {"score": score}, "val": {"score": score}}
-    cost = StageCost(1000, 1e9, 1.0)
-    stage = StageResult(Path("nowhere") / path, "classify", scores, 100, 1.0, 95, stopped, cost)
-    return CellResult(record, (stage,))
+    return analyse_task(task_results(cells, tie=tie, baselines=baselines))
 
 
 def row(name: str, control: list[float | None], gains: list[float]) -> Scores:
@@ -90,10 +74,8 @@ def test_every_standing_has_its_words(gains: list[float], standing: Standing, ph
     assert "(scratch (matched))" in said and "as pretraining and finetuning together" in said
     assert bool(re.search(r"(?<!nor )better for", said)) == (standing is Standing.BETTER)
     assert bool(re.search(r"(?<!nor )worse for", said)) == (standing is Standing.WORSE)
-
-
-def test_ahead_says_that_it_may_be_a_tie() -> None:
-    assert "perhaps by less than the tie of 1.0 points" in verdict(one([0.010, 0.015, 0.020]))
+    by_less = "perhaps by less than the tie of 1.0 points" in said
+    assert by_less == (standing in (Standing.AHEAD, Standing.BEHIND))
 
 
 def test_bounds_on_the_edge_of_the_band_do_not_count() -> None:
@@ -113,14 +95,8 @@ def test_missing_cells_are_counted_and_pairs_use_common_seeds() -> None:
     assert found.headline[0].seeds == (0, 3)
     assert found.headline[0].values == pytest.approx((0.1, 0.12))
     assert "2 of 8 cells are missing" in verdict(found)
-
-
-def test_rows_without_a_pair_are_named() -> None:
     scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | {("b", MATCHED): [0.5] * 3, ("b", SPT): [None] * 3}
     assert "not measured yet for b" in verdict(analysis(scores))
-
-
-def test_nothing_finished() -> None:
     said = verdict(analysis({("a", MATCHED): [None], ("a", SPT): [None]}))
     assert said.startswith("Nothing can be said yet about SPT against training from scratch")
     assert "2 of 2 cells are missing" in said
@@ -143,47 +119,39 @@ def rows(first: tuple[float, float], second: tuple[float, float], noise: float =
     )
 
 
-def test_ranking_that_changes() -> None:
-    found = rows((0.7, 0.6), (0.5, 0.8))
-    assert found.ranking and found.ranking.order is RowOrder.CHANGES
-    assert ranking(found) == (
-        "The ranking changes from scratch (matched) to SPT: a falls from above b to below it."
-    )
-
-
-def test_ranking_that_stays() -> None:
-    found = rows((0.5, 0.6), (0.7, 0.8))
-    assert (
-        ranking(found) == "The ranking does not change: b and a, best first, in scratch (matched) and in SPT."
-    )
+NOT_RESOLVED = "is not resolved: a and b are not clearly further apart"
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "noise"),
+    ("found", "order", "said"),
     [
-        ((0.7, 0.70), (0.5, 0.705), 0.002),  # within a tie in the treatment
-        ((0.7, 0.60), (0.5, 0.80), 0.1),  # opposite order, but noise is larger
-        ((0.7, 0.70), (0.7, 0.80), 0.002),  # equal in the control
+        (
+            rows((0.7, 0.6), (0.5, 0.8)),
+            RowOrder.CHANGES,
+            "The ranking changes from scratch (matched) to SPT: a falls from above b to below it.",
+        ),
+        (
+            rows((0.5, 0.6), (0.7, 0.8)),
+            RowOrder.STAYS,
+            "The ranking does not change: b and a, best first, in scratch (matched) and in SPT.",
+        ),
+        # a tie in the treatment; opposite order, but larger noise; equal in the control
+        (rows((0.7, 0.70), (0.5, 0.705)), RowOrder.UNRESOLVED, NOT_RESOLVED),
+        (rows((0.7, 0.60), (0.5, 0.80), 0.1), RowOrder.UNRESOLVED, NOT_RESOLVED),
+        (rows((0.7, 0.70), (0.7, 0.80)), RowOrder.UNRESOLVED, NOT_RESOLVED),
     ],
 )
-def test_ranking_not_resolved(first: tuple[float, float], second: tuple[float, float], noise: float) -> None:
-    found = rows(first, second, noise)
-    assert found.ranking and found.ranking.order is RowOrder.UNRESOLVED
-    assert "is not resolved: a and b are not clearly further apart" in ranking(found)
+def test_what_becomes_of_a_ranking(found: TaskAnalysis, order: RowOrder, said: str) -> None:
+    assert found.ranking and found.ranking.order is order
+    assert said in ranking(found)
 
 
-def test_ranking_of_three_needs_every_pair() -> None:
+def test_ranking_needs_several_rows_and_seeds_and_every_pair() -> None:
     scores = row("a", [0.50, 0.50], [0.1, 0.1]) | row("b", [0.505, 0.505], [0.1, 0.1])
     found = analysis(scores | row("c", [0.8, 0.8], [0.1, 0.1]))
     assert "of 3 pairs of models, 2 are clearly further apart" in ranking(found)
-
-
-def test_one_seed_cannot_rank() -> None:
-    found = analysis(row("a", [0.9], [0.0]) | row("b", [0.1], [0.8]))
-    assert "one seed cannot tell chance from effect" in ranking(found)
-
-
-def test_one_row_has_no_ranking() -> None:
+    once = analysis(row("a", [0.9], [0.0]) | row("b", [0.1], [0.8]))
+    assert "one seed cannot tell chance from effect" in ranking(once)
     assert ranking(one([0.1, 0.1])) == ""
 
 

@@ -76,6 +76,7 @@ def test_put_back_is_what_was_there(tmp_path):
 def test_only_what_is_wanted_is_put_back(tmp_path):
     Archive(tmp_path / "kept").keep([finished(tmp_path / "a" / "one")], {})
     assert put_back(tmp_path / "kept", tmp_path / "b", "another")[0] == 0
+    assert put_back(tmp_path / "nothing", tmp_path / "b") == (0, {})
     assert not (tmp_path / "b").exists()
 
 
@@ -107,8 +108,8 @@ def test_our_own_results_are_ours_by_whatever_path_they_are_named(tmp_path, monk
 
 def test_no_result_that_ships_is_said_to_be_of_somewhere_else():
     for file in sorted(SHIPPED.glob("*.jsonl.xz")):
-        lines = [json.loads(line) for line in lzma.decompress(file.read_bytes()).splitlines()]
-        assert not any("from" in line for line in lines), file.name
+        for line in lzma.decompress(file.read_bytes()).splitlines():
+            assert b'"from":' not in line or "from" not in json.loads(line), file.name
 
 
 FORGED = {
@@ -137,10 +138,6 @@ def test_what_is_not_borne_out_is_not_put_back(tmp_path, forge):
     assert not (tmp_path / "b").exists()
 
 
-def test_no_file_is_nothing(tmp_path):
-    assert put_back(tmp_path / "nothing", tmp_path) == (0, {})
-
-
 SMALL = 1 << 22
 BOMB = lzma.compress(b" " * (SMALL + 1), preset=0)
 
@@ -162,13 +159,6 @@ def test_damage_is_named_and_never_written_over(content, tmp_path, monkeypatch):
             act()
         assert "delete" not in str(caught.value)
     assert (tmp_path / "kept").read_bytes() == packed
-
-
-def test_the_same_results_are_the_same_file(tmp_path):
-    folder = finished(tmp_path / "a" / "one")
-    for name in ("x", "y"):
-        Archive(tmp_path / name).keep([folder], {})
-    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
 
 
 def test_keeping_what_ships_again_changes_nothing(tmp_path):

@@ -80,10 +80,6 @@ def test_what_is_decided_gets_no_further_seeds(done):
     stages = list((results.folder.parent / "stages").glob("*/result.json"))
     assert len(stages) == (2 + 4) * 4
     assert [(event.name, event.done, event.total) for event in heard] == [("s4d", 2, 4), ("s4d", 3, 4)]
-
-
-def test_its_folder_and_page_say_so(done):
-    results, _ = done
     assert json.loads((results.folder / "study.json").read_text())["looks"] == {"first": 2, "last": 4}
     page = (results.folder / "report.md").read_text()
     assert "2 of at most 4" in page and "4 of at most 4" in page and "2 to 4 of at most 4 seeds" in page

@@ -29,13 +29,6 @@ ROOT = Path(__file__).parents[2]
 PORT = 6391
 
 
-def test_without_ray_one_line_says_what_to_install(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    assert run(["study", "coser-table-1", "--scale", "smoke", "--runs", str(tmp_path), "--fresh",
-                "--executor", "ray"]) == 2  # fmt: skip
-    assert 'pip install "selfpretrain[ray]"' in capsys.readouterr().err
-
-
 @pytest.fixture
 def cluster(tmp_path_factory, monkeypatch):
     """The address of a head without cores, and of two nodes with a core each."""

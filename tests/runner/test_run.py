@@ -1,12 +1,10 @@
 """From an experiment to its report: choosing cells, kept results, tuning, executors, what must run again."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ import torch
 
 import toys
 from engines import trained
+from processes import environment
 from selfpretrain.api import Request, comparison, run_planner, run_request
 from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
@@ -28,7 +27,6 @@ from selfpretrain.runner.run import _executor_name, run_experiment, run_recipes
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
-from selfpretrain.studies.base import about
 from selfpretrain.studies.coser_table_4 import QueriesAndKeys
 from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
@@ -55,7 +53,9 @@ def workspace(tmp_path):
 
 @pytest.fixture(scope="module")
 def experiment():
-    return QueriesAndKeys("smoke", 1).experiment("smoke")
+    """One task of a table, with all of its rows and columns."""
+    table = QueriesAndKeys("smoke", 1).experiment("smoke")
+    return replace(table, cells=tuple(cell for cell in table.cells if cell.label == "Image"))
 
 
 @pytest.fixture(scope="module")
@@ -145,19 +145,14 @@ def test_another_batch_sees_as_many_examples(experiment):
     assert changed.model.dropout == 0.1
 
 
-def test_sections_of_a_docstring():
-    sections = about(QueriesAndKeys("smoke", 1))
-    assert sections["Source"] == "Coser & Orvieto (2025), Table 4."
-    assert "identical ones" in sections["Protocol"]
-
-
-def test_seeds_can_be_counted_from_another_one(experiment):
-    later = QueriesAndKeys("smoke", 1).experiment("smoke", first_seed=100)
+def test_seeds_can_be_counted_from_another_one():
+    first, later = (QueriesAndKeys("smoke", 1).experiment("smoke", first_seed=seed) for seed in (0, 100))
     assert {cell.recipe.seed for cell in later.cells} == {100}
-    assert [replace(c.recipe, seed=0) for c in later.cells] == recipes(experiment)
+    assert [replace(c.recipe, seed=0) for c in later.cells] == recipes(first)
 
 
 def test_what_was_measured_on_weights_is_kept_without_them(workspace, tmp_path):
+    """And it follows a result that changed, as the page does: trained again under its name."""
     experiment, kept = Kernels("smoke", 1).experiment("smoke"), tmp_path / "results"
     here = ExperimentFolder(experiment, workspace, kept)
     run_experiment(experiment, workspace)
@@ -170,13 +165,6 @@ def test_what_was_measured_on_weights_is_kept_without_them(workspace, tmp_path):
     other = replace(there, experiment=Kernels("smoke", 2).experiment("smoke"))
     other.restore()
     assert other.measures() == []  # of other cells
-
-
-def test_a_page_and_what_was_measured_follow_a_result_that_changed(workspace):
-    """A stage may be trained again under its name: by another version, or after its folder was removed."""
-    experiment = Kernels("smoke", 1).experiment("smoke")
-    here = run_experiment(experiment, workspace)
-    before = here.measures()
     assert here.is_current
     pretraining = workspace.stage(experiment.cells[-1].recipe.upto(0))
     result = pretraining.read("result.json")
@@ -184,7 +172,7 @@ def test_a_page_and_what_was_measured_follow_a_result_that_changed(workspace):
     other = pretraining.save(WEIGHTS, {name: 2 * value for name, value in weights.items()})
     pretraining.write("result.json", result | {"weights": other})
     assert not here.is_current
-    assert here.measures() != before
+    assert here.measures() != measured
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -302,12 +290,11 @@ def chain(*names):
     return [Job(recipe, name, after or None, tested=True) for name, _, after in parts]
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_executors_leave_the_same_results(workers, tmp_path):
+def test_processes_leave_the_results_that_they_were_asked_for(tmp_path):
     stages = (Stage(Classify(), Budget(steps=2), batch=4, evals=1),)
     model = Model(Attention(heads=2), width=8, depth=1)
     wanted = [Recipe(toys.Majority(), model, stages, seed) for seed in (0, 1)]
-    workspace = replace(Workspace.of(tmp_path, "cpu", workers), quiet=True)
+    workspace = replace(Workspace.of(tmp_path, "cpu", "2"), quiet=True)
     heard = []
     with listen(heard.append):
         run_recipes(wanted, workspace)
@@ -395,11 +382,10 @@ print(results.state)
 def test_a_script_without_a_main_guard_runs_stage_by_stage(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    paths = os.pathsep.join([str(Path(__file__).parents[1] / "support"), *(p for p in sys.path if p)])
+    command = [sys.executable, script]
     done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, text=True,
-        capture_output=True, check=True,
-    )  # fmt: skip
+        command, cwd=tmp_path, env=environment(), text=True, capture_output=True, check=True
+    )
     refused, state = done.stdout.splitlines()
     assert refused.startswith(f"{script}, line 9: ") and '`if __name__ == "__main__":`' in refused
     assert state == "measured"

@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -57,13 +56,6 @@ NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 State=UP
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF State=UP
 """
-
-
-def test_without_submitit_one_line_says_what_to_install(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "submitit", None)
-    assert run(["study", "coser-table-1", "--scale", "smoke", "--runs", str(tmp_path), "--fresh",
-                "--executor", "slurm"]) == 2  # fmt: skip
-    assert 'pip install "selfpretrain[slurm]"' in capsys.readouterr().err
 
 
 def flags(tmp_path, **settings):

@@ -1,5 +1,6 @@
 """How far stages are, and what is deleted of them."""
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -77,6 +78,24 @@ def test_only_what_no_study_refers_to_is_deleted(study, workspace, capsys):
     (next(runs.glob("compare-*")) / "study.json").write_text("{")
     assert run(["runs", "gc", str(runs), "--delete"]) == 1
     assert held.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "flags", "extra"),
+    [
+        ("ray", ("--executor", "ray"), "ray"),
+        ("submitit", ("--executor", "slurm"), "slurm"),
+        ("torch.utils.tensorboard", ("--track", "tensorboard"), "tracking"),
+        ("wandb", ("--track", "wandb"), "tracking"),
+        ("trackio", ("--track", "trackio"), "tracking"),
+    ],
+)
+def test_without_its_package_one_line_says_what_to_install(
+    module, flags, extra, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, module, None)
+    assert run([*COMPARE, "--runs", str(tmp_path), *flags]) == 2
+    assert f'pip install "selfpretrain[{extra}]"' in capsys.readouterr().err
 
 
 def test_detach_needs_an_engine_that_goes_on_alone(tmp_path, capsys):

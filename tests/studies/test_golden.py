@@ -23,8 +23,11 @@ NAMES = [name for name in registry.names("studies") if name != "compare"]
 LONG = {
     "amos-figure-3",
     "amos-table-1",
+    "amos-table-2",
     "amos-table-3",
     "amos-table-7",
+    "amos-table-9",
+    "attention-distance",
     "coser-table-5",
     "growth",
     "gu-table-5",

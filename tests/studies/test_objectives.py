@@ -14,6 +14,7 @@ from selfpretrain.studies.compare import build_comparison
 from selfpretrain.studies.recipes.defaults import denoising_objective
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
+from selfpretrain.tasks.paths import Paths
 from selfpretrain.tasks.stdlib import Stdlib
 
 
@@ -41,17 +42,14 @@ HERE = __name__
 
 @pytest.mark.parametrize(
     ("task", "rate"),
-    [(Stdlib(), 0.15), (ListOps(train=8, val=8, test=8).tiny(), 0.1), (Digits(), 0.5)],
+    [(Stdlib(), 0.15), (ListOps(train=8, val=8, test=8).tiny(), 0.1), (Digits(), 0.5), (Paths().tiny(), 0.3)],
 )
 def test_masking_hides_what_the_papers_hide(task, rate):
     assert denoising_objective(task, "masked") == Masked(rate)
 
 
-def test_a_quarter_of_plain_values_is_hidden():
+def test_plain_values_and_the_next_position():
     assert Masked.for_signal(SequenceSpec(Values(), 8, Classes(("a", "b")))) == Masked(0.25)
-
-
-def test_the_next_position_needs_no_settings():
     assert denoising_objective(Stdlib(), "causal") == Causal()
 
 

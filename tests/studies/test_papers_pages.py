@@ -1,7 +1,6 @@
 """Pages that stand between the papers and our results: made from typed tables, the code and what ships."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.text import Text
 from selfpretrain.training import optim
 
-ROOT = Path(__file__).parents[2]
 KNOWN = {
     "Attention": Attention,
     "Bidmc": Bidmc,

@@ -17,8 +17,6 @@ from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
-from selfpretrain.tasks.listops import ListOps
-from selfpretrain.tasks.paths import Paths
 from selfpretrain.tasks.stdlib import Stdlib
 from selfpretrain.training.recipe import Budget
 
@@ -42,19 +40,14 @@ class Suited(Stdlib):
     )
 
 
-def test_settings_of_a_task_come_after_the_usual_ones():
+def test_settings_of_a_task_come_after_the_usual_ones_and_those_of_a_mixer_are_for_it_alone():
     usual = small_arms(Plain(train=160, val=80, test=80), Attention(), Masked())
     mine = small_arms(Suited(train=160, val=80, test=80), Attention(), Masked())
     assert mine.model == replace(usual.model, width=32)
     assert mine.pretrain == replace(usual.pretrain, budget=Budget(steps=77))
     assert mine.finetune == usual.finetune
-
-
-def test_settings_of_a_mixer_are_for_it_alone():
-    task = Suited(train=160, val=80, test=80)
-    assert small_arms(task, S4D(), Masked()).model.mixer.states == 8
-    assert small_arms(task, S4D(), Masked()).finetune.optim.lr == 5e-3
-    assert small_arms(task, S4D(), Masked()).model.width == 32
+    s4d = small_arms(Suited(train=160, val=80, test=80), S4D(), Masked())
+    assert (s4d.model.mixer.states, s4d.finetune.optim.lr, s4d.model.width) == (8, 5e-3, 32)
 
 
 def test_networks_of_their_own_keep_their_shape():
@@ -76,12 +69,6 @@ def test_a_setting_that_does_not_exist_is_refused():
 
     with pytest.raises(UnknownName, match="stpes"):
         small_arms(Wrong(train=160, val=80, test=80), Attention(), Masked())
-
-
-def test_masking_rates():
-    assert denoising_objective(ListOps().tiny(), "masked") == Masked(0.1)
-    assert denoising_objective(Stdlib().tiny(), "masked") == Masked(0.15)
-    assert denoising_objective(Paths().tiny(), "masked") == Masked(0.3)
 
 
 GPU = Workspace(Path("runs"), device="cuda")

@@ -30,7 +30,6 @@ def table(name, mixers=(), scale="smoke", planner=ROUGH):
 @pytest.mark.parametrize(
     ("name", "first", "rows"),
     [
-        ("amos-table-1", "Transformer", {"gru"}),
         ("amos-table-7", "S4", {"gru", "gru, random"}),
         ("amos-table-8", "Transformer", {"gru"}),
         pytest.param(
@@ -38,8 +37,7 @@ def table(name, mixers=(), scale="smoke", planner=ROUGH):
             marks=pytest.mark.slow,
         ),
         ("coser-table-4", "independent start", {"gru"}),
-        ("identical-start", "independent start", {"gru"}),
-        ("locality", "attention to all", {"gru"}),
+        pytest.param("locality", "attention to all", {"gru"}, marks=pytest.mark.slow),
     ],
 )
 def test_a_further_mixer_is_treated_as_the_first_row(name, first, rows):

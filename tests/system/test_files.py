@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import environment
 from selfpretrain.errors import DataError, ForeignRun, Interrupted, StoreError
 from selfpretrain.system import events, files
 from selfpretrain.system.files import (
@@ -41,9 +42,7 @@ def held(tmp_path):
     """A lock file that another process holds, and that process."""
     path = tmp_path / ".lock"
     command = [sys.executable, "-c", HOLD, str(path)]
-    process = subprocess.Popen(
-        command, env=os.environ | {"PYTHONPATH": str(SOURCE)}, stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
     yield path, process
     process.kill()
@@ -64,6 +63,8 @@ def test_who_waits_is_told_once_for_whom(held):
     assert line.name.startswith(f"waiting for process {process.pid} on ")
     assert "since 20" in line.name
     assert str(path) in line.name
+    with pytest.raises(Interrupted), hold_lock(held[0], lambda: True):  # who need not wait does not
+        raise AssertionError("the lock is held")
 
 
 def test_a_killed_holder_lets_go_and_who_waits_goes_on(held):
@@ -74,20 +75,12 @@ def test_a_killed_holder_lets_go_and_who_waits_goes_on(held):
     assert not path.with_name(".lock.holder").exists()
 
 
-def test_who_need_not_wait_can_do_something_else(held):
-    with pytest.raises(Interrupted), hold_lock(held[0], lambda: True):
-        raise AssertionError("the lock is held")
-
-
 def test_a_lock_that_nobody_holds_is_taken_again_and_again(tmp_path):
     for _ in range(3):
         with hold_lock(tmp_path / "x.lock"):
             assert lock_holder(tmp_path / "x.lock").startswith(f"process {os.getpid()}")
     (tmp_path / "x.lock.holder").write_text('{"pid": "x"')
     assert lock_holder(tmp_path / "x.lock") == "another process"
-
-
-def test_a_lock_where_nothing_can_be_written_is_explained(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="in the way"), hold_lock(tmp_path / "file" / ".lock"):
         raise AssertionError("there is no lock")
@@ -116,6 +109,7 @@ def test_every_refusal_has_its_own_words(tmp_path, code, said):
         raise OSError(code, os.strerror(code))
     assert "delete" not in str(caught.value)
     assert "damaged" not in str(caught.value)
+    assert str(caught.value).endswith("; nothing finished is lost")
     with (
         pytest.raises(DataError, match=f"cannot read {tmp_path}"),
         explain_errors(tmp_path / "x", "read", error_type=DataError),
@@ -127,9 +121,6 @@ def test_a_disk_without_inodes_is_not_called_full(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: type("Disk", (), {"f_files": 10, "f_favail": 0}))
     with pytest.raises(StoreError, match=r"no more files \(no inodes\)"), explain_errors(tmp_path / "x"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_too_little_memory_is_not_called_damage(tmp_path):
     with pytest.raises(StoreError, match="not enough memory"), explain_errors(tmp_path / "x", "read"):
         raise MemoryError
 
@@ -174,7 +165,7 @@ def test_what_killed_writers_left_is_swept(tmp_path):
         "import os; from pathlib import Path; from selfpretrain.system.files import replace_file\n"
         f"with replace_file(Path({str(tmp_path / 'weights.bin')!r})): os.kill(os.getpid(), 9)"
     )
-    subprocess.run([sys.executable, "-c", command], env=os.environ | {"PYTHONPATH": str(SOURCE)}, check=False)
+    subprocess.run([sys.executable, "-c", command], env=environment(), check=False)
     (tmp_path / ".checkpoint.safetensors-ab12_xyz").touch()  # as earlier versions called them
     kept = {".lock", "log.jsonl", ".hidden-file"}
     for name in kept:

@@ -37,13 +37,9 @@ def mapped(kept, **environment):
 
 
 @glibc
-def test_large_blocks_are_kept_when_asked():
+def test_large_blocks_are_kept_when_asked_unless_a_variable_turns_it_off():
     assert mapped("pass") == 1
     assert mapped("assert keep_memory()") == 0
-
-
-@glibc
-def test_a_variable_turns_it_off():
     assert mapped("assert not keep_memory()", SPT_MALLOC="0") == 1
 
 
@@ -52,13 +48,11 @@ def test_doctor_tells(tmp_path, monkeypatch):
     assert "given back" in dict(doctor.collect_env(tmp_path))["memory"]
 
 
-def test_elsewhere_nothing_changes(monkeypatch):
+def test_elsewhere_and_with_another_c_library_nothing_changes(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(startup.ctypes, "CDLL", lambda name: object())
+        assert startup.keep_memory() is False
     monkeypatch.setattr(startup.sys, "platform", "darwin")
-    assert startup.keep_memory() is False
-
-
-def test_another_c_library(monkeypatch):
-    monkeypatch.setattr(startup.ctypes, "CDLL", lambda name: object())
     assert startup.keep_memory() is False
 
 

@@ -93,10 +93,8 @@ def test_every_gradient_of_a_convolution_costs_a_forward_pass(groups):
     x = torch.randn(3, 8, 50, requires_grad=True)
     forward = 2 * 3 * 50 * 16 * (8 // groups) * 5
     assert flops.count_flops(layer, lambda: layer(x).sum()) == (3 * forward, 0)
-    assert flops.count_flops(layer, lambda: layer(x.detach()).sum()) == (
-        2 * forward,
-        0,
-    )  # of the kernel alone
+    of_kernel = flops.count_flops(layer, lambda: layer(x.detach()).sum())
+    assert of_kernel == (2 * forward, 0)
     back = torch.nn.ConvTranspose1d(8, 16, 5, stride=2, groups=groups, bias=False)
     assert flops.count_flops(back, lambda: back(x).sum()) == (3 * forward, 0)
 
@@ -130,17 +128,6 @@ def test_batch_size_enters_exactly():
     assert cost.plan(r).flops_per_step == pytest.approx(counted, rel=1e-6)
 
 
-def test_unequal_lengths_are_averaged():
-    r = replace(recipe(Attention()), task=toys.Majority(length=200, shortest=20, examples=256))
-    data, net = training_data(r), build_network(r)
-    order = BatchSampler(data.longest, 8, 0)
-    plain = [
-        sum(flops.count_step(net, r.last.objective, r.task.form, data, order.rows(s)))
-        for s in range(order.per_epoch)
-    ]
-    assert cost.plan(r).flops_per_step == pytest.approx(sum(plain) / len(plain), rel=0.01)
-
-
 @spec
 class Ragged(toys.Majority):
     """Log-normal lengths from 8 to 160, and few labels."""
@@ -169,7 +156,12 @@ def counted_in_all(one, batches):
 
 @pytest.mark.parametrize(
     ("name", "objective"),
-    [("attention", "masked"), ("mamba2", "masked"), ("s4", "causal"), ("lstm", "causal")],
+    [
+        ("attention", "masked"),
+        ("s4", "causal"),
+        pytest.param("mamba2", "masked", marks=pytest.mark.slow),
+        pytest.param("lstm", "causal", marks=pytest.mark.slow),
+    ],
 )
 def test_compute_is_matched_where_lengths_differ_and_labels_are_few(name, objective):
     """By another count of every batch of an epoch, of both stages and of the arm that is matched to them."""
@@ -187,12 +179,11 @@ def test_compute_is_matched_where_lengths_differ_and_labels_are_few(name, object
 
 def test_a_mean_over_lengths_follows_curves_and_steps_with_few_questions():
     lengths = np.random.default_rng(0).integers(8, 2000, 3000)
-    curve, steps, constant = (
-        lambda n: 5.0 * n + 0.01 * n * n,
-        lambda n: 64.0 * -(-n // 64),
-        lambda n: 7.0 + 0 * n,
-    )
-    for function, error in ((curve, 3e-3), (steps, 0.01), (constant, 3e-3)):
+    for function, error in (
+        (lambda n: 5.0 * n + 0.01 * n * n, 3e-3),
+        (lambda n: 64.0 * -(-n // 64), 0.01),
+        (lambda n: 7.0 + 0 * n, 3e-3),
+    ):
         asked = []
         found = cost.mean_over(lengths, lambda n, of=function, seen=asked: seen.append(n) or of(n))
         assert found == pytest.approx(function(lengths.astype(float)).mean(), rel=error)
@@ -203,13 +194,8 @@ def test_a_mean_over_lengths_follows_curves_and_steps_with_few_questions():
 def test_budgets_become_steps():
     r = recipe(Attention())
     per_step = cost.plan(r).flops_per_step
-    budgets = {
-        Budget(flops=per_step * 7): 7,
-        Budget(epochs=2.5): 20,
-        Budget(steps=3): 3,
-        Budget(seconds=5.0): None,
-    }
-    for budget, steps in budgets.items():
+    of_flops, of_epochs, of_seconds = Budget(flops=per_step * 7), Budget(epochs=2.5), Budget(seconds=5.0)
+    for budget, steps in {of_flops: 7, of_epochs: 20, Budget(steps=3): 3, of_seconds: None}.items():
         assert cost.plan(replace(r, stages=(replace(r.last, budget=budget),))).steps == steps
     with pytest.raises(SpecError, match="less than one step"):
         cost.plan(replace(r, stages=(replace(r.last, budget=Budget(flops=1.0)),)))
@@ -242,7 +228,7 @@ def test_flops_are_those_of_torchs_own_counter(name):
 
 @pytest.mark.parametrize("mixer", [Attention(), S4D(), LSTM(), Nystromformer()])
 def test_flops_of_long_sequences_are_told_from_short_ones(mixer):
-    r = replace(recipe(mixer, depth=1), task=toys.Majority(length=3000, shortest=2900, examples=20))
+    r = replace(recipe(mixer, depth=1), task=toys.Majority(length=1200, shortest=1100, examples=20))
     exact = cost.plan(r)
     cost.COUNTED.plans.clear()
     planner = cost.Planner("fitted")

@@ -10,6 +10,7 @@ import pytest
 from selfpretrain import registry
 from selfpretrain.cli import app
 from selfpretrain.config import id_of, to_dict
+from selfpretrain.training.cost import Planner
 from selfpretrain.training.schema import json_schema
 
 NAMES = ["amos-table-1", "coser-table-4"]
@@ -23,7 +24,7 @@ def schema() -> jsonschema.Draft202012Validator:
 
 
 def recipes(study: str) -> list[Any]:
-    cells = registry.find("studies", study).at_scale("small", 1).experiment("small").cells
+    cells = registry.find("studies", study).at_scale("smoke", 1).cells(Planner("rough"))
     return [json.loads(json.dumps(to_dict(cell.recipe))) for cell in cells]
 
 

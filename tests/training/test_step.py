@@ -6,12 +6,12 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 import toys
+from processes import SUPPORT
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
@@ -49,12 +49,18 @@ def one_thread():
 
 
 @every_mixer
-def test_half_precision_is_close_forward_and_backward(name):
+def test_a_step_is_the_same_in_half_precision_in_parts_and_with_activations_worked_out_again(name):
     loss, gradient = gradients(*asked(name))
     rough, rough_gradient = gradients(*asked(name), precision="bf16")
     assert abs(rough / loss - 1) < LOSS
     assert apart(rough_gradient, gradient) < GRADIENT
-    assert rough != loss  # it was used
+    assert rough != loss, "half precision was used"
+    again, of_again = gradients(*asked(name), activation_checkpointing=True)
+    assert again == loss and torch.equal(of_again, gradient)
+    loss, gradient = gradients(*asked(name), kind=torch.float64)
+    in_parts, of_parts = gradients(*asked(name), kind=torch.float64, grad_accumulation=4)
+    assert in_parts == pytest.approx(loss, rel=1e-12)
+    assert apart(of_parts, gradient) < 1e-10
 
 
 def test_half_precision_leaves_what_blocks_add_to_alone():
@@ -68,29 +74,12 @@ def test_half_precision_leaves_what_blocks_add_to_alone():
     assert answers.dtype == torch.float32
 
 
-@every_mixer
-def test_parts_of_a_batch_add_up_to_it(name):
-    loss, gradient = gradients(*asked(name), kind=torch.float64)
-    for parts in (2, 4):
-        in_parts, of_parts = gradients(*asked(name), kind=torch.float64, grad_accumulation=parts)
-        assert in_parts == pytest.approx(loss, rel=1e-12)
-        assert apart(of_parts, gradient) < 1e-10
-
-
 @pytest.mark.parametrize("objective", [Classify(), Causal(), Joint(Classify(), Masked(0.3))], ids=repr)
 def test_parts_add_up_whatever_is_asked(objective):
     loss, gradient = gradients(Attention(), objective)
     in_parts, of_parts = gradients(Attention(), objective, grad_accumulation=2)
     assert in_parts == pytest.approx(loss, rel=1e-6)
     assert apart(of_parts, gradient) < 1e-6
-
-
-@every_mixer
-def test_activations_worked_out_again_change_nothing(name):
-    loss, gradient = gradients(*asked(name))
-    again, of_again = gradients(*asked(name), activation_checkpointing=True)
-    assert again == loss
-    assert torch.equal(of_again, gradient)
 
 
 def counted(sizes):
@@ -111,13 +100,9 @@ def test_activations_worked_out_again_take_less_memory():
 
 
 def test_dropout_is_the_same_when_activations_are_worked_out_again(tmp_path):
-    recipe = Recipe(
-        toys.Majority(), Model(Attention(heads=2), 16, 2, dropout=0.3), (Stage(Masked(), Budget(steps=6)),)
-    )
-    plain, again = (
-        run(replace(recipe, stages=(replace(recipe.last, activation_checkpointing=r),)), Workspace(tmp_path))
-        for r in (False, True)
-    )
+    model, budget = Model(Attention(heads=2), 16, 2, dropout=0.3), Budget(steps=6)
+    stages = (Stage(Masked(), budget), Stage(Masked(), budget, activation_checkpointing=True))
+    plain, again = (run(Recipe(toys.Majority(), model, (s,)), Workspace(tmp_path)) for s in stages)
     a, b = (RunDir(folder).load("weights.safetensors")[0] for folder in (plain, again))
     assert plain != again
     assert all(torch.equal(a[key], b[key]) for key in a)
@@ -125,14 +110,7 @@ def test_dropout_is_the_same_when_activations_are_worked_out_again(tmp_path):
 
 def compiled(backend, *names):
     """What compiled blocks are apart by; in a process of its own, where annotations are not checked."""
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        str(Path(__file__).parents[1] / "support" / "steps.py"),
-        backend,
-        *names,
-    ]
+    command = [sys.executable, "-W", "ignore", str(SUPPORT / "steps.py"), backend, *names]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -165,13 +143,9 @@ def test_blocks_are_close_when_they_are_compiled():
 def test_how_a_step_is_computed_is_part_of_the_identity():
     stage = Stage(Classify(), Budget(steps=1))
     recipe = Recipe(toys.Majority(), Model(Attention()), (stage,))
-    for change in (
-        {"precision": "bf16"},
-        {"compile": True},
-        {"grad_accumulation": 2},
-        {"activation_checkpointing": True},
-    ):
-        other = replace(recipe, stages=(replace(stage, **change),))
+    changes = {"precision": "bf16", "compile": True, "grad_accumulation": 2, "activation_checkpointing": True}
+    for name, value in changes.items():
+        other = replace(recipe, stages=(replace(stage, **{name: value}),))
         assert fingerprint(other) != fingerprint(recipe)
         assert from_dict(json.loads(json.dumps(to_dict(other))), trusted=("toys",)) == other
 
@@ -211,8 +185,4 @@ def test_products_on_a_gpu_are_as_precise_as_asked_and_settings_come_back(precis
         seen = {part.fp32_precision for part in parts}
     assert seen == {"tf32" if precision == "tf32" else "ieee"}
     assert [part.fp32_precision for part in parts] == before
-
-
-def test_gpus_get_half_precision_where_nobody_chooses():
-    assert default_precision("cuda:1") == "bf16"
-    assert default_precision("cpu") == "fp32"
+    assert (default_precision("cuda:1"), default_precision("cpu")) == ("bf16", "fp32")

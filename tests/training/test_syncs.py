@@ -143,9 +143,8 @@ def moved(mask):
 
 def ways():
     for name, kind in MIXERS.items():
-        if kind.denoises:
-            yield name, Causal() if kind.causal else Masked(0.3)
-        yield name, Classify()
+        denoise = Causal() if kind.causal else Masked(0.3)
+        yield name, denoise if kind.denoises else Classify()
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,8 @@ class _StageLines:
         elif event.kind == "end":
             facts = [*_scores(event), f"{len(self.display.finished)} of {self.display.stages} stages"]
             left = self.display.left()
-            write_line(f"finished  {title}: {', '.join([*facts, left] if left else facts)}")
+            how = "reused   " if event.numbers.get("reused") else "finished "
+            write_line(f"{how} {title}: {', '.join([*facts, left] if left else facts)}")
 
 
 def _scores(event: Event) -> list[str]:

@@ -1,0 +1,35 @@
+"""Results of a task as if they had been read from its folder: scores of cells, without any training."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from selfpretrain.report.manifest import CellRecord, Metric, TaskCard, TaskRecord
+from selfpretrain.report.results import TaskResults
+from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
+
+MATCHED, SPT = "scratch (matched)", "SPT"
+ARMS = (SPT, MATCHED)
+
+
+def cell(row: str, column: str, seed: int, score: float | None, *, fold: int = 0, **stage: Any) -> CellResult:
+    """A cell with this test score; one that has not finished where it is None."""
+    record = CellRecord(row, column, seed, (f"stages/{row}-{column}-{seed}",), fold=fold)
+    if score is None:
+        return CellResult(record)
+    scores = {"test": {"score": score}, "val": {"score": score}}
+    usual = {"folder": Path("nowhere"), "stopped": "patience", "cost": StageCost(1000, 1e9, 1.0)}
+    made = StageResult(
+        objective="classify", scores=scores, steps=100, epochs=1.0, best_step=95, **(usual | stage)
+    )
+    return CellResult(record, (made,))
+
+
+def task_results(cells: Iterable[CellResult], *, kind: str = "classes", tie: float = 0.01,
+                 baselines: dict[str, float] | None = None, looks: Any = None) -> TaskResults:  # fmt: skip
+    """A task of accuracies whose only contrast is that of the two arms."""
+    found = tuple(cells)
+    card = TaskCard("toy", "", "", "", "", 8, "", kind, 10, 10, 10, 10)
+    metric = Metric("accuracy", "%", 100.0, 1, tie)
+    records = tuple(each.record for each in found)
+    return TaskResults(TaskRecord("toy", card, metric, (ARMS,), records, baselines or {}), found, looks)
